@@ -2,7 +2,7 @@
 
 /** Never going to work: name it in the policy's `non_retryable`. */
 class InvalidOrder extends Error {
-  // Lambda tells an error by its `name`, which a subclass has only if it says so.
+  // Lambda identifies an error by its `name`, which a subclass has only if it says so.
   name = 'InvalidOrder';
 }
 

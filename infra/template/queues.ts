@@ -21,7 +21,7 @@ export const PARAMETERS = {
   WorkerRoleArns: {
     Type: 'CommaDelimitedList',
     AllowedPattern: 'arn:[^:]+:iam::\\d{12}:role/[^*?\\s]+',
-    Description: 'The ARNs of the roles that the containers run with, comma-separated: nobody else can send to the inner queues.',
+    Description: 'The ARNs of the roles that the containers run with, comma-separated: only they can send to the inner queues.',
   },
   AlarmTopicArn: SHARED.AlarmTopicArn,
 } satisfies JsonObject;

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::sqs::REGION;
 use crate::sqs_stub::taken_batch;
-use crate::wire::serve;
+use crate::wire::serve_router;
 
 /// The one bucket.
 const BUCKET: &str = "letters";
@@ -27,13 +27,13 @@ const QUEUE: &str = "orders";
 /// A running stub; dropping it ends it.
 pub struct ArchiveStub {
     url: String,
-    state: Arc<Stub>,
+    state: Arc<ArchiveStubState>,
     server: JoinHandle<()>,
 }
 
-struct Stub {
+struct ArchiveStubState {
     objects: BTreeMap<String, Vec<u8>>,
-    queue: Mutex<Queue>,
+    queue: Mutex<StubQueue>,
     accounts: Mutex<Accounts>,
 }
 
@@ -44,7 +44,7 @@ struct Accounts {
 }
 
 #[derive(Default)]
-struct Queue {
+struct StubQueue {
     bodies: Vec<String>,
     /// Batches that it takes; it answers no other. `None`: it takes all.
     batches_left: Option<u64>,
@@ -53,12 +53,13 @@ struct Queue {
 impl ArchiveStub {
     /// Starts one with these objects, by their keys.
     pub async fn start(objects: BTreeMap<String, Vec<u8>>) -> Self {
-        let state = Arc::new(Stub {
+        let state = Arc::new(ArchiveStubState {
             objects,
             queue: Mutex::default(),
             accounts: Mutex::new(Accounts { bucket_owner: CALLER, caller: Some(CALLER) }),
         });
-        let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
+        let (address, server) =
+            serve_router(Router::new().fallback(answer_request).with_state(Arc::clone(&state))).await;
         Self { url: format!("http://{address}"), state, server }
     }
 
@@ -70,7 +71,7 @@ impl ArchiveStub {
 
     /// The address of the archive below this prefix.
     #[must_use]
-    pub fn archive(&self, prefix: &str) -> String {
+    pub fn archive_address(&self, prefix: &str) -> String {
         format!("s3://{BUCKET}/{prefix}")
     }
 
@@ -101,7 +102,7 @@ impl ArchiveStub {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn bodies(&self) -> Vec<String> {
+    pub fn queued_bodies(&self) -> Vec<String> {
         self.state.queue.lock().expect("no holder panics").bodies.clone()
     }
 }
@@ -112,7 +113,12 @@ impl Drop for ArchiveStub {
     }
 }
 
-async fn answer(State(stub): State<Arc<Stub>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+async fn answer_request(
+    State(stub): State<Arc<ArchiveStubState>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
     match target.strip_prefix("AmazonSQS.") {
         Some("GetQueueAttributes") => {
@@ -126,18 +132,20 @@ async fn answer(State(stub): State<Arc<Stub>>, uri: Uri, headers: HeaderMap, bod
             });
             json!({ "Attributes": attributes }).to_string().into_response()
         }
-        Some("SendMessageBatch") if take(&stub, &body) => taken_batch(&body).to_string().into_response(),
+        Some("SendMessageBatch") if take_batch(&stub, &body) => {
+            taken_batch(&body).to_string().into_response()
+        }
         Some("SendMessageBatch") => pending().await,
-        _ if body.starts_with(b"Action=GetCallerIdentity") => caller(&stub),
+        _ if body.starts_with(b"Action=GetCallerIdentity") => caller_identity(&stub),
         _ if is_of_another_owner(&stub, &headers) => {
             (StatusCode::FORBIDDEN, "<Error><Code>AccessDenied</Code></Error>").into_response()
         }
-        _ => object(&stub.objects, &uri),
+        _ => serve_object(&stub.objects, &uri),
     }
 }
 
 /// The answer of STS ("GetCallerIdentity", AWS Security Token Service API Reference).
-fn caller(stub: &Stub) -> Response {
+fn caller_identity(stub: &ArchiveStubState) -> Response {
     let Some(account) = stub.accounts.lock().expect("no holder panics").caller else {
         return StatusCode::NOT_FOUND.into_response();
     };
@@ -149,13 +157,13 @@ fn caller(stub: &Stub) -> Response {
 }
 
 /// S3's rule ("Verifying bucket ownership with bucket owner condition").
-fn is_of_another_owner(stub: &Stub, headers: &HeaderMap) -> bool {
+fn is_of_another_owner(stub: &ArchiveStubState, headers: &HeaderMap) -> bool {
     let owner = stub.accounts.lock().expect("no holder panics").bucket_owner;
     headers.get("x-amz-expected-bucket-owner").is_some_and(|expected| expected != owner)
 }
 
 /// Returns true if the queue has taken the batch.
-fn take(stub: &Stub, body: &[u8]) -> bool {
+fn take_batch(stub: &ArchiveStubState, body: &[u8]) -> bool {
     let mut queue = stub.queue.lock().expect("no holder panics");
     match &mut queue.batches_left {
         Some(0) => return false,
@@ -170,15 +178,21 @@ fn take(stub: &Stub, body: &[u8]) -> bool {
 }
 
 /// A listing ("ListObjectsV2", Amazon S3 API Reference) or an object; any other request is of a service that is not here.
-fn object(objects: &BTreeMap<String, Vec<u8>>, uri: &Uri) -> Response {
+fn serve_object(objects: &BTreeMap<String, Vec<u8>>, uri: &Uri) -> Response {
     let Some(key) = uri.path().strip_prefix(&format!("/{BUCKET}")) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     let url = reqwest::Url::parse(&format!("http://s3{uri}")).expect("it was a URL");
     let query: BTreeMap<_, _> = url.query_pairs().into_owned().collect();
     if !query.contains_key("list-type") {
-        let key =
-            url.path_segments().into_iter().flatten().skip(1).map(decoded).collect::<Vec<_>>().join("/");
+        let key = url
+            .path_segments()
+            .into_iter()
+            .flatten()
+            .skip(1)
+            .map(decode_segment)
+            .collect::<Vec<_>>()
+            .join("/");
         return objects.get(&key).cloned().map_or(StatusCode::NOT_FOUND.into_response(), |object| {
             ([("etag", "\"1\"")], object).into_response()
         });
@@ -201,7 +215,7 @@ fn object(objects: &BTreeMap<String, Vec<u8>>, uri: &Uri) -> Response {
 }
 
 /// A part of a path, of which clients encode what is no letter and no digit.
-fn decoded(segment: &str) -> String {
+fn decode_segment(segment: &str) -> String {
     let mut text = segment.to_owned();
     for (encoded, character) in [("%3D", "="), ("%2F", "/"), ("%2E", ".")] {
         text = text.replace(encoded, character);

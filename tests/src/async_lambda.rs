@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::sqs::Queue;
-use crate::wire::serve;
+use crate::sqs::TestQueue;
+use crate::wire::serve_router;
 
 /// A text of the function's error, which must not appear in any log.
 pub const ERROR_CANARY: &str = "Al4asyncM8hNd2Fs6";
@@ -24,13 +24,13 @@ pub const ERROR_CANARY: &str = "Al4asyncM8hNd2Fs6";
 /// A running Lambda whose functions have `destination` as their on-failure destination; dropping it ends it.
 pub struct AsyncLambda {
     url: String,
-    service: Arc<Service>,
+    service: Arc<AsyncService>,
     server: JoinHandle<()>,
 }
 
 /// One event as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invoked {
+pub struct InvokedEvent {
     /// The function.
     pub function_arn: String,
     /// The payload's bytes.
@@ -39,31 +39,31 @@ pub struct Invoked {
     pub at_millis: i64,
 }
 
-struct Service {
+struct AsyncService {
     client: Client,
-    destination: Queue,
+    destination: TestQueue,
     /// True if an event fails.
     fails: fn(payload: &Value) -> bool,
     /// Requests that are answered with 429 before the first is taken.
     throttles: Mutex<u32>,
-    invoked: Mutex<Vec<Invoked>>,
+    invoked: Mutex<Vec<InvokedEvent>>,
 }
 
 impl AsyncLambda {
     /// Starts it.
-    pub async fn start(client: Client, destination: Queue, fails: fn(payload: &Value) -> bool) -> Self {
+    pub async fn start(client: Client, destination: TestQueue, fails: fn(payload: &Value) -> bool) -> Self {
         let service =
-            Service { client, destination, fails, throttles: Mutex::new(0), invoked: Mutex::default() };
+            AsyncService { client, destination, fails, throttles: Mutex::new(0), invoked: Mutex::default() };
         let service = Arc::new(service);
         let invoke = "/2015-03-31/functions/{function_arn}/invocations";
-        let router = Router::new().route(invoke, post(answer)).with_state(Arc::clone(&service));
-        let (address, server) = serve(router).await;
+        let router = Router::new().route(invoke, post(answer_request)).with_state(Arc::clone(&service));
+        let (address, server) = serve_router(router).await;
         Self { url: format!("http://{address}"), service, server }
     }
 
     /// The endpoint for `AWS_ENDPOINT_URL_LAMBDA`.
     #[must_use]
-    pub fn url(&self) -> &str {
+    pub fn endpoint_url(&self) -> &str {
         &self.url
     }
 
@@ -71,13 +71,13 @@ impl AsyncLambda {
     ///
     /// # Panics
     /// Never.
-    pub fn throttle(&self, requests: u32) {
+    pub fn throttle_next(&self, requests: u32) {
         *self.service.throttles.lock().expect("no holder panics") = requests;
     }
 
     /// Invokes a function as a producer does.
-    pub async fn send(&self, function_arn: &str, payload: &str) {
-        self.service.run(function_arn, payload).await;
+    pub async fn invoke_async(&self, function_arn: &str, payload: &str) {
+        self.service.run_event(function_arn, payload).await;
     }
 
     /// The events so far, in the order in which they came.
@@ -85,7 +85,7 @@ impl AsyncLambda {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn invoked(&self) -> Vec<Invoked> {
+    pub fn invoked_events(&self) -> Vec<InvokedEvent> {
         self.service.invoked.lock().expect("no holder panics").clone()
     }
 }
@@ -96,7 +96,7 @@ impl Drop for AsyncLambda {
     }
 }
 
-impl Service {
+impl AsyncService {
     /// True if this request is throttled.
     fn is_throttled(&self) -> bool {
         let mut throttles = self.throttles.lock().expect("no holder panics");
@@ -105,28 +105,28 @@ impl Service {
         is_throttled
     }
 
-    async fn run(&self, function_arn: &str, payload: &str) {
+    async fn run_event(&self, function_arn: &str, payload: &str) {
         let now = chrono::DateTime::from_timestamp_millis(epoch_millis()).expect("now is a time");
-        self.invoked.lock().expect("no holder panics").push(Invoked {
+        self.invoked.lock().expect("no holder panics").push(InvokedEvent {
             function_arn: function_arn.to_owned(),
             payload: payload.to_owned(),
             at_millis: now.timestamp_millis(),
         });
         let event: Value = serde_json::from_str(payload).expect("the payload is JSON");
         if (self.fails)(&event) {
-            let record = failed_now(function_arn, payload, self.number());
+            let record = failed_now(function_arn, payload, self.event_number());
             let request = self.client.send_message().queue_url(&self.destination.url).message_body(record);
             request.send().await.expect("the destination takes the record");
         }
     }
 
-    fn number(&self) -> usize {
+    fn event_number(&self) -> usize {
         self.invoked.lock().expect("no holder panics").len()
     }
 }
 
-async fn answer(
-    State(service): State<Arc<Service>>,
+async fn answer_request(
+    State(service): State<Arc<AsyncService>>,
     Path(function_arn): Path<String>,
     headers: HeaderMap,
     body: Bytes,
@@ -137,7 +137,7 @@ async fn answer(
         return (StatusCode::TOO_MANY_REQUESTS, code, "{}").into_response();
     }
     let payload = std::str::from_utf8(&body).expect("JSON is UTF-8");
-    service.run(&function_arn, payload).await;
+    service.run_event(&function_arn, payload).await;
     StatusCode::ACCEPTED.into_response()
 }
 
@@ -154,11 +154,11 @@ pub fn failed_now(function_arn: &str, payload: &str, number: usize) -> String {
     let now = chrono::DateTime::from_timestamp_millis(epoch_millis()).expect("now is a time");
     let request_id = format!("{:08x}-0000-4000-8000-{number:012x}", now.timestamp_subsec_nanos());
     let timestamp = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
-    record(function_arn, payload, &request_id, &timestamp)
+    failure_record(function_arn, payload, &request_id, &timestamp)
 }
 
 /// "Capturing records of Lambda asynchronous invocations", AWS Lambda Developer Guide.
-fn record(function_arn: &str, payload: &str, request_id: &str, timestamp: &str) -> String {
+fn failure_record(function_arn: &str, payload: &str, request_id: &str, timestamp: &str) -> String {
     let payload: &RawValue = serde_json::from_str(payload).expect("the payload is JSON");
     let context = json!({
         "requestId": request_id,

@@ -25,7 +25,7 @@ impl Canaries {
             );
             let head = &text[..HEAD_BYTES];
             assert!(!canaries.iter().any(|(other, _): &(&str, _)| other.starts_with(head)), "{text}");
-            canaries.push((text, disguises(head)));
+            canaries.push((text, disguised_forms(head)));
         }
         Self(canaries)
     }
@@ -52,7 +52,7 @@ impl Canaries {
     }
 }
 
-fn disguises(text: &str) -> Vec<String> {
+fn disguised_forms(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let list = |format: fn(&u8) -> String, separator: &str| {
         bytes.iter().map(format).collect::<Vec<_>>().join(separator)

@@ -22,7 +22,7 @@ use std::time::Duration;
 use futures_util::future::{Either, LocalBoxFuture, join_all, select};
 use redeliver_core::ports::{Clock, QueueService};
 
-pub use bench::{Bench, Broken};
+pub use bench::{BrokenRule, ConformanceBench};
 pub use objects::{OBJECT_RULES, run_all_on_objects};
 
 /// No rule takes so long, even on AWS.
@@ -30,7 +30,7 @@ const RULE_SECONDS_MAX: u64 = 180;
 
 /// The result of one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RuleOutcome {
     /// It holds.
     Holds,
     /// It does not; what was seen.
@@ -43,36 +43,37 @@ pub enum Outcome {
 
 /// The results of all rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ConformanceReport {
     /// Each rule, in the order of [`RULES`] or [`OBJECT_RULES`].
-    pub outcomes: Vec<(&'static str, Outcome)>,
+    pub outcomes: Vec<(&'static str, RuleOutcome)>,
     /// Queues that could not be deleted, by URL. Delete them by hand.
     pub left_behind: Vec<String>,
 }
 
-impl Report {
+impl ConformanceReport {
     /// True if each rule has its expected result; known departures are expected to fail.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        let is_good = |outcome: &Outcome| matches!(outcome, Outcome::Holds | Outcome::KnownDeparture(_));
+        let is_good =
+            |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::Holds | RuleOutcome::KnownDeparture(_));
         self.left_behind.is_empty() && self.outcomes.iter().all(|(_, outcome)| is_good(outcome))
     }
 
     /// The rules that are known not to hold.
     pub fn known_departures(&self) -> impl Iterator<Item = &'static str> {
-        let is_known = |outcome: &Outcome| matches!(outcome, Outcome::KnownDeparture(_));
+        let is_known = |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::KnownDeparture(_));
         self.outcomes.iter().filter(move |(_, outcome)| is_known(outcome)).map(|(rule, _)| *rule)
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConformanceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (rule, outcome) in &self.outcomes {
             match outcome {
-                Outcome::Holds => writeln!(f, "ok       {rule}")?,
-                Outcome::Broken(why) => writeln!(f, "BROKEN   {rule}: {why}")?,
-                Outcome::KnownDeparture(why) => writeln!(f, "departs  {rule}: {why}")?,
-                Outcome::HoldsAfterAll => {
+                RuleOutcome::Holds => writeln!(f, "ok       {rule}")?,
+                RuleOutcome::Broken(why) => writeln!(f, "BROKEN   {rule}: {why}")?,
+                RuleOutcome::KnownDeparture(why) => writeln!(f, "departs  {rule}: {why}")?,
+                RuleOutcome::HoldsAfterAll => {
                     writeln!(f, "STALE    {rule}: it holds; remove it from the known skips")?;
                 }
             }
@@ -87,57 +88,57 @@ impl fmt::Display for Report {
 /// Runs all rules on the bench's service, and deletes the queues that they made. `departs` says which rules are known
 /// not to hold there.
 pub async fn run_all<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
+    bench: &ConformanceBench<'_, S, C>,
     departs: impl Fn(&str) -> bool,
-) -> Report {
-    run(bench, start_all(bench), departs).await
+) -> ConformanceReport {
+    run_rules(bench, start_all(bench), departs).await
 }
 
 /// [`run_all`] with the rules of FIFO queues only, for an emulator that is too slow for all rules at the same time.
 pub async fn run_fifo<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
+    bench: &ConformanceBench<'_, S, C>,
     departs: impl Fn(&str) -> bool,
-) -> Report {
+) -> ConformanceReport {
     let mut rules = start_all(bench);
     rules.retain(|(module, _, _)| *module == "fifo");
-    run(bench, rules, departs).await
+    run_rules(bench, rules, departs).await
 }
 
-async fn run<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-    rules: Vec<Started<'_>>,
+async fn run_rules<S: QueueService, C: Clock>(
+    bench: &ConformanceBench<'_, S, C>,
+    rules: Vec<StartedRule<'_>>,
     departs: impl Fn(&str) -> bool,
-) -> Report {
+) -> ConformanceReport {
     let runs = rules.into_iter().map(async |(_, rule, run)| {
         let timeout = Box::pin(bench.clock().sleep(Duration::from_secs(RULE_SECONDS_MAX)));
         let verdict = match select(run, timeout).await {
             Either::Left((verdict, _)) => verdict,
-            Either::Right(((), _)) => Err(Broken::new(format!("not done after {RULE_SECONDS_MAX} s"))),
+            Either::Right(((), _)) => Err(BrokenRule::new(format!("not done after {RULE_SECONDS_MAX} s"))),
         };
-        (rule, outcome(verdict, departs(rule)))
+        (rule, judge_rule(verdict, departs(rule)))
     });
     let outcomes = join_all(runs).await;
-    Report { outcomes, left_behind: bench.clean_up().await }
+    ConformanceReport { outcomes, left_behind: bench.clean_up().await }
 }
 
-fn outcome(verdict: Result<(), Broken>, departs: bool) -> Outcome {
+fn judge_rule(verdict: Result<(), BrokenRule>, departs: bool) -> RuleOutcome {
     match (verdict, departs) {
-        (Ok(()), false) => Outcome::Holds,
-        (Ok(()), true) => Outcome::HoldsAfterAll,
-        (Err(broken), false) => Outcome::Broken(broken.to_string()),
-        (Err(broken), true) => Outcome::KnownDeparture(broken.to_string()),
+        (Ok(()), false) => RuleOutcome::Holds,
+        (Ok(()), true) => RuleOutcome::HoldsAfterAll,
+        (Err(broken), false) => RuleOutcome::Broken(broken.to_string()),
+        (Err(broken), true) => RuleOutcome::KnownDeparture(broken.to_string()),
     }
 }
 
 /// The module and the name of a rule, and its run.
-type Started<'b> = (&'static str, &'static str, LocalBoxFuture<'b, Result<(), Broken>>);
+type StartedRule<'b> = (&'static str, &'static str, LocalBoxFuture<'b, Result<(), BrokenRule>>);
 
 macro_rules! rules {
     ($($module:ident::$rule:ident),+ $(,)?) => {
         /// The names of all rules.
         pub const RULES: &[&str] = &[$(stringify!($rule)),+];
 
-        fn start_all<'b, S: QueueService, C: Clock>(bench: &'b Bench<'_, S, C>) -> Vec<Started<'b>> {
+        fn start_all<'b, S: QueueService, C: Clock>(bench: &'b ConformanceBench<'_, S, C>) -> Vec<StartedRule<'b>> {
             vec![$((stringify!($module), stringify!($rule), Box::pin($module::$rule(bench)))),+]
         }
     };

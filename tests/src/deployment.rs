@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use crate::ministack::Ministack;
-use crate::settings::{root, target_dir, variable};
+use crate::settings::{env_variable, target_dir, workspace_root};
 use crate::sqs::REGION;
 
 /// An emulator with the CDK's own resources, ready for stacks.
@@ -52,8 +52,8 @@ impl Cloud {
     /// # Panics
     /// If the emulator does not start.
     pub async fn start() -> Result<Self, CdkFailed> {
-        let cloud = Self::empty();
-        cloud.cdk.run(&["bootstrap", &format!("aws://{ACCOUNT}/{REGION}"), "--app", ""], &[]).await?;
+        let cloud = Self::start_empty();
+        cloud.cdk.run_cdk(&["bootstrap", &format!("aws://{ACCOUNT}/{REGION}"), "--app", ""], &[]).await?;
         Ok(cloud)
     }
 
@@ -62,7 +62,7 @@ impl Cloud {
     /// # Panics
     /// If the emulator does not start.
     #[must_use]
-    pub fn empty() -> Self {
+    pub fn start_empty() -> Self {
         let emulator = Ministack::with_all_services();
         let variables = client_variables(&emulator.endpoint_url());
         let cdk = Cdk::new(&emulator.port().to_string(), variables.into(), false);
@@ -94,8 +94,8 @@ impl Cloud {
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
-    pub async fn deploy(&self, context: &[String]) -> Result<Outputs, CdkFailed> {
-        self.cdk.deploy(&[], context).await
+    pub async fn deploy_stack(&self, context: &[String]) -> Result<Outputs, CdkFailed> {
+        self.cdk.deploy_app(&[], context).await
     }
 
     /// Deploys the only stack of another app in `infra/`.
@@ -117,7 +117,7 @@ impl Cloud {
     /// # Panics
     /// If the CDK does not write its outputs.
     pub async fn deploy_assembly(&self, assembly: &Path) -> Result<Outputs, CdkFailed> {
-        self.cdk.deploy(&["--app", &assembly.display().to_string()], &[]).await
+        self.cdk.deploy_app(&["--app", &assembly.display().to_string()], &[]).await
     }
 
     /// Takes down what [`Self::deploy_assembly`] has deployed.
@@ -132,8 +132,8 @@ impl Cloud {
     ///
     /// # Errors
     /// `cdk destroy` fails: the error has its output.
-    pub async fn destroy(&self) -> Result<(), CdkFailed> {
-        self.cdk.destroy().await
+    pub async fn destroy_stack(&self) -> Result<(), CdkFailed> {
+        self.cdk.destroy_app().await
     }
 }
 
@@ -170,7 +170,7 @@ impl Cdk {
     /// # Panics
     /// If the CDK does not write its outputs.
     pub async fn deploy_of(&self, app: &str, context: &[String]) -> Result<Outputs, CdkFailed> {
-        self.deploy(&["--app", &program(app)], context).await
+        self.deploy_app(&["--app", &app_command(app)], context).await
     }
 
     /// Synthesizes the only stack of an app in `infra/`; its template.
@@ -178,18 +178,18 @@ impl Cdk {
     /// # Errors
     /// The output of `cdk synth`.
     pub async fn template_of(&self, app: &str, context: &[String]) -> Result<PathBuf, CdkFailed> {
-        self.run(&["synth", "--quiet", "--app", &program(app)], context).await?;
+        self.run_cdk(&["synth", "--quiet", "--app", &app_command(app)], context).await?;
         let files =
-            std::fs::read_dir(self.assembly()).into_iter().flatten().flatten().map(|file| file.path());
+            std::fs::read_dir(self.assembly_folder()).into_iter().flatten().flatten().map(|file| file.path());
         let mut templates = files.filter(|file| file.to_string_lossy().ends_with(".template.json"));
         templates.next().ok_or_else(|| CdkFailed("cdk synth wrote no template".to_owned()))
     }
 
-    async fn deploy(&self, app: &[&str], context: &[String]) -> Result<Outputs, CdkFailed> {
+    async fn deploy_app(&self, app: &[&str], context: &[String]) -> Result<Outputs, CdkFailed> {
         let outputs = self.directory.join("outputs.json");
         let file = outputs.display().to_string();
         let deploy = ["deploy", "--require-approval", "never", "--outputs-file", &file];
-        self.run(&[deploy.as_slice(), app].concat(), context).await?;
+        self.run_cdk(&[deploy.as_slice(), app].concat(), context).await?;
         let text = std::fs::read_to_string(&outputs).expect("the CDK has written the outputs");
         let stacks: BTreeMap<String, BTreeMap<String, Value>> =
             serde_json::from_str(&text).expect("outputs are a JSON object");
@@ -201,27 +201,27 @@ impl Cdk {
     ///
     /// # Errors
     /// `cdk destroy` fails: the error has its output.
-    pub async fn destroy(&self) -> Result<(), CdkFailed> {
+    pub async fn destroy_app(&self) -> Result<(), CdkFailed> {
         // As it was synthesized for the deployment: the app need not run again.
-        self.destroy_assembly(&self.assembly()).await
+        self.destroy_assembly(&self.assembly_folder()).await
     }
 
     async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailed> {
-        self.run(&["destroy", "--force", "--app", &assembly.display().to_string()], &[]).await.map(drop)
+        self.run_cdk(&["destroy", "--force", "--app", &assembly.display().to_string()], &[]).await.map(drop)
     }
 
-    fn assembly(&self) -> PathBuf {
+    fn assembly_folder(&self) -> PathBuf {
         self.directory.join("cdk.out")
     }
 
-    async fn run(&self, arguments: &[&str], context: &[String]) -> Result<String, CdkFailed> {
-        let infra = root().join("infra");
+    async fn run_cdk(&self, arguments: &[&str], context: &[String]) -> Result<String, CdkFailed> {
+        let infra = workspace_root().join("infra");
         let mut command = Command::new("node");
         command.current_dir(&infra).arg(infra.join("node_modules/aws-cdk/bin/cdk")).args(arguments);
-        command.arg("--output").arg(self.assembly()).args(["--no-notices", "--no-color"]);
+        command.arg("--output").arg(self.assembly_folder()).args(["--no-notices", "--no-color"]);
         command.args(context.iter().flat_map(|value| ["--context", value]));
         if !self.is_the_users {
-            command.env_clear().env("PATH", variable("PATH").unwrap_or_default());
+            command.env_clear().env("PATH", env_variable("PATH").unwrap_or_default());
             command.env("HOME", &self.directory);
         }
         command.envs(self.variables.iter().map(|(name, value)| (name, value))).env("TMPDIR", &self.directory);
@@ -243,7 +243,7 @@ impl Drop for Cdk {
 }
 
 /// The command that runs an app of `infra/`.
-fn program(app: &str) -> String {
+fn app_command(app: &str) -> String {
     format!("node --import tsx {app}")
 }
 

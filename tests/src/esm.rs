@@ -16,8 +16,8 @@ use aws_sdk_sqs::types::{
 use redeliver_core::ports::is_fifo;
 use serde_json::Value;
 
-use crate::runtime_api::{Function, Outcome};
-use crate::sqs::Queue;
+use crate::runtime_api::{InvocationOutcome, LambdaFunction};
+use crate::sqs::TestQueue;
 
 const BATCH: i32 = 10;
 const WAIT_SECONDS: i32 = 1;
@@ -25,19 +25,19 @@ const WAIT_SECONDS: i32 = 1;
 /// A queue, a function, and what happened between them.
 pub struct EventSourceMapping {
     client: Client,
-    queue: Queue,
-    function: Arc<Function>,
+    queue: TestQueue,
+    function: Arc<LambdaFunction>,
     timeout: Duration,
-    invocations: Mutex<Vec<Invocation>>,
+    invocations: Mutex<Vec<MappingInvocation>>,
 }
 
 /// One batch.
 #[derive(Clone, Debug)]
-pub struct Invocation {
+pub struct MappingInvocation {
     /// SQS message ids of the records.
     pub records: Vec<String>,
     /// The function's outcome.
-    pub outcome: Outcome,
+    pub outcome: InvocationOutcome,
     /// SQS message ids of the records that were not deleted.
     pub failed: BTreeSet<String>,
 }
@@ -45,14 +45,14 @@ pub struct Invocation {
 impl EventSourceMapping {
     /// `timeout` is the function's.
     #[must_use]
-    pub fn new(client: Client, queue: Queue, function: Arc<Function>, timeout: Duration) -> Self {
+    pub fn new(client: Client, queue: TestQueue, function: Arc<LambdaFunction>, timeout: Duration) -> Self {
         Self { client, queue, function, timeout, invocations: Mutex::default() }
     }
 
     /// Polls for ever.
-    pub async fn run(&self) {
+    pub async fn poll_forever(&self) {
         loop {
-            self.poll().await;
+            self.poll_once().await;
         }
     }
 
@@ -60,8 +60,8 @@ impl EventSourceMapping {
     ///
     /// # Panics
     /// If the emulator refuses a request.
-    pub async fn poll(&self) -> Option<Invocation> {
-        let messages = self.receive().await;
+    pub async fn poll_once(&self) -> Option<MappingInvocation> {
+        let messages = self.receive_batch().await;
         if messages.is_empty() {
             return None;
         }
@@ -71,11 +71,11 @@ impl EventSourceMapping {
         let failed = failed_records(&outcome, &records);
         let (failures, done): (Vec<_>, Vec<_>) =
             messages.iter().partition(|message| failed.contains(id(message)));
-        self.delete(&done).await;
+        self.delete_batch(&done).await;
         if !is_fifo(&self.queue.arn) {
             self.make_visible(&failures).await;
         }
-        let invocation = Invocation { records, outcome, failed };
+        let invocation = MappingInvocation { records, outcome, failed };
         self.invocations.lock().expect("no test panics while it holds this").push(invocation.clone());
         Some(invocation)
     }
@@ -85,17 +85,17 @@ impl EventSourceMapping {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn invocations(&self) -> Vec<Invocation> {
+    pub fn invocations(&self) -> Vec<MappingInvocation> {
         self.invocations.lock().expect("no test panics while it holds this").clone()
     }
 
     /// The function.
     #[must_use]
-    pub fn function(&self) -> &Arc<Function> {
+    pub fn function(&self) -> &Arc<LambdaFunction> {
         &self.function
     }
 
-    async fn receive(&self) -> Vec<Message> {
+    async fn receive_batch(&self) -> Vec<Message> {
         let request = self.client.receive_message().queue_url(&self.queue.url);
         let request = request.max_number_of_messages(BATCH).wait_time_seconds(WAIT_SECONDS);
         let request = request
@@ -104,13 +104,13 @@ impl EventSourceMapping {
         request.send().await.expect("the queue answers").messages.unwrap_or_default()
     }
 
-    async fn delete(&self, messages: &[&Message]) {
+    async fn delete_batch(&self, messages: &[&Message]) {
         if messages.is_empty() {
             return;
         }
         let entries = messages.iter().enumerate().map(|(index, message)| {
             let entry = DeleteMessageBatchRequestEntry::builder().id(index.to_string());
-            entry.receipt_handle(handle(message)).build().expect("id and handle are set")
+            entry.receipt_handle(receipt_handle(message)).build().expect("id and handle are set")
         });
         let request = self.client.delete_message_batch().queue_url(&self.queue.url);
         let deleted = request.set_entries(Some(entries.collect())).send().await.expect("the queue answers");
@@ -125,7 +125,7 @@ impl EventSourceMapping {
         }
         let entries = messages.iter().enumerate().map(|(index, message)| {
             let entry = ChangeMessageVisibilityBatchRequestEntry::builder().id(index.to_string());
-            let entry = entry.receipt_handle(handle(message)).visibility_timeout(0);
+            let entry = entry.receipt_handle(receipt_handle(message)).visibility_timeout(0);
             entry.build().expect("id and handle are set")
         });
         let request = self.client.change_message_visibility_batch().queue_url(&self.queue.url);
@@ -136,9 +136,9 @@ impl EventSourceMapping {
 /// The records that are not done. All of them unless the function answers with a well-formed partial batch response; an
 /// unknown or empty identifier spoils the whole of it.
 #[must_use]
-pub fn failed_records(outcome: &Outcome, records: &[String]) -> BTreeSet<String> {
+pub fn failed_records(outcome: &InvocationOutcome, records: &[String]) -> BTreeSet<String> {
     let all = || records.iter().cloned().collect();
-    let Outcome::Response(response) = outcome else {
+    let InvocationOutcome::Response(response) = outcome else {
         return all();
     };
     let failures = match response {
@@ -160,7 +160,7 @@ fn id(message: &Message) -> &str {
     message.message_id().expect("a received message has an id")
 }
 
-fn handle(message: &Message) -> &str {
+fn receipt_handle(message: &Message) -> &str {
     message.receipt_handle().expect("a received message has a receipt handle")
 }
 
@@ -172,7 +172,7 @@ mod tests {
 
     fn failed(response: Value) -> Vec<String> {
         let records = ["a".to_owned(), "b".to_owned()];
-        failed_records(&Outcome::Response(response), &records).into_iter().collect()
+        failed_records(&InvocationOutcome::Response(response), &records).into_iter().collect()
     }
 
     #[test]
@@ -200,7 +200,9 @@ mod tests {
 
     #[test]
     fn an_error_and_a_death_fail_the_whole_batch() {
-        for outcome in [Outcome::Error(json!({})), Outcome::Died, Outcome::TimedOut] {
+        for outcome in
+            [InvocationOutcome::Error(json!({})), InvocationOutcome::Died, InvocationOutcome::TimedOut]
+        {
             assert_eq!(failed_records(&outcome, &["a".to_owned()]).len(), 1, "{outcome:?}");
         }
     }

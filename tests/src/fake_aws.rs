@@ -11,18 +11,18 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::wire::serve;
+use crate::wire::serve_router;
 
 /// Both services; dropping it ends them.
 pub struct FakeAws {
     url: String,
-    state: Arc<Script>,
+    state: Arc<InvocationScript>,
     server: JoinHandle<()>,
 }
 
 /// The scripted result of an invocation.
 #[derive(Clone, Debug)]
-pub enum Invocation {
+pub enum FakeInvocation {
     /// The function's own error: its type and its message.
     FunctionError(&'static str, &'static str),
     /// Lambda does not invoke it: status, code, and a text that must appear nowhere.
@@ -31,10 +31,10 @@ pub enum Invocation {
     Answered(&'static str),
 }
 
-struct Script {
+struct InvocationScript {
     /// Status and body of `GetSecretValue`.
     secret: Mutex<(u16, Value)>,
-    invocations: Mutex<HashMap<String, VecDeque<Invocation>>>,
+    invocations: Mutex<HashMap<String, VecDeque<FakeInvocation>>>,
     /// The value of `X-Amz-Log-Result`.
     log_result: &'static str,
 }
@@ -43,27 +43,28 @@ impl FakeAws {
     /// Starts them; every invocation succeeds until a script says otherwise.
     pub async fn start(secret: (u16, Value), log_result: &'static str) -> Self {
         let secret = Mutex::new(secret);
-        let state = Arc::new(Script { secret, invocations: Mutex::default(), log_result });
-        let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
+        let state = Arc::new(InvocationScript { secret, invocations: Mutex::default(), log_result });
+        let (address, server) =
+            serve_router(Router::new().fallback(answer_request).with_state(Arc::clone(&state))).await;
         Self { url: format!("http://{address}"), state, server }
     }
 
     /// The secret's text.
     pub async fn with_secret(text: &str) -> Self {
-        Self::start(secret(text), "").await
+        Self::start(secret_response(text), "").await
     }
 
     /// The secret's text from now on.
     ///
     /// # Panics
     /// Never.
-    pub fn rotate(&self, text: &str) {
-        *self.state.secret.lock().expect("no holder panics") = secret(text);
+    pub fn rotate_secret(&self, text: &str) {
+        *self.state.secret.lock().expect("no holder panics") = secret_response(text);
     }
 
     /// The endpoint for `AWS_ENDPOINT_URL_SECRETS_MANAGER` and `AWS_ENDPOINT_URL_LAMBDA`.
     #[must_use]
-    pub fn url(&self) -> &str {
+    pub fn endpoint_url(&self) -> &str {
         &self.url
     }
 
@@ -71,7 +72,11 @@ impl FakeAws {
     ///
     /// # Panics
     /// Never.
-    pub fn script(&self, message_id: &str, invocations: impl IntoIterator<Item = Invocation>) {
+    pub fn script_invocations(
+        &self,
+        message_id: &str,
+        invocations: impl IntoIterator<Item = FakeInvocation>,
+    ) {
         let invocations = invocations.into_iter().collect();
         self.state.invocations.lock().expect("no holder panics").insert(message_id.to_owned(), invocations);
     }
@@ -83,7 +88,11 @@ impl Drop for FakeAws {
     }
 }
 
-async fn answer(State(script): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn answer_request(
+    State(script): State<Arc<InvocationScript>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
     if target == "secretsmanager.GetSecretValue" {
         let (status, body) = script.secret.lock().expect("no holder panics").clone();
@@ -96,21 +105,21 @@ async fn answer(State(script): State<Arc<Script>>, headers: HeaderMap, body: Byt
         invocations.get_mut(message_id).and_then(VecDeque::pop_front)
     };
     let log = ("X-Amz-Log-Result", script.log_result);
-    match next.unwrap_or(Invocation::Answered("null")) {
-        Invocation::Answered(text) => ([log], json!({ "answer": text }).to_string()).into_response(),
-        Invocation::FunctionError(error_type, message) => {
+    match next.unwrap_or(FakeInvocation::Answered("null")) {
+        FakeInvocation::Answered(text) => ([log], json!({ "answer": text }).to_string()).into_response(),
+        FakeInvocation::FunctionError(error_type, message) => {
             let payload =
                 json!({ "errorType": error_type, "errorMessage": message, "stackTrace": [message] });
             ([log, ("X-Amz-Function-Error", "Unhandled")], payload.to_string()).into_response()
         }
-        Invocation::Refused(status, code, text) => {
+        FakeInvocation::Refused(status, code, text) => {
             let body = json!({ "Message": text, "message": text });
             (status_code(status), [("x-amzn-errortype", code)], body.to_string()).into_response()
         }
     }
 }
 
-fn secret(text: &str) -> (u16, Value) {
+fn secret_response(text: &str) -> (u16, Value) {
     (200, json!({ "Name": "headers", "SecretString": text }))
 }
 

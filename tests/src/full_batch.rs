@@ -13,26 +13,26 @@ pub const BODY_BYTES: usize = 1024;
 /// Messages that were never retried.
 #[must_use]
 pub fn first_deliveries() -> Value {
-    event("source", 0, None)
+    batch_event("source", 0, None)
 }
 
 /// Messages that failed for the second time, with the reason.
 #[must_use]
 pub fn hand_offs() -> Value {
-    event("intermediate-dlq", 1, Some(&failure()))
+    batch_event("intermediate-dlq", 1, Some(&failure_document()))
 }
 
 /// Messages that are given up.
 #[must_use]
-pub fn verdicts() -> Value {
-    let mut failure = failure();
+pub fn verdict_attributes() -> Value {
+    let mut failure = failure_document();
     failure["verdict"] = json!("RETRY_ATTEMPT_EXCEEDED");
     failure["stage"] = json!("failed-message-processor");
     failure["explanation"] = json!("Max retry attempts 5 exceeded");
-    event("annotation", 5, Some(&failure))
+    batch_event("annotation", 5, Some(&failure))
 }
 
-fn failure() -> Value {
+fn failure_document() -> Value {
     json!({
         "type": "HttpStatus.503",
         "details": "HTTP 503 Service Unavailable",
@@ -44,13 +44,14 @@ fn failure() -> Value {
     })
 }
 
-fn event(queue: &str, retry_attempt: u32, failure: Option<&Value>) -> Value {
-    let records: Vec<_> = (0..RECORDS).map(|n| record(n, queue, &body(n, retry_attempt), failure)).collect();
+fn batch_event(queue: &str, retry_attempt: u32, failure: Option<&Value>) -> Value {
+    let records: Vec<_> =
+        (0..RECORDS).map(|n| batch_record(n, queue, &order_body(n, retry_attempt), failure)).collect();
     json!({ "Records": records })
 }
 
 /// An order of many small members, as bodies are.
-fn body(n: u32, retry_attempt: u32) -> String {
+fn order_body(n: u32, retry_attempt: u32) -> String {
     let mut metadata = json!({ "message_id": id(n) });
     if retry_attempt > 0 {
         metadata["retry_attempt"] = json!(retry_attempt);
@@ -72,7 +73,7 @@ fn body(n: u32, retry_attempt: u32) -> String {
     of(&items, &"x".repeat(missing))
 }
 
-fn record(n: u32, queue: &str, body: &str, failure: Option<&Value>) -> Value {
+fn batch_record(n: u32, queue: &str, body: &str, failure: Option<&Value>) -> Value {
     let mut attributes = json!({});
     if let Some(failure) = failure {
         attributes["Failure"] = json!({
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_full_batch_has_ten_bodies_of_one_kibibyte() {
-        for event in [first_deliveries(), hand_offs(), verdicts()] {
+        for event in [first_deliveries(), hand_offs(), verdict_attributes()] {
             let records = event["Records"].as_array().unwrap();
             assert_eq!(records.len(), 10);
             assert!(records.iter().all(|record| record["body"].as_str().unwrap().len() == 1024));

@@ -10,12 +10,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::task::JoinHandle;
 
-use crate::wire::serve;
+use crate::wire::serve_router;
 
 /// A running endpoint; dropping it ends it.
-pub struct HttpTarget {
+pub struct HttpTargetServer {
     url: String,
-    state: Arc<Mutex<Script>>,
+    state: Arc<Mutex<ReplyScript>>,
     server: JoinHandle<()>,
 }
 
@@ -32,7 +32,7 @@ pub enum Reply {
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct TargetRequest {
     /// Its headers.
     pub headers: HeaderMap,
     /// Its body.
@@ -43,19 +43,20 @@ pub struct Request {
 pub const RESPONSE_CANARY: &str = "Zr5answerB9nYc2Fw";
 
 #[derive(Default)]
-struct Script {
+struct ReplyScript {
     /// `Authorization`, where it is looked at.
     key: Option<String>,
     refuses_first_attempts: bool,
     replies: HashMap<String, VecDeque<Reply>>,
-    requests: Vec<Request>,
+    requests: Vec<TargetRequest>,
 }
 
-impl HttpTarget {
+impl HttpTargetServer {
     /// Starts it; every answer is 200 until a script says otherwise.
     pub async fn start() -> Self {
-        let state = Arc::new(Mutex::new(Script::default()));
-        let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
+        let state = Arc::new(Mutex::new(ReplyScript::default()));
+        let (address, server) =
+            serve_router(Router::new().fallback(answer_request).with_state(Arc::clone(&state))).await;
         Self { url: format!("http://{address}/target"), state, server }
     }
 
@@ -77,7 +78,7 @@ impl HttpTarget {
     ///
     /// # Panics
     /// Never.
-    pub fn script(&self, message_id: &str, replies: impl IntoIterator<Item = Reply>) {
+    pub fn script_replies(&self, message_id: &str, replies: impl IntoIterator<Item = Reply>) {
         let replies = replies.into_iter().collect();
         self.state.lock().expect("no holder panics").replies.insert(message_id.to_owned(), replies);
     }
@@ -95,9 +96,14 @@ impl HttpTarget {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn requests(&self, message_id: &str) -> Vec<Request> {
+    pub fn requests_for(&self, message_id: &str) -> Vec<TargetRequest> {
         let script = self.state.lock().expect("no holder panics");
-        script.requests.iter().filter(|request| key(&request.headers) == message_id).cloned().collect()
+        script
+            .requests
+            .iter()
+            .filter(|request| idempotency_key(&request.headers) == message_id)
+            .cloned()
+            .collect()
     }
 
     /// The requests whose body has this text, in order of arrival.
@@ -105,7 +111,7 @@ impl HttpTarget {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn requests_with(&self, text: &str) -> Vec<Request> {
+    pub fn requests_with(&self, text: &str) -> Vec<TargetRequest> {
         let script = self.state.lock().expect("no holder panics");
         script.requests.iter().filter(|request| request.body.contains(text)).cloned().collect()
     }
@@ -120,13 +126,17 @@ impl HttpTarget {
     }
 }
 
-impl Drop for HttpTarget {
+impl Drop for HttpTargetServer {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
-async fn answer(State(state): State<Arc<Mutex<Script>>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn answer_request(
+    State(state): State<Arc<Mutex<ReplyScript>>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     let reply = {
         let mut script = state.lock().expect("no holder panics");
         let given = headers.get("Authorization").and_then(|key| key.to_str().ok());
@@ -137,9 +147,9 @@ async fn answer(State(state): State<Arc<Mutex<Script>>>, headers: HeaderMap, bod
         } else if is_first && script.refuses_first_attempts {
             Some(Reply::Status(500))
         } else {
-            script.replies.get_mut(key(&headers)).and_then(VecDeque::pop_front)
+            script.replies.get_mut(idempotency_key(&headers)).and_then(VecDeque::pop_front)
         };
-        script.requests.push(Request { headers, body: String::from_utf8_lossy(&body).into_owned() });
+        script.requests.push(TargetRequest { headers, body: String::from_utf8_lossy(&body).into_owned() });
         reply.unwrap_or(Reply::Status(200))
     };
     match reply {
@@ -153,7 +163,7 @@ async fn answer(State(state): State<Arc<Mutex<Script>>>, headers: HeaderMap, bod
     }
 }
 
-fn key(headers: &HeaderMap) -> &str {
+fn idempotency_key(headers: &HeaderMap) -> &str {
     headers.get("Idempotency-Key").and_then(|key| key.to_str().ok()).unwrap_or_default()
 }
 

@@ -9,7 +9,7 @@ use crate::settings;
 pub(crate) const VARIABLE: &str = "JUDGED_REQUESTS";
 
 /// The file of an emulator, in the folder that `cargo xtask test` empties and reads.
-pub(crate) fn record(emulator: &str, port: u16) -> PathBuf {
+pub(crate) fn judged_requests_file(emulator: &str, port: u16) -> PathBuf {
     let directory = settings::target_dir().join("judged-requests");
     std::fs::create_dir_all(&directory).expect("the target directory is writable");
     directory.join(format!("{emulator}-{port}.jsonl"))

@@ -30,7 +30,7 @@ const START_POLLS: u32 = 300;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const PORT_TRIES: u32 = 5;
 
-type Variables = Vec<(&'static str, String)>;
+type EmulatorVariables = Vec<(&'static str, String)>;
 
 /// A running ministack; dropping it ends the process.
 pub struct Ministack {
@@ -63,20 +63,20 @@ impl Ministack {
     pub fn with_all_services() -> Self {
         Self::start_with(&|address| {
             let programs = settings::venv_file("bin");
-            let path = settings::variable("PATH").unwrap_or_default();
+            let path = settings::env_variable("PATH").unwrap_or_default();
             vec![
                 ("LAMBDA_EXECUTOR", "local".to_owned()),
                 // What its functions take for AWS, and where they answer CloudFormation.
                 ("AWS_ENDPOINT_URL", format!("http://{address}")),
                 ("MINISTACK_HOST", address.ip().to_string()),
                 // With wrapper scripts: where it finds AWS's runtimes.
-                ("RUNTIMES", settings::root().join("tests/runtimes").display().to_string()),
+                ("RUNTIMES", settings::workspace_root().join("tests/runtimes").display().to_string()),
                 ("PATH", format!("{}:{path}", programs.display())),
             ]
         })
     }
 
-    fn start_with(variables: &dyn Fn(SocketAddr) -> Variables) -> Self {
+    fn start_with(variables: &dyn Fn(SocketAddr) -> EmulatorVariables) -> Self {
         let python = settings::venv_file("bin/python");
         let directory = settings::target_dir().join("ministack");
         std::fs::create_dir_all(&directory).expect("the target directory is writable");
@@ -102,7 +102,7 @@ impl Ministack {
         address: SocketAddr,
         python: &Path,
         directory: &Path,
-        variables: &dyn Fn(SocketAddr) -> Variables,
+        variables: &dyn Fn(SocketAddr) -> EmulatorVariables,
     ) -> Option<Self> {
         let log: PathBuf = directory.join(format!("{}.log", address.port()));
         let log = File::create(log).expect("the target directory is writable");
@@ -113,8 +113,8 @@ impl Ministack {
             .envs(variables(address))
             .env("BIND_HOST", address.ip().to_string())
             .env("GATEWAY_PORT", address.port().to_string())
-            .env("SUPPORT", settings::root().join("tests/support"))
-            .env(judged::VARIABLE, judged::record("ministack", address.port()))
+            .env("SUPPORT", settings::workspace_root().join("tests/support"))
+            .env(judged::VARIABLE, judged::judged_requests_file("ministack", address.port()))
             .env("IOT_MTLS_ENABLED", "0") // else it takes the fixed port 8883
             .process_group(0) // an interrupt from the keyboard is for us: we end it when we are done with it
             .stdin(Stdio::piped())

@@ -28,30 +28,30 @@ const PORT_TRIES: u32 = 5;
 pub struct Moto {
     process: Child,
     address: SocketAddr,
-    output: Mutex<Output>,
+    output: Mutex<MotoOutput>,
 }
 
 /// The records that moto has written. A record is in the file before moto answers its request.
-struct Output {
+struct MotoOutput {
     file: BufReader<File>,
     /// The beginning of a line that is not complete yet.
     begun: Vec<u8>,
-    told: HashMap<String, Vec<Told>>,
+    reported: HashMap<String, Vec<MotoRecord>>,
 }
 
 /// A record of moto about an account.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Told {
+pub enum MotoRecord {
     /// A request was allowed or denied.
-    Decided(Decision),
+    Decided(AccessDecision),
     /// A function was invoked.
-    Invoked(Invoked),
+    Invoked(MotoInvocation),
 }
 
 /// The decision on a user's request.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Decision {
+pub struct AccessDecision {
     /// The role's name, with `@lambda` if Lambda itself is at work.
     pub user: String,
     /// For example `sqs:SendMessage`.
@@ -64,7 +64,7 @@ pub struct Decision {
 
 /// An invocation of a function.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Invoked {
+pub struct MotoInvocation {
     /// Its ARN.
     pub function: String,
     /// Its event.
@@ -74,14 +74,14 @@ pub struct Invoked {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct MotoLine {
     account: String,
     #[serde(flatten)]
-    told: Told,
+    reported: MotoRecord,
 }
 
 /// An AWS account of its own in a shared moto.
-pub struct Account {
+pub struct MotoAccount {
     moto: &'static Moto,
     /// Twelve digits.
     pub id: String,
@@ -110,11 +110,11 @@ impl Moto {
         let created = |end: &str| File::create(file(end)).expect("the target directory is writable");
         let output = created("jsonl");
         let process = Command::new(settings::venv_file("bin/python"))
-            .arg(settings::root().join("tests/support/moto_iam.py"))
+            .arg(settings::workspace_root().join("tests/support/moto_iam.py"))
             .args([address.ip().to_string(), address.port().to_string()])
             .env_clear()
             .env("INITIAL_NO_AUTH_ACTION_COUNT", "0")
-            .env(judged::VARIABLE, judged::record("moto", address.port()))
+            .env(judged::VARIABLE, judged::judged_requests_file("moto", address.port()))
             .process_group(0) // an interrupt from the keyboard is for us
             .stdin(Stdio::piped())
             .stdout(output)
@@ -122,7 +122,7 @@ impl Moto {
             .spawn()
             .expect("the Python of the tests' environment runs");
         let file = BufReader::new(File::open(file("jsonl")).expect("it was created"));
-        let output = Mutex::new(Output { file, begun: Vec::new(), told: HashMap::new() });
+        let output = Mutex::new(MotoOutput { file, begun: Vec::new(), reported: HashMap::new() });
         let mut moto = Self { process, address, output };
         moto.wait_until_ready().then_some(moto)
     }
@@ -154,14 +154,14 @@ impl Drop for Moto {
     }
 }
 
-impl Output {
+impl MotoOutput {
     fn read_on(&mut self) {
         while self.file.read_until(b'\n', &mut self.begun).expect("the output is a file") > 0
             && self.begun.ends_with(b"\n")
         {
             // What Flask greets with is none.
-            if let Ok(Line { account, told }) = serde_json::from_slice(&self.begun) {
-                self.told.entry(account).or_default().push(told);
+            if let Ok(MotoLine { account, reported }) = serde_json::from_slice(&self.begun) {
+                self.reported.entry(account).or_default().push(reported);
             }
             self.begun.clear();
         }
@@ -170,13 +170,13 @@ impl Output {
 
 /// Standard output and standard error.
 #[must_use]
-pub fn printed(output: &std::process::Output) -> String {
+pub fn printed_text(output: &std::process::Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-impl Account {
+impl MotoAccount {
     /// The program `redeliver` as a user with this key.
-    pub fn redeliver(&self, key: &Credentials) -> tokio::process::Command {
+    pub fn redeliver_command(&self, key: &Credentials) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(settings::tested_program("redeliver"));
         command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
         command.env("AWS_ENDPOINT_URL", self.endpoint_url()).env("AWS_REGION", REGION);
@@ -203,18 +203,18 @@ impl Account {
     ///
     /// # Panics
     /// If it is refused.
-    pub async fn sqs(&self, operation: &str, request: &Value) -> Value {
-        self.json("sqs", &format!("AmazonSQS.{operation}"), request).await
+    pub async fn request_sqs(&self, operation: &str, request: &Value) -> Value {
+        self.request_json("sqs", &format!("AmazonSQS.{operation}"), request).await
     }
 
     /// A secret with this text; its ARN.
     ///
     /// # Panics
     /// If it is not created.
-    pub async fn secret(&self, name: &str, text: &str) -> String {
+    pub async fn create_secret(&self, name: &str, text: &str) -> String {
         let request =
             json!({ "Name": name, "SecretString": text, "ClientRequestToken": "0".repeat(32) + name });
-        let created = self.json("secretsmanager", "secretsmanager.CreateSecret", &request).await;
+        let created = self.request_json("secretsmanager", "secretsmanager.CreateSecret", &request).await;
         created["ARN"].as_str().expect("a secret has an ARN").to_owned()
     }
 
@@ -222,11 +222,11 @@ impl Account {
     ///
     /// # Panics
     /// If it is not created.
-    pub async fn bucket(&self, name: &str) {
+    pub async fn create_bucket(&self, name: &str) {
         let place = format!(
             "<CreateBucketConfiguration><LocationConstraint>{REGION}</LocationConstraint></CreateBucketConfiguration>"
         );
-        self.send("s3", self.http.put(format!("{}/{name}", self.endpoint_url())).body(place)).await;
+        self.send_request("s3", self.http.put(format!("{}/{name}", self.endpoint_url())).body(place)).await;
     }
 
     /// Deletes an empty bucket.
@@ -234,16 +234,16 @@ impl Account {
     /// # Panics
     /// If it is not deleted.
     pub async fn delete_bucket(&self, name: &str) {
-        self.send("s3", self.http.delete(format!("{}/{name}", self.endpoint_url()))).await;
+        self.send_request("s3", self.http.delete(format!("{}/{name}", self.endpoint_url()))).await;
     }
 
     /// The keys of a bucket, in order.
     ///
     /// # Panics
     /// If they are not listed.
-    pub async fn keys(&self, bucket: &str) -> Vec<String> {
+    pub async fn bucket_keys(&self, bucket: &str) -> Vec<String> {
         let url = format!("{}/{bucket}?list-type=2", self.endpoint_url());
-        let listed = self.send("s3", self.http.get(url)).await;
+        let listed = self.send_request("s3", self.http.get(url)).await;
         let keys = listed.split("<Key>").skip(1).filter_map(|rest| rest.split_once("</Key>"));
         keys.map(|(key, _)| key.to_owned()).collect()
     }
@@ -252,10 +252,10 @@ impl Account {
     ///
     /// # Panics
     /// If it is not created.
-    pub async fn topic(&self, name: &str) -> String {
+    pub async fn create_topic(&self, name: &str) -> String {
         let form = [("Action", "CreateTopic"), ("Version", "2010-03-31"), ("Name", name)];
         let url = reqwest::Url::parse_with_params(&self.endpoint_url(), form);
-        self.send("sns", self.http.post(url.expect("a URL with parameters"))).await;
+        self.send_request("sns", self.http.post(url.expect("a URL with parameters"))).await;
         format!("arn:aws:sns:{REGION}:{}:{name}", self.id)
     }
 
@@ -264,7 +264,7 @@ impl Account {
     /// # Panics
     /// If it is not created.
     pub async fn event_bus(&self, name: &str) -> String {
-        let created = self.json("events", "AWSEvents.CreateEventBus", &json!({ "Name": name })).await;
+        let created = self.request_json("events", "AWSEvents.CreateEventBus", &json!({ "Name": name })).await;
         created["EventBusArn"].as_str().expect("a bus has an ARN").to_owned()
     }
 
@@ -272,9 +272,9 @@ impl Account {
     ///
     /// # Panics
     /// If it is not created.
-    pub async fn user(&self, name: &str, path: &str) -> Credentials {
-        self.iam(&[("Action", "CreateUser"), ("UserName", name), ("Path", path)]).await;
-        let created = self.iam(&[("Action", "CreateAccessKey"), ("UserName", name)]).await;
+    pub async fn create_user(&self, name: &str, path: &str) -> Credentials {
+        self.request_iam(&[("Action", "CreateUser"), ("UserName", name), ("Path", path)]).await;
+        let created = self.request_iam(&[("Action", "CreateAccessKey"), ("UserName", name)]).await;
         let member = |name: &str| {
             let (_, rest) = created.split_once(&format!("<{name}>"))?;
             rest.split_once('<').map(|(value, _)| value.to_owned())
@@ -288,11 +288,11 @@ impl Account {
     ///
     /// # Panics
     /// If moto refuses them.
-    pub async fn allow(&self, user: &str, statements: &[Value]) {
+    pub async fn set_user_policy(&self, user: &str, statements: &[Value]) {
         let document = json!({ "Version": "2012-10-17", "Statement": statements }).to_string();
         let policy = [("PolicyName", "of-the-template"), ("PolicyDocument", document.as_str())];
         let request = [("Action", "PutUserPolicy"), ("UserName", user)];
-        self.iam(&[request.as_slice(), &policy].concat()).await;
+        self.request_iam(&[request.as_slice(), &policy].concat()).await;
     }
 
     /// The configuration of clients that sign with these.
@@ -309,7 +309,7 @@ impl Account {
 
     /// A client that signs with these.
     #[must_use]
-    pub fn client(&self, credentials: Credentials) -> Client {
+    pub fn signed_client(&self, credentials: Credentials) -> Client {
         let config = Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new(REGION))
@@ -325,12 +325,13 @@ impl Account {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn decisions(&self) -> Vec<Decision> {
-        let told = self.told();
-        told.into_iter()
+    pub fn decisions(&self) -> Vec<AccessDecision> {
+        let reported = self.read_records();
+        reported
+            .into_iter()
             .filter_map(|one| match one {
-                Told::Decided(decision) => Some(decision),
-                Told::Invoked(_) => None,
+                MotoRecord::Decided(decision) => Some(decision),
+                MotoRecord::Invoked(_) => None,
             })
             .collect()
     }
@@ -340,37 +341,39 @@ impl Account {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn invoked(&self) -> Vec<Invoked> {
-        let told = self.told();
-        told.into_iter()
+    pub fn invocations(&self) -> Vec<MotoInvocation> {
+        let reported = self.read_records();
+        reported
+            .into_iter()
             .filter_map(|one| match one {
-                Told::Decided(_) => None,
-                Told::Invoked(invoked) => Some(invoked),
+                MotoRecord::Decided(_) => None,
+                MotoRecord::Invoked(invoked) => Some(invoked),
             })
             .collect()
     }
 
-    fn told(&self) -> Vec<Told> {
+    fn read_records(&self) -> Vec<MotoRecord> {
         let mut output = self.moto.output.lock().expect("no holder panics");
         output.read_on();
-        output.told.get(&self.id).cloned().unwrap_or_default()
+        output.reported.get(&self.id).cloned().unwrap_or_default()
     }
 
-    async fn json(&self, service: &str, target: &str, request: &Value) -> Value {
+    async fn request_json(&self, service: &str, target: &str, request: &Value) -> Value {
         let request = self.http.post(self.endpoint_url()).body(request.to_string());
         let request = request.header("x-amz-target", target);
-        let answer = self.send(service, request.header("content-type", "application/x-amz-json-1.0")).await;
+        let answer =
+            self.send_request(service, request.header("content-type", "application/x-amz-json-1.0")).await;
         serde_json::from_str(if answer.is_empty() { "{}" } else { &answer }).expect("the answer is JSON")
     }
 
-    async fn iam(&self, parameters: &[(&str, &str)]) -> String {
+    async fn request_iam(&self, parameters: &[(&str, &str)]) -> String {
         let version = [("Version", "2010-05-08")];
         let url = reqwest::Url::parse_with_params(&self.endpoint_url(), parameters.iter().chain(&version));
-        self.send("iam", self.http.post(url.expect("a URL with parameters"))).await
+        self.send_request("iam", self.http.post(url.expect("a URL with parameters"))).await
     }
 
     /// The header that it has names the account, and says that it may do all.
-    async fn send(&self, service: &str, request: reqwest::RequestBuilder) -> String {
+    async fn send_request(&self, service: &str, request: reqwest::RequestBuilder) -> String {
         let scope = format!("Credential=TESTS/20260101/{REGION}/{service}/aws4_request");
         let authorization = format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0");
         let request = request.header("authorization", authorization).header("x-moto-account-id", &self.id);
@@ -382,7 +385,7 @@ impl Account {
     }
 }
 
-impl Default for Account {
+impl Default for MotoAccount {
     fn default() -> Self {
         Self::new()
     }

@@ -19,20 +19,20 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::settings::PATIENCE;
-use crate::wire::serve;
+use crate::wire::serve_router;
 
 /// A running collector; dropping it ends it.
-pub struct Receiver {
+pub struct SpanReceiver {
     endpoint: String,
-    spans: Spans,
+    spans: SharedSpans,
     server: JoinHandle<()>,
 }
 
-type Spans = Arc<Mutex<Vec<Span>>>;
+type SharedSpans = Arc<Mutex<Vec<ReceivedSpan>>>;
 
 /// A span as it was received. Ids are hexadecimal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Span {
+pub struct ReceivedSpan {
     /// `service.name` of its resource.
     pub service: String,
     /// Its name.
@@ -46,7 +46,7 @@ pub struct Span {
     /// 16 digits, or none for the first span of a trace.
     pub parent_span_id: String,
     /// In the span's order.
-    pub links: Vec<Link>,
+    pub links: Vec<SpanLink>,
     /// By name.
     pub attributes: BTreeMap<String, Value>,
     /// True if its status is an error.
@@ -61,7 +61,7 @@ pub struct Span {
 
 /// A span that another follows from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Link {
+pub struct SpanLink {
     /// 32 digits.
     pub trace_id: String,
     /// 16 digits.
@@ -70,12 +70,12 @@ pub struct Link {
     pub attributes: BTreeMap<String, Value>,
 }
 
-impl Receiver {
+impl SpanReceiver {
     /// Starts it.
     pub async fn start() -> Self {
-        let spans = Spans::default();
-        let router = Router::new().fallback(receive).with_state(Arc::clone(&spans));
-        let (address, server) = serve(router).await;
+        let spans = SharedSpans::default();
+        let router = Router::new().fallback(receive_export).with_state(Arc::clone(&spans));
+        let (address, server) = serve_router(router).await;
         Self { endpoint: format!("http://{address}"), spans, server }
     }
 
@@ -90,7 +90,7 @@ impl Receiver {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn spans(&self) -> Vec<Span> {
+    pub fn received_spans(&self) -> Vec<ReceivedSpan> {
         self.spans.lock().expect("no holder panics").clone()
     }
 
@@ -98,10 +98,10 @@ impl Receiver {
     ///
     /// # Panics
     /// If they do not come.
-    pub async fn at_least(&self, count: usize) -> Vec<Span> {
+    pub async fn at_least(&self, count: usize) -> Vec<ReceivedSpan> {
         let give_up = Instant::now() + PATIENCE;
         loop {
-            let spans = self.spans();
+            let spans = self.received_spans();
             if spans.len() >= count {
                 return spans;
             }
@@ -111,50 +111,55 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for SpanReceiver {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
 /// The protocol's one success is 200 with an empty response ("OTLP/HTTP Response", OpenTelemetry).
-async fn receive(State(spans): State<Spans>, uri: Uri, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn receive_export(
+    State(spans): State<SharedSpans>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
     if headers.get("content-type").is_none_or(|kind| kind != "application/x-protobuf") {
         return StatusCode::UNSUPPORTED_MEDIA_TYPE;
     }
     if uri.path() != "/v1/traces" {
         return StatusCode::NOT_FOUND;
     }
-    let Ok(decoded) = decode(body) else { return StatusCode::BAD_REQUEST };
+    let Ok(decoded) = decode_spans(body) else { return StatusCode::BAD_REQUEST };
     spans.lock().expect("no holder panics").extend(decoded);
     StatusCode::OK
 }
 
-fn decode(body: Bytes) -> Result<Vec<Span>, DecodeError> {
+fn decode_spans(body: Bytes) -> Result<Vec<ReceivedSpan>, DecodeError> {
     let mut spans = Vec::new();
     for of_resource in ExportTraceServiceRequest::decode(body)?.resource_spans {
         let resource = by_name(of_resource.resource.map(|resource| resource.attributes).unwrap_or_default());
         let service = resource.get("service.name").and_then(Value::as_str).unwrap_or_default();
         let of_scopes = of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans);
-        spans.extend(of_scopes.map(|span| decoded(service, span)));
+        spans.extend(of_scopes.map(|span| to_span(service, span)));
     }
     Ok(spans)
 }
 
-fn decoded(service: &str, span: Encoded) -> Span {
-    Span {
+fn to_span(service: &str, span: Encoded) -> ReceivedSpan {
+    ReceivedSpan {
         service: service.to_owned(),
         kind: span.kind().as_str_name(),
         name: span.name,
-        trace_id: hexadecimal(&span.trace_id),
-        span_id: hexadecimal(&span.span_id),
-        parent_span_id: hexadecimal(&span.parent_span_id),
+        trace_id: to_hexadecimal(&span.trace_id),
+        span_id: to_hexadecimal(&span.span_id),
+        parent_span_id: to_hexadecimal(&span.parent_span_id),
         links: span
             .links
             .into_iter()
-            .map(|link| Link {
-                trace_id: hexadecimal(&link.trace_id),
-                span_id: hexadecimal(&link.span_id),
+            .map(|link| SpanLink {
+                trace_id: to_hexadecimal(&link.trace_id),
+                span_id: to_hexadecimal(&link.span_id),
                 attributes: by_name(link.attributes),
             })
             .collect(),
@@ -166,7 +171,7 @@ fn decoded(service: &str, span: Encoded) -> Span {
 }
 
 /// Lower-case digits of an id.
-fn hexadecimal(id: &[u8]) -> String {
+fn to_hexadecimal(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -13,24 +13,24 @@ use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::sleep;
 
-use environment::Environment;
+use environment::RuntimeProcess;
 
 use crate::sqs::REGION;
 
 /// A Lambda function: a program, its environment variables, and at most one execution environment at a time.
-pub struct Function {
+pub struct LambdaFunction {
     name: String,
     program: PathBuf,
     variables: BTreeMap<String, String>,
-    environment: AsyncMutex<Option<Environment>>,
-    output: Arc<Mutex<Vec<Line>>>,
+    environment: AsyncMutex<Option<RuntimeProcess>>,
+    output: Arc<Mutex<Vec<OutputLine>>>,
     in_flight: watch::Sender<bool>,
     kill: Notify,
 }
 
 /// The end of an invocation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum InvocationOutcome {
     /// The function's response.
     Response(Value),
     /// The function reported an error, of an invocation or of its start.
@@ -43,14 +43,14 @@ pub enum Outcome {
 
 /// A line of a function's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct OutputLine {
     /// True if it came on standard error.
     pub is_stderr: bool,
     /// Without the line end.
     pub text: String,
 }
 
-impl Function {
+impl LambdaFunction {
     /// Its process starts with the first invocation. It sees `variables` and what Lambda sets, and nothing else.
     #[must_use]
     pub fn new(
@@ -74,22 +74,22 @@ impl Function {
     ///
     /// # Panics
     /// If the program cannot be run.
-    pub async fn invoke(&self, event: &Value, timeout: Duration) -> Outcome {
+    pub async fn invoke(&self, event: &Value, timeout: Duration) -> InvocationOutcome {
         let mut slot = self.environment.lock().await;
-        if slot.as_mut().is_none_or(Environment::has_ended) {
-            *slot = Some(Environment::start(&self.program, &self.variables, &self.output));
+        if slot.as_mut().is_none_or(RuntimeProcess::has_ended) {
+            *slot = Some(RuntimeProcess::start(&self.program, &self.variables, &self.output));
         }
         let Some(environment) = slot.as_mut() else {
-            return Outcome::Died;
+            return InvocationOutcome::Died;
         };
         let outcome = tokio::select! {
             biased;
-            () = self.kill.notified() => Outcome::Died,
+            () = self.kill.notified() => InvocationOutcome::Died,
             outcome = environment.invoke(event, timeout, &self.in_flight, self.arn()) => outcome,
         };
         self.in_flight.send_replace(false);
         // Lambda replaces the environment of a function that died or ran out of time.
-        if matches!(outcome, Outcome::Died | Outcome::TimedOut)
+        if matches!(outcome, InvocationOutcome::Died | InvocationOutcome::TimedOut)
             && let Some(environment) = slot.take()
         {
             environment.kill().await;
@@ -105,23 +105,24 @@ impl Function {
         let mut in_flight = self.in_flight.subscribe();
         in_flight.wait_for(|in_flight| *in_flight).await.expect("the sender is a field of self");
         sleep(delay).await;
-        self.kill();
+        self.kill_process();
     }
 
-    /// Kills the process that works on an invocation now (SIGKILL), be it still starting; the invocation's outcome is [`Outcome::Died`].
-    pub fn kill(&self) {
+    /// Kills the process that works on an invocation now (SIGKILL), be it still starting; the invocation's outcome is
+    /// [`InvocationOutcome::Died`].
+    pub fn kill_process(&self) {
         self.kill.notify_waiters();
     }
 
     /// Asks its process to end (SIGTERM), as Lambda does where the function has an extension; its exit code.
-    pub async fn terminate(&self) -> Option<i32> {
+    pub async fn terminate_process(&self) -> Option<i32> {
         let mut environment = self.environment.lock().await.take()?;
         environment.terminate().await
     }
 
     /// The id of its process, while it has one.
     pub async fn process_id(&self) -> Option<u32> {
-        self.environment.lock().await.as_ref().and_then(Environment::process_id)
+        self.environment.lock().await.as_ref().and_then(RuntimeProcess::process_id)
     }
 
     /// All that it has written so far.
@@ -129,7 +130,7 @@ impl Function {
     /// # Panics
     /// If a reader panicked.
     #[must_use]
-    pub fn output(&self) -> Vec<Line> {
+    pub fn output_lines(&self) -> Vec<OutputLine> {
         self.output.lock().expect("no reader panics").clone()
     }
 

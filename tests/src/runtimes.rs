@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::settings::{bundle, existing, root, target_dir, tested_program, variable, venv_file};
+use crate::settings::{
+    assert_exists, bundle_path, env_variable, target_dir, tested_program, venv_file, workspace_root,
+};
 
 /// A language in which a handler can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub enum Language {
 }
 
 /// A program for Lambda, with its environment variables.
-pub struct Program {
+pub struct LambdaProgram {
     /// The program's path.
     pub path: PathBuf,
     /// For it.
@@ -43,17 +45,21 @@ impl Language {
     /// # Panics
     /// If it, or its runtime, has not been built.
     #[must_use]
-    pub fn scripted(self) -> Program {
+    pub fn scripted_program(self) -> LambdaProgram {
         match self {
-            Self::Rust => Program { path: tested_program("scripted-processor"), variables: Vec::new() },
-            Self::Python => python(&runtimes(), "scripted.handler").layered(),
-            Self::PythonBatch => python(&runtimes(), "scripted.batch_handler").layered().of_batches(),
-            Self::Node => node(&runtimes(), "scripted.handler").layered(),
-            Self::NodeBatch => node(&runtimes(), "scripted.batchHandler").layered().of_batches(),
+            Self::Rust => LambdaProgram { path: tested_program("scripted-processor"), variables: Vec::new() },
+            Self::Python => python_program(&runtimes_folder(), "scripted.handler").with_layer(),
+            Self::PythonBatch => {
+                python_program(&runtimes_folder(), "scripted.batch_handler").with_layer().of_batches()
+            }
+            Self::Node => node_program(&runtimes_folder(), "scripted.handler").with_layer(),
+            Self::NodeBatch => {
+                node_program(&runtimes_folder(), "scripted.batchHandler").with_layer().of_batches()
+            }
             Self::OsOnly => os_only(&tested_program("scripted-function")),
-            Self::Java => java("functions.Streaming").layered(),
-            Self::JavaPojo => java("functions.Pojo::work").layered(),
-            Self::JavaBatch => java("functions.Plain").layered().of_batches(),
+            Self::Java => java_program("functions.Streaming").with_layer(),
+            Self::JavaPojo => java_program("functions.Pojo::work").with_layer(),
+            Self::JavaBatch => java_program("functions.Plain").with_layer().of_batches(),
             Self::Go => os_only(&built_functions("go").join("scripted")),
         }
     }
@@ -65,14 +71,14 @@ impl Language {
     }
 }
 
-impl Program {
+impl LambdaProgram {
     /// With the message-processor around it, as the layer puts it there.
     ///
     /// # Panics
     /// If that has not been built.
     #[must_use]
-    pub fn layered(mut self) -> Self {
-        let wrapper = bundle("message-processor").display().to_string();
+    pub fn with_layer(mut self) -> Self {
+        let wrapper = bundle_path("message-processor").display().to_string();
         self.variables.push(("AWS_LAMBDA_EXEC_WRAPPER", wrapper));
         self
     }
@@ -90,12 +96,12 @@ impl Program {
 /// # Panics
 /// If the runtime is not installed.
 #[must_use]
-pub fn python(task: &Path, handler: &str) -> Program {
+pub fn python_program(task: &Path, handler: &str) -> LambdaProgram {
     let python = ("PYTHON", venv_file("bin/python").display().to_string());
     // By this the runtime knows that signals may come.
     let environment = ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.13".to_owned());
-    let variables = of(task, handler).into_iter().chain([python, environment]).collect();
-    Program { path: existing(runtimes().join("lambda-python")), variables }
+    let variables = runtime_variables(task, handler).into_iter().chain([python, environment]).collect();
+    LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-python")), variables }
 }
 
 /// The same in AWS's own runtime for Node.js.
@@ -103,9 +109,12 @@ pub fn python(task: &Path, handler: &str) -> Program {
 /// # Panics
 /// If the runtime is not installed.
 #[must_use]
-pub fn node(task: &Path, handler: &str) -> Program {
-    existing(runtimes().join("node_modules/aws-lambda-ric/rapid-client.node"));
-    Program { path: existing(runtimes().join("lambda-node")), variables: of(task, handler).into() }
+pub fn node_program(task: &Path, handler: &str) -> LambdaProgram {
+    assert_exists(runtimes_folder().join("node_modules/aws-lambda-ric/rapid-client.node"));
+    LambdaProgram {
+        path: assert_exists(runtimes_folder().join("lambda-node")),
+        variables: runtime_variables(task, handler).into(),
+    }
 }
 
 /// The same in AWS's own runtime for Java: `handler` is a class of `tests/runtimes/java`.
@@ -113,10 +122,11 @@ pub fn node(task: &Path, handler: &str) -> Program {
 /// # Panics
 /// If it has not been built.
 #[must_use]
-pub fn java(handler: &str) -> Program {
+pub fn java_program(handler: &str) -> LambdaProgram {
     let client = ("NATIVE_CLIENT", native_client().display().to_string());
-    let variables = of(&built_functions("java"), handler).into_iter().chain([client]).collect();
-    Program { path: existing(runtimes().join("lambda-java")), variables }
+    let variables =
+        runtime_variables(&built_functions("java"), handler).into_iter().chain([client]).collect();
+    LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-java")), variables }
 }
 
 /// The native part of AWS's runtime for Java. Otherwise each start unpacks it to the same file of `/tmp`, under the feet of
@@ -127,7 +137,7 @@ pub fn java(handler: &str) -> Program {
 #[must_use]
 pub fn native_client() -> PathBuf {
     let architecture = if cfg!(target_arch = "aarch64") { "aarch_64" } else { "x86_64" };
-    existing(built_functions("java").join(format!("jni/libaws-lambda-jni.linux-{architecture}.so")))
+    assert_exists(built_functions("java").join(format!("jni/libaws-lambda-jni.linux-{architecture}.so")))
 }
 
 /// The folder of the functions that `cargo xtask runtimes` has compiled from this language.
@@ -137,7 +147,7 @@ pub fn native_client() -> PathBuf {
 #[must_use]
 pub fn built_functions(language: &str) -> PathBuf {
     let folder = target_dir().join("functions").join(language);
-    existing(folder.join("built-sources.txt"));
+    assert_exists(folder.join("built-sources.txt"));
     folder
 }
 
@@ -146,25 +156,25 @@ pub fn built_functions(language: &str) -> PathBuf {
 /// # Panics
 /// If that has not been built.
 #[must_use]
-pub fn os_only(program: &Path) -> Program {
-    let message_processor = ("MESSAGE_PROCESSOR", bundle("message-processor").display().to_string());
+pub fn os_only(program: &Path) -> LambdaProgram {
+    let message_processor = ("MESSAGE_PROCESSOR", bundle_path("message-processor").display().to_string());
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let task = program.parent().unwrap_or(program);
-    let variables = of(task, &name).into_iter().chain([message_processor]).collect();
-    Program { path: existing(runtimes().join("lambda-os-only")), variables }
+    let variables = runtime_variables(task, &name).into_iter().chain([message_processor]).collect();
+    LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-os-only")), variables }
 }
 
 /// The variables that Lambda sets for a runtime.
-fn of(task: &Path, handler: &str) -> [(&'static str, String); 3] {
+fn runtime_variables(task: &Path, handler: &str) -> [(&'static str, String); 3] {
     [
         ("LAMBDA_TASK_ROOT", task.display().to_string()),
         ("_HANDLER", handler.to_owned()),
-        ("PATH", variable("PATH").unwrap_or_default()),
+        ("PATH", env_variable("PATH").unwrap_or_default()),
     ]
 }
 
 /// The folder of the scripted handlers.
 #[must_use]
-pub fn runtimes() -> PathBuf {
-    root().join("tests/runtimes")
+pub fn runtimes_folder() -> PathBuf {
+    workspace_root().join("tests/runtimes")
 }

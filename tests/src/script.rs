@@ -5,23 +5,23 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::settings::variable;
+use crate::settings::env_variable;
 
 /// A call of a message: one action for each attempt or crash, `ok` after them.
-pub struct Call {
+pub struct ScriptedCall {
     /// The scripted action.
     pub action: String,
     /// Of its error.
     pub text: String,
 }
 
-impl Call {
+impl ScriptedCall {
     /// The call of the message with this body, which is noted.
     ///
     /// # Panics
     /// If the body is no message, or the journal cannot be written.
     #[must_use]
-    pub fn begin(body: &str) -> Self {
+    pub fn begin_call(body: &str) -> Self {
         let body: Value = serde_json::from_str(body).expect("a handler is only called with a valid message");
         let metadata = &body["metadata"];
         let [attempt, redrives, snoozes] = ["retry_attempt", "redrive_count", "snooze_count"]
@@ -32,7 +32,7 @@ impl Call {
         let history = metadata["retry_history"].as_array().and_then(|history| history.last());
         let last = history.and_then(|failure| failure["error_type"].as_str()).unwrap_or("-");
         let message_id = metadata["message_id"].as_str().expect("a valid message has an id");
-        note(&format!("{message_id} {attempt} {snoozes} {action} {last}"));
+        write_journal(&format!("{message_id} {attempt} {snoozes} {action} {last}"));
         Self { action, text: body["data"]["text"].to_string() }
     }
 }
@@ -41,8 +41,8 @@ impl Call {
 ///
 /// # Panics
 /// If it cannot be written.
-pub fn note(line: &str) {
-    let journal = variable("SCRIPT_JOURNAL").expect("the harness sets SCRIPT_JOURNAL");
+pub fn write_journal(line: &str) {
+    let journal = env_variable("SCRIPT_JOURNAL").expect("the harness sets SCRIPT_JOURNAL");
     let journal = OpenOptions::new().create(true).append(true).open(journal);
     let written = journal.and_then(|mut journal| journal.write_all(format!("{line}\n").as_bytes()));
     written.expect("the journal can be written");

@@ -12,7 +12,7 @@ pub const PATIENCE: Duration = Duration::from_secs(900);
 /// An environment variable; `None` where it is unset, empty or not UTF-8.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the harness's one door to the environment")]
-pub fn variable(name: &str) -> Option<String> {
+pub fn env_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -25,14 +25,15 @@ pub fn epoch_millis() -> u128 {
 
 /// The workspace's root.
 #[must_use]
-pub fn root() -> &'static Path {
+pub fn workspace_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the workspace's root")
 }
 
 /// Cargo's target directory.
 #[must_use]
 pub fn target_dir() -> PathBuf {
-    variable("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |directory| root().join(directory))
+    env_variable("CARGO_TARGET_DIR")
+        .map_or_else(|| workspace_root().join("target"), |directory| workspace_root().join(directory))
 }
 
 /// A program of the Python environment that `cargo xtask test` sets up (`REDELIVER_VENV` names another one).
@@ -41,8 +42,8 @@ pub fn target_dir() -> PathBuf {
 /// If it is not there: a missing emulator is a failure, not a silent skip.
 #[must_use]
 pub fn venv_file(path: &str) -> PathBuf {
-    let venv = variable("REDELIVER_VENV").map_or_else(|| target_dir().join("venv"), PathBuf::from);
-    existing(venv.join(path))
+    let venv = env_variable("REDELIVER_VENV").map_or_else(|| target_dir().join("venv"), PathBuf::from);
+    assert_exists(venv.join(path))
 }
 
 /// A program as it is built for Lambda: a function, or the benchmark's floor.
@@ -50,8 +51,8 @@ pub fn venv_file(path: &str) -> PathBuf {
 /// # Panics
 /// If it has not been built.
 #[must_use]
-pub fn bundle(name: &str) -> PathBuf {
-    existing(root().join("target/lambda").join(name).join("bootstrap"))
+pub fn bundle_path(name: &str) -> PathBuf {
+    assert_exists(workspace_root().join("target/lambda").join(name).join("bootstrap"))
 }
 
 /// A program of the tests' own build, e.g. `redeliver`.
@@ -71,7 +72,7 @@ pub fn tested_program(name: &str) -> PathBuf {
 /// If it has not been built.
 #[must_use]
 pub fn release_program(name: &str) -> PathBuf {
-    existing(target_dir().join("release").join(name))
+    assert_exists(target_dir().join("release").join(name))
 }
 
 /// Ports outside the ephemeral ranges of Linux and macOS: no connection takes one, so a free one stays free.
@@ -98,7 +99,7 @@ pub fn free_address() -> SocketAddr {
 ///
 /// # Panics
 /// If it is not.
-pub fn existing(path: PathBuf) -> PathBuf {
+pub fn assert_exists(path: PathBuf) -> PathBuf {
     assert!(path.exists(), "{} is not there; run `cargo xtask test`, which sets it up", path.display());
     path
 }

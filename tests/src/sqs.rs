@@ -11,7 +11,7 @@ pub const REGION: &str = "eu-west-1";
 
 /// A client of an emulator, which accepts any credentials.
 #[must_use]
-pub fn client(endpoint_url: &str) -> Client {
+pub fn emulator_client(endpoint_url: &str) -> Client {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new(REGION))
@@ -30,14 +30,14 @@ pub(crate) fn client_name() -> AppName {
 
 /// A queue of a test.
 #[derive(Clone, Debug)]
-pub struct Queue {
+pub struct TestQueue {
     /// Its URL.
     pub url: String,
     /// Its ARN.
     pub arn: String,
 }
 
-impl Queue {
+impl TestQueue {
     /// Creates a queue, a FIFO queue if its name ends so; `redrive` names its DLQ and the `maxReceiveCount`.
     ///
     /// # Panics
@@ -65,7 +65,7 @@ impl Queue {
     ///
     /// # Panics
     /// If the emulator does not answer.
-    pub async fn depth(&self, client: &Client) -> [u64; 3] {
+    pub async fn message_counts(&self, client: &Client) -> [u64; 3] {
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
@@ -80,7 +80,7 @@ impl Queue {
 
 /// A name that no other test of this emulator has.
 #[must_use]
-pub fn unique(label: &str) -> String {
+pub fn unique_name(label: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("{label}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }

@@ -14,23 +14,24 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::wire::serve;
+use crate::wire::serve_router;
 
 /// A running stub; dropping it ends it.
 pub struct SqsStub {
     endpoint_url: String,
-    requests: Requests,
+    requests: RequestCounts,
     server: JoinHandle<()>,
 }
 
 /// Requests by action, e.g. `SendMessageBatch`.
-type Requests = Arc<Mutex<BTreeMap<String, u64>>>;
+type RequestCounts = Arc<Mutex<BTreeMap<String, u64>>>;
 
 impl SqsStub {
     /// Starts one.
     pub async fn start() -> Self {
-        let requests = Requests::default();
-        let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&requests))).await;
+        let requests = RequestCounts::default();
+        let (address, server) =
+            serve_router(Router::new().fallback(answer_request).with_state(Arc::clone(&requests))).await;
         Self { endpoint_url: format!("http://{address}"), requests, server }
     }
 
@@ -64,30 +65,30 @@ impl Drop for SqsStub {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Batch {
-    entries: Vec<Entry>,
+struct StubBatch {
+    entries: Vec<StubEntry>,
 }
 
 /// A message, alone or in a batch.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Entry {
+struct StubEntry {
     #[serde(default)]
     id: String,
     message_body: String,
     #[serde(default)]
-    message_attributes: BTreeMap<String, Attribute>,
+    message_attributes: BTreeMap<String, StubAttribute>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Attribute {
+struct StubAttribute {
     data_type: String,
     string_value: Option<String>,
     binary_value: Option<String>,
 }
 
-async fn answer(State(requests): State<Requests>, headers: HeaderMap, body: Bytes) -> String {
+async fn answer_request(State(requests): State<RequestCounts>, headers: HeaderMap, body: Bytes) -> String {
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
     let action = target.trim_start_matches("AmazonSQS.");
     *requests.lock().expect("no holder panics").entry(action.to_owned()).or_default() += 1;
@@ -99,7 +100,9 @@ async fn answer(State(requests): State<Requests>, headers: HeaderMap, body: Byte
             let changed: Vec<_> = entries.map(|entry| json!({ "Id": entry["Id"] })).collect();
             json!({ "Successful": changed, "Failed": [] })
         }
-        "SendMessage" => taken(&serde_json::from_slice(&body).expect("a message is as SQS takes it")),
+        "SendMessage" => {
+            accepted_entry(&serde_json::from_slice(&body).expect("a message is as SQS takes it"))
+        }
         other => panic!("only sends are supported, not {other:?}"),
     };
     answer.to_string()
@@ -107,47 +110,47 @@ async fn answer(State(requests): State<Requests>, headers: HeaderMap, body: Byte
 
 /// The answer to a batch all of which is taken.
 pub(crate) fn taken_batch(body: &[u8]) -> Value {
-    let batch: Batch = serde_json::from_slice(body).expect("a batch is as SQS takes it");
-    json!({ "Successful": batch.entries.iter().map(taken).collect::<Vec<_>>(), "Failed": [] })
+    let batch: StubBatch = serde_json::from_slice(body).expect("a batch is as SQS takes it");
+    json!({ "Successful": batch.entries.iter().map(accepted_entry).collect::<Vec<_>>(), "Failed": [] })
 }
 
 /// "SendMessageBatchResultEntry" in the Amazon SQS API Reference.
-fn taken(entry: &Entry) -> Value {
+fn accepted_entry(entry: &StubEntry) -> Value {
     let mut taken = json!({
         "Id": entry.id,
         "MessageId": "11111111-0000-4000-8000-000000000000",
-        "MD5OfMessageBody": hex(Md5::digest(&entry.message_body).as_slice()),
+        "MD5OfMessageBody": to_hex(Md5::digest(&entry.message_body).as_slice()),
     });
     if !entry.message_attributes.is_empty() {
-        taken["MD5OfMessageAttributes"] = hex(&md5_of(&entry.message_attributes)).into();
+        taken["MD5OfMessageAttributes"] = to_hex(&md5_of(&entry.message_attributes)).into();
     }
     taken
 }
 
 /// "Calculating the MD5 message digest for message attributes" in the Amazon SQS Developer Guide: sorted by name; each text
 /// after its length; 1 before a text, 2 before bytes.
-fn md5_of(attributes: &BTreeMap<String, Attribute>) -> Vec<u8> {
+fn md5_of(attributes: &BTreeMap<String, StubAttribute>) -> Vec<u8> {
     let mut md5 = Md5::new();
-    for (name, Attribute { data_type, string_value, binary_value }) in attributes {
-        add(&mut md5, name.as_bytes());
-        add(&mut md5, data_type.as_bytes());
+    for (name, StubAttribute { data_type, string_value, binary_value }) in attributes {
+        add_field(&mut md5, name.as_bytes());
+        add_field(&mut md5, data_type.as_bytes());
         if let Some(text) = string_value {
             md5.update([1]);
-            add(&mut md5, text.as_bytes());
+            add_field(&mut md5, text.as_bytes());
         } else if let Some(text) = binary_value {
             md5.update([2]);
-            add(&mut md5, &STANDARD.decode(text).expect("a binary value is base64"));
+            add_field(&mut md5, &STANDARD.decode(text).expect("a binary value is base64"));
         }
     }
     md5.finalize().to_vec()
 }
 
-fn add(md5: &mut Md5, bytes: &[u8]) {
+fn add_field(md5: &mut Md5, bytes: &[u8]) {
     md5.update(u32::try_from(bytes.len()).expect("a message is at most 1 MiB").to_be_bytes());
     md5.update(bytes);
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -161,7 +164,7 @@ mod tests {
             "Picture": { "DataType": "Binary.png", "BinaryValue": "AQI=" },
             "Failure": { "DataType": "String", "StringValue": "{}" },
         }});
-        let taken = taken(&serde_json::from_value(entry).unwrap());
+        let taken = accepted_entry(&serde_json::from_value(entry).unwrap());
         assert_eq!(taken["MD5OfMessageBody"], "5d41402abc4b2a76b9719d911017c592");
         // Python's hashlib, over the same bytes.
         assert_eq!(taken["MD5OfMessageAttributes"], "6498bc1873a1e69ae7cc3abf24a669cc");

@@ -12,7 +12,7 @@ use crate::settings::target_dir;
 /// # Panics
 /// If it cannot be made.
 #[must_use]
-pub fn folder(name: &str) -> TempDir {
+pub fn new_folder(name: &str) -> TempDir {
     let folder = tempfile::Builder::new().prefix(&format!("redeliver-{name}-")).tempdir();
     folder.expect("the temporary folder is writable")
 }
@@ -21,20 +21,20 @@ pub fn folder(name: &str) -> TempDir {
 ///
 /// # Panics
 /// If one of the files cannot be read or written.
-pub fn copy(from: &Path, to: &Path) {
+pub fn copy_files(from: &Path, to: &Path) {
     if !from.is_dir() {
         fs::copy(from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
         return;
     }
     fs::create_dir_all(to).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
     for entry in fs::read_dir(from).expect("it is a folder").flatten() {
-        copy(&entry.path(), &to.join(entry.file_name()));
+        copy_files(&entry.path(), &to.join(entry.file_name()));
     }
 }
 
 /// Where the files are.
 #[must_use]
-pub fn release() -> PathBuf {
+pub fn release_folder() -> PathBuf {
     target_dir().join("dist-for-tests")
 }
 
@@ -43,8 +43,8 @@ pub fn release() -> PathBuf {
 /// # Panics
 /// If it has not been packed, or if there are several.
 #[must_use]
-pub fn packed(start: &str, end: &str) -> PathBuf {
-    let files = fs::read_dir(release()).expect("it is packed: run `cargo xtask e2e`, which does it");
+pub fn packed_file(start: &str, end: &str) -> PathBuf {
+    let files = fs::read_dir(release_folder()).expect("it is packed: run `cargo xtask e2e`, which does it");
     let named = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with(start) && name.ends_with(end)

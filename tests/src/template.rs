@@ -21,7 +21,7 @@ impl Template {
     /// # Panics
     /// If it is no template.
     #[must_use]
-    pub fn read(text: &str, account: &str, endpoint_url: &str) -> Self {
+    pub fn from_text(text: &str, account: &str, endpoint_url: &str) -> Self {
         let template: Value =
             serde_json::from_str(&text.replace(ACCOUNT_OF_VARIANTS, account)).expect("JSON");
         let resources = template["Resources"].as_object().expect("a template has resources").clone();
@@ -47,13 +47,17 @@ impl Template {
             }
             Value::Object(members) => match members.iter().next() {
                 Some(_) if *value == no_value() => no_value(),
-                Some((name, of)) if members.len() == 1 && name == "Ref" => self.reference(text(of)).into(),
+                Some((name, of)) if members.len() == 1 && name == "Ref" => {
+                    self.resolve_reference(as_text(of)).into()
+                }
                 Some((name, of)) if members.len() == 1 && name == "Fn::If" => {
-                    let is_met = self.is_met(&self.conditions[text(&of[0])]);
+                    let is_met = self.condition_holds(&self.conditions[as_text(&of[0])]);
                     self.resolve(&of[if is_met { 1 } else { 2 }])
                 }
-                Some((name, of)) if members.len() == 1 && name == "Fn::GetAtt" => self.attribute(of).into(),
-                Some((name, of)) if members.len() == 1 && name == "Fn::Join" => self.join(of).into(),
+                Some((name, of)) if members.len() == 1 && name == "Fn::GetAtt" => {
+                    self.resolve_attribute(of).into()
+                }
+                Some((name, of)) if members.len() == 1 && name == "Fn::Join" => self.resolve_join(of).into(),
                 _ => {
                     let resolved = members.iter().map(|(name, value)| (name.clone(), self.resolve(value)));
                     resolved.filter(|(_, value)| *value != no_value()).collect()
@@ -63,30 +67,32 @@ impl Template {
         }
     }
 
-    fn is_met(&self, condition: &Value) -> bool {
+    fn condition_holds(&self, condition: &Value) -> bool {
         let members = condition.as_object().expect("a condition");
         match members.iter().next().map(|(name, of)| (name.as_str(), of)) {
-            Some(("Fn::Or", of)) => of.as_array().expect("a list").iter().any(|one| self.is_met(one)),
+            Some(("Fn::Or", of)) => {
+                of.as_array().expect("a list").iter().any(|one| self.condition_holds(one))
+            }
             Some(("Fn::Equals", of)) => self.resolve(&of[0]) == self.resolve(&of[1]),
             other => panic!("a condition in no form that the construct writes: {other:?}"),
         }
     }
 
-    fn join(&self, of: &Value) -> String {
+    fn resolve_join(&self, of: &Value) -> String {
         let parts = self.resolve(&of[1]);
-        let parts = parts.as_array().expect("a list").iter().map(text);
-        parts.collect::<Vec<_>>().join(text(&of[0]))
+        let parts = parts.as_array().expect("a list").iter().map(as_text);
+        parts.collect::<Vec<_>>().join(as_text(&of[0]))
     }
 
-    fn reference(&self, id: &str) -> String {
+    fn resolve_reference(&self, id: &str) -> String {
         match id {
             "AWS::Partition" => "aws".to_owned(),
             "AWS::Region" => REGION.to_owned(),
             "AWS::AccountId" => self.account.clone(),
             "AWS::URLSuffix" => "amazonaws.com".to_owned(),
             "AWS::StackId" => "arn:aws:cloudformation:stack".to_owned(),
-            _ if self.resources[id]["Type"] == "AWS::SQS::Queue" => self.queue_url(&self.name(id)),
-            _ => self.name(id),
+            _ if self.resources[id]["Type"] == "AWS::SQS::Queue" => self.queue_url(&self.resource_name(id)),
+            _ => self.resource_name(id),
         }
     }
 
@@ -96,11 +102,11 @@ impl Template {
         format!("{}/{}/{name}", self.endpoint_url, self.account)
     }
 
-    fn attribute(&self, of: &Value) -> String {
-        let (id, attribute) = (text(&of[0]), text(&of[1]));
-        let name = self.name(id);
+    fn resolve_attribute(&self, of: &Value) -> String {
+        let (id, attribute) = (as_text(&of[0]), as_text(&of[1]));
+        let name = self.resource_name(id);
         let (here, account) = (format!("{REGION}:{}", self.account), &self.account);
-        match (text(&self.resources[id]["Type"]), attribute) {
+        match (as_text(&self.resources[id]["Type"]), attribute) {
             ("AWS::SQS::Queue", "Arn") => format!("arn:aws:sqs:{here}:{name}"),
             ("AWS::SQS::Queue", "QueueName") => name,
             ("AWS::Lambda::Function", "Arn") => format!("arn:aws:lambda:{here}:function:{name}"),
@@ -113,7 +119,7 @@ impl Template {
     }
 
     /// The name of a resource; its logical id if the template sets no name.
-    fn name(&self, id: &str) -> String {
+    fn resource_name(&self, id: &str) -> String {
         let properties = &self.resources[id]["Properties"];
         let named = ["QueueName", "FunctionName"].into_iter().find_map(|member| properties[member].as_str());
         named.unwrap_or(id).to_owned()
@@ -125,6 +131,6 @@ fn no_value() -> Value {
     json!({ "Ref": "AWS::NoValue" })
 }
 
-fn text(value: &Value) -> &str {
+fn as_text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("a text: {value}"))
 }

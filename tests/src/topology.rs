@@ -11,35 +11,35 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::esm::EventSourceMapping;
-use crate::runtime_api::Function;
-use crate::runtimes::{Language, Program};
-use crate::settings::{PATIENCE, bundle};
-use crate::sqs::{Queue, client, unique};
+use crate::runtime_api::LambdaFunction;
+use crate::runtimes::{LambdaProgram, Language};
+use crate::settings::{PATIENCE, bundle_path};
+use crate::sqs::{TestQueue, emulator_client, unique_name};
 
 /// Source, intermediate DLQ, annotation queue and final DLQ, with the redrive counts of the stack.
-pub struct Topology {
+pub struct TestTopology {
     /// The harness's own client.
     pub client: Client,
     /// The queue of the producers.
-    pub source: Queue,
+    pub source: TestQueue,
     /// The queue of failed messages.
-    pub intermediate: Queue,
+    pub intermediate: TestQueue,
     /// Verdicts.
-    pub annotation: Queue,
+    pub annotation: TestQueue,
     /// The queue of messages that were given up.
-    pub final_dlq: Queue,
+    pub final_dlq: TestQueue,
     endpoint_url: String,
 }
 
 /// The setup of the three functions.
 #[derive(Clone)]
-pub struct Setup {
+pub struct TopologySetup {
     /// The message-processor's program.
     pub processor: PathBuf,
     /// The message-processor's variables besides its queues, or instead of them.
-    pub processor_variables: Variables,
+    pub processor_variables: FunctionVariables,
     /// Variables of all three functions.
-    pub variables: Variables,
+    pub variables: FunctionVariables,
     /// `RETRY_POLICY`.
     pub policy: &'static str,
     /// The three functions' timeout.
@@ -49,7 +49,7 @@ pub struct Setup {
 }
 
 /// The running functions; dropping it ends them.
-pub struct Running {
+pub struct RunningTopology {
     /// Source queue → message-processor.
     pub processor: Arc<EventSourceMapping>,
     /// Intermediate DLQ → failed-message-processor.
@@ -59,19 +59,19 @@ pub struct Running {
     pollers: JoinSet<()>,
 }
 
-type Variables = Vec<(&'static str, String)>;
+type FunctionVariables = Vec<(&'static str, String)>;
 
 /// Quick retries: two of them, a second apart.
 pub const QUICK_POLICY: &str =
     r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(20);
 
-impl Setup {
+impl TopologySetup {
     /// The message-processor with an HTTP target.
     #[must_use]
-    pub fn http(target: &str) -> Self {
+    pub fn for_http_target(target: &str) -> Self {
         Self {
-            processor: bundle("message-processor"),
+            processor: bundle_path("message-processor"),
             processor_variables: vec![("TARGET", target.to_owned())],
             policy: QUICK_POLICY,
             // Tests read what became of each message, and search it for what must not be there.
@@ -84,24 +84,25 @@ impl Setup {
     /// A function with a handler in this language that does what each message's `data.script` says, and writes it to the
     /// file `journal`.
     #[must_use]
-    pub fn scripted(language: Language, journal: &Path) -> Self {
-        let Program { path: processor, variables } = language.scripted();
+    pub fn for_script(language: Language, journal: &Path) -> Self {
+        let LambdaProgram { path: processor, variables } = language.scripted_program();
         let journal = ("SCRIPT_JOURNAL", journal.display().to_string());
         let processor_variables = variables.into_iter().chain([journal]).collect();
-        Self { processor, processor_variables, ..Self::http("") }
+        Self { processor, processor_variables, ..Self::for_http_target("") }
     }
 }
 
-impl Topology {
+impl TestTopology {
     /// Creates the queues.
     pub async fn create(endpoint_url: &str, label: &str) -> Self {
-        let client = client(endpoint_url);
-        let name = unique(label);
-        let final_dlq = Queue::create(&client, &format!("{name}-final-dlq"), None).await;
-        let annotation = Queue::create(&client, &format!("{name}-annotation"), Some((&final_dlq, 110))).await;
+        let client = emulator_client(endpoint_url);
+        let name = unique_name(label);
+        let final_dlq = TestQueue::create(&client, &format!("{name}-final-dlq"), None).await;
+        let annotation =
+            TestQueue::create(&client, &format!("{name}-annotation"), Some((&final_dlq, 110))).await;
         let intermediate =
-            Queue::create(&client, &format!("{name}-intermediate-dlq"), Some((&annotation, 100))).await;
-        let source = Queue::create(&client, &format!("{name}-source"), Some((&intermediate, 1))).await;
+            TestQueue::create(&client, &format!("{name}-intermediate-dlq"), Some((&annotation, 100))).await;
+        let source = TestQueue::create(&client, &format!("{name}-source"), Some((&intermediate, 1))).await;
         Self { client, source, intermediate, annotation, final_dlq, endpoint_url: endpoint_url.to_owned() }
     }
 
@@ -109,7 +110,7 @@ impl Topology {
     ///
     /// # Panics
     /// If the emulator refuses one.
-    pub async fn send<const N: usize>(&self, bodies: [String; N]) -> [String; N] {
+    pub async fn send_batch<const N: usize>(&self, bodies: [String; N]) -> [String; N] {
         self.send_all(&bodies).await.try_into().expect("one id for each body")
     }
 
@@ -130,7 +131,7 @@ impl Topology {
 
     /// Starts the three functions behind their event source mappings.
     #[must_use]
-    pub fn run(&self, setup: &Setup) -> Running {
+    pub fn start_functions(&self, setup: &TopologySetup) -> RunningTopology {
         let source = ("SOURCE_QUEUE_URL", self.source.url.clone());
         let intermediate = ("INTERMEDIATE_DLQ_URL", self.intermediate.url.clone());
         let annotation = ("ANNOTATION_QUEUE_URL", self.annotation.url.clone());
@@ -140,8 +141,8 @@ impl Topology {
             .chain(setup.processor_variables.clone());
         let retrier = [source, intermediate, annotation, policy];
         let annotator = [("FINAL_DLQ_URL", self.final_dlq.url.clone())];
-        Running::start(
-            self.mapping(
+        RunningTopology::start(
+            self.start_mapping(
                 setup,
                 &self.source,
                 "message-processor",
@@ -157,14 +158,14 @@ impl Topology {
     ///
     /// # Panics
     /// If that takes more than a minute; the message says what is where.
-    pub async fn settle(&self, running: &Running) {
+    pub async fn wait_until_settled(&self, running: &RunningTopology) {
         let give_up = Instant::now() + PATIENCE;
         let mut quiet = 0;
         // A message is in some queue until its copy is confirmed in the next, but the three counts are not taken at once.
         while quiet < 3 {
-            let depths = self.depths().await;
+            let depths = self.queue_depths().await;
             quiet = if depths.values().flatten().sum::<u64>() == 0 { quiet + 1 } else { 0 };
-            assert!(Instant::now() < give_up, "not settled: {depths:?}\n{}", running.log());
+            assert!(Instant::now() < give_up, "not settled: {depths:?}\n{}", running.full_log());
             sleep(Duration::from_millis(100)).await;
         }
     }
@@ -190,31 +191,31 @@ impl Topology {
 
     fn mapping_of_ours(
         &self,
-        setup: &Setup,
-        queue: &Queue,
+        setup: &TopologySetup,
+        queue: &TestQueue,
         name: &str,
-        variables: Variables,
+        variables: FunctionVariables,
     ) -> Arc<EventSourceMapping> {
-        self.mapping(setup, queue, name, bundle(name), variables)
+        self.start_mapping(setup, queue, name, bundle_path(name), variables)
     }
 
-    fn mapping(
+    fn start_mapping(
         &self,
-        setup: &Setup,
-        queue: &Queue,
+        setup: &TopologySetup,
+        queue: &TestQueue,
         name: &str,
         program: PathBuf,
-        variables: Variables,
+        variables: FunctionVariables,
     ) -> Arc<EventSourceMapping> {
         let endpoint = setup.endpoint_url.as_ref().unwrap_or(&self.endpoint_url);
         let variables = variables.into_iter().chain([("AWS_ENDPOINT_URL", endpoint.clone())]);
         let variables =
             variables.chain(setup.variables.clone()).map(|(name, value)| (name.to_owned(), value));
-        let function = Function::new(name, program, variables);
+        let function = LambdaFunction::new(name, program, variables);
         Arc::new(EventSourceMapping::new(self.client.clone(), queue.clone(), function, setup.timeout))
     }
 
-    async fn depths(&self) -> BTreeMap<&'static str, [u64; 3]> {
+    async fn queue_depths(&self) -> BTreeMap<&'static str, [u64; 3]> {
         let queues = [
             ("source", &self.source),
             ("intermediate", &self.intermediate),
@@ -222,13 +223,13 @@ impl Topology {
         ];
         let mut depths = BTreeMap::new();
         for (name, queue) in queues {
-            depths.insert(name, queue.depth(&self.client).await);
+            depths.insert(name, queue.message_counts(&self.client).await);
         }
         depths
     }
 }
 
-impl Running {
+impl RunningTopology {
     fn start(
         processor: Arc<EventSourceMapping>,
         retrier: Arc<EventSourceMapping>,
@@ -237,13 +238,13 @@ impl Running {
         let mut pollers = JoinSet::new();
         for mapping in [&processor, &retrier, &annotator] {
             let mapping = Arc::clone(mapping);
-            pollers.spawn(async move { mapping.run().await });
+            pollers.spawn(async move { mapping.poll_forever().await });
         }
         Self { processor, retrier, annotator, pollers }
     }
 
     /// Stops polling; an invocation that runs is broken off.
-    pub async fn stop(&mut self) {
+    pub async fn stop_polling(&mut self) {
         self.pollers.shutdown().await;
     }
 
@@ -255,14 +256,14 @@ impl Running {
 
     /// All output and outcomes, for people.
     #[must_use]
-    pub fn log(&self) -> String {
+    pub fn full_log(&self) -> String {
         let mut log = String::new();
         for mapping in self.mappings() {
             let name = mapping.function().name();
             for invocation in mapping.invocations() {
                 log += &format!("{name}: {} records: {:?}\n", invocation.records.len(), invocation.outcome);
             }
-            for line in mapping.function().output() {
+            for line in mapping.function().output_lines() {
                 log += &format!("{name}: {}\n", line.text);
             }
         }

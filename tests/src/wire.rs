@@ -46,7 +46,7 @@ struct TapState {
 
 /// The fates of sends, in turn, after [`Tap::fail_sends_in_turn`].
 #[derive(Clone, Copy)]
-enum Fault {
+enum SendFault {
     None,
     /// It did not arrive, and the answer is 500.
     NotSent,
@@ -58,8 +58,13 @@ enum Fault {
     EntryFailed,
 }
 
-const FAULTS: [Fault; 5] =
-    [Fault::AnswerLost, Fault::None, Fault::EntryFailed, Fault::ServerError, Fault::NotSent];
+const FAULTS: [SendFault; 5] = [
+    SendFault::AnswerLost,
+    SendFault::None,
+    SendFault::EntryFailed,
+    SendFault::ServerError,
+    SendFault::NotSent,
+];
 
 impl Tap {
     /// Starts one that passes everything on to `upstream`.
@@ -71,7 +76,8 @@ impl Tap {
             failing_queue: Mutex::default(),
             faulty_sends: Mutex::default(),
         });
-        let (address, server) = serve(Router::new().fallback(pass_on).with_state(Arc::clone(&state))).await;
+        let (address, server) =
+            serve_router(Router::new().fallback(pass_on).with_state(Arc::clone(&state))).await;
         Self { endpoint_url: format!("http://{address}"), state, server }
     }
 
@@ -101,7 +107,7 @@ impl Tap {
     ///
     /// # Panics
     /// Never.
-    pub fn heal(&self) -> usize {
+    pub fn end_faults(&self) -> usize {
         *self.state.failing_queue.lock().expect("no holder panics") = None;
         self.state.faulty_sends.lock().expect("no holder panics").take().unwrap_or(0)
     }
@@ -111,7 +117,7 @@ impl Tap {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn requests(&self) -> Vec<SqsRequest> {
+    pub fn observed_requests(&self) -> Vec<SqsRequest> {
         self.state.requests.lock().expect("no holder panics").clone()
     }
 
@@ -148,9 +154,9 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
         action: target.trim_start_matches("AmazonSQS.").to_owned(),
         members: serde_json::from_slice(&body).unwrap_or(Value::Null),
     };
-    let fault = state.fault(&request);
+    let fault = state.next_fault(&request);
     state.requests.lock().expect("no holder panics").push(request);
-    if matches!(fault, Fault::NotSent) {
+    if matches!(fault, SendFault::NotSent) {
         return server_error();
     }
     let request = state.client.post(&state.upstream).header("x-amz-target", target);
@@ -161,28 +167,28 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
     let (status, content_type) = (answer.status(), answer.headers()[CONTENT_TYPE].clone());
     let body = answer.bytes().await.expect("the emulator answers whole");
     let body = match fault {
-        Fault::None | Fault::NotSent => Body::from(body),
-        Fault::ServerError => return server_error(),
-        Fault::AnswerLost => {
+        SendFault::None | SendFault::NotSent => Body::from(body),
+        SendFault::ServerError => return server_error(),
+        SendFault::AnswerLost => {
             let half = body.slice(..body.len() / 2);
             Body::from_stream(stream::iter([Ok(half), Err(io::Error::from(io::ErrorKind::ConnectionReset))]))
         }
-        Fault::EntryFailed => Body::from(with_a_failed_entry(&body)),
+        SendFault::EntryFailed => Body::from(with_a_failed_entry(&body)),
     };
     (status, [(CONTENT_TYPE, content_type)], body).into_response()
 }
 
 impl TapState {
-    fn fault(&self, request: &SqsRequest) -> Fault {
+    fn next_fault(&self, request: &SqsRequest) -> SendFault {
         if !request.is_send() {
-            return Fault::None;
+            return SendFault::None;
         }
         let failing = self.failing_queue.lock().expect("no holder panics");
         if failing.as_deref().is_some_and(|url| request.members["QueueUrl"] == url) {
-            return Fault::NotSent;
+            return SendFault::NotSent;
         }
         match &mut *self.faulty_sends.lock().expect("no holder panics") {
-            None => Fault::None,
+            None => SendFault::None,
             Some(sends) => {
                 *sends += 1;
                 FAULTS[(*sends - 1) % FAULTS.len()]
@@ -210,7 +216,7 @@ fn with_a_failed_entry(answer: &Bytes) -> String {
 ///
 /// # Panics
 /// If there is none.
-pub async fn serve(router: Router) -> (SocketAddr, JoinHandle<()>) {
+pub async fn serve_router(router: Router) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     (

@@ -6,9 +6,11 @@ use redeliver_aws::archive::S3Bucket;
 use redeliver_aws::sqs::SqsService;
 use redeliver_core::message::Timestamp;
 use redeliver_embedded::{EmbeddedSqs, MemoryBucket, VirtualClock};
-use redeliver_tests::conformance::{Bench, OBJECT_RULES, RULES, run_all, run_all_on_objects, run_fifo};
+use redeliver_tests::conformance::{
+    ConformanceBench, OBJECT_RULES, RULES, run_all, run_all_on_objects, run_fifo,
+};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::moto::Account;
+use redeliver_tests::moto::MotoAccount;
 use redeliver_tests::{skips, sqs};
 use serde_json::json;
 
@@ -19,7 +21,7 @@ const ON_MOTO: &str = "conformance on moto: ";
 fn the_embedded_sqs_keeps_every_rule() {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let service = EmbeddedSqs::new(clock.clone(), 1);
-    let bench = Bench::new(&service, &clock, "conformance");
+    let bench = ConformanceBench::new(&service, &clock, "conformance");
     let report = clock.block_on(run_all(&bench, |_| false));
     assert!(report.is_good(), "\n{report}");
     assert_eq!(report.outcomes.len(), RULES.len());
@@ -29,9 +31,9 @@ fn the_embedded_sqs_keeps_every_rule() {
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
 async fn ministack_keeps_every_rule_but_those_it_is_known_to_break() {
-    let service = SqsService::new(sqs::client(&Ministack::shared().endpoint_url()));
-    let bench = Bench::new(&service, &SystemClock, "conformance");
-    let known = skips::names();
+    let service = SqsService::new(sqs::emulator_client(&Ministack::shared().endpoint_url()));
+    let bench = ConformanceBench::new(&service, &SystemClock, "conformance");
+    let known = skips::known_names();
     let report = run_all(&bench, |rule| known.contains(&format!("{ON_MINISTACK}{rule}"))).await;
     assert!(report.is_good(), "\n{report}");
     for rule in report.known_departures() {
@@ -42,12 +44,14 @@ async fn ministack_keeps_every_rule_but_those_it_is_known_to_break() {
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
 async fn moto_keeps_every_rule_of_fifo_queues_but_those_it_is_known_to_break() {
-    let account = Account::new();
-    let key = account.user("Conformance", "/").await;
-    account.allow("Conformance", &[json!({ "Effect": "Allow", "Action": "sqs:*", "Resource": "*" })]).await;
-    let service = SqsService::new(account.client(key));
-    let bench = Bench::new(&service, &SystemClock, "conformance");
-    let known = skips::names();
+    let account = MotoAccount::new();
+    let key = account.create_user("Conformance", "/").await;
+    account
+        .set_user_policy("Conformance", &[json!({ "Effect": "Allow", "Action": "sqs:*", "Resource": "*" })])
+        .await;
+    let service = SqsService::new(account.signed_client(key));
+    let bench = ConformanceBench::new(&service, &SystemClock, "conformance");
+    let known = skips::known_names();
     let report = run_fifo(&bench, |rule| known.contains(&format!("{ON_MOTO}{rule}"))).await;
     assert!(report.is_good(), "\n{report}");
     for rule in report.known_departures() {
@@ -66,12 +70,12 @@ async fn the_bucket_in_memory_keeps_every_rule() {
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
 async fn s3_on_moto_keeps_every_rule() {
-    let account = Account::new();
-    account.bucket("letters").await;
-    let key = account.user("Archive", "/").await;
+    let account = MotoAccount::new();
+    account.create_bucket("letters").await;
+    let key = account.create_user("Archive", "/").await;
     let allow = |actions: &[&str], on: &str| json!({ "Effect": "Allow", "Action": actions, "Resource": on });
     let objects = allow(&["s3:PutObject", "s3:GetObject"], "arn:aws:s3:::letters/*");
-    account.allow("Archive", &[objects, allow(&["s3:ListBucket"], "arn:aws:s3:::letters")]).await;
+    account.set_user_policy("Archive", &[objects, allow(&["s3:ListBucket"], "arn:aws:s3:::letters")]).await;
     let bucket = S3Bucket::new(&account.sdk_config(key), "letters", account.id.parse().ok());
     let report = run_all_on_objects(&bucket, |_| false).await;
     assert!(report.is_good(), "\n{report}");
@@ -79,7 +83,7 @@ async fn s3_on_moto_keeps_every_rule() {
 
 #[test]
 fn every_known_departure_names_a_rule() {
-    for name in skips::names() {
+    for name in skips::known_names() {
         let rule = name.split_once(": ").filter(|(place, _)| place.starts_with("conformance on "));
         assert!(rule.is_none_or(|(_, rule)| RULES.contains(&rule)), "{name}");
     }

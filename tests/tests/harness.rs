@@ -6,52 +6,60 @@ use std::time::Duration;
 
 use redeliver_tests::esm::EventSourceMapping;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::sqs::{Queue, client, unique};
+use redeliver_tests::runtime_api::{InvocationOutcome, LambdaFunction};
+use redeliver_tests::sqs::{TestQueue, emulator_client, unique_name};
 use serde_json::{Value, json};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-fn probe() -> Arc<Function> {
-    Function::new("probe", PathBuf::from(env!("CARGO_BIN_EXE_probe-function")), [])
+fn probe_function() -> Arc<LambdaFunction> {
+    LambdaFunction::new("probe", PathBuf::from(env!("CARGO_BIN_EXE_probe-function")), [])
 }
 
-fn told(instructions: &Value) -> Value {
+fn event_with_instructions(instructions: &Value) -> Value {
     json!({ "Records": [{ "body": instructions.to_string() }] })
 }
 
 #[tokio::test]
 async fn a_function_that_answers_is_kept_and_its_output_is_captured() {
-    let function = probe();
+    let function = probe_function();
     for answer in [json!({"batchItemFailures": []}), json!(null)] {
-        let event = told(&json!({"do": "answer", "answer": answer}));
-        assert_eq!(function.invoke(&event, TIMEOUT).await, Outcome::Response(answer));
+        let event = event_with_instructions(&json!({"do": "answer", "answer": answer}));
+        assert_eq!(function.invoke(&event, TIMEOUT).await, InvocationOutcome::Response(answer));
     }
-    let errors = function.output().into_iter().filter(|line| line.is_stderr).map(|line| line.text);
+    let errors = function.output_lines().into_iter().filter(|line| line.is_stderr).map(|line| line.text);
     assert_eq!(errors.collect::<Vec<_>>(), ["probe: \"answer\"", "probe: \"answer\""]);
 }
 
 #[tokio::test]
 async fn an_error_a_death_and_a_timeout_are_told_apart_and_the_next_invocation_is_served() {
-    let function = probe();
-    let Outcome::Error(error) = function.invoke(&told(&json!({"do": "fail"})), TIMEOUT).await else {
+    let function = probe_function();
+    let InvocationOutcome::Error(error) =
+        function.invoke(&event_with_instructions(&json!({"do": "fail"})), TIMEOUT).await
+    else {
         panic!("the function reported an error")
     };
     assert_eq!(error["errorMessage"], "as told");
-    assert_eq!(function.invoke(&told(&json!({"do": "exit"})), TIMEOUT).await, Outcome::Died);
+    assert_eq!(
+        function.invoke(&event_with_instructions(&json!({"do": "exit"})), TIMEOUT).await,
+        InvocationOutcome::Died
+    );
     let timeout = Duration::from_millis(300);
-    assert_eq!(function.invoke(&told(&json!({"do": "hang"})), timeout).await, Outcome::TimedOut);
-    let event = told(&json!({"do": "answer", "answer": 1}));
-    assert_eq!(function.invoke(&event, TIMEOUT).await, Outcome::Response(json!(1)));
+    assert_eq!(
+        function.invoke(&event_with_instructions(&json!({"do": "hang"})), timeout).await,
+        InvocationOutcome::TimedOut
+    );
+    let event = event_with_instructions(&json!({"do": "answer", "answer": 1}));
+    assert_eq!(function.invoke(&event, TIMEOUT).await, InvocationOutcome::Response(json!(1)));
 }
 
 #[tokio::test]
 async fn a_process_is_killed_in_mid_invocation() {
-    let function = probe();
-    let event = told(&json!({"do": "hang"}));
+    let function = probe_function();
+    let event = event_with_instructions(&json!({"do": "hang"}));
     let (outcome, ()) =
         tokio::join!(function.invoke(&event, TIMEOUT), function.kill_in_mid_invocation(Duration::ZERO));
-    assert_eq!(outcome, Outcome::Died);
+    assert_eq!(outcome, InvocationOutcome::Died);
 }
 
 /// On ministack: `cargo xtask test` selects it by the module's name.
@@ -61,28 +69,28 @@ mod ministack {
     #[tokio::test]
     #[ignore = "needs Python: cargo xtask test"]
     async fn a_mapping_deletes_what_is_done_and_redrives_what_is_not() {
-        let sqs = client(&Ministack::shared().endpoint_url());
-        let name = unique("harness");
-        let dlq = Queue::create(&sqs, &format!("{name}-dlq"), None).await;
-        let queue = Queue::create(&sqs, &name, Some((&dlq, 1))).await;
+        let sqs = emulator_client(&Ministack::shared().endpoint_url());
+        let name = unique_name("harness");
+        let dlq = TestQueue::create(&sqs, &format!("{name}-dlq"), None).await;
+        let queue = TestQueue::create(&sqs, &name, Some((&dlq, 1))).await;
         for answer in
             [json!({"batchItemFailures": []}), json!({"batchItemFailures": [{"itemIdentifier": ""}]})]
         {
             let body = json!({"do": "answer", "answer": answer}).to_string();
             sqs.send_message().queue_url(&queue.url).message_body(body).send().await.unwrap();
-            let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
-            mapping.poll().await.unwrap();
-            assert!(mapping.poll().await.is_none(), "it is done or redriven, not received again");
+            let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe_function(), TIMEOUT);
+            mapping.poll_once().await.unwrap();
+            assert!(mapping.poll_once().await.is_none(), "it is done or redriven, not received again");
         }
-        assert_eq!(queue.depth(&sqs).await, [0, 0, 0]);
-        assert_eq!(dlq.depth(&sqs).await, [1, 0, 0]);
+        assert_eq!(queue.message_counts(&sqs).await, [0, 0, 0]);
+        assert_eq!(dlq.message_counts(&sqs).await, [1, 0, 0]);
     }
 
     #[tokio::test]
     #[ignore = "needs Python: cargo xtask test"]
     async fn a_failed_message_of_a_fifo_queue_stays_hidden_and_its_group_waits_behind_it() {
-        let sqs = client(&Ministack::shared().endpoint_url());
-        let queue = Queue::create(&sqs, &format!("{}.fifo", unique("harness")), None).await;
+        let sqs = emulator_client(&Ministack::shared().endpoint_url());
+        let queue = TestQueue::create(&sqs, &format!("{}.fifo", unique_name("harness")), None).await;
         let failed = json!({"do": "answer", "answer": {"batchItemFailures": [{"itemIdentifier": ""}]}});
         let send = async |deduplication_id: &str| {
             let request = sqs.send_message().queue_url(&queue.url).message_body(failed.to_string());
@@ -90,18 +98,18 @@ mod ministack {
             request.send().await.unwrap();
         };
         send("first").await;
-        let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
-        assert_eq!(mapping.poll().await.unwrap().failed.len(), 1);
+        let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe_function(), TIMEOUT);
+        assert_eq!(mapping.poll_once().await.unwrap().failed.len(), 1);
         send("second").await;
-        assert!(mapping.poll().await.is_none(), "neither of them");
-        assert_eq!(queue.depth(&sqs).await, [1, 1, 0]);
+        assert!(mapping.poll_once().await.is_none(), "neither of them");
+        assert_eq!(queue.message_counts(&sqs).await, [1, 1, 0]);
     }
 
     #[tokio::test]
     #[ignore = "needs Python: cargo xtask test"]
     async fn the_event_has_the_members_that_lambda_gives_it() {
-        let sqs = client(&Ministack::shared().endpoint_url());
-        let queue = Queue::create(&sqs, &unique("event"), None).await;
+        let sqs = emulator_client(&Ministack::shared().endpoint_url());
+        let queue = TestQueue::create(&sqs, &unique_name("event"), None).await;
         let attribute = |kind: &str| aws_sdk_sqs::types::MessageAttributeValue::builder().data_type(kind);
         let request = sqs.send_message().queue_url(&queue.url).message_body(r#"{"do":"event"}"#);
         let request =
@@ -111,8 +119,8 @@ mod ministack {
             request.message_attributes("bytes", attribute("Binary").binary_value(bytes).build().unwrap());
         request.send().await.unwrap();
 
-        let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
-        let Outcome::Response(event) = mapping.poll().await.unwrap().outcome else {
+        let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe_function(), TIMEOUT);
+        let InvocationOutcome::Response(event) = mapping.poll_once().await.unwrap().outcome else {
             panic!("the probe answers")
         };
         let record = &event["Records"][0];

@@ -16,16 +16,16 @@ use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_TYPE};
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::origin::Resenders;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
-    Clock as _, Function, Queue as _, QueueSender as _, QueueSettings, Receive, Redrive,
+    Clock as _, Function, Queue as _, QueueSender as _, QueueSettings, Receive, RedriveSettings,
 };
 use redeliver_core::redelivery::Redelivery;
 use redeliver_core::strategy::DelayedResend;
-use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use redeliver_embedded::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
@@ -45,9 +45,9 @@ const DEAD: [(usize, &str); 4] = [
 /// The body of message n.
 fn sent_body(n: usize) -> String {
     match n {
-        4 => body(4).replace(r#"{"n":4}"#, "[4]"),
+        4 => nth_body(4).replace(r#"{"n":4}"#, "[4]"),
         9 => "9: not JSON".to_owned(),
-        _ => body(n),
+        _ => nth_body(n),
     }
 }
 
@@ -57,20 +57,20 @@ fn sent_attributes(n: usize) -> Attributes {
 }
 
 /// Which message a body is of.
-fn number(body: &str) -> usize {
-    (0..10).find(|n| body == sent_body(*n) || body.contains(&id(*n))).unwrap()
+fn message_number(body: &str) -> usize {
+    (0..10).find(|n| body == sent_body(*n) || body.contains(&nth_id(*n))).unwrap()
 }
 
 /// Fails each message in its own way, and keeps what it has done.
 #[derive(Clone, Default)]
-struct Target {
+struct FaultyTarget {
     calls: Arc<Mutex<BTreeMap<usize, u32>>>,
     processed: Arc<Mutex<BTreeSet<usize>>>,
 }
 
-impl Handler for Target {
+impl Handler for FaultyTarget {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        let n = number(message.body);
+        let n = message_number(message.body);
         assert_eq!(*message.attributes, sent_attributes(n), "no producer attribute is lost on the way");
         let call = {
             let mut calls = self.calls.lock().unwrap();
@@ -97,7 +97,7 @@ impl Handler for Target {
 
 /// One of the three functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
+enum LoopFunction {
     MessageProcessor,
     FailedMessageProcessor,
     Annotator,
@@ -105,46 +105,48 @@ enum Which {
 
 /// The death of a process: in which batch of which function, and after how many polls of its future.
 #[derive(Clone, Copy, Debug)]
-struct Death {
-    of: Which,
+struct ProcessDeath {
+    of: LoopFunction,
     batch: usize,
     polls: usize,
 }
 
 /// Four queues, as deployed, and three functions.
-struct Loop {
-    world: World,
-    target: Target,
-    queues: [Spy; 4],
-    message_processor: MessageProcessor<Target, Spy, redeliver_embedded::VirtualClock, Recorder>,
-    failed_message_processor: FailedMessageProcessor<Spy, redeliver_embedded::VirtualClock, Recorder>,
-    annotator: FinalDlqAnnotator<Spy, redeliver_embedded::VirtualClock, Recorder>,
+struct DeployedLoop {
+    world: FunctionWorld,
+    target: FaultyTarget,
+    queues: [SpyQueue; 4],
+    message_processor:
+        MessageProcessor<FaultyTarget, SpyQueue, redeliver_embedded::VirtualClock, EventRecorder>,
+    failed_message_processor:
+        FailedMessageProcessor<SpyQueue, redeliver_embedded::VirtualClock, EventRecorder>,
+    annotator: FinalDlqAnnotator<SpyQueue, redeliver_embedded::VirtualClock, EventRecorder>,
     final_records: Vec<ReceivedMessage>,
     /// Batches that each function was given.
     batches: [usize; 3],
 }
 
-impl Loop {
+impl DeployedLoop {
     fn new(schema: &MessageSchema) -> Self {
-        let world = World::new();
+        let world = FunctionWorld::new();
         let days = |days: u64| Duration::from_secs(days * 24 * 3600);
-        let settings = |retention, redrive: Option<(&Spy, u16)>| QueueSettings {
+        let settings = |retention, redrive: Option<(&SpyQueue, u16)>| QueueSettings {
             visibility: VisibilitySeconds::new(180).unwrap(),
             retention,
-            redrive: redrive.map(|(queue, max_receive_count)| Redrive {
+            redrive: redrive.map(|(queue, max_receive_count)| RedriveSettings {
                 target_arn: queue.queue.arn().to_owned(),
                 max_receive_count,
             }),
             ..QueueSettings::default()
         };
         // Slow answers: a process can die between a send and its answer.
-        let slow = |queue: Spy| queue.slow(Duration::from_millis(1), Duration::from_millis(1));
-        let last = slow(world.queue_with("final-dlq", &settings(days(14), None)));
-        let annotation = slow(world.queue_with("annotation", &settings(days(14), Some((&last, 10)))));
+        let slow = |queue: SpyQueue| queue.with_pauses(Duration::from_millis(1), Duration::from_millis(1));
+        let last = slow(world.add_queue_with("final-dlq", &settings(days(14), None)));
+        let annotation = slow(world.add_queue_with("annotation", &settings(days(14), Some((&last, 10)))));
         let intermediate =
-            slow(world.queue_with("intermediate", &settings(days(14), Some((&annotation, 100)))));
-        let source = slow(world.queue_with("source", &settings(days(7), Some((&intermediate, 1)))));
-        let (clock, observer, target) = (world.clock.clone(), world.seen.clone(), Target::default());
+            slow(world.add_queue_with("intermediate", &settings(days(14), Some((&annotation, 100)))));
+        let source = slow(world.add_queue_with("source", &settings(days(7), Some((&intermediate, 1)))));
+        let (clock, observer, target) = (world.clock.clone(), world.seen.clone(), FaultyTarget::default());
         Self {
             message_processor: MessageProcessor {
                 handler: target.clone(),
@@ -152,7 +154,7 @@ impl Loop {
                     source_queue: source.clone(),
                     intermediate_dlq: intermediate.clone(),
                 })),
-                breaker: SharedBreaker::of(&Policy::from_json(POLICY).unwrap()),
+                breaker: SharedBreaker::from_policy(&Policy::from_json(POLICY).unwrap()),
                 policy: Policy::from_json(POLICY).unwrap(),
                 annotation_queue: annotation.clone(),
                 clock: clock.clone(),
@@ -195,17 +197,21 @@ impl Loop {
             OutgoingMessage::new(content).unwrap()
         };
         let messages: Vec<_> = (0..10).map(message).collect();
-        for batch in pack(&messages) {
+        for batch in pack_batches(&messages) {
             let sent = self.world.clock.block_on(self.queues[0].queue.send_batch(batch));
             assert!(sent.iter().all(Result::is_ok));
         }
     }
 
     /// Runs until every queue is empty. `death` says after how many polls a batch's process dies; true if one did.
-    fn run(&mut self, death: impl Fn(Which, usize) -> Option<usize>) -> bool {
+    fn run(&mut self, death: impl Fn(LoopFunction, usize) -> Option<usize>) -> bool {
         let mut died = false;
         for _ in 0..10_000 {
-            let which = [Which::MessageProcessor, Which::FailedMessageProcessor, Which::Annotator];
+            let which = [
+                LoopFunction::MessageProcessor,
+                LoopFunction::FailedMessageProcessor,
+                LoopFunction::Annotator,
+            ];
             let mut idle = true;
             for (index, which) in which.into_iter().enumerate() {
                 let Some(records) = self.receive(index) else {
@@ -215,11 +221,11 @@ impl Loop {
                 let death = death(which, self.batches[index]);
                 self.batches[index] += 1;
                 let failed = match which {
-                    Which::MessageProcessor => self.invoke(&self.message_processor, &records, death),
-                    Which::FailedMessageProcessor => {
+                    LoopFunction::MessageProcessor => self.invoke(&self.message_processor, &records, death),
+                    LoopFunction::FailedMessageProcessor => {
                         self.invoke(&self.failed_message_processor, &records, death)
                     }
-                    Which::Annotator => self.invoke(&self.annotator, &records, death),
+                    LoopFunction::Annotator => self.invoke(&self.annotator, &records, death),
                 };
                 match failed {
                     Some(failed) => self.delete(
@@ -285,17 +291,20 @@ impl Loop {
     }
 
     /// What the final records say, copies taken together.
-    fn dead(&self) -> BTreeSet<(usize, &str)> {
+    fn dead_letters(&self) -> BTreeSet<(usize, &str)> {
         let of =
             |record| Attributes::get(record, ERROR_TYPE).and_then(Attribute::text).unwrap_or("UNANNOTATED");
-        self.final_records.iter().map(|record| (number(&record.body), of(&record.attributes))).collect()
+        self.final_records
+            .iter()
+            .map(|record| (message_number(&record.body), of(&record.attributes)))
+            .collect()
     }
 
     /// Each final record is whole: the producer's attributes, its group and trace, and a document that its schema knows.
     fn assert_final_records_are_whole(&self) {
         for record in &self.final_records {
-            let n = number(&record.body);
-            document(&record.attributes, DEAD_LETTER);
+            let n = message_number(&record.body);
+            attribute_document(&record.attributes, DEAD_LETTER);
             assert_eq!(producers_attributes(record.attributes.clone()).attributes, sent_attributes(n));
             assert_eq!(record.message_group_id, Some(format!("tenant-{n}")));
             assert_eq!(record.trace_header, Some(format!("Root={n}")));
@@ -305,11 +314,11 @@ impl Loop {
 
 #[test]
 fn where_nothing_dies_every_message_comes_out_once_and_as_it_should() {
-    let mut run = Loop::new(&MessageSchema::default());
+    let mut run = DeployedLoop::new(&MessageSchema::default());
     run.send_all();
     assert!(!run.run(|_, _| None));
     assert_eq!(run.processed(), BTreeSet::from(PROCESSED));
-    assert_eq!(run.dead(), BTreeSet::from(DEAD));
+    assert_eq!(run.dead_letters(), BTreeSet::from(DEAD));
     assert_eq!(run.final_records.len(), DEAD.len(), "no copies");
     run.assert_final_records_are_whole();
     let calls = run.target.calls.lock().unwrap().clone();
@@ -321,17 +330,18 @@ fn where_nothing_dies_every_message_comes_out_once_and_as_it_should() {
 fn a_process_that_dies_at_any_await_loses_no_message() {
     let schema = MessageSchema::default();
     let mut deaths = [0; 3];
-    for of in [Which::MessageProcessor, Which::FailedMessageProcessor, Which::Annotator] {
+    for of in [LoopFunction::MessageProcessor, LoopFunction::FailedMessageProcessor, LoopFunction::Annotator]
+    {
         for batch in 0.. {
             let before = deaths[of as usize];
             for polls in 0.. {
-                let death = Death { of, batch, polls };
-                let mut run = Loop::new(&schema);
+                let death = ProcessDeath { of, batch, polls };
+                let mut run = DeployedLoop::new(&schema);
                 run.send_all();
                 let dies = |which, batch| (which == death.of && batch == death.batch).then_some(death.polls);
                 let died = run.run(dies);
                 assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "{death:?}");
-                assert_eq!(run.dead(), BTreeSet::from(DEAD), "{death:?}");
+                assert_eq!(run.dead_letters(), BTreeSet::from(DEAD), "{death:?}");
                 run.assert_final_records_are_whole();
                 if !died {
                     break;
@@ -353,34 +363,34 @@ fn a_process_that_dies_at_any_await_loses_no_message() {
 fn whatever_fails_for_an_hour_every_message_is_processed_or_explained() {
     let schema = MessageSchema::default();
     for seed in 0..20 {
-        let mut run = Loop::new(&schema);
+        let mut run = DeployedLoop::new(&schema);
         run.send_all();
         let rule = |action, scope, injection| FaultRule {
             action,
             queue: None,
             scope,
-            when: When::Chance(0.15),
+            when: FaultTrigger::Chance(0.15),
             injection,
         };
         let plan = FaultPlan::new(seed)
-            .with(rule(Action::SendMessageBatch, Scope::Request, Injection::Throttled))
-            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::Sender))
-            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::LostAnswer))
-            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::LostRequest))
-            .with(rule(Action::ReceiveMessage, Scope::Request, Injection::LostAnswer))
-            .with(rule(Action::DeleteMessageBatch, Scope::Request, Injection::Service))
-            .with(rule(Action::DeleteMessageBatch, Scope::Entry, Injection::LostRequest));
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Request, Injection::Throttled))
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::Sender))
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostAnswer))
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostRequest))
+            .with_rule(rule(SqsAction::ReceiveMessage, FaultScope::Request, Injection::LostAnswer))
+            .with_rule(rule(SqsAction::DeleteMessageBatch, FaultScope::Request, Injection::Service))
+            .with_rule(rule(SqsAction::DeleteMessageBatch, FaultScope::Entry, Injection::LostRequest));
         run.world.sqs.set_faults(plan);
         let (clock, sqs) = (run.world.clock.clone(), run.world.sqs.clone());
         run.run(|_, batch| {
-            if clock.now() > start() + Duration::from_secs(3600) {
+            if clock.now() > start_time() + Duration::from_secs(3600) {
                 sqs.set_faults(FaultPlan::default());
                 return None;
             }
             // Every fifth process dies, each at another await.
             batch.is_multiple_of(5).then_some(batch % 13)
         });
-        let dead: BTreeSet<_> = run.final_records.iter().map(|record| number(&record.body)).collect();
+        let dead: BTreeSet<_> = run.final_records.iter().map(|record| message_number(&record.body)).collect();
         let out: BTreeSet<_> = run.processed().union(&dead).copied().collect();
         assert_eq!(out, (0..10).collect(), "seed {seed}: lost");
         assert!(!run.processed().iter().any(|n| DEAD.iter().any(|(dead, _)| dead == n)), "seed {seed}");

@@ -5,15 +5,15 @@ mod storms;
 
 use clap::ValueEnum;
 
-use crate::bundle::{Architecture, bundle, bundle_floor};
+use crate::bundle::{LambdaArchitecture, bundle_floor, bundle_functions};
 use crate::functions;
 use crate::instructions;
-use crate::tools::{Failure, cargo, run};
+use crate::tools::{TaskFailure, cargo_command, run_command};
 use crate::venv;
 
 /// The subject of a measurement.
 #[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Bench {
+pub(crate) enum BenchSelection {
     /// `redeliver audit` on 10,000 messages, and a straightforward boto3 loop on the same emulator.
     Audit,
     /// One message in the core, from its received body to the body that is sent again, and `serde_json` that skims it.
@@ -27,29 +27,38 @@ pub(crate) enum Bench {
 }
 
 /// Measures and prints.
-pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
+pub(crate) fn run_benchmark(what: BenchSelection) -> Result<(), TaskFailure> {
     match what {
-        Bench::Audit => audit(),
-        Bench::Core => core::core(),
-        Bench::Instructions => instructions::tools().and_then(|()| instructions::check()),
-        Bench::Storms => storms::storms(),
-        Bench::Functions => measure_functions(),
+        BenchSelection::Audit => bench_audit(),
+        BenchSelection::Core => core::bench_core(),
+        BenchSelection::Instructions => {
+            instructions::require_tools().and_then(|()| instructions::check_counts())
+        }
+        BenchSelection::Storms => storms::bench_storms(),
+        BenchSelection::Functions => measure_functions(),
     }
 }
 
-fn audit() -> Result<(), Failure> {
-    venv::set_up(&venv::TESTS)?.required()?;
-    run(&mut cargo(&["build", "--release", "--bin", "redeliver", "--bin", "scripted-processor"]))?;
-    run(&mut cargo(&["run", "--package", "redeliver-tests", "--bin", "bench-audit"]))
+fn bench_audit() -> Result<(), TaskFailure> {
+    venv::set_up(&venv::TESTS)?.require_environment()?;
+    run_command(&mut cargo_command(&[
+        "build",
+        "--release",
+        "--bin",
+        "redeliver",
+        "--bin",
+        "scripted-processor",
+    ]))?;
+    run_command(&mut cargo_command(&["run", "--package", "redeliver-tests", "--bin", "bench-audit"]))
 }
 
-fn measure_functions() -> Result<(), Failure> {
-    venv::set_up(&venv::TESTS)?.required()?;
-    bundle(Architecture::HOST)?;
-    bundle_floor(Architecture::HOST)?;
-    functions::JAVA.build()?;
-    functions::GO.build()?;
-    run(&mut cargo(&["run", "--bin", "bench-functions"]))
+fn measure_functions() -> Result<(), TaskFailure> {
+    venv::set_up(&venv::TESTS)?.require_environment()?;
+    bundle_functions(LambdaArchitecture::HOST)?;
+    bundle_floor(LambdaArchitecture::HOST)?;
+    functions::JAVA.build_if_changed()?;
+    functions::GO.build_if_changed()?;
+    run_command(&mut cargo_command(&["run", "--bin", "bench-functions"]))
 }
 
 /// The one in the middle; of an even number the upper one.

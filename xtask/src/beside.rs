@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::tools::{Failure, now, shown, target_dir};
+use crate::tools::{TaskFailure, now, render_command, target_dir};
 
 /// Runs its arguments, and kills them with all that they have started when its standard input ends: the kernel closes that
 /// pipe whatever ends the run, Ctrl-C too. (A shell gives what it starts in the background no standard input: hence 3.)
@@ -32,9 +32,9 @@ impl Beside {
     ///
     /// # Errors
     /// It does not start.
-    pub(crate) fn start(name: &str, command: &Command) -> Result<Self, Failure> {
-        let shown = shown(command);
-        let failed = |error: std::io::Error| Failure(format!("{shown} does not start: {error}"));
+    pub(crate) fn start(name: &str, command: &Command) -> Result<Self, TaskFailure> {
+        let shown = render_command(command);
+        let failed = |error: std::io::Error| TaskFailure(format!("{shown} does not start: {error}"));
         let log = target_dir().join("beside").join(format!("{name}.log"));
         fs::create_dir_all(target_dir().join("beside")).map_err(failed)?;
         let file = File::create(&log).map_err(failed)?;
@@ -60,8 +60,8 @@ impl Beside {
     ///
     /// # Errors
     /// It failed.
-    pub(crate) fn finish(mut self) -> Result<Duration, Failure> {
-        let failed = |error: std::io::Error| Failure(format!("{}: {error}", self.shown));
+    pub(crate) fn finish(mut self) -> Result<Duration, TaskFailure> {
+        let failed = |error: std::io::Error| TaskFailure(format!("{}: {error}", self.shown));
         // `wait` closes the child's standard input, which is what it lives by.
         let stdin = self.child.stdin.take();
         let status = self.child.wait();
@@ -71,7 +71,7 @@ impl Beside {
         if status.success() {
             Ok(self.started.elapsed())
         } else {
-            Err(Failure(format!("{} failed: {status}", self.shown)))
+            Err(TaskFailure(format!("{} failed: {status}", self.shown)))
         }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     fn what_runs_beside_fails_as_it_would_alone() {
         let mut shell = Command::new("sh");
         let failed = Beside::start("a-failure", shell.args(["-c", "echo said; exit 3"])).unwrap().finish();
-        let Failure(message) = failed.unwrap_err();
+        let TaskFailure(message) = failed.unwrap_err();
         assert_eq!(message, "sh -c echo said; exit 3 failed: exit status: 3");
         assert_eq!(fs::read_to_string(target_dir().join("beside/a-failure.log")).unwrap(), "said\n");
     }

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::glibc;
-use crate::tools::{Failure, output, root, run, variable};
+use crate::tools::{TaskFailure, command_output, env_variable, run_command, workspace_root};
 use crate::venv;
 
 /// The processor that a function runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Architecture {
+pub(crate) enum LambdaArchitecture {
     Arm64,
     X86_64,
 }
@@ -19,7 +19,7 @@ pub(crate) const FUNCTIONS: [&str; 4] =
     ["message-processor", "failed-message-processor", "final-dlq-annotator", "async-retry-handler"];
 
 /// The package of a function's program.
-pub(crate) fn package(function: &str) -> String {
+pub(crate) fn package_name(function: &str) -> String {
     format!("redeliver-{function}")
 }
 
@@ -28,62 +28,66 @@ pub(crate) fn package(function: &str) -> String {
 ///
 /// # Errors
 /// The Rust target or Python is missing, or the build fails.
-pub(crate) fn bundle(architecture: Architecture) -> Result<(), Failure> {
-    build(architecture, &[], &FUNCTIONS)
+pub(crate) fn bundle_functions(architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
+    build_programs(architecture, &[], &FUNCTIONS)
 }
 
 /// Builds the floor, which the benchmark compares the functions with, as they are built: from the same dependencies with the
 /// same features.
 ///
 /// # Errors
-/// See [`bundle`].
-pub(crate) fn bundle_floor(architecture: Architecture) -> Result<(), Failure> {
-    build(architecture, &["redeliver-floor"], &["floor"])
+/// See [`bundle_functions`].
+pub(crate) fn bundle_floor(architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
+    build_programs(architecture, &["redeliver-floor"], &["floor"])
 }
 
 /// Builds the program whose instructions are counted: from the bundles' dependencies with the bundles' features, which are
 /// compiled already if those are built.
 ///
 /// # Errors
-/// See [`bundle`].
-pub(crate) fn bundle_costs() -> Result<PathBuf, Failure> {
-    build(Architecture::HOST, &["redeliver-costs"], &["costs"])?;
-    Ok(program("costs"))
+/// See [`bundle_functions`].
+pub(crate) fn bundle_costs() -> Result<PathBuf, TaskFailure> {
+    build_programs(LambdaArchitecture::HOST, &["redeliver-costs"], &["costs"])?;
+    Ok(program_path("costs"))
 }
 
 /// Only the features of the functions and of these packages: all of the workspace's would be linked in.
-fn build(architecture: Architecture, packages: &[&str], programs: &[&str]) -> Result<(), Failure> {
-    architecture.installed()?;
-    let venv = venv::set_up(&venv::BUNDLE)?.required()?;
+fn build_programs(
+    architecture: LambdaArchitecture,
+    packages: &[&str],
+    programs: &[&str],
+) -> Result<(), TaskFailure> {
+    architecture.require_target()?;
+    let venv = venv::set_up(&venv::BUNDLE)?.require_environment()?;
     let mut build = Command::new(venv.join("bin/cargo-lambda"));
     build.args(["lambda", "build", "--profile", "bundle", "--locked"]);
-    build.args(["--target", &format!("{}.{}", architecture.target(), glibc::OF_FUNCTIONS)]);
+    build.args(["--target", &format!("{}.{}", architecture.rust_target(), glibc::OF_FUNCTIONS)]);
     // The profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
     build.args(["--disable-optimizations", "--skip-target-check"]);
-    build.args(FUNCTIONS.map(|function| format!("--package={}", package(function))));
+    build.args(FUNCTIONS.map(|function| format!("--package={}", package_name(function))));
     build.args(packages.iter().map(|name| format!("--package={name}")));
     build.args(programs.iter().map(|name| format!("--bin={name}")));
-    build.arg("--lambda-dir").arg(directory());
+    build.arg("--lambda-dir").arg(bundles_folder());
     // A third of the cryptography is tables and variants for much traffic, which a function does not have.
     build.env("AWS_LC_SYS_SMALL", "1").env("RUSTFLAGS", reproducible_flags());
-    run(build.current_dir(root()).env("PATH", path_with(&venv.join("bin"))?))?;
+    run_command(build.current_dir(workspace_root()).env("PATH", path_with(&venv.join("bin"))?))?;
     programs.iter().try_for_each(|name| {
-        println!("{}", program(name).display());
-        glibc::check(&program(name), glibc::OF_FUNCTIONS)
+        println!("{}", program_path(name).display());
+        glibc::check_glibc(&program_path(name), glibc::OF_FUNCTIONS)
     })
 }
 
 /// The path of a built function or tool.
-pub(crate) fn program(name: &str) -> PathBuf {
-    directory().join(name).join("bootstrap")
+pub(crate) fn program_path(name: &str) -> PathBuf {
+    bundles_folder().join(name).join("bootstrap")
 }
 
 /// Where the stack looks for bundles.
-fn directory() -> PathBuf {
-    root().join("target/lambda")
+fn bundles_folder() -> PathBuf {
+    workspace_root().join("target/lambda")
 }
 
-impl Architecture {
+impl LambdaArchitecture {
     /// This machine's own: that of the tests and of the local deployment.
     pub(crate) const HOST: Self = if cfg!(target_arch = "aarch64") { Self::Arm64 } else { Self::X86_64 };
 
@@ -96,7 +100,7 @@ impl Architecture {
     }
 
     /// As Lambda writes it.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn lambda_name(self) -> &'static str {
         match self {
             Self::Arm64 => "arm64",
             Self::X86_64 => "x86-64",
@@ -104,7 +108,7 @@ impl Architecture {
     }
 
     /// As Linux and Python write it.
-    pub(crate) fn machine(self) -> &'static str {
+    pub(crate) fn machine_name(self) -> &'static str {
         match self {
             Self::Arm64 => "aarch64",
             Self::X86_64 => "x86_64",
@@ -112,7 +116,7 @@ impl Architecture {
     }
 
     /// As Rust writes it.
-    pub(crate) fn target(self) -> &'static str {
+    pub(crate) fn rust_target(self) -> &'static str {
         match self {
             Self::Arm64 => "aarch64-unknown-linux-gnu",
             Self::X86_64 => "x86_64-unknown-linux-gnu",
@@ -123,16 +127,17 @@ impl Architecture {
     ///
     /// # Errors
     /// A tool is missing: the error says what to install.
-    pub(crate) fn installed(self) -> Result<(), Failure> {
-        let target = self.target();
-        let rustc = variable("RUSTC").unwrap_or_else(|| "rustc".into());
-        let libraries = output(Command::new(rustc).args(["--print", "target-libdir", "--target", target]))?;
+    pub(crate) fn require_target(self) -> Result<(), TaskFailure> {
+        let target = self.rust_target();
+        let rustc = env_variable("RUSTC").unwrap_or_else(|| "rustc".into());
+        let libraries =
+            command_output(Command::new(rustc).args(["--print", "target-libdir", "--target", target]))?;
         if Path::new(libraries.trim()).is_dir() {
             return Ok(());
         }
-        Err(Failure(format!(
+        Err(TaskFailure(format!(
             "Rust's target {target} is missing: run `rustup target add {target}`, or bundle for {}",
-            self.other().name()
+            self.other().lambda_name()
         )))
     }
 }
@@ -140,13 +145,13 @@ impl Architecture {
 /// The same sources give the same program wherever Cargo keeps its crates: panics name their files.
 pub(crate) fn reproducible_flags() -> String {
     let home = std::env::home_dir().unwrap_or_default();
-    let cargo_home = variable("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+    let cargo_home = env_variable("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     format!("--remap-path-prefix={}=/cargo", cargo_home.display())
 }
 
 /// zig is found by way of the environment's Python.
-pub(crate) fn path_with(first: &Path) -> Result<std::ffi::OsString, Failure> {
-    let rest = variable("PATH").unwrap_or_default();
+pub(crate) fn path_with(first: &Path) -> Result<std::ffi::OsString, TaskFailure> {
+    let rest = env_variable("PATH").unwrap_or_default();
     let all = std::iter::once(first.to_owned()).chain(std::env::split_paths(&rest));
-    std::env::join_paths(all).map_err(|error| Failure(format!("PATH: {error}")))
+    std::env::join_paths(all).map_err(|error| TaskFailure(format!("PATH: {error}")))
 }

@@ -3,26 +3,26 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::tools::{Failure, output, root, run};
+use crate::tools::{TaskFailure, command_output, run_command, workspace_root};
 
 /// Checks `examples/kubernetes.yaml` against Kubernetes' own schemas, and `examples/ecs.yaml` against CloudFormation's.
 ///
 /// # Errors
 /// A finding.
-pub(crate) fn check_manifests(venv: &Path) -> Result<(), Failure> {
-    let example = |name: &str| root().join("examples").join(name);
+pub(crate) fn check_manifests(venv: &Path) -> Result<(), TaskFailure> {
+    let example = |name: &str| workspace_root().join("examples").join(name);
     let mut kubernetes = Command::new(venv.join("bin/kubernetes-validate"));
-    run(kubernetes.arg("--strict").arg(example("kubernetes.yaml")))?;
-    run(Command::new(venv.join("bin/cfn-lint")).arg("--template").arg(example("ecs.yaml")))
+    run_command(kubernetes.arg("--strict").arg(example("kubernetes.yaml")))?;
+    run_command(Command::new(venv.join("bin/cfn-lint")).arg("--template").arg(example("ecs.yaml")))
 }
 
 /// Checks that the image can be made and unpacked on this machine.
 ///
 /// # Errors
 /// A tool is missing: the error says what to install.
-pub(crate) fn tools() -> Result<(), Failure> {
+pub(crate) fn require_tools() -> Result<(), TaskFailure> {
     let remedy =
         "on Debian or Ubuntu, install umoci and ca-certificates: the image is made of their packages' files";
-    let there = |program: &str| output(Command::new(program).arg("--version"));
-    there("dpkg-query").and(there("umoci")).map(drop).map_err(|_| Failure(remedy.to_owned()))
+    let there = |program: &str| command_output(Command::new(program).arg("--version"));
+    there("dpkg-query").and(there("umoci")).map(drop).map_err(|_| TaskFailure(remedy.to_owned()))
 }

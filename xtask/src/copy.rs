@@ -3,47 +3,47 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::tools::{Failure, read, write};
+use crate::tools::{TaskFailure, read_file, write_file};
 
 /// Replaces the copy in this folder by these files and folders of `from`, changed by `edit`. A file that is as it was
 /// in the last copy keeps its time.
 ///
 /// # Errors
 /// A file cannot be read or written, or `edit` fails.
-pub(crate) fn renew(
+pub(crate) fn renew_copy(
     copy: &Path,
     from: &Path,
     paths: impl IntoIterator<Item = impl AsRef<Path>>,
-    edit: impl FnOnce(&Path) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    edit: impl FnOnce(&Path) -> Result<(), TaskFailure>,
+) -> Result<(), TaskFailure> {
     let newer = copy.with_extension("new");
-    remove(&newer)?;
+    remove_folder(&newer)?;
     for path in paths {
         copy_all(&from.join(&path), &newer.join(&path))?;
     }
     edit(&newer)?;
     keep_times(copy, &newer)?;
-    remove(copy)?;
-    fs::rename(&newer, copy).map_err(|error| Failure(format!("{}: {error}", copy.display())))
+    remove_folder(copy)?;
+    fs::rename(&newer, copy).map_err(|error| TaskFailure(format!("{}: {error}", copy.display())))
 }
 
 /// Gives our crates in the copy another version: else Cargo would take what it builds there for the real ones.
 ///
 /// # Errors
 /// The manifest cannot be read or written.
-pub(crate) fn set_version(copy: &Path, suffix: &str) -> Result<(), Failure> {
+pub(crate) fn set_version(copy: &Path, suffix: &str) -> Result<(), TaskFailure> {
     let manifest = copy.join("Cargo.toml");
     let version = concat!("version = \"", env!("CARGO_PKG_VERSION"));
-    let text = read(&manifest)?.replace(&format!("{version}\""), &format!("{version}-{suffix}\""));
-    write(&manifest, &text)
+    let text = read_file(&manifest)?.replace(&format!("{version}\""), &format!("{version}-{suffix}\""));
+    write_file(&manifest, &text)
 }
 
 /// Copies a file, or a folder with all that is in it.
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub(crate) fn copy_all(from: &Path, to: &PathBuf) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure(format!("copying {}: {error}", from.display()));
+pub(crate) fn copy_all(from: &Path, to: &PathBuf) -> Result<(), TaskFailure> {
+    let failed = |error: std::io::Error| TaskFailure(format!("copying {}: {error}", from.display()));
     if !from.is_dir() {
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent).map_err(failed)?;
@@ -59,8 +59,8 @@ pub(crate) fn copy_all(from: &Path, to: &PathBuf) -> Result<(), Failure> {
 }
 
 /// Gives what is as it was the time that it had, so that Cargo does not compile it again.
-fn keep_times(before: &Path, now: &Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure(format!("{}: {error}", now.display()));
+fn keep_times(before: &Path, now: &Path) -> Result<(), TaskFailure> {
+    let failed = |error: std::io::Error| TaskFailure(format!("{}: {error}", now.display()));
     if now.is_dir() {
         for entry in fs::read_dir(now).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -74,10 +74,10 @@ fn keep_times(before: &Path, now: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn remove(folder: &Path) -> Result<(), Failure> {
+fn remove_folder(folder: &Path) -> Result<(), TaskFailure> {
     let is_there = folder.exists();
     let gone = if is_there { fs::remove_dir_all(folder) } else { Ok(()) };
-    gone.map_err(|error| Failure(format!("{}: {error}", folder.display())))
+    gone.map_err(|error| TaskFailure(format!("{}: {error}", folder.display())))
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
         ] {
             let file = place.join("crates").join(name);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
-            write(&file, text).unwrap();
+            write_file(&file, text).unwrap();
             if place == &before {
                 File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
             }

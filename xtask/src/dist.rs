@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use sha2::{Digest as _, Sha256};
 
-use crate::bundle::{Architecture, bundle};
+use crate::bundle::{LambdaArchitecture, bundle_functions};
 use crate::containers;
-use crate::tools::{Failure, target_dir};
-pub(crate) use installers::make as installers;
+use crate::tools::{TaskFailure, target_dir};
+pub(crate) use installers::write_installers as installers;
 pub(crate) use trial::try_out;
 
 const SUMS: &str = "SHA256SUMS";
@@ -48,21 +48,23 @@ pub(crate) enum Artefact {
 ///
 /// # Errors
 /// A tool is missing, or a tool that builds or packs fails.
-pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
+pub(crate) fn build_artefacts(artefacts: &[Artefact]) -> Result<(), TaskFailure> {
     let folder = target_dir().join("dist");
     if artefacts.is_empty() {
         // A file of an earlier run would get into the sums.
         let _there_was_none = fs::remove_dir_all(&folder);
     }
-    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+    fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
     let all = Artefact::value_variants();
     for artefact in if artefacts.is_empty() { all } else { artefacts } {
         match artefact {
-            Artefact::Functions => each_bundle(|architecture| functions::pack(&folder, architecture))?,
-            Artefact::CommandLine => command_line::pack(&folder, &command_line::build()?)?,
-            Artefact::Image => image::pack(&folder, &command_line::build()?)?,
-            Artefact::Construct => construct::build(&folder)?,
-            Artefact::Template => each_bundle(|architecture| template::pack(&folder, architecture))?,
+            Artefact::Functions => {
+                each_bundle(|architecture| functions::pack_functions(&folder, architecture))?
+            }
+            Artefact::CommandLine => command_line::pack_program(&folder, &command_line::build_program()?)?,
+            Artefact::Image => image::pack_image(&folder, &command_line::build_program()?)?,
+            Artefact::Construct => construct::build_construct(&folder)?,
+            Artefact::Template => each_bundle(|architecture| template::pack_template(&folder, architecture))?,
         }
     }
     write_sums(&folder)
@@ -72,73 +74,75 @@ pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
 /// the tests' own build of the command line. Both are built already.
 ///
 /// # Errors
-/// See [`dist`].
-pub(crate) fn for_tests() -> Result<(), Failure> {
+/// See [`build_artefacts`].
+pub(crate) fn for_tests() -> Result<(), TaskFailure> {
     let folder = target_dir().join("dist-for-tests");
     let _there_was_none = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
-    functions::pack(&folder, Architecture::HOST)?;
+    fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
+    functions::pack_functions(&folder, LambdaArchitecture::HOST)?;
     let command_line = command_line::of_the_tests()?;
-    command_line::pack(&folder, &command_line)?;
-    if containers::tools().is_ok() {
-        image::pack(&folder, &command_line)?;
+    command_line::pack_program(&folder, &command_line)?;
+    if containers::require_tools().is_ok() {
+        image::pack_image(&folder, &command_line)?;
     }
-    construct::pack(&folder)?;
-    template::pack(&folder, Architecture::HOST)?;
+    construct::pack_construct(&folder)?;
+    template::pack_template(&folder, LambdaArchitecture::HOST)?;
     write_sums(&folder)?;
     try_out(&folder)
 }
 
 /// Builds the functions for each architecture that Rust can build for here, one after the other in the same place. What
 /// this machine can run comes last, since the tests use it.
-fn each_bundle(mut pack: impl FnMut(Architecture) -> Result<(), Failure>) -> Result<(), Failure> {
-    for architecture in [Architecture::HOST.other(), Architecture::HOST] {
-        match architecture.installed() {
+fn each_bundle(
+    mut pack: impl FnMut(LambdaArchitecture) -> Result<(), TaskFailure>,
+) -> Result<(), TaskFailure> {
+    for architecture in [LambdaArchitecture::HOST.other(), LambdaArchitecture::HOST] {
+        match architecture.require_target() {
             Ok(()) => {
-                bundle(architecture)?;
+                bundle_functions(architecture)?;
                 pack(architecture)?;
             }
-            Err(Failure(remedy)) => println!("without {}: {remedy}", architecture.name()),
+            Err(TaskFailure(remedy)) => println!("without {}: {remedy}", architecture.lambda_name()),
         }
     }
     Ok(())
 }
 
 /// As `sha256sum --check` reads them, in the order of the names; prints a table meanwhile.
-fn write_sums(folder: &Path) -> Result<(), Failure> {
-    let entries = fs::read_dir(folder).map_err(|error| failed(folder, &error))?;
+fn write_sums(folder: &Path) -> Result<(), TaskFailure> {
+    let entries = fs::read_dir(folder).map_err(|error| file_failure(folder, &error))?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
-    let mut paths = paths.map_err(|error| failed(folder, &error))?;
+    let mut paths = paths.map_err(|error| file_failure(folder, &error))?;
     paths.retain(|path| path.is_file() && !path.ends_with(SUMS));
     paths.sort();
     let mut sums = String::new();
     println!("{:<56} {:>11}  sha256", "file", "bytes");
     for path in paths {
-        let bytes = read(&path)?;
-        let sum = hex(&bytes);
+        let bytes = read_file(&path)?;
+        let sum = to_hex(&bytes);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         println!("{name:<56} {:>11}  {sum}", bytes.len());
         sums.push_str(&format!("{sum}  {name}\n"));
     }
-    write(&folder.join(SUMS), sums.as_bytes())
+    write_file(&folder.join(SUMS), sums.as_bytes())
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| failed(path, &error))
+fn read_file(path: &Path) -> Result<Vec<u8>, TaskFailure> {
+    fs::read(path).map_err(|error| file_failure(path, &error))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| failed(path, &error))
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TaskFailure> {
+    fs::write(path, bytes).map_err(|error| file_failure(path, &error))
 }
 
 /// An artefact, and beside it its bill of materials as `FILE.cdx.json`: the release attests both.
-fn write_with_bill(path: &Path, bytes: &[u8], bill: &str) -> Result<(), Failure> {
-    write(path, bytes)?;
-    write(&bill_of(path), bill.as_bytes())
+fn write_with_bill(path: &Path, bytes: &[u8], bill: &str) -> Result<(), TaskFailure> {
+    write_file(path, bytes)?;
+    write_file(&bill_of(path), bill.as_bytes())
 }
 
 /// The place of an artefact's bill of materials.
@@ -148,8 +152,8 @@ fn bill_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure(format!("{}: {error}", path.display()))
+fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> TaskFailure {
+    TaskFailure(format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

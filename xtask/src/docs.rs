@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use crate::tools::{Failure, cargo, output, root, run, target_dir};
+use crate::tools::{TaskFailure, cargo_command, command_output, run_command, target_dir, workspace_root};
 
 /// The newest, from its own crate; nothing else makes a searchable site of plain Markdown without Node.js.
 const MDBOOK: &str = "0.5.4";
@@ -17,16 +17,16 @@ const MDBOOK: &str = "0.5.4";
 ///
 /// # Errors
 /// A page or a file that a page links to is missing, or mdBook does not build.
-pub(crate) fn docs() -> Result<(), Failure> {
-    let mdbook = mdbook()?;
+pub(crate) fn build_docs() -> Result<(), TaskFailure> {
+    let mdbook = install_mdbook()?;
     let book = target_dir().join("docs");
     // Nothing of an earlier run may hide that something is missing.
     let _was_not_there = fs::remove_dir_all(&book);
-    stage(&book.join("src"))?;
+    stage_pages(&book.join("src"))?;
     for file in ["book.toml", "site.css"] {
-        copy(&root().join("docs/site").join(file), &book.join(file))?;
+        copy_file(&workspace_root().join("docs/site").join(file), &book.join(file))?;
     }
-    run(Command::new(mdbook).arg("build").arg(&book))?;
+    run_command(Command::new(mdbook).arg("build").arg(&book))?;
     println!("{}", book.join("site/index.html").display());
     Ok(())
 }
@@ -35,70 +35,70 @@ pub(crate) fn docs() -> Result<(), Failure> {
 ///
 /// # Errors
 /// A link or an anchor leads nowhere.
-pub(crate) fn check_links(venv: &Path) -> Result<(), Failure> {
+pub(crate) fn check_links(venv: &Path) -> Result<(), TaskFailure> {
     let site = target_dir().join("docs/site");
     let mut lychee = Command::new(venv.join("bin/lychee"));
     lychee.args(["--offline", "--include-fragments", "--no-progress", "--index-files", "index.html"]);
     // One page with all pages in it: its links are those of the others. And mdBook's own page for what is not found.
     lychee.args(["--exclude-path", "print.html", "--exclude-path", "404.html", "--root-dir"]).arg(&site);
-    run(lychee.arg(&site))
+    run_command(lychee.arg(&site))
 }
 
 /// The program under `target/tools`, compiled if it is not there yet.
-fn mdbook() -> Result<PathBuf, Failure> {
+fn install_mdbook() -> Result<PathBuf, TaskFailure> {
     let tools = target_dir().join("tools");
     let program = tools.join("bin/mdbook");
-    if output(Command::new(&program).arg("--version"))
+    if command_output(Command::new(&program).arg("--version"))
         .is_ok_and(|version| version.trim() == format!("mdbook v{MDBOOK}"))
     {
         return Ok(program);
     }
     // Not optimised: it has less to do than the compiler would have.
-    let mut install = cargo(&["install", "--debug", "--locked", "--quiet", "--force", "--root"]);
+    let mut install = cargo_command(&["install", "--debug", "--locked", "--quiet", "--force", "--root"]);
     install
         .arg(&tools)
         .args(["--no-default-features", "--features", "search"])
         .arg(format!("mdbook@{MDBOOK}"));
     // A folder of its own, which goes at the end: Cargo builds one thing at a time in one folder.
-    run(install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "none"))?;
+    run_command(install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "none"))?;
     Ok(program)
 }
 
 /// Copies the pages and what they link to.
-fn stage(to: &Path) -> Result<(), Failure> {
-    let summary = read(Path::new("docs/SUMMARY.md"))?;
+fn stage_pages(to: &Path) -> Result<(), TaskFailure> {
+    let summary = read_page(Path::new("docs/SUMMARY.md"))?;
     let pages: BTreeSet<PathBuf> =
-        links(&summary).into_iter().map(|link| normal(Path::new("docs"), link)).collect();
+        relative_links(&summary).into_iter().map(|link| normalize_path(Path::new("docs"), link)).collect();
     for page in &pages {
-        let text = read(page)?;
+        let text = read_page(page)?;
         // mdBook makes index.html of a README.md, and does not change the links.
         let linked = text.replace("README.md)", "index.md)").replace("README.md#", "index.md#");
-        write(&to.join(page), &linked)?;
+        write_page(&to.join(page), &linked)?;
         let folder = page.parent().unwrap_or(Path::new(""));
-        for link in links(&text) {
-            let file = normal(folder, link);
+        for link in relative_links(&text) {
+            let file = normalize_path(folder, link);
             if !pages.contains(&file) {
                 stage_file(page, link, &file, to)?;
             }
         }
     }
     let summary = summary.replace("](", "](docs/").replace("](docs/../", "](");
-    write(&to.join("SUMMARY.md"), &summary)
+    write_page(&to.join("SUMMARY.md"), &summary)
 }
 
-fn stage_file(page: &Path, link: &str, file: &Path, to: &Path) -> Result<(), Failure> {
-    let wrong = |what: &str| Failure(format!("{} links to {link}: {what}", page.display()));
-    if !root().join(file).is_file() {
+fn stage_file(page: &Path, link: &str, file: &Path, to: &Path) -> Result<(), TaskFailure> {
+    let wrong = |what: &str| TaskFailure(format!("{} links to {link}: {what}", page.display()));
+    if !workspace_root().join(file).is_file() {
         return Err(wrong("the file does not exist; link to a file, not to a folder"));
     }
     if file.extension().is_some_and(|extension| extension == "md") {
         return Err(wrong("not a page of the site; add it to docs/SUMMARY.md"));
     }
-    copy(&root().join(file), &to.join(file))
+    copy_file(&workspace_root().join(file), &to.join(file))
 }
 
 /// Where a Markdown text's relative links lead to, without anchors. Code blocks have none.
-fn links(markdown: &str) -> Vec<&str> {
+fn relative_links(markdown: &str) -> Vec<&str> {
     let prose = markdown.split("\n```").step_by(2);
     let targets = prose.flat_map(|text| text.split("](").skip(1).filter_map(|rest| rest.split(')').next()));
     let files = targets.map(|target| target.split('#').next().unwrap_or_default());
@@ -106,7 +106,7 @@ fn links(markdown: &str) -> Vec<&str> {
 }
 
 /// A path from the root, without `..`.
-fn normal(folder: &Path, link: &str) -> PathBuf {
+fn normalize_path(folder: &Path, link: &str) -> PathBuf {
     let mut path = PathBuf::new();
     for component in folder.join(link).components() {
         match component {
@@ -117,19 +117,19 @@ fn normal(folder: &Path, link: &str) -> PathBuf {
     path
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(root().join(path))
-        .map_err(|error| Failure(format!("{}, of docs/SUMMARY.md: {error}", path.display())))
+fn read_page(path: &Path) -> Result<String, TaskFailure> {
+    fs::read_to_string(workspace_root().join(path))
+        .map_err(|error| TaskFailure(format!("{}, of docs/SUMMARY.md: {error}", path.display())))
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+fn copy_file(from: &Path, to: &Path) -> Result<(), TaskFailure> {
     let copied = fs::create_dir_all(to.parent().unwrap_or(to)).and_then(|()| fs::copy(from, to));
-    copied.map(drop).map_err(|error| Failure(format!("{}: {error}", from.display())))
+    copied.map(drop).map_err(|error| TaskFailure(format!("{}: {error}", from.display())))
 }
 
-fn write(to: &Path, text: &str) -> Result<(), Failure> {
+fn write_page(to: &Path, text: &str) -> Result<(), TaskFailure> {
     let written = fs::create_dir_all(to.parent().unwrap_or(to)).and_then(|()| fs::write(to, text));
-    written.map_err(|error| Failure(format!("{}: {error}", to.display())))
+    written.map_err(|error| TaskFailure(format!("{}: {error}", to.display())))
 }
 
 #[cfg(test)]
@@ -140,12 +140,12 @@ mod tests {
     fn links_are_relative_and_not_in_code() {
         let page =
             "[a](a.md) ![b](../b.svg) [c](#c) [d](https://d.e/f.md)\n```sh\n[e](e.md)\n```\n[f](f.md#g)\n";
-        assert_eq!(links(page), ["a.md", "../b.svg", "f.md"]);
+        assert_eq!(relative_links(page), ["a.md", "../b.svg", "f.md"]);
     }
 
     #[test]
     fn a_link_leads_to_a_path_from_the_root() {
-        assert_eq!(normal(Path::new("docs/strategies"), "../../README.md"), Path::new("README.md"));
+        assert_eq!(normalize_path(Path::new("docs/strategies"), "../../README.md"), Path::new("README.md"));
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         let to = target_dir().join("docs-test");
         let error = |link: &str| {
             let page = Path::new("docs/plan.md");
-            stage_file(page, link, &normal(Path::new("docs"), link), &to).unwrap_err().0
+            stage_file(page, link, &normalize_path(Path::new("docs"), link), &to).unwrap_err().0
         };
         let nothing =
             "docs/plan.md links to ../schemas: the file does not exist; link to a file, not to a folder";
@@ -165,11 +165,11 @@ mod tests {
     /// Each page can be found.
     #[test]
     fn each_page_in_docs_is_in_the_summary() {
-        let summary = read(Path::new("docs/SUMMARY.md")).unwrap();
+        let summary = read_page(Path::new("docs/SUMMARY.md")).unwrap();
         for folder in ["docs", "docs/deploy", "docs/operate", "docs/strategies"] {
-            for file in fs::read_dir(root().join(folder)).unwrap() {
+            for file in fs::read_dir(workspace_root().join(folder)).unwrap() {
                 let path = file.unwrap().path();
-                let page = path.strip_prefix(root().join("docs")).unwrap().to_str().unwrap();
+                let page = path.strip_prefix(workspace_root().join("docs")).unwrap().to_str().unwrap();
                 let is_page = page.ends_with(".md") && page != "SUMMARY.md";
                 assert!(!is_page || summary.contains(&format!("({page})")), "docs/SUMMARY.md has no {page}");
             }

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::copy::{copy_all, renew, set_version};
+use crate::copy::{copy_all, renew_copy, set_version};
 use crate::faults::bugs::{Bug, read_bugs};
-use crate::faults::edit::{Planted, plant};
-use crate::tools::{Failure, cargo, read, root, run, shown, side_by_side, target_dir, write};
+use crate::faults::edit::{Planted, plant_bugs};
+use crate::tools::{
+    TaskFailure, cargo_command, read_file, render_command, run_command, side_by_side, target_dir,
+    workspace_root, write_file,
+};
 
 mod bugs;
 mod edit;
@@ -27,9 +30,9 @@ const SEEDS_MAX: u64 = 400;
 ///
 /// # Errors
 /// A seed that broke a rule; the program's output says which.
-pub(crate) fn faults(arguments: &[String]) -> Result<(), Failure> {
-    run(&mut cargo(&["build", "--release", "--bin", "faults"]))?;
-    run(Command::new(target_dir().join("release/faults")).args(arguments))
+pub(crate) fn run_simulator(arguments: &[String]) -> Result<(), TaskFailure> {
+    run_command(&mut cargo_command(&["build", "--release", "--bin", "faults"]))?;
+    run_command(Command::new(target_dir().join("release/faults")).args(arguments))
 }
 
 /// Runs new seeds until this number of queue changes is checked, in the tests' own build of the simulator. They are the
@@ -45,7 +48,8 @@ pub(crate) fn fresh_seeds(changes: u32) -> Command {
 
 /// The first 48 bits of the hash of the committed files; `None` without git.
 fn seed_of_commit() -> Option<u64> {
-    let output = Command::new("git").args(["rev-parse", "HEAD^{tree}"]).current_dir(root()).output().ok()?;
+    let output =
+        Command::new("git").args(["rev-parse", "HEAD^{tree}"]).current_dir(workspace_root()).output().ok()?;
     u64::from_str_radix(str::from_utf8(&output.stdout).ok()?.get(..12)?, 16).ok()
 }
 
@@ -53,44 +57,44 @@ fn seed_of_commit() -> Option<u64> {
 ///
 /// # Errors
 /// A bug that is not caught, or that cannot be planted since its place has changed; or the simulator finds fault without one.
-pub(crate) fn planted() -> Result<(), Failure> {
-    let bugs = read_bugs(root())?;
+pub(crate) fn run_planted() -> Result<(), TaskFailure> {
+    let bugs = read_bugs(workspace_root())?;
     let planted = target_dir().join("planted");
-    renew(&planted, root(), SOURCES, |copy| plant_in_copy(copy, &bugs))?;
-    let mut build = cargo(&["build", "--workspace", "--bin", PROGRAM]);
-    run(build.current_dir(&planted).env("CARGO_TARGET_DIR", target_dir()))?;
-    survey(&bugs)
+    renew_copy(&planted, workspace_root(), SOURCES, |copy| plant_in_copy(copy, &bugs))?;
+    let mut build = cargo_command(&["build", "--workspace", "--bin", PROGRAM]);
+    run_command(build.current_dir(&planted).env("CARGO_TARGET_DIR", target_dir()))?;
+    survey_bugs(&bugs)
 }
 
 /// Edits the copied sources: the bugs, the switch, and another name for the program.
-fn plant_in_copy(copy: &Path, bugs: &[Bug]) -> Result<(), Failure> {
-    for Planted { path, text } in plant(copy, bugs)? {
-        write(&copy.join(path), &text)?;
+fn plant_in_copy(copy: &Path, bugs: &[Bug]) -> Result<(), TaskFailure> {
+    for Planted { path, text } in plant_bugs(copy, bugs)? {
+        write_file(&copy.join(path), &text)?;
     }
-    copy_all(&root().join(SWITCH), &copy.join("crates/core/src/planted.rs"))?;
-    let append = |path: PathBuf, end: &str| write(&path, &(read(&path)? + end));
+    copy_all(&workspace_root().join(SWITCH), &copy.join("crates/core/src/planted.rs"))?;
+    let append = |path: PathBuf, end: &str| write_file(&path, &(read_file(&path)? + end));
     append(copy.join("crates/core/src/lib.rs"), "\npub mod planted;\n")?;
     for name in bugs.iter().map(|bug| &bug.package).collect::<BTreeSet<_>>() {
         // A bug that returns early leaves code behind it that is never reached.
         let library = copy.join("crates").join(name).join("src/lib.rs");
-        write(&library, &format!("#![allow(unused)]\n{}", read(&library)?))?;
+        write_file(&library, &format!("#![allow(unused)]\n{}", read_file(&library)?))?;
     }
     let manifest = copy.join("tests/simulation/Cargo.toml");
-    let text = read(&manifest)?;
+    let text = read_file(&manifest)?;
     let renamed = text.replace("name = \"faults\"", &format!("name = \"{PROGRAM}\""));
     if renamed == text {
-        return Err(Failure(format!("{}: no program is called faults", manifest.display())));
+        return Err(TaskFailure(format!("{}: no program is called faults", manifest.display())));
     }
-    write(&manifest, &renamed)?;
+    write_file(&manifest, &renamed)?;
     set_version(copy, "planted")
 }
 
 /// Runs the simulator with each bug awake.
-fn survey(bugs: &[Bug]) -> Result<(), Failure> {
+fn survey_bugs(bugs: &[Bug]) -> Result<(), TaskFailure> {
     let mut missed = Vec::new();
     // What is found without a bug would be found with any.
     let mut seeds: BTreeSet<u64> = (1..=20).collect();
-    let caught = side_by_side(bugs, seek);
+    let caught = side_by_side(bugs, find_failing_seed);
     for (Bug { name, what, seed: likely, .. }, caught) in bugs.iter().zip(caught) {
         match caught? {
             Some(Caught { seed, rule }) => {
@@ -106,7 +110,7 @@ fn survey(bugs: &[Bug]) -> Result<(), Failure> {
     let seeds: Vec<_> = seeds.into_iter().collect();
     for found in side_by_side(&seeds, |seed| run_seeds("", *seed, 1)) {
         if let Some(Caught { seed, rule }) = found? {
-            return Err(Failure(format!(
+            return Err(TaskFailure(format!(
                 "without any bug awake, the simulator finds fault with seed {seed}: {rule}"
             )));
         }
@@ -115,7 +119,7 @@ fn survey(bugs: &[Bug]) -> Result<(), Failure> {
         println!("{} planted bugs, all of them caught", bugs.len());
         return Ok(());
     }
-    Err(Failure(format!("not caught within {SEEDS_MAX} seeds: {}", missed.join(", "))))
+    Err(TaskFailure(format!("not caught within {SEEDS_MAX} seeds: {}", missed.join(", "))))
 }
 
 /// The seed that caught a bug, and the rule that it broke.
@@ -125,7 +129,7 @@ struct Caught {
 }
 
 /// A seed that breaks a rule: the likely one, else the first from 1 on.
-fn seek(Bug { name, seed, .. }: &Bug) -> Result<Option<Caught>, Failure> {
+fn find_failing_seed(Bug { name, seed, .. }: &Bug) -> Result<Option<Caught>, TaskFailure> {
     match run_seeds(name, *seed, 1)? {
         None => run_seeds(name, 1, SEEDS_MAX),
         caught => Ok(caught),
@@ -133,7 +137,7 @@ fn seek(Bug { name, seed, .. }: &Bug) -> Result<Option<Caught>, Failure> {
 }
 
 /// The first of these seeds that breaks a rule, with this bug awake; none is if its name is empty.
-fn run_seeds(bug: &str, first: u64, seeds: u64) -> Result<Option<Caught>, Failure> {
+fn run_seeds(bug: &str, first: u64, seeds: u64) -> Result<Option<Caught>, TaskFailure> {
     let mut simulator = Command::new(target_dir().join("debug").join(PROGRAM));
     simulator.args([
         "--messages-max",
@@ -144,7 +148,8 @@ fn run_seeds(bug: &str, first: u64, seeds: u64) -> Result<Option<Caught>, Failur
         &seeds.to_string(),
     ]);
     let output = simulator.env("PLANTED_BUG", bug).output();
-    let output = output.map_err(|error| Failure(format!("{} does not start: {error}", shown(&simulator))))?;
+    let output = output
+        .map_err(|error| TaskFailure(format!("{} does not start: {error}", render_command(&simulator))))?;
     if output.status.success() {
         return Ok(None);
     }
@@ -156,5 +161,5 @@ fn run_seeds(bug: &str, first: u64, seeds: u64) -> Result<Option<Caught>, Failur
     let errors = String::from_utf8_lossy(&output.stderr);
     caught
         .map(Some)
-        .ok_or_else(|| Failure(format!("{bug}: the simulator ended without a seed: {said}{errors}")))
+        .ok_or_else(|| TaskFailure(format!("{bug}: the simulator ended without a seed: {said}{errors}")))
 }

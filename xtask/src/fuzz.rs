@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
+use crate::tools::{
+    TaskFailure, cargo_command, command_output, env_variable, run_command, target_dir, workspace_root,
+};
 
 /// By the clock, for all targets together. In a run of all tests the end-to-end tests take longer, and mostly wait.
 const SECONDS: u64 = 180;
@@ -32,39 +34,42 @@ pub(crate) struct Arguments {
 ///
 /// # Errors
 /// A tool is missing: the error says what to install.
-pub(crate) fn compiler() -> Result<(), Failure> {
-    let compiler = variable("CXX").unwrap_or_else(|| "c++".into());
-    let found = output(Command::new(compiler).arg("--version"));
+pub(crate) fn require_compiler() -> Result<(), TaskFailure> {
+    let compiler = env_variable("CXX").unwrap_or_else(|| "c++".into());
+    let found = command_output(Command::new(compiler).arg("--version"));
     found
         .map(drop)
-        .map_err(|_| Failure("install a C++ compiler (the command `c++`, or name one in CXX)".to_owned()))
+        .map_err(|_| TaskFailure("install a C++ compiler (the command `c++`, or name one in CXX)".to_owned()))
 }
 
-pub(crate) fn fuzz(arguments: &Arguments) -> Result<(), Failure> {
-    let mut targets = targets()?;
+pub(crate) fn run_fuzzers(arguments: &Arguments) -> Result<(), TaskFailure> {
+    let mut targets = list_targets()?;
     if let Some(wanted) = &arguments.target {
         if !targets.contains(wanted) {
-            return Err(Failure(format!("there is no target {wanted}; there are {}", targets.join(", "))));
+            return Err(TaskFailure(format!(
+                "there is no target {wanted}; there are {}",
+                targets.join(", ")
+            )));
         }
         targets.retain(|target| target == wanted);
     }
-    compiler()?;
-    let fuzzer = build()?;
+    require_compiler()?;
+    let fuzzer = build_fuzzer()?;
     if let (Some(input), [target]) = (&arguments.replay, &targets[..]) {
-        return run(on_target(&fuzzer, target).arg(root().join(input)));
+        return run_command(on_target(&fuzzer, target).arg(workspace_root().join(input)));
     }
     if arguments.keep {
-        return targets.iter().try_for_each(|target| keep(&fuzzer, target));
+        return targets.iter().try_for_each(|target| merge_corpus(&fuzzer, target));
     }
     let seconds = (arguments.seconds / targets.len() as u64).max(1);
     targets.iter().try_for_each(|target| fuzz_one(&fuzzer, target, seconds))
 }
 
 /// The names of the corpora; a test of tests/fuzz checks that each target has one.
-fn targets() -> Result<Vec<String>, Failure> {
-    let failure = |error| Failure(format!("tests/fuzz/corpus: {error}"));
+fn list_targets() -> Result<Vec<String>, TaskFailure> {
+    let failure = |error| TaskFailure(format!("tests/fuzz/corpus: {error}"));
     let mut names = Vec::new();
-    for entry in fs::read_dir(corpora()).map_err(failure)? {
+    for entry in fs::read_dir(corpora_folder()).map_err(failure)? {
         names.push(entry.map_err(failure)?.file_name().to_string_lossy().into_owned());
     }
     names.sort();
@@ -72,24 +77,24 @@ fn targets() -> Result<Vec<String>, Failure> {
 }
 
 /// The ordinary build of the tests but for our own crates: no other crate is compiled again.
-fn build() -> Result<PathBuf, Failure> {
-    let mut build = cargo(&["build", "--bin", "fuzz", "--features", "redeliver-fuzz/libfuzzer"]);
-    run(build.env("RUSTC_WORKSPACE_WRAPPER", root().join("tests/fuzz/coverage.sh")))?;
+fn build_fuzzer() -> Result<PathBuf, TaskFailure> {
+    let mut build = cargo_command(&["build", "--bin", "fuzz", "--features", "redeliver-fuzz/libfuzzer"]);
+    run_command(build.env("RUSTC_WORKSPACE_WRAPPER", workspace_root().join("tests/fuzz/coverage.sh")))?;
     Ok(target_dir().join("debug/fuzz"))
 }
 
-fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<(), Failure> {
-    let crashes = directory("crashes", target)?;
+fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<(), TaskFailure> {
+    let crashes = target_folder("crashes", target)?;
     let log = target_dir().join("fuzz").join(format!("{target}.log"));
-    let failure = |error: std::io::Error| Failure(format!("{}: {error}", log.display()));
+    let failure = |error: std::io::Error| TaskFailure(format!("{}: {error}", log.display()));
     let file = File::create(&log).map_err(failure)?;
     let mut command = on_target(fuzzer, target);
     command.args([HANG, "-rss_limit_mb=1024", &format!("-max_total_time={seconds}")]);
-    command.arg(format!("-dict={}", root().join("tests/fuzz/words.dict").display()));
+    command.arg(format!("-dict={}", workspace_root().join("tests/fuzz/words.dict").display()));
     command.arg(format!("-artifact_prefix={}/", crashes.display()));
     // New inputs go to the first directory.
-    command.arg(directory("corpus", target)?).arg(corpora().join(target)).args(shared_inputs());
-    let done = run(command.stdout(Stdio::null()).stderr(file));
+    command.arg(target_folder("corpus", target)?).arg(corpora_folder().join(target)).args(shared_inputs());
+    let done = run_command(command.stdout(Stdio::null()).stderr(file));
     let printed = String::from_utf8_lossy(&fs::read(&log).map_err(failure)?).into_owned();
     let lines: Vec<_> = printed.lines().collect();
     match done {
@@ -97,7 +102,7 @@ fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<(), Failure> {
             println!("{target}: {}", lines.last().unwrap_or(&""));
             Ok(())
         }
-        Err(Failure(message)) => Err(Failure(format!(
+        Err(TaskFailure(message)) => Err(TaskFailure(format!(
             "{message}\n{}\n\nreplay the input that was written with: cargo xtask fuzz {target} --replay FILE",
             lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
         ))),
@@ -105,35 +110,36 @@ fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<(), Failure> {
 }
 
 /// Merges the inputs that earlier runs have found into the corpus.
-fn keep(fuzzer: &Path, target: &str) -> Result<(), Failure> {
+fn merge_corpus(fuzzer: &Path, target: &str) -> Result<(), TaskFailure> {
     let mut command = on_target(fuzzer, target);
     // Large inputs rarely reach more, and the repository stays small.
     command
         .args(["-set_cover_merge=1", "-use_counters=0", "-max_len=512"])
-        .arg(corpora().join(target))
-        .arg(directory("corpus", target)?);
-    run(command.stderr(Stdio::null()))
+        .arg(corpora_folder().join(target))
+        .arg(target_folder("corpus", target)?);
+    run_command(command.stderr(Stdio::null()))
 }
 
 fn on_target(fuzzer: &Path, target: &str) -> Command {
     let mut command = Command::new(fuzzer);
-    command.arg(format!("--target={target}")).current_dir(root());
+    command.arg(format!("--target={target}")).current_dir(workspace_root());
     command
 }
 
-fn corpora() -> PathBuf {
-    root().join("tests/fuzz/corpus")
+fn corpora_folder() -> PathBuf {
+    workspace_root().join("tests/fuzz/corpus")
 }
 
 /// A target's folder on this machine, for what its runs find.
-fn directory(kind: &str, target: &str) -> Result<PathBuf, Failure> {
+fn target_folder(kind: &str, target: &str) -> Result<PathBuf, TaskFailure> {
     let directory = target_dir().join("fuzz").join(kind).join(target);
-    fs::create_dir_all(&directory).map_err(|error| Failure(format!("{}: {error}", directory.display())))?;
+    fs::create_dir_all(&directory)
+        .map_err(|error| TaskFailure(format!("{}: {error}", directory.display())))?;
     Ok(directory)
 }
 
 /// Inputs that every target begins with.
 fn shared_inputs() -> [PathBuf; 3] {
     ["tests/fuzz/json-test-suite", "schemas/examples/valid", "schemas/examples/invalid"]
-        .map(|path| root().join(path))
+        .map(|path| workspace_root().join(path))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use crate::tools::Failure;
+use crate::tools::TaskFailure;
 
 /// A version of glibc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,20 +31,20 @@ impl fmt::Display for Glibc {
 ///
 /// # Errors
 /// It asks for something newer.
-pub(crate) fn check(program: &Path, promised: Glibc) -> Result<(), Failure> {
+pub(crate) fn check_glibc(program: &Path, promised: Glibc) -> Result<(), TaskFailure> {
     let shown = program.display();
-    let bytes = fs::read(program).map_err(|error| Failure(format!("{shown}: {error}")))?;
-    let newest = newest(&bytes);
+    let bytes = fs::read(program).map_err(|error| TaskFailure(format!("{shown}: {error}")))?;
+    let newest = newest_version(&bytes);
     if newest <= promised {
         return Ok(());
     }
-    Err(Failure(format!(
+    Err(TaskFailure(format!(
         "{shown} asks for glibc {newest}, and {promised} is promised: `objdump -T` says which symbol it is"
     )))
 }
 
 /// The newest version that a program asks for, as `GLIBC_2.28`.
-pub(crate) fn newest(program: &[u8]) -> Glibc {
+pub(crate) fn newest_version(program: &[u8]) -> Glibc {
     const PREFIX: &[u8] = b"GLIBC_";
     let named = program.windows(PREFIX.len()).enumerate().filter(|(_, window)| *window == PREFIX);
     let versions = named.filter_map(|(at, _)| {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_program_asks_for_the_newest_that_it_names() {
-        let asked = |program: &[u8]| newest(program).to_string();
+        let asked = |program: &[u8]| newest_version(program).to_string();
         assert_eq!(asked(b"\0GLIBC_2.2.5\0GLIBC_2.28\0GLIBC_2.9\0GLIBC_PRIVATE\0"), "2.28");
         assert_eq!(asked(b"of no C library"), "2.17");
     }
@@ -75,8 +75,8 @@ mod tests {
         let (old, new) = (folder.join("old"), folder.join("new"));
         fs::write(&old, "\0GLIBC_2.26\0").unwrap();
         fs::write(&new, "\0GLIBC_2.27\0").unwrap();
-        check(&old, OF_FUNCTIONS).unwrap();
-        let Failure(message) = check(&new, OF_FUNCTIONS).unwrap_err();
+        check_glibc(&old, OF_FUNCTIONS).unwrap();
+        let TaskFailure(message) = check_glibc(&new, OF_FUNCTIONS).unwrap_err();
         assert_eq!(
             message,
             format!(

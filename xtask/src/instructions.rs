@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::bundle::bundle_costs;
-use crate::tools::{Failure, output, side_by_side};
+use crate::tools::{TaskFailure, command_output, side_by_side};
 
 /// One retry of a message of 1 KiB, from the received record to the message that is sent again: 74,000 with rustc 1.95.0,
 /// and 10 %.
@@ -17,28 +17,28 @@ const HOSTILE_MAX: u64 = 1_000_000_000;
 const COUNTED: &str = "--toggle-collect=costs::counted*";
 
 /// Returns an error that says what to install if instructions cannot be counted here.
-pub(crate) fn tools() -> Result<(), Failure> {
+pub(crate) fn require_tools() -> Result<(), TaskFailure> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        return Err(Failure("the limits are those of x86-64 Linux; run it there".to_owned()));
+        return Err(TaskFailure("the limits are those of x86-64 Linux; run it there".to_owned()));
     }
-    let version = output(Command::new("valgrind").arg("--version"));
-    version.map(drop).map_err(|_| Failure("install Valgrind (the command `valgrind`)".to_owned()))
+    let version = command_output(Command::new("valgrind").arg("--version"));
+    version.map(drop).map_err(|_| TaskFailure("install Valgrind (the command `valgrind`)".to_owned()))
 }
 
 /// Counts, prints and compares; for hostile inputs with the time on this machine.
 ///
 /// # Errors
 /// Something costs more than its limit.
-pub(crate) fn check() -> Result<(), Failure> {
+pub(crate) fn check_counts() -> Result<(), TaskFailure> {
     let program = bundle_costs()?;
-    let listed = output(Command::new(&program).arg("hostile"))?;
+    let listed = command_output(Command::new(&program).arg("hostile"))?;
     let hostile = listed.lines().filter_map(|line| line.split_once('\t'));
     let mut cases = vec![(vec!["retry"], "", RETRY_MAX)];
     cases.extend(hostile.map(|(milliseconds, case)| (vec!["hostile", case], milliseconds, HOSTILE_MAX)));
     if cases.len() == 1 {
-        return Err(Failure("the program `costs` lists no hostile messages".to_owned()));
+        return Err(TaskFailure("the program `costs` lists no hostile messages".to_owned()));
     }
-    let counts = side_by_side(&cases, |(arguments, ..)| count(&program, arguments));
+    let counts = side_by_side(&cases, |(arguments, ..)| count_instructions(&program, arguments));
     let mut worse = Vec::new();
     println!("{:>12} {:>8}", "instructions", "ms");
     for ((arguments, milliseconds, limit), counted) in cases.into_iter().zip(counts) {
@@ -48,20 +48,20 @@ pub(crate) fn check() -> Result<(), Failure> {
             worse.push(format!("{case}: {counted} instructions, more than {limit}"));
         }
     }
-    if worse.is_empty() { Ok(()) } else { Err(Failure(worse.join("\n"))) }
+    if worse.is_empty() { Ok(()) } else { Err(TaskFailure(worse.join("\n"))) }
 }
 
 /// Counts one run of the program with these arguments.
-fn count(program: &Path, arguments: &[&str]) -> Result<u64, Failure> {
+fn count_instructions(program: &Path, arguments: &[&str]) -> Result<u64, TaskFailure> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED, "--log-fd=1"]);
-    let report = output(valgrind.arg(program).args(arguments))?;
-    let count = collected(&report).filter(|count| *count > 0);
-    count.ok_or_else(|| Failure(format!("callgrind has counted nothing of {arguments:?}:\n{report}")))
+    let report = command_output(valgrind.arg(program).args(arguments))?;
+    let count = parse_collected(&report).filter(|count| *count > 0);
+    count.ok_or_else(|| TaskFailure(format!("callgrind has counted nothing of {arguments:?}:\n{report}")))
 }
 
 /// Reads `==PID== Collected : 4665597`.
-fn collected(report: &str) -> Option<u64> {
+fn parse_collected(report: &str) -> Option<u64> {
     let (_, count) = report.lines().find_map(|line| line.split_once("Collected : "))?;
     count.trim().parse().ok()
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, read, root, target_dir};
+use crate::tools::{TaskFailure, read_file, target_dir, workspace_root};
 
 /// The services of the SDK's crates that no emulator answers for: their requests are only in unit tests.
 const NOT_EMULATED: [&str; 1] = ["sso"];
@@ -19,18 +19,18 @@ const SDK_CRATE: &str = "aws-sdk-";
 struct Judged {
     service: String,
     operation: String,
-    findings: Vec<Finding>,
+    findings: Vec<JudgedFinding>,
 }
 
 #[derive(Deserialize)]
-struct Finding {
+struct JudgedFinding {
     path: String,
     rule: String,
 }
 
 /// The requests of some tests.
 #[derive(Default)]
-struct Requests {
+struct JudgedRequests {
     /// By service and operation.
     counts: BTreeMap<String, BTreeMap<String, u32>>,
     findings: BTreeMap<String, u32>,
@@ -40,9 +40,9 @@ struct Requests {
 ///
 /// # Errors
 /// They cannot be removed.
-pub(crate) fn forget() -> Result<(), Failure> {
-    match fs::remove_dir_all(directory()) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(unreadable(&error)),
+pub(crate) fn forget_requests() -> Result<(), TaskFailure> {
+    match fs::remove_dir_all(requests_folder()) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(unreadable_failure(&error)),
         _ => Ok(()),
     }
 }
@@ -51,46 +51,51 @@ pub(crate) fn forget() -> Result<(), Failure> {
 ///
 /// # Errors
 /// A request was not as its model says. Or, after all tests, no request of a service was judged.
-pub(crate) fn check(after_all_tests: bool) -> Result<(), Failure> {
-    let mut requests = Requests::default();
-    match fs::read_dir(directory()) {
+pub(crate) fn check_requests(after_all_tests: bool) -> Result<(), TaskFailure> {
+    let mut requests = JudgedRequests::default();
+    match fs::read_dir(requests_folder()) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(unreadable(&error)),
+        Err(error) => return Err(unreadable_failure(&error)),
         Ok(files) => {
             for file in files {
-                requests.add(&read(&file.map_err(|error| unreadable(&error))?.path())?)?;
+                requests.add_lines(&read_file(&file.map_err(|error| unreadable_failure(&error))?.path())?)?;
             }
         }
     }
     println!("{}", requests.summary());
     requests.refuse_findings()?;
-    if after_all_tests { requests.require(&services(&read(&root().join("Cargo.toml"))?)?) } else { Ok(()) }
+    if after_all_tests {
+        requests.require_services(&client_services(&read_file(&workspace_root().join("Cargo.toml"))?)?)
+    } else {
+        Ok(())
+    }
 }
 
-fn unreadable(error: &std::io::Error) -> Failure {
-    Failure(format!("{}: {error}", directory().display()))
+fn unreadable_failure(error: &std::io::Error) -> TaskFailure {
+    TaskFailure(format!("{}: {error}", requests_folder().display()))
 }
 
-fn directory() -> PathBuf {
+fn requests_folder() -> PathBuf {
     target_dir().join("judged-requests")
 }
 
 /// The services that redeliver has a client of.
-fn services(manifest: &str) -> Result<BTreeSet<String>, Failure> {
+fn client_services(manifest: &str) -> Result<BTreeSet<String>, TaskFailure> {
     let manifest: toml::Table =
-        toml::from_str(manifest).map_err(|error| Failure(format!("Cargo.toml: {error}")))?;
+        toml::from_str(manifest).map_err(|error| TaskFailure(format!("Cargo.toml: {error}")))?;
     let dependencies = manifest["workspace"]["dependencies"].as_table().into_iter().flatten();
     let clients = dependencies.filter_map(|(name, _)| name.strip_prefix(SDK_CRATE));
     Ok(clients.filter(|service| !NOT_EMULATED.contains(service)).map(str::to_owned).collect())
 }
 
-impl Requests {
-    fn add(&mut self, lines: &str) -> Result<(), Failure> {
+impl JudgedRequests {
+    fn add_lines(&mut self, lines: &str) -> Result<(), TaskFailure> {
         // The last line of a killed emulator may have no end.
         for line in lines.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-            let judged: Judged = serde_json::from_str(line)
-                .map_err(|error| Failure(format!("a judged request that cannot be read: {error}: {line}")))?;
-            for Finding { path, rule } in judged.findings {
+            let judged: Judged = serde_json::from_str(line).map_err(|error| {
+                TaskFailure(format!("a judged request that cannot be read: {error}: {line}"))
+            })?;
+            for JudgedFinding { path, rule } in judged.findings {
                 let finding = format!("{} {}, {path}: {rule}", judged.service, judged.operation);
                 *self.findings.entry(finding).or_default() += 1;
             }
@@ -114,22 +119,22 @@ impl Requests {
         text
     }
 
-    fn refuse_findings(&self) -> Result<(), Failure> {
+    fn refuse_findings(&self) -> Result<(), TaskFailure> {
         if self.findings.is_empty() {
             return Ok(());
         }
         let findings: Vec<_> =
             self.findings.iter().map(|(finding, count)| format!("{finding} ({count} requests)")).collect();
-        Err(Failure(format!("requests that AWS would refuse, by its models:\n{}", findings.join("\n"))))
+        Err(TaskFailure(format!("requests that AWS would refuse, by its models:\n{}", findings.join("\n"))))
     }
 
-    fn require(&self, services: &BTreeSet<String>) -> Result<(), Failure> {
+    fn require_services(&self, services: &BTreeSet<String>) -> Result<(), TaskFailure> {
         let missing: Vec<_> =
             services.iter().filter(|service| !self.counts.contains_key(*service)).cloned().collect();
         if missing.is_empty() {
             return Ok(());
         }
-        Err(Failure(format!(
+        Err(TaskFailure(format!(
             "no request was judged of {}: no end-to-end test makes one, or the emulator's requests are not \
              recorded (tests/support/aws_models.py)",
             missing.join(", ")
@@ -145,9 +150,9 @@ mod tests {
     const WRONG: &str = "{\"service\": \"lambda\", \"operation\": \"Invoke\", \
                          \"findings\": [{\"path\": \".LogType\", \"rule\": \"not in the enum LogType\"}]}\n";
 
-    fn requests(lines: &str) -> Requests {
-        let mut requests = Requests::default();
-        requests.add(lines).unwrap();
+    fn requests(lines: &str) -> JudgedRequests {
+        let mut requests = JudgedRequests::default();
+        requests.add_lines(lines).unwrap();
         requests
     }
 
@@ -160,11 +165,11 @@ mod tests {
 
     #[test]
     fn a_finding_fails_the_run_with_its_place_and_rule() {
-        let Err(Failure(told)) = requests(&[WRONG, WRONG].concat()).refuse_findings() else {
+        let Err(TaskFailure(reported)) = requests(&[WRONG, WRONG].concat()).refuse_findings() else {
             panic!("it passes")
         };
         let finding = "\nlambda Invoke, .LogType: not in the enum LogType (2 requests)";
-        assert!(told.ends_with(finding), "{told}");
+        assert!(reported.ends_with(finding), "{reported}");
         assert!(requests(SENT).refuse_findings().is_ok());
     }
 
@@ -172,10 +177,12 @@ mod tests {
     fn a_service_whose_requests_were_not_judged_fails_the_run() {
         let manifest = "[workspace.dependencies]\naws-sdk-sqs = \"1\"\naws-sdk-sns = \"1\"\naws-sdk-sso = \"1\"\n\
                         aws-config = \"1\"\n";
-        let services = services(manifest).unwrap();
-        let Err(Failure(told)) = requests(SENT).require(&services) else { panic!("it passes") };
-        assert!(told.starts_with("no request was judged of sns: "), "{told}");
+        let services = client_services(manifest).unwrap();
+        let Err(TaskFailure(reported)) = requests(SENT).require_services(&services) else {
+            panic!("it passes")
+        };
+        assert!(reported.starts_with("no request was judged of sns: "), "{reported}");
         let sns = SENT.replace("sqs", "sns");
-        assert!(requests(&[SENT, &sns].concat()).require(&services).is_ok());
+        assert!(requests(&[SENT, &sns].concat()).require_services(&services).is_ok());
     }
 }

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::bundle::{FUNCTIONS, package};
-use crate::tools::{cargo, output, root};
+use crate::bundle::{FUNCTIONS, package_name};
+use crate::tools::{cargo_command, command_output, workspace_root};
 
 /// Crates that are the model, or run on it.
 const MODEL: [&str; 4] = ["redeliver-embedded", "redeliver-local", "redeliver-sim", "redeliver-testing"];
@@ -17,7 +17,7 @@ const COMMANDS: [&str; 4] = ["local", "local.rs", "simulate", "simulate.rs"];
 #[test]
 fn no_production_crate_depends_on_the_model() {
     let mut checked = 0;
-    for folder in folders(&root().join("crates")) {
+    for folder in list_folders(&workspace_root().join("crates")) {
         let manifest: toml::Table =
             toml::from_str(&fs::read_to_string(folder.join("Cargo.toml")).unwrap()).unwrap();
         let name = manifest["package"]["name"].as_str().unwrap();
@@ -34,11 +34,11 @@ fn no_production_crate_depends_on_the_model() {
 
 #[test]
 fn the_command_line_uses_the_model_for_local_and_simulate_alone() {
-    let commands = root().join("crates/cli/src/commands");
-    let mut sources = vec![root().join("crates/cli/src/main.rs")];
-    for path in entries(&commands) {
+    let commands = workspace_root().join("crates/cli/src/commands");
+    let mut sources = vec![workspace_root().join("crates/cli/src/main.rs")];
+    for path in list_entries(&commands) {
         if !COMMANDS.iter().any(|name| path.ends_with(name)) {
-            collect(&path, &mut sources);
+            collect_sources(&path, &mut sources);
         }
     }
     assert!(sources.len() > 30, "{}", sources.len());
@@ -64,16 +64,24 @@ const SIGN_IN: [&str; 6] = [
 /// A function has its role's credentials: it would only be larger and slower to start.
 #[test]
 fn no_function_signs_a_person_in() {
-    let of_functions = signs_in(&FUNCTIONS.map(package));
+    let of_functions = signs_in(&FUNCTIONS.map(package_name));
     assert_eq!(of_functions, [""; 0], "give the feature of aws-config to redeliver-operator alone");
     assert_eq!(signs_in(&[PROGRAM.to_owned()]), SIGN_IN, "they have other names now");
 }
 
 /// Those of [`SIGN_IN`] that a build of these packages selects.
 fn signs_in(packages: &[String]) -> Vec<&'static str> {
-    let mut tree =
-        cargo(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p} [{f}]"]);
-    let tree = output(tree.args(packages.iter().map(|name| format!("--package={name}")))).unwrap();
+    let mut tree = cargo_command(&[
+        "tree",
+        "--locked",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--format",
+        "{p} [{f}]",
+    ]);
+    let tree = command_output(tree.args(packages.iter().map(|name| format!("--package={name}")))).unwrap();
     let features = tree.lines().find(|line| line.starts_with("aws-config ")).unwrap();
     let features: Vec<_> = features.split(['[', ',', ']']).collect();
     let is_selected = |name: &&str| match name.strip_suffix(' ') {
@@ -84,18 +92,18 @@ fn signs_in(packages: &[String]) -> Vec<&'static str> {
 }
 
 /// The sources below a path, without files of tests.
-fn collect(path: &Path, sources: &mut Vec<PathBuf>) {
+fn collect_sources(path: &Path, sources: &mut Vec<PathBuf>) {
     if path.is_dir() && !path.ends_with("tests") {
-        entries(path).iter().for_each(|entry| collect(entry, sources));
+        list_entries(path).iter().for_each(|entry| collect_sources(entry, sources));
     } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
         sources.push(path.to_owned());
     }
 }
 
-fn folders(path: &Path) -> Vec<PathBuf> {
-    entries(path).into_iter().filter(|path| path.join("Cargo.toml").exists()).collect()
+fn list_folders(path: &Path) -> Vec<PathBuf> {
+    list_entries(path).into_iter().filter(|path| path.join("Cargo.toml").exists()).collect()
 }
 
-fn entries(path: &Path) -> Vec<PathBuf> {
+fn list_entries(path: &Path) -> Vec<PathBuf> {
     fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect()
 }

@@ -38,20 +38,20 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::bench::{Bench, bench};
-use crate::bundle::{Architecture, bundle};
-use crate::tools::{Failure, cargo, run};
+use crate::bench::{BenchSelection, run_benchmark};
+use crate::bundle::{LambdaArchitecture, bundle_functions};
+use crate::tools::{TaskFailure, cargo_command, run_command};
 
 /// The project's own tasks.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
-    task: Task,
+    task: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum XtaskCommand {
     /// Run all tests: format, lints, unit, property, conformance, end to end, documentation, README.
     ///
     /// Sets up what it needs: a Python environment under target/ with pinned packages, the bundles. With the variable CI
@@ -62,7 +62,7 @@ enum Task {
         quick: bool,
         /// Only one part, for a machine of its own.
         #[arg(long, value_enum, conflicts_with = "quick")]
-        part: Option<test::Part>,
+        part: Option<test::TestPart>,
     },
     /// Run the tests of the stack in infra/ alone.
     Stack,
@@ -159,7 +159,7 @@ enum Task {
     Bench {
         /// The subject.
         #[arg(value_enum)]
-        what: Bench,
+        what: BenchSelection,
     },
     /// Deploy to your AWS account under a name of its own, send messages every way, destroy it, and report: docs/smoke.md.
     ///
@@ -183,60 +183,60 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
-        Task::Test { quick: false, part } => test::test(part),
-        Task::Test { quick: true, .. } => test::quick(),
-        Task::Stack => test::stack(),
-        Task::E2e { arguments } => test::end_to_end(&arguments),
-        Task::Fuzz(arguments) => fuzz::fuzz(&arguments),
-        Task::Runtimes => test::runtimes(),
-        Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
-        Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
-        Task::Dist { artefacts } => dist::dist(&artefacts),
-        Task::TryCommandLine => dist::try_out(&tools::target_dir().join("dist")),
-        Task::Installers { parts, repository } => dist::installers(&parts, &repository),
-        Task::Cdk { arguments } => stack::cdk(&arguments),
-        Task::DeployLocal { arguments } => deploy_local(&arguments),
-        Task::Faults { planted: true, .. } => faults::planted(),
-        Task::Faults { planted: false, arguments } => faults::faults(&arguments),
-        Task::Mutants(arguments) => mutants::mutants(&arguments),
-        Task::Docs => docs::docs(),
-        Task::Guarantees => guarantees::guarantees(),
-        Task::Packages => packages::build(),
-        Task::ReleaseNotes { tag } => release::release_notes(&tag),
-        Task::Bench { what } => bench(what),
-        Task::Smoke { arguments } => smoke(&arguments),
-        Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),
+        XtaskCommand::Test { quick: false, part } => test::run_tests(part),
+        XtaskCommand::Test { quick: true, .. } => test::run_quick_tests(),
+        XtaskCommand::Stack => test::run_stack_tests(),
+        XtaskCommand::E2e { arguments } => test::end_to_end(&arguments),
+        XtaskCommand::Fuzz(arguments) => fuzz::run_fuzzers(&arguments),
+        XtaskCommand::Runtimes => test::run_runtime_tests(),
+        XtaskCommand::Bundle { x86_64: false } => bundle_functions(LambdaArchitecture::Arm64),
+        XtaskCommand::Bundle { x86_64: true } => bundle_functions(LambdaArchitecture::X86_64),
+        XtaskCommand::Dist { artefacts } => dist::build_artefacts(&artefacts),
+        XtaskCommand::TryCommandLine => dist::try_out(&tools::target_dir().join("dist")),
+        XtaskCommand::Installers { parts, repository } => dist::installers(&parts, &repository),
+        XtaskCommand::Cdk { arguments } => stack::run_cdk(&arguments),
+        XtaskCommand::DeployLocal { arguments } => deploy_local(&arguments),
+        XtaskCommand::Faults { planted: true, .. } => faults::run_planted(),
+        XtaskCommand::Faults { planted: false, arguments } => faults::run_simulator(&arguments),
+        XtaskCommand::Mutants(arguments) => mutants::run_mutants(&arguments),
+        XtaskCommand::Docs => docs::build_docs(),
+        XtaskCommand::Guarantees => guarantees::write_page(),
+        XtaskCommand::Packages => packages::build_packages(),
+        XtaskCommand::ReleaseNotes { tag } => release::release_notes(&tag),
+        XtaskCommand::Bench { what } => run_benchmark(what),
+        XtaskCommand::Smoke { arguments } => run_smoke(&arguments),
+        XtaskCommand::Conformance { profile, region } => run_conformance(&profile, region.as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure(message)) => {
+        Err(TaskFailure(message)) => {
             eprintln!("error: {message}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn deploy_local(arguments: &[String]) -> Result<(), Failure> {
-    deploying("deploy-local", arguments)
+fn deploy_local(arguments: &[String]) -> Result<(), TaskFailure> {
+    run_deploying("deploy-local", arguments)
 }
 
 /// It runs the operator's own command, too.
-fn smoke(arguments: &[String]) -> Result<(), Failure> {
-    run(&mut cargo(&["build", "--workspace", "--bin", "redeliver"]))?;
-    deploying("smoke", arguments)
+fn run_smoke(arguments: &[String]) -> Result<(), TaskFailure> {
+    run_command(&mut cargo_command(&["build", "--workspace", "--bin", "redeliver"]))?;
+    run_deploying("smoke", arguments)
 }
 
 /// A program of the tests that deploys the stack of this machine's architecture.
-fn deploying(program: &str, arguments: &[String]) -> Result<(), Failure> {
-    venv::set_up(&venv::TESTS)?.required()?;
+fn run_deploying(program: &str, arguments: &[String]) -> Result<(), TaskFailure> {
+    venv::set_up(&venv::TESTS)?.require_environment()?;
     npm::set_up()?.required()?;
-    bundle(Architecture::HOST)?;
-    let mut command = cargo(&["run", "--package", "redeliver-tests", "--bin", program, "--"]);
-    run(command.args(arguments))
+    bundle_functions(LambdaArchitecture::HOST)?;
+    let mut command = cargo_command(&["run", "--package", "redeliver-tests", "--bin", program, "--"]);
+    run_command(command.args(arguments))
 }
 
-fn conformance(profile: &str, region: Option<&str>) -> Result<(), Failure> {
-    let mut command = cargo(&["run", "--bin", "conformance", "--", "--profile", profile]);
+fn run_conformance(profile: &str, region: Option<&str>) -> Result<(), TaskFailure> {
+    let mut command = cargo_command(&["run", "--bin", "conformance", "--", "--profile", profile]);
     command.args(region.into_iter().flat_map(|region| ["--region", region]));
-    run(&mut command)
+    run_command(&mut command)
 }

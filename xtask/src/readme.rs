@@ -3,28 +3,31 @@
 use std::fs;
 use std::process::Command;
 
-use crate::tools::{Failure, root, run, target_dir};
+use crate::tools::{TaskFailure, run_command, target_dir, workspace_root};
 
 /// The file that the README's command makes; `.gitignore` has it, too.
 const DEAD_LETTERS: &str = "dead.jsonl";
 
 /// Runs each `cargo run` line of the README's `sh` blocks as a reader would.
-pub(crate) fn commands() -> Result<(), Failure> {
-    let readme = fs::read_to_string(root().join("README.md"))
-        .map_err(|error| Failure(format!("README.md: {error}")))?;
+pub(crate) fn run_commands() -> Result<(), TaskFailure> {
+    let readme = fs::read_to_string(workspace_root().join("README.md"))
+        .map_err(|error| TaskFailure(format!("README.md: {error}")))?;
     let commands = shell_commands(&readme, "cargo run ");
     if commands.is_empty() {
-        return Err(Failure("README.md has no `cargo run` line in an `sh` block".to_owned()));
+        return Err(TaskFailure("README.md has no `cargo run` line in an `sh` block".to_owned()));
     }
     // Of an earlier run: the command line overwrites nothing.
-    let _was_not_there = fs::remove_file(root().join(DEAD_LETTERS));
+    let _was_not_there = fs::remove_file(workspace_root().join(DEAD_LETTERS));
     for command in commands {
-        run(Command::new("sh")
-            .args(["-c", command])
-            .current_dir(root())
-            .env("CARGO_TARGET_DIR", target_dir()))?;
+        run_command(
+            Command::new("sh")
+                .args(["-c", command])
+                .current_dir(workspace_root())
+                .env("CARGO_TARGET_DIR", target_dir()),
+        )?;
     }
-    fs::remove_file(root().join(DEAD_LETTERS)).map_err(|error| Failure(format!("{DEAD_LETTERS}: {error}")))
+    fs::remove_file(workspace_root().join(DEAD_LETTERS))
+        .map_err(|error| TaskFailure(format!("{DEAD_LETTERS}: {error}")))
 }
 
 /// The lines of a Markdown text's `sh` blocks that start with `prefix`.

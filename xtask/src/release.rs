@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, root};
+use crate::tools::{TaskFailure, workspace_root};
 
 /// The one that all others must equal: Cargo.toml's `workspace.package.version`.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -15,12 +15,12 @@ const PACKAGES: [&str; 3] = ["infra/package.json", "infra/package-lock.json", "i
 ///
 /// # Errors
 /// The tag is not the version, a package has another version, or CHANGELOG.md has no dated section for it.
-pub(crate) fn release_notes(tag: &str) -> Result<(), Failure> {
+pub(crate) fn release_notes(tag: &str) -> Result<(), TaskFailure> {
     if tag.strip_prefix('v') != Some(VERSION) {
-        return Err(Failure(format!("the tag is {tag}, but Cargo.toml's version makes it v{VERSION}")));
+        return Err(TaskFailure(format!("the tag is {tag}, but Cargo.toml's version makes it v{VERSION}")));
     }
     check_versions()?;
-    println!("{}", notes(&read("CHANGELOG.md")?, VERSION)?);
+    println!("{}", changelog_section(&read_file("CHANGELOG.md")?, VERSION)?);
     Ok(())
 }
 
@@ -28,47 +28,56 @@ pub(crate) fn release_notes(tag: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Which one has not.
-pub(crate) fn check_versions() -> Result<(), Failure> {
+pub(crate) fn check_versions() -> Result<(), TaskFailure> {
     for path in PACKAGES {
-        let manifest: Package = serde_json::from_str(&read(path)?).map_err(|error| failure(path, &error))?;
-        check(path, &manifest.version)?;
+        let manifest: ReleasedPackage =
+            serde_json::from_str(&read_file(path)?).map_err(|error| file_failure(path, &error))?;
+        check_release(path, &manifest.version)?;
     }
     Ok(())
 }
 
 #[derive(Deserialize)]
-struct Package {
+struct ReleasedPackage {
     version: String,
 }
 
-fn check(path: &str, version: &str) -> Result<(), Failure> {
+fn check_release(path: &str, version: &str) -> Result<(), TaskFailure> {
     if version == VERSION {
         return Ok(());
     }
-    Err(Failure(format!("{path} has version {version}, but Cargo.toml {VERSION}: all are released together")))
+    Err(TaskFailure(format!(
+        "{path} has version {version}, but Cargo.toml {VERSION}: all are released together"
+    )))
 }
 
 /// The part of CHANGELOG.md on a version: the text under `## 0.1.0 (2026-12-01)`.
-fn notes<'a>(changelog: &'a str, version: &str) -> Result<&'a str, Failure> {
+fn changelog_section<'a>(changelog: &'a str, version: &str) -> Result<&'a str, TaskFailure> {
     let title = format!("\n## {version} (");
     let Some((_, section)) = changelog.split_once(&title) else {
-        return Err(Failure(format!("CHANGELOG.md has no section `## {version} (YYYY-MM-DD)`")));
+        return Err(TaskFailure(format!("CHANGELOG.md has no section `## {version} (YYYY-MM-DD)`")));
     };
     let (date, rest) = section.split_once(")\n").unwrap_or((section, ""));
     let is_date = date.len() == 10 && date.chars().all(|char| char.is_ascii_digit() || char == '-');
     if !is_date {
-        return Err(Failure(format!("CHANGELOG.md says {version} ({date}): write the day, as YYYY-MM-DD")));
+        return Err(TaskFailure(format!(
+            "CHANGELOG.md says {version} ({date}): write the day, as YYYY-MM-DD"
+        )));
     }
     let notes = rest.split("\n## ").next().unwrap_or_default().trim();
-    if notes.is_empty() { Err(Failure(format!("CHANGELOG.md says nothing of {version}"))) } else { Ok(notes) }
+    if notes.is_empty() {
+        Err(TaskFailure(format!("CHANGELOG.md says nothing of {version}")))
+    } else {
+        Ok(notes)
+    }
 }
 
-fn read(path: &str) -> Result<String, Failure> {
-    fs::read_to_string(root().join(path)).map_err(|error| failure(path, &error))
+fn read_file(path: &str) -> Result<String, TaskFailure> {
+    fs::read_to_string(workspace_root().join(path)).map_err(|error| file_failure(path, &error))
 }
 
-fn failure(path: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure(format!("{path}: {error}"))
+fn file_failure(path: &str, error: &dyn std::fmt::Display) -> TaskFailure {
+    TaskFailure(format!("{path}: {error}"))
 }
 
 #[cfg(test)]
@@ -80,12 +89,12 @@ mod tests {
 
     #[test]
     fn the_notes_of_a_release_are_its_section() {
-        assert_eq!(notes(CHANGELOG, "0.2.0").unwrap(), "- new");
+        assert_eq!(changelog_section(CHANGELOG, "0.2.0").unwrap(), "- new");
     }
 
     #[test]
     fn a_release_has_a_date_and_something_to_say() {
-        let error = |version| notes(CHANGELOG, version).unwrap_err().0;
+        let error = |version| changelog_section(CHANGELOG, version).unwrap_err().0;
         assert_eq!(
             error("0.1.0"),
             "CHANGELOG.md says 0.1.0 (not yet released): write the day, as YYYY-MM-DD"
@@ -96,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_tag_is_the_version() {
-        let Failure(message) = release_notes("v9.9.9").unwrap_err();
+        let TaskFailure(message) = release_notes("v9.9.9").unwrap_err();
         assert_eq!(message, format!("the tag is v9.9.9, but Cargo.toml's version makes it v{VERSION}"));
     }
 

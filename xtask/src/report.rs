@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use crate::beside::Beside;
-use crate::tools::{Failure, is_ci, now, processor_time, root, target_dir};
+use crate::tools::{TaskFailure, is_ci, now, processor_time, target_dir, workspace_root};
 
 /// The steps of a run so far.
-pub(crate) struct Report {
+pub(crate) struct StepReport {
     started: Instant,
-    steps: Vec<Step>,
+    steps: Vec<ReportedStep>,
     skipped: Vec<(String, String)>,
 }
 
-struct Step {
+struct ReportedStep {
     name: &'static str,
     time: Duration,
     /// The time that its ended processes have had of the processors: the same on a loaded machine.
@@ -34,52 +34,57 @@ struct KnownSkip {
     name: String,
 }
 
-impl Report {
+impl StepReport {
     /// From now on.
     pub(crate) fn begin() -> Self {
         Self { started: now(), steps: Vec::new(), skipped: Vec::new() }
     }
 
     /// Runs one step and notes its time.
-    pub(crate) fn step<T>(
+    pub(crate) fn run_step<T>(
         &mut self,
         name: &'static str,
-        work: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce() -> Result<T, TaskFailure>,
+    ) -> Result<T, TaskFailure> {
         println!("\n=== {name}");
         let (start, processor_start) = (now(), processor_time());
         let done = work();
         let processor_time = processor_time().saturating_sub(processor_start);
-        self.steps.push(Step { name, time: start.elapsed(), processor_time, succeeded: done.is_ok() });
-        done.map_err(|Failure(message)| Failure(format!("{name}: {message}")))
+        self.steps.push(ReportedStep {
+            name,
+            time: start.elapsed(),
+            processor_time,
+            succeeded: done.is_ok(),
+        });
+        done.map_err(|TaskFailure(message)| TaskFailure(format!("{name}: {message}")))
     }
 
     /// Waits for a step that ran beside others.
-    pub(crate) fn finish(&mut self, name: &'static str, beside: Beside) -> Result<(), Failure> {
+    pub(crate) fn finish_beside(&mut self, name: &'static str, beside: Beside) -> Result<(), TaskFailure> {
         println!("\n=== {name}");
         let (start, processor_start) = (now(), processor_time());
         let done = beside.finish();
         let time = done.as_ref().map_or_else(|_| start.elapsed(), |time| *time);
         let processor_time = processor_time().saturating_sub(processor_start);
-        self.steps.push(Step { name, time, processor_time, succeeded: done.is_ok() });
-        done.map(drop).map_err(|Failure(message)| Failure(format!("{name}: {message}")))
+        self.steps.push(ReportedStep { name, time, processor_time, succeeded: done.is_ok() });
+        done.map(drop).map_err(|TaskFailure(message)| TaskFailure(format!("{name}: {message}")))
     }
 
     /// Leaves something out. With `CI` set that is a failure unless `tests/known-skips.toml` lists it.
-    pub(crate) fn skip(&mut self, name: &str, reason: &str) -> Result<(), Failure> {
+    pub(crate) fn skip_step(&mut self, name: &str, reason: &str) -> Result<(), TaskFailure> {
         println!("\n=== SKIPPED {name}: {reason}");
         self.skipped.push((name.to_owned(), reason.to_owned()));
         if is_ci() && !known_skips()?.contains(name) {
-            return Err(Failure(format!("{name} must not be skipped with CI set: {reason}")));
+            return Err(TaskFailure(format!("{name} must not be skipped with CI set: {reason}")));
         }
         Ok(())
     }
 
     /// The steps with their times, and what was left out: here, and by the tests themselves (which fail if that is not
     /// listed in `tests/known-skips.toml`).
-    pub(crate) fn print(&self) {
+    pub(crate) fn print_summary(&self) {
         println!("\n=== steps, and the time that they have had of the processors");
-        for Step { name, time, processor_time, succeeded } in &self.steps {
+        for ReportedStep { name, time, processor_time, succeeded } in &self.steps {
             let verdict = if *succeeded { "ok    " } else { "FAILED" };
             let (time, processor_time) = (time.as_secs_f64(), processor_time.as_secs_f64());
             println!("{time:>7.1} s {processor_time:>7.1} s  {verdict} {name}");
@@ -112,9 +117,10 @@ fn tests_record() -> std::path::PathBuf {
     target_dir().join("skipped-tests.txt")
 }
 
-fn known_skips() -> Result<BTreeSet<String>, Failure> {
-    let failure = |error: &dyn std::fmt::Display| Failure(format!("tests/known-skips.toml: {error}"));
-    let text = fs::read_to_string(root().join("tests/known-skips.toml")).map_err(|error| failure(&error))?;
+fn known_skips() -> Result<BTreeSet<String>, TaskFailure> {
+    let failure = |error: &dyn std::fmt::Display| TaskFailure(format!("tests/known-skips.toml: {error}"));
+    let text = fs::read_to_string(workspace_root().join("tests/known-skips.toml"))
+        .map_err(|error| failure(&error))?;
     let known: KnownSkips = toml::from_str(&text).map_err(|error| failure(&error))?;
     Ok(known.skip.into_iter().map(|skip| skip.name).collect())
 }

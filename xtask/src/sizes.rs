@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::bundle::program;
-use crate::tools::Failure;
+use crate::bundle::program_path;
+use crate::tools::TaskFailure;
 
 /// A function, the most bytes that its `bootstrap` may have, and the crates that must not be linked into it: they are
 /// compiled for the others. The layer's program is the message-processor's.
@@ -18,11 +18,11 @@ const LIMITS: [(&str, usize, &[&str]); 4] = [
 ///
 /// # Errors
 /// One is larger than its limit, or holds a crate that it has no use for.
-pub(crate) fn check() -> Result<(), Failure> {
+pub(crate) fn check_sizes() -> Result<(), TaskFailure> {
     let mut wrong = Vec::new();
     for (function, limit, without) in LIMITS {
-        let path = program(function);
-        let bytes = fs::read(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+        let path = program_path(function);
+        let bytes = fs::read(&path).map_err(|error| TaskFailure(format!("{}: {error}", path.display())))?;
         println!("{}: {} bytes", path.display(), bytes.len());
         if bytes.len() > limit {
             wrong.push(format!(
@@ -31,16 +31,16 @@ pub(crate) fn check() -> Result<(), Failure> {
                 bytes.len()
             ));
         }
-        let held = without.iter().filter(|name| holds(&bytes, name));
+        let held = without.iter().filter(|name| contains_crate(&bytes, name));
         wrong.extend(
             held.map(|name| format!("the bundle of the {function} holds {name}: find what calls it")),
         );
     }
-    if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong.join("\n"))) }
+    if wrong.is_empty() { Ok(()) } else { Err(TaskFailure(wrong.join("\n"))) }
 }
 
 /// Returns `true` if code of a crate is linked: panics name the files that they come from.
-fn holds(program: &[u8], name: &str) -> bool {
+fn contains_crate(program: &[u8], name: &str) -> bool {
     let folder = format!("/{name}-");
     let follows = |at: usize| program.get(at + folder.len()).is_some_and(u8::is_ascii_digit);
     let mut places = program.windows(folder.len()).enumerate();
@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn a_crate_is_known_by_its_name_and_version() {
-        assert!(holds(b"/index/reqwest-0.13.5/src/lib.rs", "reqwest"));
-        assert!(!holds(b"/index/reqwest-retry-0.1/src/lib.rs", "reqwest"));
+        assert!(contains_crate(b"/index/reqwest-0.13.5/src/lib.rs", "reqwest"));
+        assert!(!contains_crate(b"/index/reqwest-retry-0.1/src/lib.rs", "reqwest"));
     }
 
     #[test]

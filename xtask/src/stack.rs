@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::npm::{self, STACK};
-use crate::tools::{Failure, root, run, shown, target_dir};
+use crate::tools::{TaskFailure, render_command, run_command, target_dir, workspace_root};
 
 /// `cargo xtask cdk`: the pinned CDK with the stack of `infra/`. A deployment that would leave queues behind is refused.
 /// Before one that may resume a paused stack, it asks.
-pub(crate) fn cdk(arguments: &[String]) -> Result<(), Failure> {
+pub(crate) fn run_cdk(arguments: &[String]) -> Result<(), TaskFailure> {
     npm::set_up()?.required()?;
     let (flags, arguments): (Vec<_>, Vec<_>) = arguments
         .iter()
@@ -22,31 +22,32 @@ pub(crate) fn cdk(arguments: &[String]) -> Result<(), Failure> {
     if let Some(mut diff) = left_behind::diff_arguments(&arguments) {
         let assembly = preflight::new_assembly();
         diff.extend(["--output".to_owned(), assembly.display().to_string()]);
-        let told = told_by(&mut cdk_with(&diff)?);
+        let reported = stderr_of(&mut cdk_with(&diff)?);
         if !is_allowed(left_behind::ALLOW) {
-            left_behind::refuse(&told?)?;
+            left_behind::refuse_replacements(&reported?)?;
         }
-        preflight::look(&assembly, &arguments, is_allowed(preflight::ALLOW))?;
+        preflight::check_stacks(&assembly, &arguments, is_allowed(preflight::ALLOW))?;
     }
-    run(&mut cdk_with(&arguments)?)
+    run_command(&mut cdk_with(&arguments)?)
 }
 
 /// Runs a command that may ask for a token; what it writes to standard error.
-fn told_by(command: &mut Command) -> Result<String, Failure> {
-    let line = shown(command);
+fn stderr_of(command: &mut Command) -> Result<String, TaskFailure> {
+    let line = render_command(command);
     println!("$ {line}");
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::piped());
-    let ran = command.output().map_err(|error| Failure(format!("{line} does not start: {error}")))?;
-    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let ran = command.output().map_err(|error| TaskFailure(format!("{line} does not start: {error}")))?;
+    let reported = String::from_utf8_lossy(&ran.stderr).into_owned();
     if ran.status.success() {
-        Ok(told)
+        Ok(reported)
     } else {
-        Err(Failure(format!("{line} failed: {}\n{told}", ran.status)))
+        Err(TaskFailure(format!("{line} failed: {}\n{reported}", ran.status)))
     }
 }
 
-fn cdk_with(arguments: &[String]) -> Result<Command, Failure> {
-    let here = std::env::current_dir().map_err(|error| Failure(format!("the current directory: {error}")))?;
+fn cdk_with(arguments: &[String]) -> Result<Command, TaskFailure> {
+    let here =
+        std::env::current_dir().map_err(|error| TaskFailure(format!("the current directory: {error}")))?;
     let mut cdk = STACK.command("node");
     // npm's newest `aws-cdk` was published by accident and does not work: do not recommend it.
     cdk.arg("node_modules/aws-cdk/bin/cdk").args(arguments).env("CDK_DISABLE_VERSION_CHECK", "true");
@@ -60,41 +61,45 @@ fn cdk_with(arguments: &[String]) -> Result<Command, Failure> {
 }
 
 /// Type checks of the stack and its tests.
-pub(crate) fn check_types() -> Result<(), Failure> {
-    run(STACK.command("node").args(["node_modules/typescript/bin/tsc", "--project", "."]))
+pub(crate) fn check_types() -> Result<(), TaskFailure> {
+    run_command(STACK.command("node").args(["node_modules/typescript/bin/tsc", "--project", "."]))
 }
 
 /// Tests of the stack, and CloudFormation's rules on its templates.
-pub(crate) fn test(venv: Option<&Path>) -> Result<(), Failure> {
-    run(STACK.command("node").args(["--import", "tsx", "test/run.ts"]))?;
+pub(crate) fn test_stack(venv: Option<&Path>) -> Result<(), TaskFailure> {
+    run_command(STACK.command("node").args(["--import", "tsx", "test/run.ts"]))?;
     let templates = target_dir().join("templates");
     let _of_an_earlier_run = fs::remove_dir_all(&templates);
-    run(STACK.command("node").args(["--import", "tsx", "test/write-templates.ts"]).arg(&templates))?;
+    run_command(STACK.command("node").args(["--import", "tsx", "test/write-templates.ts"]).arg(&templates))?;
     let Some(venv) = venv else { return Ok(()) };
     let mut lint = Command::new(venv.join("bin/cfn-lint"));
-    lint.arg("--template").args(files_of(&templates, ".json")?).arg(root().join("examples/queues.yaml"));
+    lint.arg("--template")
+        .args(files_of(&templates, ".json")?)
+        .arg(workspace_root().join("examples/queues.yaml"));
     // Dependencies that a reference implies already: the CDK writes both.
-    run(lint.args(["--ignore-checks", "W3005"]))?;
+    run_command(lint.args(["--ignore-checks", "W3005"]))?;
     ["parameters.yaml", "own-function.yaml", "ordered.yaml"]
         .iter()
         .try_for_each(|name| lint_as_a_user(venv, &templates, name))
 }
 
 /// A template with parameters, without anything left out.
-fn lint_as_a_user(venv: &Path, templates: &Path, name: &str) -> Result<(), Failure> {
+fn lint_as_a_user(venv: &Path, templates: &Path, name: &str) -> Result<(), TaskFailure> {
     let template = templates.join(name);
-    run(Command::new(venv.join("bin/cfn-lint"))
-        .args(["--regions", "ALL_REGIONS", "--template"])
-        .arg(&template))?;
+    run_command(
+        Command::new(venv.join("bin/cfn-lint"))
+            .args(["--regions", "ALL_REGIONS", "--template"])
+            .arg(&template),
+    )?;
     let mut sam = Command::new(venv.join("bin/sam"));
     sam.args(["validate", "--lint", "--template"]).arg(&template);
     // It keeps notes there, and asks PyPI for a newer version of itself: not in a test.
     sam.env("HOME", templates).env("SAM_CLI_TELEMETRY", "0").env("HTTPS_PROXY", "http://127.0.0.1:9");
-    run(&mut sam)
+    run_command(&mut sam)
 }
 
-fn files_of(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, Failure> {
-    let failure = |error: &dyn std::fmt::Display| Failure(format!("{}: {error}", directory.display()));
+fn files_of(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, TaskFailure> {
+    let failure = |error: &dyn std::fmt::Display| TaskFailure(format!("{}: {error}", directory.display()));
     let entries = fs::read_dir(directory).map_err(|error| failure(&error))?;
     let files: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
     let mut files = files.map_err(|error| failure(&error))?;

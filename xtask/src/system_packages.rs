@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::tools::{Failure, is_ci, output, run};
+use crate::tools::{TaskFailure, command_output, is_ci, run_command};
 
 /// Programs that the tests run, and the packages that have them.
 struct Need {
@@ -33,12 +33,12 @@ const NEEDS: [Need; 8] = [
 ///
 /// # Errors
 /// apt-get's, with `CI` set.
-pub(crate) fn install_missing() -> Result<(), Failure> {
-    let packages = missing(runs);
-    if packages.is_empty() || !runs(&["apt-get", "--version"]) {
+pub(crate) fn install_missing() -> Result<(), TaskFailure> {
+    let packages = missing_packages(program_runs);
+    if packages.is_empty() || !program_runs(&["apt-get", "--version"]) {
         return Ok(());
     }
-    let Some(sudo) = privileges() else {
+    let Some(sudo) = root_command() else {
         println!("missing on this machine: run `sudo apt-get install {}`", packages.join(" "));
         return Ok(());
     };
@@ -46,12 +46,12 @@ pub(crate) fn install_missing() -> Result<(), Failure> {
         let words: Vec<&str> = sudo.iter().chain(&["apt-get"]).chain(arguments).copied().collect();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive");
-        run(&mut command)
+        run_command(&mut command)
     };
     let install = [&["install", "--yes", "--no-install-recommends"], &packages[..]].concat();
     match apt_get(&["update"]).and_then(|()| apt_get(&install)) {
         // Without them, steps are skipped.
-        Err(Failure(error)) if !is_ci() => {
+        Err(TaskFailure(error)) if !is_ci() => {
             println!("{error}");
             Ok(())
         }
@@ -60,16 +60,16 @@ pub(crate) fn install_missing() -> Result<(), Failure> {
 }
 
 /// The command that makes others run as root; empty if this runs as root, `None` if neither is possible.
-fn privileges() -> Option<&'static [&'static str]> {
-    let is_root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+fn root_command() -> Option<&'static [&'static str]> {
+    let is_root = command_output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     if is_root {
         return Some(&[]);
     }
     let sudo: &[&str] = &["sudo", "--non-interactive"];
-    (is_ci() && runs(&["sudo", "--non-interactive", "true"])).then_some(sudo)
+    (is_ci() && program_runs(&["sudo", "--non-interactive", "true"])).then_some(sudo)
 }
 
-fn missing(runs: impl Fn(&[&str]) -> bool) -> Vec<&'static str> {
+fn missing_packages(runs: impl Fn(&[&str]) -> bool) -> Vec<&'static str> {
     let unmet = NEEDS.iter().filter(|need| !need.programs.iter().all(|program| runs(program)));
     let mut packages: Vec<&str> = unmet.flat_map(|need| need.packages).copied().collect();
     packages.sort_unstable();
@@ -77,20 +77,20 @@ fn missing(runs: impl Fn(&[&str]) -> bool) -> Vec<&'static str> {
     packages
 }
 
-fn runs(program: &[&str]) -> bool {
-    output(Command::new(program[0]).args(&program[1..])).is_ok()
+fn program_runs(program: &[&str]) -> bool {
+    command_output(Command::new(program[0]).args(&program[1..])).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::missing;
+    use super::missing_packages;
 
     #[test]
     fn packages_of_missing_programs_are_named_once() {
-        assert_eq!(missing(|_| true), [""; 0]);
-        assert_eq!(missing(|program| program[0] != "npm"), ["nodejs", "npm"]);
+        assert_eq!(missing_packages(|_| true), [""; 0]);
+        assert_eq!(missing_packages(|program| program[0] != "npm"), ["nodejs", "npm"]);
         assert_eq!(
-            missing(|program| !["go", "umoci"].contains(&program[0])),
+            missing_packages(|program| !["go", "umoci"].contains(&program[0])),
             ["ca-certificates", "golang-go", "umoci"]
         );
     }

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 /// Why a task did not succeed, for people.
 #[derive(Debug)]
-pub(crate) struct Failure(pub(crate) String);
+pub(crate) struct TaskFailure(pub(crate) String);
 
 /// The value of an environment variable; `None` where it is unset or empty.
 #[expect(clippy::disallowed_methods, reason = "xtask's one door to the environment")]
-pub(crate) fn variable(name: &str) -> Option<OsString> {
+pub(crate) fn env_variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
@@ -35,50 +35,57 @@ pub(crate) fn processor_time() -> Duration {
 }
 
 /// The workspace's root.
-pub(crate) fn root() -> &'static Path {
+pub(crate) fn workspace_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the workspace's root")
 }
 
 /// Cargo's target directory.
 pub(crate) fn target_dir() -> PathBuf {
-    variable("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |directory| root().join(directory))
+    env_variable("CARGO_TARGET_DIR")
+        .map_or_else(|| workspace_root().join("target"), |directory| workspace_root().join(directory))
 }
 
 /// `true` if skips and warnings are failures.
 pub(crate) fn is_ci() -> bool {
-    variable("CI").is_some_and(|value| value != "false")
+    env_variable("CI").is_some_and(|value| value != "false")
 }
 
 /// The Cargo that runs this, in the workspace's root.
-pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(variable("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(root());
+pub(crate) fn cargo_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env_variable("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(workspace_root());
     command
 }
 
-pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure(format!("{}: {error}", path.display())))
+pub(crate) fn read_file(path: &Path) -> Result<String, TaskFailure> {
+    fs::read_to_string(path).map_err(|error| TaskFailure(format!("{}: {error}", path.display())))
 }
 
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| Failure(format!("{}: {error}", path.display())))
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), TaskFailure> {
+    fs::write(path, text).map_err(|error| TaskFailure(format!("{}: {error}", path.display())))
 }
 
 /// Runs a program to its end.
-pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
-    println!("$ {}", shown(command));
-    let status =
-        command.status().map_err(|error| Failure(format!("{} does not start: {error}", shown(command))))?;
-    if status.success() { Ok(()) } else { Err(Failure(format!("{} failed: {status}", shown(command)))) }
+pub(crate) fn run_command(command: &mut Command) -> Result<(), TaskFailure> {
+    println!("$ {}", render_command(command));
+    let status = command
+        .status()
+        .map_err(|error| TaskFailure(format!("{} does not start: {error}", render_command(command))))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(TaskFailure(format!("{} failed: {status}", render_command(command))))
+    }
 }
 
 /// Runs a program to its end, for its standard output.
-pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
-    let output =
-        command.output().map_err(|error| Failure(format!("{} does not start: {error}", shown(command))))?;
+pub(crate) fn command_output(command: &mut Command) -> Result<String, TaskFailure> {
+    let output = command
+        .output()
+        .map_err(|error| TaskFailure(format!("{} does not start: {error}", render_command(command))))?;
     if !output.status.success() {
         let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(Failure(format!("{} failed: {}\n{errors}", shown(command), output.status)));
+        return Err(TaskFailure(format!("{} failed: {}\n{errors}", render_command(command), output.status)));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -106,7 +113,7 @@ pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-pub(crate) fn shown(command: &Command) -> String {
+pub(crate) fn render_command(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args()).map(|word| word.to_string_lossy());
     words.collect::<Vec<_>>().join(" ")
@@ -117,15 +124,17 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    use super::{processor_time, run, side_by_side};
+    use super::{processor_time, run_command, side_by_side};
 
     #[test]
     #[cfg(target_os = "linux")]
     fn what_others_do_for_us_is_counted_when_they_have_ended() {
         let before = processor_time();
         // Its child works, and it waits for that.
-        run(Command::new("sh").args(["-c", "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'; :"]))
-            .unwrap();
+        run_command(
+            Command::new("sh").args(["-c", "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'; :"]),
+        )
+        .unwrap();
         assert!(processor_time() - before >= Duration::from_millis(10));
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::tools::{Failure, root, run, target_dir};
+use crate::tools::{TaskFailure, run_command, target_dir, workspace_root};
 
 /// A Python environment and what belongs into it.
 pub(crate) struct Venv {
@@ -41,46 +41,46 @@ impl Python {
     ///
     /// # Errors
     /// What to install.
-    pub(crate) fn required(self) -> Result<PathBuf, Failure> {
+    pub(crate) fn require_environment(self) -> Result<PathBuf, TaskFailure> {
         match self {
             Self::Ready(directory) => Ok(directory),
-            Self::Unavailable(remedy) => Err(Failure(remedy.to_owned())),
+            Self::Unavailable(remedy) => Err(TaskFailure(remedy.to_owned())),
         }
     }
 }
 
 /// Installs what belongs into an environment.
-pub(crate) fn set_up(venv: &Venv) -> Result<Python, Failure> {
+pub(crate) fn set_up(venv: &Venv) -> Result<Python, TaskFailure> {
     let directory = target_dir().join(venv.directory);
-    let requirements = root().join(venv.requirements);
+    let requirements = workspace_root().join(venv.requirements);
     let pins = fs::read_to_string(&requirements)
-        .map_err(|error| Failure(format!("{}: {error}", venv.requirements)))?;
+        .map_err(|error| TaskFailure(format!("{}: {error}", venv.requirements)))?;
     // Written last, so that a half-made environment is made again.
     let stamp = directory.join("installed-requirements.txt");
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
         println!("{} is up to date", directory.display());
         return Ok(Python::Ready(directory));
     }
-    if !python(&["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]) {
+    if !python_succeeds(&["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]) {
         return Ok(Python::Unavailable("install Python 3.10 or later (python3)"));
     }
-    if !python(&["-c", "import ensurepip, venv"]) {
+    if !python_succeeds(&["-c", "import ensurepip, venv"]) {
         return Ok(Python::Unavailable("install Python's venv module (on Debian: python3-venv)"));
     }
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&directory))?;
-    let mut install = pip(&directory);
+    run_command(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&directory))?;
+    let mut install = pip_command(&directory);
     install.args(venv.requires_hashes.then_some("--require-hashes"));
-    run(install.arg("--requirement").arg(&requirements))?;
-    fs::write(&stamp, pins).map_err(|error| Failure(format!("{}: {error}", stamp.display())))?;
+    run_command(install.arg("--requirement").arg(&requirements))?;
+    fs::write(&stamp, pins).map_err(|error| TaskFailure(format!("{}: {error}", stamp.display())))?;
     Ok(Python::Ready(directory))
 }
 
-fn python(arguments: &[&str]) -> bool {
+fn python_succeeds(arguments: &[&str]) -> bool {
     let quiet = Command::new("python3").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     quiet.is_ok_and(|status| status.success())
 }
 
-fn pip(venv: &Path) -> Command {
+fn pip_command(venv: &Path) -> Command {
     let mut pip = Command::new(venv.join("bin/python"));
     // Python compiles what is imported; to compile all that is there takes as long as to fetch it.
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"]);

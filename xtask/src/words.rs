@@ -6,7 +6,7 @@ use std::process::Command;
 
 use regex_lite::Regex;
 
-use crate::tools::{Failure, read, root};
+use crate::tools::{TaskFailure, read_file, workspace_root};
 
 const WORDS: &str = "tests/style/words.txt";
 const EXTENSIONS: [&str; 4] = ["md", "rs", "ts", "mjs"];
@@ -15,10 +15,10 @@ const DOC_COMMENTS: [&str; 3] = ["///", "//!", "/**"];
 #[derive(Default)]
 struct Words {
     paths: Vec<String>,
-    rules: Vec<Rule>,
+    rules: Vec<WordRule>,
 }
 
-struct Rule {
+struct WordRule {
     /// Compared with the beginning of a doc comment alone.
     is_of_docs: bool,
     words: Regex,
@@ -30,20 +30,26 @@ struct Rule {
 ///
 /// # Errors
 /// Words of the list, with the file, the line and what to write instead.
-pub(crate) fn check() -> Result<(), Failure> {
-    let words = Words::parse(&read(&root().join(WORDS))?)?;
+pub(crate) fn check_words() -> Result<(), TaskFailure> {
+    let words = Words::parse(&read_file(&workspace_root().join(WORDS))?)?;
     let mut found = Vec::new();
-    for (path, lines) in words.candidates()? {
-        found.extend(words.found(&path, &read(&root().join(&path))?, |line| lines.contains(&line)));
+    for (path, lines) in words.candidate_lines()? {
+        found.extend(
+            words.find_words(&path, &read_file(&workspace_root().join(&path))?, |line| lines.contains(&line)),
+        );
     }
-    if found.is_empty() { Ok(()) } else { Err(Failure(format!("words of {WORDS}:\n{}", found.join("\n")))) }
+    if found.is_empty() {
+        Ok(())
+    } else {
+        Err(TaskFailure(format!("words of {WORDS}:\n{}", found.join("\n"))))
+    }
 }
 
 impl Words {
-    fn parse(list: &str) -> Result<Self, Failure> {
+    fn parse(list: &str) -> Result<Self, TaskFailure> {
         let mut words = Self::default();
         for line in list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let wrong = |reason: &str| Failure(format!("{WORDS}: {line}: {reason}"));
+            let wrong = |reason: &str| TaskFailure(format!("{WORDS}: {line}: {reason}"));
             match line.split_once(' ') {
                 Some(("path", path)) => words.paths.push(path.to_owned()),
                 Some((kind @ ("text" | "doc"), rule)) => {
@@ -55,7 +61,7 @@ impl Words {
                     let regex = |text: &str| {
                         Regex::new(&format!("(?i){text}")).map_err(|error| wrong(&error.to_string()))
                     };
-                    words.rules.push(Rule {
+                    words.rules.push(WordRule {
                         is_of_docs: kind == "doc",
                         words: regex(searched)?,
                         except: except.map(regex).transpose()?,
@@ -69,7 +75,7 @@ impl Words {
     }
 
     /// The lines that a rule may be about, by file: git looks through a thousand files in a moment.
-    fn candidates(&self) -> Result<BTreeMap<String, BTreeSet<usize>>, Failure> {
+    fn candidate_lines(&self) -> Result<BTreeMap<String, BTreeSet<usize>>, TaskFailure> {
         let mut git = Command::new("git");
         git.args([
             "grep",
@@ -85,12 +91,12 @@ impl Words {
             let in_docs = format!("(///|//!|/[*][*]) *{}", words.trim_start_matches('^'));
             git.args(["-e", if rule.is_of_docs { &in_docs } else { words }]);
         }
-        let paths = self.paths.iter().map(|path| root().join(path));
-        let ran = git.arg("--").args(paths).current_dir(root()).output();
-        let ran = ran.map_err(|error| Failure(format!("git does not start: {error}")))?;
+        let paths = self.paths.iter().map(|path| workspace_root().join(path));
+        let ran = git.arg("--").args(paths).current_dir(workspace_root()).output();
+        let ran = ran.map_err(|error| TaskFailure(format!("git does not start: {error}")))?;
         // It ends with 1 if it finds nothing.
         if !matches!(ran.status.code(), Some(0 | 1)) {
-            return Err(Failure(format!("git grep: {}", String::from_utf8_lossy(&ran.stderr))));
+            return Err(TaskFailure(format!("git grep: {}", String::from_utf8_lossy(&ran.stderr))));
         }
         let mut candidates: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for line in String::from_utf8_lossy(&ran.stdout).lines() {
@@ -105,7 +111,7 @@ impl Words {
         Ok(candidates)
     }
 
-    fn found(&self, path: &str, text: &str, is_candidate: impl Fn(usize) -> bool) -> Vec<String> {
+    fn find_words(&self, path: &str, text: &str, is_candidate: impl Fn(usize) -> bool) -> Vec<String> {
         let mut found = Vec::new();
         let mut in_docs = false;
         for (number, line) in (1..).zip(text.lines()) {
@@ -123,7 +129,7 @@ impl Words {
     }
 }
 
-impl Rule {
+impl WordRule {
     fn first_in(&self, text: &str) -> Option<String> {
         let text = self.except.as_ref().map_or(text.into(), |except| except.replace_all(text, ""));
         self.words.find(&text).map(|found| found.as_str().to_owned())
@@ -135,7 +141,11 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
-        Words::parse(&read(&root().join(WORDS)).unwrap()).unwrap().found("a.rs", text, |_| true)
+        Words::parse(&read_file(&workspace_root().join(WORDS)).unwrap()).unwrap().find_words(
+            "a.rs",
+            text,
+            |_| true,
+        )
     }
 
     /// Split, so that the check does not find them here.

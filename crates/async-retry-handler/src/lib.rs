@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::join;
 use redeliver_core::arrival::Arrival;
-use redeliver_core::async_retry::{Decision, FailedInvocation, Invocation, decide};
-use redeliver_core::deliver::{Outbox, Outgoing, keep_free, until};
+use redeliver_core::async_retry::{FailedInvocation, InvocationDecision, RetryInvocation, decide_invocation};
+use redeliver_core::deliver::{Outbox, Outgoing, stop_time, time_until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::reason::{DeadLetterReason, GiveUp};
 use redeliver_core::failure::{Delivery, Failure, HandOff, Stage};
@@ -18,7 +18,7 @@ use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{AsyncInvoker, Clock, FlushOnDrop, Function, Observer, QueueSender};
 
-use invocations::{Outcomes, Reinvocation};
+use invocations::{Reinvocation, ReinvocationOutcomes};
 
 pub use on_aws::{NAME, run};
 
@@ -41,7 +41,7 @@ pub struct AsyncRetryHandler<I, Q, C, O> {
 }
 
 impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncRetryHandler<I, Q, C, O> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
@@ -55,10 +55,10 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
                 NextStep::Verdict(outgoing) => verdicts.push(*outgoing),
             }
         }
-        let invocations_end = keep_free(VERDICT_RESERVE, now, deadline);
-        let (Outcomes { mut done, refused }, hops, verdicts) = join!(
+        let invocations_end = stop_time(VERDICT_RESERVE, now, deadline);
+        let (ReinvocationOutcomes { mut done, refused }, hops, verdicts) = join!(
             self.invoke_all(invocations_end, reinvocations),
-            outbox.hop(&self.retry_queue, hops),
+            outbox.send_hops(&self.retry_queue, hops),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
         // Only after the invocations, since they decide which events Lambda refuses.
@@ -79,30 +79,30 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
     /// Lambda sends no attributes, but a relay of its records may.
     fn next_step(&self, record: ReceivedMessage, now: Timestamp) -> NextStep {
         // A `Failure` here is trusted no more than a relay's other attributes.
-        let arrival = Arrival::open(record, now);
+        let arrival = Arrival::from_record(record, now);
         let failed = match FailedInvocation::parse(&arrival.record.body) {
             Ok(failed) => failed,
             Err(wrong) => {
                 let reason = DeadLetterReason::InvalidMessageFormat;
-                let failure = Failure::invalid(
+                let failure = Failure::for_invalid_message(
                     reason,
                     &wrong,
-                    Delivery::of(&arrival.record, None, arrival.origin, now),
+                    Delivery::from_record(&arrival.record, None, arrival.origin, now),
                 );
-                return NextStep::Verdict(verdict(arrival, None, failure, reason.into()));
+                return NextStep::Verdict(build_verdict(arrival, None, failure, reason.into()));
             }
         };
         let request_id = failed.request_id.to_string();
         let failure = last_failure(&arrival.record, &failed);
-        match decide(&self.policy, &self.functions, &failed, arrival.came_back.is_some(), now) {
-            Decision::Invoke(Invocation { payload, retry, waited }) => {
+        match decide_invocation(&self.policy, &self.functions, &failed, arrival.came_back.is_some(), now) {
+            InvocationDecision::Invoke(RetryInvocation { payload, retry, waited }) => {
                 let scheduled = Event::RetryScheduled {
                     message_id: request_id.clone(),
                     retry_attempt: retry.attempt,
                     spends_attempt: true,
                     delay_seconds: waited,
-                    age_seconds: until(failed.first_failed_at, now).as_secs_f64(),
-                    error_type: Some(failed.error.error_type.loggable().into_owned()),
+                    age_seconds: time_until(failed.first_failed_at, now).as_secs_f64(),
+                    error_type: Some(failed.error.error_type.loggable_name().into_owned()),
                     // It is the message's id.
                     request_id: None,
                 };
@@ -117,9 +117,9 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                 }))
             }
             // Unchanged: the record has everything that its due time depends on.
-            Decision::Hop(delay) => NextStep::Hop(Box::new(arrival.pass_on(delay, None))),
-            Decision::GiveUp(give_up) => {
-                NextStep::Verdict(verdict(arrival, Some(request_id), failure, give_up))
+            InvocationDecision::Hop(delay) => NextStep::Hop(Box::new(arrival.pass_on(delay, None))),
+            InvocationDecision::GiveUp(give_up) => {
+                NextStep::Verdict(build_verdict(arrival, Some(request_id), failure, give_up))
             }
         }
     }
@@ -129,13 +129,21 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
 fn last_failure(record: &ReceivedMessage, failed: &FailedInvocation<'_>) -> Failure {
     let delivery = Delivery {
         sent_at: failed.first_failed_at,
-        ..Delivery::of(record, None, Origin::Unknown, failed.failed_at)
+        ..Delivery::from_record(record, None, Origin::Unknown, failed.failed_at)
     };
-    Failure { attempts: Some(failed.retries_made), ..HandOff::of_handler(&failed.error, delivery).into() }
+    Failure {
+        attempts: Some(failed.retries_made),
+        ..HandOff::from_handler_error(&failed.error, delivery).into()
+    }
 }
 
 /// A verdict on the record, which stays the message's body.
-fn verdict(arrival: Arrival, request_id: Option<String>, failure: Failure, give_up: GiveUp) -> Box<Outgoing> {
+fn build_verdict(
+    arrival: Arrival,
+    request_id: Option<String>,
+    failure: Failure,
+    give_up: GiveUp,
+) -> Box<Outgoing> {
     Box::new(arrival.give_up(request_id, Stage::AsyncRetryHandler, failure, give_up))
 }
 

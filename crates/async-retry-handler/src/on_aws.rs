@@ -7,7 +7,7 @@ use redeliver_aws::settings::AsyncRetryHandlerSettings;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::targets::LambdaInvoker;
-use redeliver_aws::telemetry::JsonLines;
+use redeliver_aws::telemetry::JsonLinesObserver;
 use redeliver_core::ports::Observer;
 
 use crate::AsyncRetryHandler;
@@ -20,7 +20,7 @@ pub const NAME: &str = "async-retry-handler";
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = AsyncRetryHandlerSettings::from_env()?;
-        let lines = JsonLines::stdout(NAME, settings.logging);
+        let lines = JsonLinesObserver::for_stdout(NAME, settings.logging);
         Ok(AsyncRetryHandler::on_aws(settings, &start::sdk_config().await, lines))
     })
     .await
@@ -33,8 +33,8 @@ impl<O: Observer> AsyncRetryHandler<LambdaInvoker, SqsQueue, SystemClock, O> {
         let client = start::sqs_client(config);
         Self {
             invoker: LambdaInvoker::new(config),
-            retry_queue: start::queue(&client, settings.retry_queue_url),
-            annotation_queue: start::queue(&client, settings.annotation_queue_url),
+            retry_queue: start::queue_sender(&client, settings.retry_queue_url),
+            annotation_queue: start::queue_sender(&client, settings.annotation_queue_url),
             clock: SystemClock,
             observer,
             policy: settings.policy,

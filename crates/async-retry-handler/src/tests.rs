@@ -39,7 +39,7 @@ struct Lambda {
 }
 
 impl AsyncInvoker for Lambda {
-    async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
         self.calls.lock().unwrap().push((function_arn.to_owned(), payload.to_owned()));
         self.count(1);
         self.clock.sleep(Duration::from_millis(10)).await;
@@ -63,17 +63,17 @@ impl Lambda {
 
 /// The handler with its queues.
 struct Setup {
-    world: World,
-    retry: Spy,
-    annotation: Spy,
+    world: FunctionWorld,
+    retry: SpyQueue,
+    annotation: SpyQueue,
     lambda: Lambda,
     policy: Policy,
 }
 
 impl Setup {
     fn new(answer: fn(usize) -> Answer) -> Self {
-        let world = World::new();
-        let (retry, annotation) = (world.queue("retry"), world.queue("annotation"));
+        let world = FunctionWorld::new();
+        let (retry, annotation) = (world.add_queue("retry"), world.add_queue("annotation"));
         let clock = world.clock.clone();
         let lambda = Lambda { answer, calls: Arc::default(), most_at_once: Arc::default(), clock };
         Self { world, retry, annotation, lambda, policy: Policy::from_json(POLICY).unwrap() }
@@ -94,7 +94,7 @@ impl Setup {
             policy: self.policy.clone(),
             functions: FunctionArns::parse(ORDERS).unwrap(),
         };
-        let mut failed = self.world.invoke(&handler, records, time);
+        let mut failed = self.world.invoke_function(&handler, records, time);
         failed.sort_unstable();
         failed
     }
@@ -105,17 +105,17 @@ impl Setup {
 
     /// The `Failure` of the only verdict.
     fn verdict(&self) -> Value {
-        assert!(self.retry.sent().is_empty(), "given up, so it does not wait");
-        document(&self.annotation.only().attributes, FAILURE)
+        assert!(self.retry.sent_contents().is_empty(), "given up, so it does not wait");
+        attribute_document(&self.annotation.only_sent().attributes, FAILURE)
     }
 }
 
 /// A script without answers: nothing may be invoked.
-fn nobody(_: usize) -> Answer {
+fn never_invoked(_: usize) -> Answer {
     panic!("nothing is to be invoked")
 }
 
-fn taken(_: usize) -> Answer {
+fn accept_event(_: usize) -> Answer {
     Answer::Taken
 }
 
@@ -127,8 +127,8 @@ fn destination_record(n: usize, payload: &str, failed_after: i64) -> String {
 fn destination_record_of(function_arn: &str, n: usize, payload: &str, failed_after: i64) -> String {
     format!(
         r#"{{"version":"1.0","timestamp":"{}","requestContext":{{"requestId":"{}","functionArn":"{function_arn}","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorMessage":"order {n} is locked, CANARY","errorType":"OrderLocked"}}}}"#,
-        moment(failed_after),
-        id(n),
+        format_moment(failed_after),
+        nth_id(n),
     )
 }
 
@@ -138,7 +138,7 @@ fn payload(n: usize) -> String {
 
 /// The payload of a retry.
 fn wrapped(attempt: u32, initial_after: i64, payload: &str) -> String {
-    let initial = start().timestamp() + initial_after;
+    let initial = start_time().timestamp() + initial_after;
     format!(
         r#"{{"_retry_metadata":{{"attempt":{attempt},"initial_timestamp":{initial}}},"_original_payload":{payload}}}"#
     )
@@ -152,7 +152,7 @@ fn number(payload: &str) -> usize {
 
 /// The n-th record as the handler receives it.
 fn received(n: usize, body: impl Into<String>) -> ReceivedMessage {
-    ReceivedMessage { queue_arn: RETRY_ARN.to_owned(), ..record(n, body) }
+    ReceivedMessage { queue_arn: RETRY_ARN.to_owned(), ..nth_record(n, body) }
 }
 
 /// The n-th record, with a retry that was due a second ago.

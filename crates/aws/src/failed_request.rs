@@ -22,7 +22,7 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
     match error {
         SdkError::ServiceError(answer) => {
             let status = answer.raw().status().as_u16();
-            by_status(status, answer.err().code())
+            classify_status(status, answer.err().code())
         }
         // The response cannot be parsed, so the request may have succeeded.
         SdkError::ResponseError(_) => EntryError::new(Fault::NoAnswer, "UnreadableAnswer"),
@@ -37,9 +37,9 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
 
 /// Maps the failure of a connection.
 pub(crate) fn connector_error(error: &ConnectorError) -> EntryError {
-    if caused_by::<CredentialsError>(error).is_some() {
+    if find_cause::<CredentialsError>(error).is_some() {
         no_credentials()
-    } else if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) {
+    } else if find_cause::<HttpError>(error).is_some_and(HttpError::is_connect) {
         // Without a connection, nothing of the request was sent.
         EntryError::new(Fault::NotSent, NO_CONNECTION)
     } else if error.is_timeout() {
@@ -66,22 +66,22 @@ pub enum Unreached {
 
 /// The reason why a request reached no service; `None` if it may have reached one.
 #[must_use]
-pub fn unreached(error: &(dyn Error + 'static)) -> Option<Unreached> {
-    if let Some(error) = caused_by::<CredentialsError>(error) {
+pub fn unreached_reason(error: &(dyn Error + 'static)) -> Option<Unreached> {
+    if let Some(error) = find_cause::<CredentialsError>(error) {
         // Instance metadata comes last in the chain, so no credentials were configured.
         let is_absent = matches!(error, CredentialsError::CredentialsNotLoaded(_));
-        return Some(if is_absent || caused_by::<ImdsError>(error).is_some() {
+        return Some(if is_absent || find_cause::<ImdsError>(error).is_some() {
             Unreached::NoCredentials
         } else {
-            Unreached::UnusableCredentials(root(error).trim_end_matches([' ', '.']).to_owned())
+            Unreached::UnusableCredentials(root_cause(error).trim_end_matches([' ', '.']).to_owned())
         });
     }
-    let refused = caused_by::<HttpError>(error).filter(|error| error.is_connect())?;
-    Some(Unreached::NoConnection(root(refused)))
+    let refused = find_cause::<HttpError>(error).filter(|error| error.is_connect())?;
+    Some(Unreached::NoConnection(root_cause(refused)))
 }
 
-fn root(error: &dyn Error) -> String {
-    error.source().map_or_else(|| error.to_string(), root)
+fn root_cause(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), root_cause)
 }
 
 /// The fault of one entry of a response ("BatchResultErrorEntry", Amazon SQS API Reference).
@@ -97,7 +97,7 @@ pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
 }
 
 /// The fault of a request that was answered with this status and code.
-pub(crate) fn by_status(status: u16, code: Option<&str>) -> EntryError {
+pub(crate) fn classify_status(status: u16, code: Option<&str>) -> EntryError {
     let code = code.map_or_else(|| format!("HTTP {status}"), str::to_owned);
     let fault = match status {
         _ if is_throttle(&code) => Fault::Throttled,
@@ -133,8 +133,8 @@ pub(crate) fn is_throttle(code: &str) -> bool {
     THROTTLES.contains(&name)
 }
 
-fn caused_by<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
-    error.downcast_ref().or_else(|| caused_by(error.source()?))
+fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    error.downcast_ref().or_else(|| find_cause(error.source()?))
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_status_says_whose_fault_a_failed_request_is() {
-        let fault = |status, code| by_status(status, code).fault;
+        let fault = |status, code| classify_status(status, code).fault;
         assert_eq!(fault(400, Some("AWS.SimpleQueueService.NonExistentQueue")), Fault::Sender);
         assert_eq!(fault(403, Some("AccessDeniedException")), Fault::Sender);
         assert_eq!(fault(400, Some("KMS.DisabledException")), Fault::Sender);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(fault(502, None), Fault::Service);
         assert_eq!(fault(503, None), Fault::Throttled);
         assert_eq!(fault(504, None), Fault::Service);
-        assert_eq!(by_status(503, None).code, "HTTP 503");
+        assert_eq!(classify_status(503, None).code, "HTTP 503");
         assert_eq!(fault(200, None), Fault::NoAnswer);
     }
 }

@@ -25,7 +25,7 @@ const RECEIVED_BYTES_MAX: usize = 64 << 20;
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug, Error)]
-enum Unreadable {
+enum UnreadableBody {
     #[error("the response is larger than {} MiB, more than AWS ever returns", .0 >> 20)]
     TooLong(usize),
     #[error(transparent)]
@@ -37,22 +37,24 @@ enum Unreadable {
 pub fn http_client() -> SharedHttpClient {
     let client = Builder::new().build_with_connector_fn(|settings, components| {
         let sleep_impl = components.and_then(RuntimeComponents::sleep_impl);
-        https(settings, sleep_impl, ProxyConfig::from_env())
+        new_https_connector(settings, sleep_impl, ProxyConfig::from_env())
     });
     SharedHttpClient::new(Bounded(client))
 }
 
 /// A connection for requests without an SDK client.
-pub(crate) fn connector(
+pub(crate) fn new_connector(
     settings: Option<&HttpConnectorSettings>,
     sleep_impl: Option<SharedAsyncSleep>,
     proxy: ProxyConfig,
 ) -> SharedHttpConnector {
-    SharedHttpConnector::new(Bounded(SharedHttpConnector::new(https(settings, sleep_impl, proxy))))
+    SharedHttpConnector::new(Bounded(SharedHttpConnector::new(new_https_connector(
+        settings, sleep_impl, proxy,
+    ))))
 }
 
 /// Set up like the SDK's default client.
-fn https(
+fn new_https_connector(
     settings: Option<&HttpConnectorSettings>,
     sleep_impl: Option<SharedAsyncSleep>,
     proxy: ProxyConfig,
@@ -103,7 +105,7 @@ impl HttpConnector for Bounded<SharedHttpConnector> {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let bytes_max = answer_bytes_max(&request);
         let call = self.0.call(request);
-        HttpConnectorFuture::new(async move { Ok(call.await?.map(|body| bounded(body, bytes_max))) })
+        HttpConnectorFuture::new(async move { Ok(call.await?.map(|body| limit_body(body, bytes_max))) })
     }
 }
 
@@ -114,10 +116,14 @@ fn answer_bytes_max(request: &HttpRequest) -> usize {
     }
 }
 
-fn bounded(body: SdkBody, bytes_max: usize) -> SdkBody {
+fn limit_body(body: SdkBody, bytes_max: usize) -> SdkBody {
     let limited = Limited::new(body, bytes_max);
     SdkBody::from_body_1_x(limited.map_err(move |error| {
-        if error.is::<LengthLimitError>() { Unreadable::TooLong(bytes_max) } else { Unreadable::Other(error) }
+        if error.is::<LengthLimitError>() {
+            UnreadableBody::TooLong(bytes_max)
+        } else {
+            UnreadableBody::Other(error)
+        }
     }))
 }
 

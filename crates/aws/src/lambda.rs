@@ -15,44 +15,44 @@ pub use lambda_runtime::{Context, Diagnostic};
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
 use redeliver_core::polling::take_waiting;
-use redeliver_core::ports::{Function, Observer, Unreadable};
+use redeliver_core::ports::{Function, Observer, UnreadableMessage};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 #[cfg(feature = "targets")]
-pub(crate) use event::Object;
-pub use event::{NotAnSqsEvent, Records, records};
+pub(crate) use event::FromObject;
+pub use event::{NotAnSqsEvent, Records, parse_records};
 
 use crate::otlp::Exporter;
 
 /// The user's own function in the same Lambda environment, which needs the data of each invocation.
 pub trait Guest: Send + Sync + 'static {
     /// Called at the start of each invocation with the function's ARN and the X-Ray trace header.
-    fn invoked(&self, function_arn: &str, trace_id: Option<&str>);
+    fn begin_invocation(&self, function_arn: &str, trace_id: Option<&str>);
     /// True for the queue whose messages redeliver handles. A batch of another queue is the guest's own, as without
     /// redeliver.
     fn is_own_queue(&self, queue_arn: &str) -> bool;
     /// Handles an event that is not a batch of the source queue, until `end`. `None` if the guest accepts no such
     /// events: the invocation then fails with `NotAnSqsEvent`.
-    fn other_event(
+    fn handle_other_event(
         &self,
         event: &str,
         context: &Context,
         end: Timestamp,
     ) -> impl Future<Output = Option<Result<Box<RawValue>, Diagnostic>>> + Send;
     /// Called after Lambda has restored the snapshot.
-    fn restored(&self) -> impl Future<Output = ()> + Send;
+    fn resume_after_restore(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// No guest.
 impl Guest for () {
-    fn invoked(&self, _: &str, _: Option<&str>) {}
+    fn begin_invocation(&self, _: &str, _: Option<&str>) {}
 
     fn is_own_queue(&self, _: &str) -> bool {
         true
     }
 
-    async fn other_event(
+    async fn handle_other_event(
         &self,
         _: &str,
         _: &Context,
@@ -61,7 +61,7 @@ impl Guest for () {
         None
     }
 
-    async fn restored(&self) {}
+    async fn resume_after_restore(&self) {}
 }
 
 /// Serves invocations until the process is stopped.
@@ -78,7 +78,7 @@ pub async fn run_function(
     impl<G: Guest> SnapStartResource for Hooks<G> {
         fn after_restore(&self) -> BoxFuture<'_, Result<(), Error>> {
             Box::pin(async {
-                self.0.restored().await;
+                self.0.resume_after_restore().await;
                 Ok(())
             })
         }
@@ -87,10 +87,10 @@ pub async fn run_function(
     let hooks = Arc::new(Hooks(Arc::clone(&guest)));
     let service = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let LambdaEvent { payload, context } = event;
-        guest.invoked(&context.invoked_function_arn, context.xray_trace_id.as_deref());
-        let answer = invoke(function, observer, &*guest, payload.get(), &context).await;
+        guest.begin_invocation(&context.invoked_function_arn, context.xray_trace_id.as_deref());
+        let answer = handle_invocation(function, observer, &*guest, payload.get(), &context).await;
         if let Some((exporter, tracer)) = exporter.zip(function.tracer()) {
-            exporter.export_spans(tracer, deadline(&context).unwrap_or_default()).await;
+            exporter.export_spans(tracer, invocation_deadline(&context).unwrap_or_default()).await;
         }
         answer
     });
@@ -98,69 +98,69 @@ pub async fn run_function(
 }
 
 /// Handles one invocation. `context.deadline` is in milliseconds since the epoch.
-async fn invoke(
+async fn handle_invocation(
     function: &impl Function,
     observer: &impl Observer,
     guest: &impl Guest,
     event: &str,
     context: &Context,
-) -> Result<Answer, Failed> {
-    let deadline = deadline(context)
-        .ok_or_else(|| failed("InvalidDeadline", "the invocation's deadline is not a time"))?;
+) -> Result<InvocationAnswer, InvocationError> {
+    let deadline = invocation_deadline(context)
+        .ok_or_else(|| invocation_error("InvalidDeadline", "the invocation's deadline is not a time"))?;
     // An error fails the invocation, so SQS delivers the whole batch again.
     let is_own = |records: &Records| records.queue_arn.as_deref().is_none_or(|arn| guest.is_own_queue(arn));
-    let Records { mut readable, unreadable, .. } = match records(event) {
+    let Records { mut readable, unreadable, .. } = match parse_records(event) {
         Ok(records) if is_own(&records) => records,
         Ok(_) | Err(NotAnSqsEvent::NoRecords) => {
-            let other = guest.other_event(event, context, deadline).await;
+            let other = guest.handle_other_event(event, context, deadline).await;
             return match other {
-                None => Err(no_records(&NotAnSqsEvent::NoRecords)),
-                Some(answer) => answer.map(Answer::OfGuest).map_err(Failed::Guest),
+                None => Err(event_error(&NotAnSqsEvent::NoRecords)),
+                Some(answer) => answer.map(InvocationAnswer::OfGuest).map_err(InvocationError::Guest),
             };
         }
-        Err(error) => return Err(no_records(&error)),
+        Err(error) => return Err(event_error(&error)),
     };
-    for Unreadable { sqs_message_id, .. } in &unreadable {
+    for UnreadableMessage { sqs_message_id, .. } in &unreadable {
         let sqs_message_id = sqs_message_id.clone();
         observer.observe(&Event::UnreadableRecord { sqs_message_id });
     }
     let waiting = take_waiting(function, &mut readable, &unreadable);
-    function.invoked(&context.request_id);
+    function.begin_invocation(&context.request_id);
     // The runtime catches panics too, but it logs their text, which may hold payload.
     let processed = AssertUnwindSafe(function.batch_item_failures(readable, deadline)).catch_unwind().await;
-    let panicked = |_| failed("Panic", "the function panicked; SQS delivers the whole batch again");
+    let panicked = |_| invocation_error("Panic", "the function panicked; SQS delivers the whole batch again");
     let not_done = processed.map_err(panicked)?;
     let unreadable = unreadable.into_iter().map(|record| record.sqs_message_id);
     let waiting = waiting.into_iter().map(|record| record.sqs_message_id);
-    Ok(Answer::Batch(Response::new(not_done.into_iter().chain(unreadable).chain(waiting))))
+    Ok(InvocationAnswer::Batch(BatchResponse::new(not_done.into_iter().chain(unreadable).chain(waiting))))
 }
 
-fn deadline(context: &Context) -> Option<Timestamp> {
+fn invocation_deadline(context: &Context) -> Option<Timestamp> {
     DateTime::from_timestamp_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX))
 }
 
 /// The error of a failed invocation.
-enum Failed {
+enum InvocationError {
     Ours(Diagnostic),
     /// The user's function's own error, which its runtime logs.
     Guest(Diagnostic),
 }
 
-fn no_records(error: &NotAnSqsEvent) -> Failed {
+fn event_error(error: &NotAnSqsEvent) -> InvocationError {
     let error_type = match error {
         NotAnSqsEvent::NoRecords => "NotAnSqsEvent",
         NotAnSqsEvent::NoMessageId(_) => "RecordWithoutMessageId",
     };
-    failed(error_type, error)
+    invocation_error(error_type, error)
 }
 
 /// Without a name, Lambda would show the Rust type of the error.
-fn failed(error_type: &str, error: impl fmt::Display) -> Failed {
-    Failed::Ours(Diagnostic { error_type: error_type.to_owned(), error_message: error.to_string() })
+fn invocation_error(error_type: &str, error: impl fmt::Display) -> InvocationError {
+    InvocationError::Ours(Diagnostic { error_type: error_type.to_owned(), error_message: error.to_string() })
 }
 
 /// The runtime logs this text.
-impl fmt::Debug for Failed {
+impl fmt::Debug for InvocationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ours(diagnostic) => diagnostic.fmt(f),
@@ -169,24 +169,24 @@ impl fmt::Debug for Failed {
     }
 }
 
-impl From<Failed> for Diagnostic {
-    fn from(failed: Failed) -> Self {
-        let (Failed::Ours(diagnostic) | Failed::Guest(diagnostic)) = failed;
+impl From<InvocationError> for Diagnostic {
+    fn from(failed: InvocationError) -> Self {
+        let (InvocationError::Ours(diagnostic) | InvocationError::Guest(diagnostic)) = failed;
         diagnostic
     }
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Answer {
-    Batch(Response),
+enum InvocationAnswer {
+    Batch(BatchResponse),
     OfGuest(Box<RawValue>),
 }
 
 /// A partial batch response ("Using Lambda with Amazon SQS: implementing partial batch responses").
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Response {
+struct BatchResponse {
     batch_item_failures: Vec<BatchItemFailure>,
 }
 
@@ -196,7 +196,7 @@ struct BatchItemFailure {
     item_identifier: String,
 }
 
-impl Response {
+impl BatchResponse {
     /// Lists each failed record once.
     fn new(failed: impl Iterator<Item = String>) -> Self {
         let failed: BTreeSet<_> = failed.collect();

@@ -20,11 +20,11 @@ const DETAIL_TYPE: &str = "Redeliver Cause Appeared";
 pub struct NotifyArn {
     arn: String,
     region: String,
-    service: Service,
+    service: NotifyService,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Service {
+enum NotifyService {
     Sns,
     EventBridge,
 }
@@ -50,9 +50,9 @@ impl FromStr for NotifyArn {
         };
         let service = match service {
             "sns" if redeliver_core::ports::is_fifo(name) => return Err(NotifyArnError::Fifo),
-            "sns" if !name.is_empty() => Service::Sns,
+            "sns" if !name.is_empty() => NotifyService::Sns,
             "events" if name.strip_prefix("event-bus/").is_some_and(|name| !name.is_empty()) => {
-                Service::EventBridge
+                NotifyService::EventBridge
             }
             _ => return Err(NotifyArnError::Other),
         };
@@ -83,8 +83,8 @@ impl AwsNotifier {
         let NotifyArn { arn, region, service } = to;
         let config = config.to_builder().region(Region::new(region)).build();
         let client = match service {
-            Service::Sns => Client::Sns(aws_sdk_sns::Client::new(&config)),
-            Service::EventBridge => Client::EventBridge(aws_sdk_eventbridge::Client::new(&config)),
+            NotifyService::Sns => Client::Sns(aws_sdk_sns::Client::new(&config)),
+            NotifyService::EventBridge => Client::EventBridge(aws_sdk_eventbridge::Client::new(&config)),
         };
         Self { arn, client }
     }
@@ -106,7 +106,7 @@ async fn publish_to_topic(
     notice: &Notice,
 ) -> Result<(), EntryError> {
     // Mail is for people, all other protocols get the document.
-    let message = json!({ "default": notice.document(), "email": notice.text() });
+    let message = json!({ "default": notice.to_json(), "email": notice.text() });
     let request = client
         .publish()
         .topic_arn(topic_arn)
@@ -124,7 +124,7 @@ async fn put_event(
     let entry = PutEventsRequestEntry::builder()
         .source(SOURCE)
         .detail_type(DETAIL_TYPE)
-        .detail(notice.document())
+        .detail(notice.to_json())
         .event_bus_name(bus_arn)
         .build();
     let answer = client.put_events().entries(entry).send().await.map_err(|error| entry_error(&error))?;
@@ -133,13 +133,13 @@ async fn put_event(
         [entry] => match entry.error_code() {
             Some(code) => Err(batch_entry_error(!code.starts_with("Internal"), code)),
             None if answer.failed_entry_count() == 0 => Ok(()),
-            None => Err(unreadable()),
+            None => Err(unreadable_answer()),
         },
-        _ => Err(unreadable()),
+        _ => Err(unreadable_answer()),
     }
 }
 
-fn unreadable() -> EntryError {
+fn unreadable_answer() -> EntryError {
     EntryError::new(Fault::NoAnswer, "UnreadableAnswer")
 }
 

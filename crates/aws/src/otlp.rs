@@ -17,7 +17,7 @@ use chrono::TimeDelta;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::SystemClock;
-use crate::http_client::connector;
+use crate::http_client::new_connector;
 use crate::stderr;
 pub use settings::{OtlpSettings, span_interval};
 
@@ -89,7 +89,7 @@ impl Exporter {
             if is_local(&settings.endpoint) { ProxyConfig::disabled() } else { ProxyConfig::from_env() };
         Self {
             settings: Arc::new(settings),
-            connector: connector(None, None, proxy),
+            connector: new_connector(None, None, proxy),
             under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
             warned_at: Arc::default(),
         }
@@ -98,39 +98,39 @@ impl Exporter {
     /// Exports the spans that have ended, and waits for it at most 50 ms, and at most half of the time until `deadline`.
     /// A failure loses the spans, and nothing else.
     pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
-        let EndedSpans { spans, dropped } = tracer.take();
+        let EndedSpans { spans, dropped } = tracer.take_ended();
         if dropped > 0 {
-            self.warn(format_args!("{dropped} spans of one batch exceeded the buffer and are lost"));
+            self.log_warning(format_args!("{dropped} spans of one batch exceeded the buffer and are lost"));
         }
         if spans.is_empty() {
             return;
         }
-        let (exporter, body) = (self.clone(), self.encode(spans));
+        let (exporter, body) = (self.clone(), self.encode_spans(spans));
         let export = tokio::spawn(async move {
-            if let Err(error) = exporter.post(body).await {
-                exporter.warn(format_args!("spans are lost: {error}"));
+            if let Err(error) = exporter.post_spans(body).await {
+                exporter.log_warning(format_args!("spans are lost: {error}"));
             }
         });
         // A task that is no longer awaited continues.
-        let _still_under_way = timeout(wait(SystemClock.now(), deadline), export).await;
+        let _still_under_way = timeout(wait_limit(SystemClock.now(), deadline), export).await;
     }
 
     /// The request with these spans.
     #[must_use]
-    pub fn encode(&self, spans: Vec<Span<'_>>) -> Vec<u8> {
-        encoding::request(&self.settings.resource, spans).encode_to_vec()
+    pub fn encode_spans(&self, spans: Vec<Span<'_>>) -> Vec<u8> {
+        encoding::encode_request(&self.settings.resource, spans).encode_to_vec()
     }
 
     /// Sends one request.
     ///
     /// # Errors
     /// If the collector did not accept the request. Its spans are lost: there is no retry.
-    pub async fn post(&self, body: Vec<u8>) -> Result<(), NotExported> {
+    pub async fn post_spans(&self, body: Vec<u8>) -> Result<(), NotExported> {
         let _under_way = self.under_way.try_acquire().map_err(|_| NotExported::TooSlow)?;
-        timeout(REQUEST_TIMEOUT, self.request(body)).await.unwrap_or(Err(NotExported::NoAnswer))
+        timeout(REQUEST_TIMEOUT, self.send_request(body)).await.unwrap_or(Err(NotExported::NoAnswer))
     }
 
-    async fn request(&self, body: Vec<u8>) -> Result<(), NotExported> {
+    async fn send_request(&self, body: Vec<u8>) -> Result<(), NotExported> {
         let content_length = body.len().to_string();
         let mut request = HttpRequest::new(SdkBody::from(body));
         let not_built = |_| NotExported::NotBuilt;
@@ -157,9 +157,9 @@ impl Exporter {
         if has_rejected(&body) { Err(NotExported::Rejected) } else { Ok(()) }
     }
 
-    fn warn(&self, text: std::fmt::Arguments<'_>) {
+    fn log_warning(&self, text: std::fmt::Arguments<'_>) {
         if self.may_warn() {
-            stderr::line(format_args!("warning: OpenTelemetry: {text}"));
+            stderr::write_line(format_args!("warning: OpenTelemetry: {text}"));
         }
     }
 
@@ -183,8 +183,8 @@ fn has_rejected(response: &[u8]) -> bool {
 }
 
 /// The time that the end of an invocation waits for its export.
-fn wait(now: Timestamp, deadline: Timestamp) -> Duration {
-    WAIT_MAX.min(until(now, deadline) / 2)
+fn wait_limit(now: Timestamp, deadline: Timestamp) -> Duration {
+    WAIT_MAX.min(time_until(now, deadline) / 2)
 }
 
 /// True for an endpoint on this machine.

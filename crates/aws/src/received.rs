@@ -30,16 +30,16 @@ impl RawMessage {
     /// Adds the system attributes, by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
     ///
     /// A message needs an id, a body, a queue and the system attribute `SentTimestamp`, from which its age follows.
-    pub(crate) fn received<'a>(
+    pub(crate) fn into_received<'a>(
         self,
         system: impl Fn(&str) -> Option<&'a str>,
     ) -> Result<ReceivedMessage, NotUnderstood> {
-        let moment = |name| system(name).map(|text| milliseconds(text, name)).transpose();
+        let moment = |name| system(name).map(|text| parse_milliseconds(text, name)).transpose();
         let text = |name| system(name).map(str::to_owned);
         Ok(ReceivedMessage {
-            sqs_message_id: present(self.message_id, "message id")?,
+            sqs_message_id: require_text(self.message_id, "message id")?,
             receipt_handle: self.receipt_handle,
-            body: present(self.body, "body")?,
+            body: require_text(self.body, "body")?,
             attributes: self.attributes,
             sent_at: moment("SentTimestamp")?.ok_or(NotUnderstood::Missing("SentTimestamp"))?,
             first_received_at: moment("ApproximateFirstReceiveTimestamp")?,
@@ -51,14 +51,14 @@ impl RawMessage {
             trace_header: text("AWSTraceHeader"),
             sender_id: text("SenderId"),
             redriven_from: text("DeadLetterQueueSourceArn"),
-            queue_arn: present(self.queue_arn, "queue ARN")?,
+            queue_arn: require_text(self.queue_arn, "queue ARN")?,
             omitted: Vec::new(),
         })
     }
 }
 
 /// A message attribute. One without a value of its type is an error, since dropping it would lose the producer's data.
-pub(crate) fn attribute(
+pub(crate) fn convert_attribute(
     data_type: Option<String>,
     text: Option<String>,
     bytes: Option<Vec<u8>>,
@@ -73,12 +73,12 @@ pub(crate) fn attribute(
     Ok(Attribute { value: value.ok_or(NotUnderstood::Attribute)?, data_type })
 }
 
-fn present(text: Option<String>, name: &'static str) -> Result<String, NotUnderstood> {
+fn require_text(text: Option<String>, name: &'static str) -> Result<String, NotUnderstood> {
     text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name))
 }
 
 /// Milliseconds since the epoch as a time that RFC 3339 can express, since it is written into the message.
-fn milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
+fn parse_milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
     let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
     moment.filter(|moment| (0..=9999).contains(&moment.year())).ok_or(NotUnderstood::NotANumber(name))
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn read(pairs: &[(&str, &'static str)]) -> Result<ReceivedMessage, NotUnderstood> {
-        raw().received(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value))
+        raw().into_received(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value))
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
                 (RawMessage { body: nothing.clone(), ..raw() }, "body"),
                 (RawMessage { queue_arn: nothing.clone(), ..raw() }, "queue ARN"),
             ] {
-                let error = raw.received(|_| Some("1")).unwrap_err();
+                let error = raw.into_received(|_| Some("1")).unwrap_err();
                 assert_eq!(error, NotUnderstood::Missing(missing));
             }
         }
@@ -134,21 +134,21 @@ mod tests {
 
     #[test]
     fn the_data_type_says_where_the_value_is() {
-        let bytes = attribute(Some("Binary.png".into()), Some("text".into()), Some(vec![1]));
+        let bytes = convert_attribute(Some("Binary.png".into()), Some("text".into()), Some(vec![1]));
         assert_eq!(bytes.unwrap().value, AttributeValue::Binary(vec![1]));
         // By its prefix, as what is sent is judged: what SQS has taken must be understood.
-        let prefixed = attribute(Some("Binary_".into()), None, Some(vec![0]));
+        let prefixed = convert_attribute(Some("Binary_".into()), None, Some(vec![0]));
         assert_eq!(prefixed.unwrap().value, AttributeValue::Binary(vec![0]));
-        let text = attribute(Some("Number.int".into()), Some("7".into()), Some(vec![1]));
+        let text = convert_attribute(Some("Number.int".into()), Some("7".into()), Some(vec![1]));
         assert_eq!(text.unwrap().value, AttributeValue::Text("7".into()));
     }
 
     #[test]
     fn an_attribute_without_a_value_of_its_type_is_not_dropped_silently() {
         assert_eq!(
-            attribute(Some("Binary".into()), Some("text".into()), None),
+            convert_attribute(Some("Binary".into()), Some("text".into()), None),
             Err(NotUnderstood::Attribute)
         );
-        assert_eq!(attribute(None, Some("text".into()), None), Err(NotUnderstood::Attribute));
+        assert_eq!(convert_attribute(None, Some("text".into()), None), Err(NotUnderstood::Attribute));
     }
 }

@@ -24,7 +24,7 @@ impl RoleCredentials {
         Self { provider, known: Mutex::default() }
     }
 
-    pub(crate) async fn at(&self, now: SystemTime) -> Result<Credentials, CredentialsError> {
+    pub(crate) async fn load_at(&self, now: SystemTime) -> Result<Credentials, CredentialsError> {
         let mut known = self.known.lock().await;
         if let Some((credentials, until)) = &*known
             && now < *until
@@ -82,7 +82,7 @@ mod tests {
             let credentials = RoleCredentials::new(Some(provider));
             let mut keys = Vec::new();
             for now in [0, last, last + 1] {
-                keys.push(credentials.at(at(now)).await.unwrap().access_key_id().to_owned());
+                keys.push(credentials.load_at(at(now)).await.unwrap().access_key_id().to_owned());
             }
             assert_eq!(keys, ["key 1", "key 1", "key 2"], "{end:?}");
         }

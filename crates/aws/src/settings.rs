@@ -19,20 +19,22 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::{OnGiveUp, Policy};
-use redeliver_core::strategy::{ASYNC_RETRY, Definition, Missing, OnFailure, Role, Strategy, Wiring};
+use redeliver_core::strategy::{
+    ASYNC_RETRY, MissingSetting, OnFailure, Role, Strategy, StrategyDefinition, Wiring,
+};
 
 #[cfg(feature = "archive")]
 use crate::archive::AccountId;
 #[cfg(feature = "archive")]
 use crate::notifier::NotifyArn;
-pub use logging::{LogDetail, LogLevel, Logging, Tracing};
-use messages::schema;
-use reader::Reader;
+pub use logging::{LogDetail, LogLevel, Logging, TracingSettings};
+use messages::read_schema;
 #[cfg(feature = "archive")]
 use reader::Recorded;
+use reader::SettingsReader;
 pub use reader::{QueueKind, SettingsError, Variables};
 #[cfg(feature = "targets")]
-pub use target::{Called, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings};
+pub use target::{CalledTarget, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings};
 
 /// The default of `MAX_CONCURRENCY`, the number of concurrent calls to the target.
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
@@ -55,7 +57,7 @@ const LAMBDA_VARIABLES: [&str; 4] = [
 /// Lists the missing variables.
 pub fn started_by_lambda() -> Result<(), SettingsError> {
     const REMEDY: &str = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
-    Reader::of_environment().read(|reader| {
+    SettingsReader::from_env().read_settings(|reader| {
         LAMBDA_VARIABLES.into_iter().for_each(|name| drop(reader.required(name, REMEDY)));
         Some(())
     })
@@ -75,7 +77,7 @@ pub(crate) fn function_version() -> Option<String> {
 
 /// A variable with a name from AWS.
 pub(crate) fn aws_variable(name: &str) -> Option<String> {
-    Reader::of_environment().optional(name)
+    SettingsReader::from_env().optional(name)
 }
 
 /// The URL of a queue that a program polls itself, without an event source mapping.
@@ -83,13 +85,13 @@ pub(crate) fn aws_variable(name: &str) -> Option<String> {
 /// # Errors
 /// If the variable `name` is missing or is not the URL of a queue of this kind.
 pub fn polled_queue_url(name: &str, kind: QueueKind) -> Result<String, SettingsError> {
-    Reader::of_environment().read(|reader| reader.queue_url_of(name, kind))
+    SettingsReader::from_env().read_settings(|reader| reader.queue_url_of_kind(name, kind))
 }
 
 /// The variable `name` if it is set, unchecked, for a program that inspects queues without polling them.
 #[must_use]
 pub fn queue_url_if_set(name: &str) -> Option<String> {
-    Reader::of_environment().optional(name)
+    SettingsReader::from_env().optional(name)
 }
 
 /// Settings of every message-processor, whatever its target.
@@ -168,26 +170,27 @@ impl MessageProcessorSettings {
     /// # Errors
     /// Lists all missing and invalid variables.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Reader::of_environment().read(Self::read)
+        SettingsReader::from_env().read_settings(Self::from_reader)
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
+    fn from_reader(reader: &mut SettingsReader<'_>) -> Option<Self> {
+        let max_concurrency = reader.read_number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
         let max_concurrency = max_concurrency.and_then(NonZeroUsize::new).unwrap_or(DEFAULT_CONCURRENCY);
-        let logging = Logging::read(reader);
-        Self::with(reader, max_concurrency, logging)
+        let logging = Logging::from_reader(reader);
+        Self::with_concurrency(reader, max_concurrency, logging)
     }
 
-    fn with(
-        reader: &mut Reader<'_>,
+    fn with_concurrency(
+        reader: &mut SettingsReader<'_>,
         max_concurrency: NonZeroUsize,
         logging: Option<Logging>,
     ) -> Option<Self> {
-        let on_failure = on_failure(reader);
-        let policy = policy(reader, on_failure.as_ref().map(|on_failure| on_failure.strategy().definition()));
-        let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
-        let schema = schema(reader);
-        let resenders = resenders(reader);
+        let on_failure = read_strategy(reader);
+        let policy =
+            read_policy(reader, on_failure.as_ref().map(|on_failure| on_failure.strategy().definition()));
+        let annotation_queue_url = reader.queue_url(Role::Annotation.setting_name());
+        let schema = read_schema(reader);
+        let resenders = read_resenders(reader);
         Some(Self {
             on_failure: on_failure?,
             policy: policy?,
@@ -201,42 +204,42 @@ impl MessageProcessorSettings {
 }
 
 /// `STRATEGY` with its settings.
-fn on_failure(reader: &mut Reader<'_>) -> Option<OnFailure<String>> {
+fn read_strategy(reader: &mut SettingsReader<'_>) -> Option<OnFailure<String>> {
     let strategy = match reader.optional("STRATEGY") {
         None => Ok(Strategy::default()),
-        Some(name) => Strategy::named(&name).ok_or_else(|| {
+        Some(name) => Strategy::from_name(&name).ok_or_else(|| {
             let mut names = Strategy::ALL.iter().map(|strategy| strategy.name());
             let last = names.next_back().unwrap_or_default();
             let others: Vec<_> = names.collect();
             format!("must be {} or {last}", others.join(", "))
         }),
     };
-    OnFailure::wired(reader.check("STRATEGY", strategy)?, reader)
+    OnFailure::from_wiring(reader.check_value("STRATEGY", strategy)?, reader)
 }
 
-impl Wiring for &mut Reader<'_> {
+impl Wiring for &mut SettingsReader<'_> {
     type Queue = String;
 
     fn queue(&mut self, role: Role) -> Option<String> {
-        self.queue_url(role.setting())
+        self.queue_url(role.setting_name())
     }
 
     fn fifo_queue(&mut self, role: Role) -> Option<String> {
-        self.queue_url_of(role.setting(), QueueKind::Fifo)
+        self.queue_url_of_kind(role.setting_name(), QueueKind::Fifo)
     }
 
     fn batch_size(&mut self) -> Option<u16> {
         let is_set = self.optional(BATCH_SIZE).is_some();
         // FIFO queues have no larger batches ("Using Lambda with Amazon SQS").
-        if is_set { self.number(BATCH_SIZE, 1..=10) } else { Some(10) }
+        if is_set { self.read_number(BATCH_SIZE, 1..=10) } else { Some(10) }
     }
 
-    fn blocked_queue(&mut self, batch_size: Option<u16>) -> Result<Option<String>, Missing> {
+    fn blocked_queue(&mut self, batch_size: Option<u16>) -> Result<Option<String>, MissingSetting> {
         // An invalid policy is reported where it is read.
-        let policy = Strategy::Ordered.definition().policy(&policy_text(self));
+        let policy = Strategy::Ordered.definition().parse_policy(&read_policy_text(self));
         match policy.map(|policy| policy.on_give_up) {
             Ok(OnGiveUp::Block) => {
-                let queue = self.queue_url(Role::Blocked.setting());
+                let queue = self.queue_url(Role::Blocked.setting_name());
                 // Only then are attempts counted beyond the memory of an environment, so that a message stays given up.
                 let is_one = match batch_size {
                     None | Some(1) => Ok(()),
@@ -245,7 +248,7 @@ impl Wiring for &mut Reader<'_> {
                          mapping, to 1",
                     ),
                 };
-                self.check(BATCH_SIZE, is_one).and(queue).map(Some).ok_or(Missing)
+                self.check_value(BATCH_SIZE, is_one).and(queue).map(Some).ok_or(MissingSetting)
             }
             _ => Ok(None),
         }
@@ -255,11 +258,11 @@ impl Wiring for &mut Reader<'_> {
         const TIMEOUT: &str = "VISIBILITY_TIMEOUT_SECONDS";
         let timeout = self
             .required(TIMEOUT, "set it to the source queue's visibility timeout")
-            .and_then(|_| self.number(TIMEOUT, 0..=u64::from(VisibilitySeconds::MAX.get())));
+            .and_then(|_| self.read_number(TIMEOUT, 0..=u64::from(VisibilitySeconds::MAX.get())));
         const RETENTION: &str = "RETENTION_SECONDS";
         let retention = self
             .required(RETENTION, "set it to the source queue's retention (MessageRetentionPeriod)")
-            .and_then(|_| self.number(RETENTION, RETENTION_SECONDS));
+            .and_then(|_| self.read_number(RETENTION, RETENTION_SECONDS));
         let visibility_timeout = timeout.and_then(VisibilitySeconds::new)?;
         Some(QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) })
     }
@@ -271,17 +274,17 @@ impl FailedMessageProcessorSettings {
     /// # Errors
     /// Lists all missing and invalid variables.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Reader::of_environment().read(Self::read)
+        SettingsReader::from_env().read_settings(Self::from_reader)
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let source_queue_url = reader.queue_url(Role::Source.setting());
-        let intermediate_dlq_url = reader.queue_url(Role::IntermediateDlq.setting());
-        let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
-        let policy = policy(reader, Some(Strategy::DelayedResend.definition()));
-        let schema = schema(reader);
-        let resenders = resenders(reader);
-        let logging = Logging::read(reader);
+    fn from_reader(reader: &mut SettingsReader<'_>) -> Option<Self> {
+        let source_queue_url = reader.queue_url(Role::Source.setting_name());
+        let intermediate_dlq_url = reader.queue_url(Role::IntermediateDlq.setting_name());
+        let annotation_queue_url = reader.queue_url(Role::Annotation.setting_name());
+        let policy = read_policy(reader, Some(Strategy::DelayedResend.definition()));
+        let schema = read_schema(reader);
+        let resenders = read_resenders(reader);
+        let logging = Logging::from_reader(reader);
         Some(Self {
             source_queue_url: source_queue_url?,
             intermediate_dlq_url: intermediate_dlq_url?,
@@ -300,14 +303,14 @@ impl FinalDlqAnnotatorSettings {
     /// # Errors
     /// Lists all missing and invalid variables.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Reader::of_environment().read(Self::read)
+        SettingsReader::from_env().read_settings(Self::from_reader)
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let final_dlq_url = reader.queue_url(Role::FinalDlq.setting());
+    fn from_reader(reader: &mut SettingsReader<'_>) -> Option<Self> {
+        let final_dlq_url = reader.queue_url(Role::FinalDlq.setting_name());
         #[cfg(feature = "archive")]
-        let (archive, notify) = (archive(reader, final_dlq_url.as_deref()), notify(reader));
-        let logging = Logging::read(reader);
+        let (archive, notify) = (read_archive(reader, final_dlq_url.as_deref()), read_notify_arn(reader));
+        let logging = Logging::from_reader(reader);
         Some(Self {
             final_dlq_url: final_dlq_url?,
             #[cfg(feature = "archive")]
@@ -325,21 +328,21 @@ impl AsyncRetryHandlerSettings {
     /// # Errors
     /// Lists all missing and invalid variables.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Reader::of_environment().read(Self::read)
+        SettingsReader::from_env().read_settings(Self::from_reader)
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    fn from_reader(reader: &mut SettingsReader<'_>) -> Option<Self> {
         let retry_queue_url = reader.queue_url("RETRY_QUEUE_URL");
-        let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
+        let annotation_queue_url = reader.queue_url(Role::Annotation.setting_name());
         const FUNCTIONS: &str = "FUNCTION_ARNS";
         let functions = reader
             .required(
                 FUNCTIONS,
                 "set it to the ARNs of the functions to invoke again, with commas between them",
             )
-            .and_then(|text| reader.check(FUNCTIONS, FunctionArns::parse(&text)));
-        let policy = policy(reader, Some(&ASYNC_RETRY));
-        let logging = Logging::read(reader);
+            .and_then(|text| reader.check_value(FUNCTIONS, FunctionArns::parse(&text)));
+        let policy = read_policy(reader, Some(&ASYNC_RETRY));
+        let logging = Logging::from_reader(reader);
         Some(Self {
             retry_queue_url: retry_queue_url?,
             annotation_queue_url: annotation_queue_url?,
@@ -352,8 +355,8 @@ impl AsyncRetryHandlerSettings {
 
 /// `ARCHIVE_BUCKET` and its settings; without the bucket there must be none of these.
 #[cfg(feature = "archive")]
-fn archive(
-    reader: &mut Reader<'_>,
+fn read_archive(
+    reader: &mut SettingsReader<'_>,
     final_dlq_url: Option<&str>,
 ) -> Result<Option<ArchiveSettings>, Recorded> {
     const BUCKET: &str = "ARCHIVE_BUCKET";
@@ -364,25 +367,25 @@ fn archive(
     let Some(bucket) = reader.optional(BUCKET) else {
         for (name, value) in [(OWNER, owner), (PREFIX, prefix), (OMIT, omit)] {
             let unset = value.map_or(Ok(()), |_| Err("is set, but ARCHIVE_BUCKET is not; set both or none"));
-            reader.check(name, unset);
+            reader.check_value(name, unset);
         }
         return Ok(None);
     };
     let bucket = is_bucket_name(&bucket).then_some(bucket).ok_or(
         "is not the name of a bucket: 3 to 63 characters of a-z 0-9 . -, without s3:// and without a prefix",
     );
-    let bucket = reader.check(BUCKET, bucket);
+    let bucket = reader.check_value(BUCKET, bucket);
     let bucket_owner = match owner.as_deref().or_else(|| account_in(final_dlq_url?)) {
-        Some(account) => reader.check(OWNER, account.parse::<AccountId>()),
+        Some(account) => reader.check_value(OWNER, account.parse::<AccountId>()),
         // The URL's own problem is recorded, and the account may be in the right one.
         None if final_dlq_url.is_none() => None,
-        None => reader.check(
+        None => reader.check_value(
             OWNER,
             Err("is missing, and FINAL_DLQ_URL has no account; set it to the bucket's account"),
         ),
     };
-    let prefix = reader.check(PREFIX, prefix.map_or(Ok(Prefix::default()), |text| Prefix::new(&text)));
-    let omit = reader.check(OMIT, omit.map_or(Ok(Omit::default()), |text| Omit::parse(&text)));
+    let prefix = reader.check_value(PREFIX, prefix.map_or(Ok(Prefix::default()), |text| Prefix::new(&text)));
+    let omit = reader.check_value(OMIT, omit.map_or(Ok(Omit::default()), |text| Omit::parse(&text)));
     let settings = || {
         Some(ArchiveSettings { bucket: bucket?, bucket_owner: bucket_owner?, prefix: prefix?, omit: omit? })
     };
@@ -407,35 +410,35 @@ fn is_bucket_name(name: &str) -> bool {
 }
 
 #[cfg(feature = "archive")]
-fn notify(reader: &mut Reader<'_>) -> Result<Option<NotifyArn>, Recorded> {
+fn read_notify_arn(reader: &mut SettingsReader<'_>) -> Result<Option<NotifyArn>, Recorded> {
     const NAME: &str = "NOTIFY_ARN";
     let arn = reader.optional(NAME).map(|arn| arn.parse()).transpose();
-    reader.check(NAME, arn).ok_or(Recorded)
+    reader.check_value(NAME, arn).ok_or(Recorded)
 }
 
 /// The trusted senders; none by default.
-fn resenders(reader: &mut Reader<'_>) -> Option<Resenders> {
+fn read_resenders(reader: &mut SettingsReader<'_>) -> Option<Resenders> {
     const NAME: &str = "RESEND_SENDER_IDS";
     let ids = reader.optional(NAME).map(|text| Resenders::parse(&text)).transpose();
-    reader.check(NAME, ids).map(Option::unwrap_or_default)
+    reader.check_value(NAME, ids).map(Option::unwrap_or_default)
 }
 
 /// The policy. Without a valid strategy, rules of single strategies are not checked.
-fn policy(reader: &mut Reader<'_>, strategy: Option<&Definition>) -> Option<Policy> {
-    let text = policy_text(reader);
-    let policy = strategy.map_or_else(|| Policy::from_json(&text), |strategy| strategy.policy(&text));
+fn read_policy(reader: &mut SettingsReader<'_>, strategy: Option<&StrategyDefinition>) -> Option<Policy> {
+    let text = read_policy_text(reader);
+    let policy = strategy.map_or_else(|| Policy::from_json(&text), |strategy| strategy.parse_policy(&text));
     let hint = if text.trim_start().starts_with('{') {
         ""
     } else {
         "; set it to the policy itself, not to a file name"
     };
-    reader.check(POLICY, policy.map_err(|error| format!("{error}{hint}")))
+    reader.check_value(POLICY, policy.map_err(|error| format!("{error}{hint}")))
 }
 
 const BATCH_SIZE: &str = "BATCH_SIZE";
 const POLICY: &str = "RETRY_POLICY";
 
-fn policy_text(reader: &Reader<'_>) -> String {
+fn read_policy_text(reader: &SettingsReader<'_>) -> String {
     reader.optional(POLICY).unwrap_or_else(|| "{}".to_owned())
 }
 

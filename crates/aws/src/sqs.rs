@@ -20,7 +20,7 @@ use redeliver_core::lock;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, UnreadableMessage,
     VisibilityControl,
 };
 
@@ -51,7 +51,7 @@ pub struct SqsQueue {
     client: Client,
     url: Arc<str>,
     arn: Arc<str>,
-    unreadable: Arc<Mutex<Vec<Unreadable>>>,
+    unreadable: Arc<Mutex<Vec<UnreadableMessage>>>,
 }
 
 impl SqsQueue {
@@ -72,7 +72,7 @@ impl QueueSender for SqsQueue {
         match self.client.send_message_batch().queue_url(&*self.url).set_entries(Some(entries)).send().await {
             Ok(answer) => {
                 let done = answer.successful.into_iter().map(|entry| (entry.id, entry.message_id));
-                outcomes(count, done, answer.failed)
+                entry_outcomes(count, done, answer.failed)
             }
             Err(error) => vec![Err(entry_error(&error)); count],
         }
@@ -104,7 +104,7 @@ impl VisibilityControl for SqsQueue {
         match request.set_entries(Some(entries)).send().await {
             Ok(answer) => {
                 let done = answer.successful.into_iter().map(|entry| (entry.id, ()));
-                outcomes(count, done, answer.failed)
+                entry_outcomes(count, done, answer.failed)
             }
             Err(error) => vec![Err(entry_error(&error)); count],
         }
@@ -156,8 +156,8 @@ impl Queue for SqsQueue {
         let mut received: Vec<ReceivedMessage> = Vec::new();
         for message in answer.messages.unwrap_or_default() {
             // An unreadable message must not fail the other nine; the poller reports it (`take_unreadable`).
-            let unreadable = convert::unreadable(&message, received.len());
-            match convert::received(message, &self.arn) {
+            let unreadable = convert::describe_unreadable(&message, received.len());
+            match convert::convert_message(message, &self.arn) {
                 Ok(message) => received.push(message),
                 Err(_) => lock(&self.unreadable).push(unreadable),
             }
@@ -165,7 +165,7 @@ impl Queue for SqsQueue {
         Ok(received)
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         std::mem::take(&mut lock(&self.unreadable))
     }
 
@@ -180,7 +180,7 @@ impl Queue for SqsQueue {
         {
             Ok(answer) => {
                 let done = answer.successful.into_iter().map(|entry| (entry.id, ()));
-                outcomes(handles.len(), done, answer.failed)
+                entry_outcomes(handles.len(), done, answer.failed)
             }
             Err(error) => vec![Err(entry_error(&error)); handles.len()],
         }
@@ -196,7 +196,7 @@ impl Queue for SqsQueue {
 }
 
 /// One outcome per entry, by the entry's id. An entry missing in the response is not confirmed.
-fn outcomes<T>(
+fn entry_outcomes<T>(
     count: usize,
     done: impl Iterator<Item = (String, T)>,
     failed: Vec<BatchResultErrorEntry>,

@@ -15,16 +15,16 @@ use crate::otlp::{Exporter, OtlpSettings};
 use crate::settings::{Logging, Variables, started_by_lambda};
 use crate::sqs::{SqsQueue, client_config};
 use crate::stderr;
-use crate::telemetry::{self, JsonLines};
+use crate::telemetry::{self, JsonLinesObserver};
 #[cfg(feature = "targets")]
-pub use target::{own_function, target};
+pub use target::{build_target, start_own_function};
 
 /// An error at a function's start.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A queue to send to.
 #[must_use]
-pub fn queue(client: &aws_sdk_sqs::Client, url: String) -> SqsQueue {
+pub fn queue_sender(client: &aws_sdk_sqs::Client, url: String) -> SqsQueue {
     SqsQueue::new(client.clone(), url, "")
 }
 
@@ -39,8 +39,8 @@ pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
 ///
 /// # Errors
 /// If they name an unsupported protocol. Functions run without spans, too, so this is a warning.
-pub fn exporter(default_name: &str) -> Result<Option<Exporter>, String> {
-    let settings = OtlpSettings::read(&Variables::of_environment(), default_name)?;
+pub fn exporter_from_env(default_name: &str) -> Result<Option<Exporter>, String> {
+    let settings = OtlpSettings::from_variables(&Variables::from_env(), default_name)?;
     Ok(settings.map(Exporter::new))
 }
 
@@ -57,21 +57,21 @@ pub async fn run_beside<F: Function, G: Guest>(
     name: &'static str,
     prepare: impl Future<Output = Result<(F, Arc<G>), StartError>>,
 ) -> ExitCode {
-    telemetry::init();
+    telemetry::init_telemetry();
     let outcome = async {
         let (function, guest) = prepare.await?;
         started_by_lambda()?;
-        let exporter = exporter(name).unwrap_or_else(|error| {
-            stderr::line(format_args!("warning: no spans are exported: {error}"));
+        let exporter = exporter_from_env(name).unwrap_or_else(|error| {
+            stderr::write_line(format_args!("warning: no spans are exported: {error}"));
             None
         });
         // Used for unreadable records only, which are logged with any settings.
-        run_function(function, JsonLines::stdout(name, Logging::default()), exporter, guest).await
+        run_function(function, JsonLinesObserver::for_stdout(name, Logging::default()), exporter, guest).await
     };
     match outcome.await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            stderr::line(format_args!("error: {error}"));
+            stderr::write_line(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -5,7 +5,7 @@ use std::io::{Write, stderr};
 
 /// Writes a line, or drops it if it cannot be written. `eprintln!` would panic, and printing the panic's message would
 /// panic again, which aborts the process.
-pub fn line(text: impl Display) {
+pub fn write_line(text: impl Display) {
     write_to(stderr(), text);
 }
 

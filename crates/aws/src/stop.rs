@@ -20,7 +20,7 @@ impl Stop {
     }
 
     /// Completes when the stop is requested.
-    pub async fn requested(&self) {
+    pub async fn wait_requested(&self) {
         // Cannot fail: the sender lives as long as `self`.
         let _ = self.0.subscribe().wait_for(|requested| *requested).await;
     }

@@ -40,7 +40,8 @@ pub use http::{EndpointSource, HttpTarget};
 pub use invoke::{FunctionModes, LambdaTarget};
 #[cfg(feature = "targets")]
 pub use own_function::{
-    Answer, Command, Ended, Event, HandlerEvent, OwnFunction, Processes, ReadOutput, Runtime,
+    Ended, FunctionInvocation, FunctionResponse, FunctionRuntime, HandlerEvent, OwnFunction, Processes,
+    ReadOutput, RuntimeCommand,
 };
 #[cfg(feature = "targets")]
 pub use proxy::{ProxyError, TargetProxy};

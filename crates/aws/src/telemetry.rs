@@ -21,15 +21,15 @@ use redeliver_core::trace::Tracer;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::SystemClock;
-use crate::settings::{LogDetail, LogLevel, Logging, Tracing, aws_variable, function_name};
+use crate::settings::{LogDetail, LogLevel, Logging, TracingSettings, aws_variable, function_name};
 use batch_totals::BatchTotals;
 use invalid_messages::InvalidMessages;
-use log_line::LogLines;
-use metrics::{LinePolicy, Observed};
+use log_line::MetricLogLines;
+use metrics::{EventReport, LinePolicy};
 
 /// Writes domain events as JSON lines in CloudWatch's embedded metric format.
 #[derive(Debug)]
-pub struct JsonLines<C, W> {
+pub struct JsonLinesObserver<C, W> {
     function: String,
     logging: Logging,
     clock: C,
@@ -42,11 +42,11 @@ pub struct JsonLines<C, W> {
     log_location: Mutex<LogLocation>,
 }
 
-impl JsonLines<SystemClock, std::io::Stdout> {
+impl JsonLinesObserver<SystemClock, std::io::Stdout> {
     /// Writes to standard output, which Lambda sends to CloudWatch. The metrics' dimension is the function's name in
     /// Lambda, which separates deployments in one account; outside Lambda it is `default_name`.
     #[must_use]
-    pub fn stdout(default_name: &str, logging: Logging) -> Self {
+    pub fn for_stdout(default_name: &str, logging: Logging) -> Self {
         let function = function_name().unwrap_or_else(|| default_name.to_owned());
         let [group, stream] = ["AWS_LAMBDA_LOG_GROUP_NAME", "AWS_LAMBDA_LOG_STREAM_NAME"].map(aws_variable);
         let log_location = Mutex::new(LogLocation::in_stream(group, stream));
@@ -54,11 +54,11 @@ impl JsonLines<SystemClock, std::io::Stdout> {
     }
 }
 
-impl<C: Clock, W: Write + Send> JsonLines<C, W> {
+impl<C: Clock, W: Write + Send> JsonLinesObserver<C, W> {
     /// Writes to `writer`; `function` is the metrics' dimension.
     pub fn new(function: impl Into<String>, logging: Logging, clock: C, writer: W) -> Self {
         let (function, writer, totals) = (function.into(), Mutex::new(writer), Mutex::default());
-        let tracer = logging.tracing.map(|Tracing { continues }| Tracer::new(random_seed, continues));
+        let tracer = logging.tracing.map(|TracingSettings { continues }| Tracer::new(random_seed, continues));
         let log_location = Mutex::default();
         Self { function, logging, clock, writer, totals, tracer, log_location, invalid: None }
     }
@@ -69,12 +69,12 @@ impl<C: Clock, W: Write + Send> JsonLines<C, W> {
         Self { invalid: (!schema.accepts_plain()).then(Mutex::default), ..self }
     }
 
-    fn totals(&self) -> MutexGuard<'_, BatchTotals> {
+    fn lock_totals(&self) -> MutexGuard<'_, BatchTotals> {
         lock(&self.totals)
     }
 
-    fn write(&self, fill: impl FnOnce(&mut LogLines<'_>)) {
-        let mut lines = LogLines::new(&self.function, self.clock.now());
+    fn write_lines(&self, fill: impl FnOnce(&mut MetricLogLines<'_>)) {
+        let mut lines = MetricLogLines::new(&self.function, self.clock.now());
         fill(&mut lines);
         if lines.text.is_empty() {
             return;
@@ -85,7 +85,7 @@ impl<C: Clock, W: Write + Send> JsonLines<C, W> {
     }
 }
 
-impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
+impl<C: Clock, W: Write + Send> Observer for JsonLinesObserver<C, W> {
     fn observe(&self, event: &Event) {
         self.observe_all(std::slice::from_ref(event));
     }
@@ -96,18 +96,18 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
             return;
         }
         let Logging { detail, level, .. } = self.logging;
-        self.write(|lines| {
+        self.write_lines(|lines| {
             for event in events {
                 if let Some(invalid) = &self.invalid {
-                    lock(invalid).add(event);
+                    lock(invalid).add_event(event);
                 }
-                let observed = Observed::of(event);
+                let observed = EventReport::from_event(event);
                 match (observed.line, level) {
                     (LinePolicy::Own, _) | (LinePolicy::OwnUnlessWarn, LogLevel::Info) => {
-                        lines.push(event, &observed);
+                        lines.push_event(event, &observed);
                     }
                     _ => {
-                        self.totals().add(event, &observed);
+                        self.lock_totals().add_event(event, &observed);
                         if (detail, level) == (LogDetail::Messages, LogLevel::Info) {
                             lines.push_without_metrics(event, &observed);
                         }
@@ -118,11 +118,11 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
     }
 
     fn flush(&self) {
-        let totals = std::mem::take(&mut *self.totals());
+        let totals = std::mem::take(&mut *self.lock_totals());
         let trace = self.tracer.as_ref().and_then(Tracer::batch_of_line);
         let all_invalid = self.invalid.as_ref().and_then(|invalid| lock(invalid).end_batch());
-        self.write(|lines| {
-            totals.write(lines, trace);
+        self.write_lines(|lines| {
+            totals.write_lines(lines, trace);
             all_invalid.iter().for_each(|line| lines.push_all_invalid(line));
         });
     }
@@ -131,7 +131,7 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
         self.tracer.as_ref()
     }
 
-    fn invoked(&self, request_id: &str) {
+    fn begin_invocation(&self, request_id: &str) {
         let mut location = lock(&self.log_location);
         *location = std::mem::take(&mut *location).with_request_id(Some(request_id));
     }
@@ -149,7 +149,7 @@ pub(crate) fn random_seed() -> [u8; 32] {
 
 /// Sets up the process: logs of dependencies as JSON from WARN upwards, regardless of the environment (some log whole
 /// events at TRACE), and panics without their text, which may contain payload.
-pub fn init() {
+pub fn init_telemetry() {
     panics::without_text();
     // A second call fails and changes nothing.
     let _ = tracing_subscriber::fmt()

@@ -23,8 +23,8 @@ pub mod work;
 
 /// Parses a command line that is to be copied, as the program does.
 #[cfg(test)]
-pub(crate) fn checked<W: Into<std::ffi::OsString> + Clone>(
+pub(crate) fn parse_command_line<W: Into<std::ffi::OsString> + Clone>(
     words: impl IntoIterator<Item = W>,
-) -> crate::Command {
+) -> crate::CliCommand {
     <crate::Arguments as clap::Parser>::try_parse_from(words).unwrap().command
 }

@@ -34,21 +34,21 @@ pub(crate) fn with_help_options(program: Command) -> Command {
 
 /// The program as it is run: its long help is left out.
 pub(crate) fn with_short_help(program: Command) -> Command {
-    let list = list_of_commands(&program);
-    short(program.mut_subcommands(short)).help_template(list)
+    let list = command_list_template(&program);
+    shorten_help(program.mut_subcommands(shorten_help)).help_template(list)
 }
 
 /// The program as its manual pages and completions describe it: one sentence beside the name of each command.
 pub(crate) fn with_one_sentence(program: Command) -> Command {
     program.mut_subcommands(|command| {
-        let about = about(&command);
+        let about = command_about(&command);
         let description = command.get_long_about().map_or_else(|| format!("{about}."), ToString::to_string);
         command.about(first_sentence(&about).to_owned()).long_about(description)
     })
 }
 
-fn short(command: Command) -> Command {
-    let about = format!("{}.", about(&command));
+fn shorten_help(command: Command) -> Command {
+    let about = format!("{}.", command_about(&command));
     command
         .about(about)
         .long_about(Resettable::Reset)
@@ -69,10 +69,10 @@ fn short_argument(argument: Arg) -> Arg {
 }
 
 /// The template of `redeliver --help`.
-fn list_of_commands(program: &Command) -> StyledStr {
+fn command_list_template(program: &Command) -> StyledStr {
     let header = program.get_styles().get_header();
     let line = |name: &&str| {
-        let about = program.find_subcommand(name).map(about).unwrap_or_default();
+        let about = program.find_subcommand(name).map(command_about).unwrap_or_default();
         format!("  {name:NAME_WIDTH$}{}\n", first_sentence(&about))
     };
     let group = |(title, names): &(&str, &[&str])| {
@@ -83,7 +83,7 @@ fn list_of_commands(program: &Command) -> StyledStr {
     format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{options}{{after-help}}").into()
 }
 
-fn about(command: &Command) -> String {
+fn command_about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
@@ -100,7 +100,7 @@ mod tests {
 
     /// The help of each command, as a terminal of this width shows it.
     fn helps(columns: usize) -> Vec<(String, String)> {
-        let mut program = with_short_help(crate::program()).term_width(columns);
+        let mut program = with_short_help(crate::build_program()).term_width(columns);
         program.build();
         let commands = program.get_subcommands().filter(|command| command.get_name() != "help");
         commands
@@ -169,7 +169,7 @@ mod tests {
                 let commands = commands_of(example);
                 assert!(commands.iter().any(|words| words[1] == name), "{name}: {example}");
                 for words in commands {
-                    let parsed = crate::program().try_get_matches_from(&words);
+                    let parsed = crate::build_program().try_get_matches_from(&words);
                     assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
                 }
             }
@@ -178,11 +178,11 @@ mod tests {
 
     #[test]
     fn every_example_of_the_manual_parses() {
-        for command in crate::program().get_subcommands() {
+        for command in crate::build_program().get_subcommands() {
             let text = command.get_after_long_help().expect("it has examples").to_string();
             let examples = section(&format!("\n{text}"), "Examples").join("\n").replace("\\\n", "");
             for words in examples.lines().flat_map(commands_of) {
-                let parsed = crate::program().try_get_matches_from(&words);
+                let parsed = crate::build_program().try_get_matches_from(&words);
                 assert!(parsed.is_ok(), "{words:?}: {}", parsed.unwrap_err());
             }
         }
@@ -202,7 +202,7 @@ mod tests {
     /// `redeliver help audit` would print the long text otherwise.
     #[test]
     fn every_way_to_ask_for_help_prints_the_same() {
-        let program = with_short_help(crate::program());
+        let program = with_short_help(crate::build_program());
         let ask = |words: [&str; 3]| program.clone().try_get_matches_from(words).unwrap_err().to_string();
         for command in program.get_subcommands().map(Command::get_name) {
             let help = ask(["redeliver", command, "--help"]);
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group_and_has_one_line_there() {
-        let mut program = with_short_help(crate::program()).term_width(80);
+        let mut program = with_short_help(crate::build_program()).term_width(80);
         let named: Vec<_> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         let commands: BTreeSet<_> = program.get_subcommands().map(Command::get_name).collect();
         assert_eq!(named.len(), commands.len());
@@ -225,7 +225,7 @@ mod tests {
     /// An option without a heading would come first, under "Options".
     #[test]
     fn every_option_is_in_a_group() {
-        for command in with_short_help(crate::program()).get_subcommands() {
+        for command in with_short_help(crate::build_program()).get_subcommands() {
             let mut options = command.get_arguments().filter(|argument| !argument.is_positional());
             let without = options.find(|option| option.get_help_heading().is_none());
             assert!(without.is_none(), "{}: {without:?}", command.get_name());

@@ -12,8 +12,8 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use redeliver_aws::settings::Variables;
 use redeliver_operator::terminal::escape;
-use redeliver_operator::terminal::stderr::{self, StderrArgs, colors_of};
-use redeliver_operator::{ExitCode, Failure, exit_code_of};
+use redeliver_operator::terminal::stderr::{self, StderrArgs, parse_color_choice};
+use redeliver_operator::{CommandFailure, ExitCode, exit_code_of};
 
 use commands::{
     audit, check, completions, fleet, local, man, pause, permissions, preflight, purge, redrive, send,
@@ -27,11 +27,11 @@ struct Arguments {
     #[command(flatten)]
     stderr: StderrArgs,
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     Local(Box<local::Arguments>),
     Simulate(Box<simulate::Arguments>),
     Check(check::Arguments),
@@ -57,18 +57,18 @@ fn main() -> process::ExitCode {
     redeliver_platform::process::leave_no_core_file();
     redeliver_platform::process::refuse_debuggers();
     redeliver_aws::telemetry::panics_without_text();
-    let command = help::with_short_help(program())
+    let command = help::with_short_help(build_program())
         .mut_subcommands(|command| command.mut_args(negative_numbers))
-        .color(colors_of(std::env::args_os()));
-    let stack = Variables::of_environment().optional(STACK);
-    let parsed = matches_of(&command, std::env::args_os().collect(), stack)
+        .color(parse_color_choice(std::env::args_os()));
+    let stack = Variables::from_env().optional(STACK);
+    let parsed = parse_matches(&command, std::env::args_os().collect(), stack)
         .and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match parsed {
         Ok(arguments) => arguments,
-        Err(error) => return refuse(&error),
+        Err(error) => return report_parse_error(&error),
     };
     arguments.stderr.apply();
-    let ended = run(arguments.command).unwrap_or_else(|error| {
+    let ended = run_command(arguments.command).unwrap_or_else(|error| {
         let code = exit_code_of(&error);
         stderr::error(error);
         code
@@ -77,7 +77,7 @@ fn main() -> process::ExitCode {
 }
 
 /// The program with all its commands and texts.
-fn program() -> clap::Command {
+fn build_program() -> clap::Command {
     help::with_help_options(Arguments::command())
 }
 
@@ -85,7 +85,7 @@ fn program() -> clap::Command {
 const STACK: &str = "REDELIVER_STACK";
 
 /// Parses the command line; if it lacks what it is about, once more with the stack of [`STACK`].
-fn matches_of(
+fn parse_matches(
     command: &clap::Command,
     arguments: Vec<OsString>,
     stack: Option<String>,
@@ -105,13 +105,13 @@ fn matches_of(
 }
 
 /// Prints help, the version or an error in usage. The command line may have been pasted from anywhere.
-fn refuse(error: &clap::Error) -> process::ExitCode {
+fn report_parse_error(error: &clap::Error) -> process::ExitCode {
     let words = error.render().to_string();
-    let safe = escape::escaped_lines(&words);
+    let safe = escape::escape_lines(&words);
     if safe == words {
         error.exit();
     }
-    redeliver_aws::stderr::line(safe.trim_end());
+    redeliver_aws::stderr::write_line(safe.trim_end());
     ExitCode::Usage.into()
 }
 
@@ -121,31 +121,35 @@ fn negative_numbers(argument: Arg) -> Arg {
     if takes_one { argument.allow_negative_numbers(true) } else { argument }
 }
 
-fn run(command: Command) -> Result<ExitCode, Failure> {
+fn run_command(command: CliCommand) -> Result<ExitCode, CommandFailure> {
     match command {
-        Command::Local(arguments) => block_on(local::main(&arguments)),
-        Command::Simulate(arguments) => simulate::main(&arguments),
-        Command::Check(arguments) => check::main(&arguments),
-        Command::Audit(arguments) => block_on(audit::main(&arguments)),
-        Command::Redrive(arguments) => block_on(redrive::main(&arguments)),
-        Command::Purge(arguments) => block_on(purge::main(&arguments)),
-        Command::Unblock(arguments) => block_on(unblock::main(&arguments)),
-        Command::Send(arguments) => block_on(send::main(&arguments)),
-        Command::Status(arguments) => block_on(status::main(&arguments)),
-        Command::Fleet(arguments) => block_on(fleet::main(&arguments)),
-        Command::Console(arguments) => block_on(redeliver_console::main(&arguments)),
-        Command::Pause(arguments) => block_on(pause::pause(&arguments)),
-        Command::Resume(arguments) => block_on(pause::resume(&arguments)),
-        Command::Permissions(arguments) => block_on(permissions::main(&arguments)),
-        Command::Preflight(arguments) => block_on(preflight::main(&arguments)),
+        CliCommand::Local(arguments) => block_on(local::main(&arguments)),
+        CliCommand::Simulate(arguments) => simulate::main(&arguments),
+        CliCommand::Check(arguments) => check::main(&arguments),
+        CliCommand::Audit(arguments) => block_on(audit::main(&arguments)),
+        CliCommand::Redrive(arguments) => block_on(redrive::main(&arguments)),
+        CliCommand::Purge(arguments) => block_on(purge::main(&arguments)),
+        CliCommand::Unblock(arguments) => block_on(unblock::main(&arguments)),
+        CliCommand::Send(arguments) => block_on(send::main(&arguments)),
+        CliCommand::Status(arguments) => block_on(status::main(&arguments)),
+        CliCommand::Fleet(arguments) => block_on(fleet::main(&arguments)),
+        CliCommand::Console(arguments) => block_on(redeliver_console::main(&arguments)),
+        CliCommand::Pause(arguments) => block_on(pause::pause_readers(&arguments)),
+        CliCommand::Resume(arguments) => block_on(pause::resume_readers(&arguments)),
+        CliCommand::Permissions(arguments) => block_on(permissions::main(&arguments)),
+        CliCommand::Preflight(arguments) => block_on(preflight::main(&arguments)),
         // Its errors are lines of its log.
-        Command::Work(arguments) => Ok(work::main(arguments)),
-        Command::Completions(arguments) => completions::main(&arguments, help::with_one_sentence(program())),
-        Command::Man(arguments) => man::main(&arguments, help::with_one_sentence(program())),
+        CliCommand::Work(arguments) => Ok(work::main(arguments)),
+        CliCommand::Completions(arguments) => {
+            completions::main(&arguments, help::with_one_sentence(build_program()))
+        }
+        CliCommand::Man(arguments) => man::main(&arguments, help::with_one_sentence(build_program())),
     }
 }
 
-fn block_on(command: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+fn block_on(
+    command: impl Future<Output = Result<ExitCode, CommandFailure>>,
+) -> Result<ExitCode, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(command);
     // A page that still computes, or a name that is still being looked up, must not hold the process.
@@ -158,7 +162,7 @@ fn block_on(command: impl Future<Output = Result<ExitCode, Failure>>) -> Result<
 fn the_stack_of_the_environment_is_used_if_no_queue_is_named() {
     let stack_of = |words: &[&str], stack: Option<&str>| {
         let words = ["redeliver"].iter().chain(words).map(OsString::from).collect();
-        let matches = matches_of(&Arguments::command(), words, stack.map(str::to_owned)).ok()?;
+        let matches = parse_matches(&Arguments::command(), words, stack.map(str::to_owned)).ok()?;
         let (_, matches) = matches.subcommand()?;
         Some(matches.get_one::<String>("stack").cloned())
     };
@@ -174,7 +178,7 @@ fn the_stack_of_the_environment_is_used_if_no_queue_is_named() {
         assert_eq!(stack_of(named, prod), Some(None), "{named:?}");
     }
     let words = ["redeliver", "send", "--stage", "test"].map(OsString::from).to_vec();
-    let error = matches_of(&Arguments::command(), words, Some("prod".to_owned())).unwrap_err();
+    let error = parse_matches(&Arguments::command(), words, Some("prod".to_owned())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument, "the file is missing: {error}");
 }
 

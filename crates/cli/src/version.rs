@@ -14,11 +14,11 @@ const DESCRIBED: &str = git_version::git_version!(
 
 /// `0.1.0 (commit 33b838b67b3e)`
 pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let commit = commit(ARCHIVED.trim(), DESCRIBED);
+    let commit = choose_commit(ARCHIVED.trim(), DESCRIBED);
     format!("{} (commit {commit})", env!("CARGO_PKG_VERSION"))
 });
 
-fn commit<'a>(archived: &'a str, described: &'a str) -> &'a str {
+fn choose_commit<'a>(archived: &'a str, described: &'a str) -> &'a str {
     match (archived.starts_with("$Format"), described) {
         (false, _) => archived,
         (true, "") => "unknown",
@@ -32,8 +32,8 @@ mod tests {
 
     #[test]
     fn the_commit_is_told_by_the_tarball_or_the_repository_and_else_unknown() {
-        assert_eq!(commit("33b838b67b3e", ""), "33b838b67b3e");
-        assert_eq!(commit("$Format:%h$", "33b838b67b3e-modified"), "33b838b67b3e-modified");
-        assert_eq!(commit("$Format:%h$", ""), "unknown");
+        assert_eq!(choose_commit("33b838b67b3e", ""), "33b838b67b3e");
+        assert_eq!(choose_commit("$Format:%h$", "33b838b67b3e-modified"), "33b838b67b3e-modified");
+        assert_eq!(choose_commit("$Format:%h$", ""), "unknown");
     }
 }

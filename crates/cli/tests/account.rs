@@ -22,7 +22,7 @@ fn redeliver_in(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     let folder = folder();
     let config = folder.path().join("config");
     let profile = "[profile prod]\naws_access_key_id = KEYOFPROFILE\naws_secret_access_key = s\nregion = eu-central-1\n";
-    redeliver_dead_letters::files::replace(&config, profile.as_bytes()).expect("it is ours");
+    redeliver_dead_letters::files::replace_file(&config, profile.as_bytes()).expect("it is ours");
     Command::new(env!("CARGO_BIN_EXE_redeliver"))
         .args(arguments)
         .env_clear()
@@ -109,9 +109,9 @@ fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without
     let journal = folder.path().join("input.sent");
     let apply = ["--apply", "--journal", journal.to_str().expect("UTF-8")];
     let of = |has_sts, more: &[&str]| {
-        let told = of(has_sts, more);
+        let reported = of(has_sts, more);
         std::fs::remove_file(&journal).expect("it was written");
-        told
+        reported
     };
     let known = of(true, &apply);
     assert!(

@@ -257,9 +257,9 @@ fn a_standard_error_that_nobody_reads_changes_neither_the_exit_code_nor_the_repo
 fn a_filter_of_thousands_of_brackets_is_refused() {
     for filter in ["[".repeat(1000), "[".repeat(5000)] {
         let output = redeliver(&["audit", "/dev/null", "--where", &filter]);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told:.200}");
-        assert!(told.contains("more than 200 brackets are open"), "{told:.200}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{reported:.200}");
+        assert!(reported.contains("more than 200 brackets are open"), "{reported:.200}");
     }
 }
 

@@ -19,8 +19,8 @@ const NO_OBJECT: &str = "INVALID_MESSAGE_FORMAT not a JSON object";
 
 /// A command's report on a file: the messages that it takes and what is wrong with the other lines, or why it reads
 /// none of it.
-type Findings = (u64, Vec<(usize, String)>);
-type Verdict = Result<Findings, String>;
+type LineFindings = (u64, Vec<(usize, String)>);
+type FileVerdict = Result<LineFindings, String>;
 
 fn run(arguments: &[&str], url: &str, input: Option<&[u8]>) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_redeliver"))
@@ -49,23 +49,23 @@ fn findings(text: &str, name: &str) -> Vec<(usize, String)> {
     parts.filter_map(|(line, words)| Some((line.parse().ok()?, words.to_owned()))).collect()
 }
 
-fn verdict(output: &Output, name: &str, taken: impl Fn(&str) -> (u64, Vec<(usize, String)>)) -> Verdict {
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+fn verdict(output: &Output, name: &str, taken: impl Fn(&str) -> (u64, Vec<(usize, String)>)) -> FileVerdict {
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.code() == Some(1) {
-        let words = told.trim_end().strip_prefix(&format!("error: {name}: ")).unwrap_or(&told);
+        let words = reported.trim_end().strip_prefix(&format!("error: {name}: ")).unwrap_or(&reported);
         return Err(words.to_owned());
     }
     let (valid, mut invalid) = taken(str::from_utf8(&output.stdout).expect("UTF-8"));
-    invalid.extend(findings(&told, name));
+    invalid.extend(findings(&reported, name));
     invalid.sort();
     Ok((valid, invalid))
 }
 
 /// Each command's report on an input, read from a file or from standard input.
-fn verdicts(input: &[u8], from_file: bool) -> [Verdict; 3] {
+fn verdicts(input: &[u8], from_file: bool) -> [FileVerdict; 3] {
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = folder.path().join("input.jsonl");
-    redeliver_dead_letters::files::replace(&file, input).expect("the temporary folder is writable");
+    redeliver_dead_letters::files::replace_file(&file, input).expect("the temporary folder is writable");
     let file = file.to_str().expect("UTF-8");
     let (argument, name, piped) =
         if from_file { (file, file, None) } else { ("-", "standard input", Some(input)) };
@@ -120,7 +120,7 @@ fn check_send_and_local_say_the_same_of_the_same_file() {
     let array = format!("[\n{VALID},\n{OTHER}\n]\n");
     let long = format!("{VALID}\n{}\n{OTHER}", "x".repeat(1_048_577));
     let too_long = "1048577 bytes with its attributes; the SQS limit is 1048576";
-    let rows: [(&str, Vec<u8>, Verdict); 19] = [
+    let rows: [(&str, Vec<u8>, FileVerdict); 19] = [
         ("one message", VALID.into(), Ok((1, vec![]))),
         ("lines", format!("{VALID}\n{OTHER}\n").into(), Ok((2, vec![]))),
         ("lines of Windows", format!("{VALID}\r\n{OTHER}\r\n").into(), Ok((2, vec![]))),
@@ -172,7 +172,7 @@ fn check_send_and_local_say_the_same_of_the_same_file() {
 }
 
 /// As `send` reports them: the first line of each problem, and how many there were at the end.
-fn first_of_each_problem((valid, mut found): Findings) -> Findings {
+fn first_of_each_problem((valid, mut found): LineFindings) -> LineFindings {
     let mut seen = BTreeSet::new();
     found.retain(|(_, words)| seen.insert(words.clone()));
     (valid, found)
@@ -197,7 +197,7 @@ fn check_send_and_local_agree_on_broken_lines() {
         );
         assert_eq!(send, check.clone().map(first_of_each_problem), "{input}");
         // The final records do not distinguish lines that are the same.
-        let words = |verdict: Verdict| {
+        let words = |verdict: FileVerdict| {
             let (valid, found) = verdict.expect("it can be read");
             let mut words: Vec<_> = found.into_iter().map(|(_, words)| words).collect();
             words.sort();
@@ -266,17 +266,17 @@ fn a_file_that_send_has_begun_to_send_is_refused_by_redrive_and_the_other_way_ro
     ] {
         let folder = tempfile::tempdir().expect("the temporary folder is writable");
         let file = folder.path().join("dead.jsonl");
-        redeliver_dead_letters::files::replace(&file, b"").expect("the file is writable");
-        redeliver_dead_letters::files::replace(&folder.path().join(journal), b"")
+        redeliver_dead_letters::files::replace_file(&file, b"").expect("the file is writable");
+        redeliver_dead_letters::files::replace_file(&folder.path().join(journal), b"")
             .expect("the journal is writable");
         let file = file.to_str().expect("UTF-8");
         let arguments = refused.map(|argument| if argument == "dead.jsonl" { file } else { argument });
         for options in [&[][..], &["--apply"]] {
             let output = run(&[&arguments, options].concat(), "http://127.0.0.1:9", None);
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{told}");
+            let reported = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{reported}");
             let why = format!("`{begun_by}` has begun to send this file, and its journal {file}");
-            assert!(told.contains(&why), "{told}");
+            assert!(reported.contains(&why), "{reported}");
         }
     }
 }

@@ -4,16 +4,16 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redeliver_core::lock;
-use redeliver_operator::Failure;
+use redeliver_operator::CommandFailure;
 
 /// The last result of a task, and whether the task is running.
 #[derive(Debug)]
 pub(crate) struct LastSeen<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<LastSeenState<T>>,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct LastSeenState<T> {
     seen: Option<Arc<T>>,
     failed: Option<String>,
     is_running: bool,
@@ -21,36 +21,39 @@ struct State<T> {
 
 impl<T> Default for LastSeen<T> {
     fn default() -> Self {
-        Self { state: Mutex::new(State { seen: None, failed: None, is_running: false }) }
+        Self { state: Mutex::new(LastSeenState { seen: None, failed: None, is_running: false }) }
     }
 }
 
 impl<T: Send + Sync + 'static> LastSeen<T> {
-    pub(crate) fn seen(&self) -> Option<Arc<T>> {
-        self.state().seen.clone()
+    pub(crate) fn last_result(&self) -> Option<Arc<T>> {
+        self.lock_state().seen.clone()
     }
 
     /// The error of the last run, if it failed.
-    pub(crate) fn failed(&self) -> Option<String> {
-        self.state().failed.clone()
+    pub(crate) fn last_error(&self) -> Option<String> {
+        self.lock_state().failed.clone()
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.state().is_running
+        self.lock_state().is_running
     }
 
     /// Starts the task, unless it is running: two readings at once would hide messages from each other.
-    pub(crate) fn begin<F: Future<Output = ()>>(self: &Arc<Self>, look: impl FnOnce() -> F + Send + 'static) {
-        if std::mem::replace(&mut self.state().is_running, true) {
+    pub(crate) fn start_task<F: Future<Output = ()>>(
+        self: &Arc<Self>,
+        look: impl FnOnce() -> F + Send + 'static,
+    ) {
+        if std::mem::replace(&mut self.lock_state().is_running, true) {
             return;
         }
         let last_seen = Arc::clone(self);
-        thread(look, move || last_seen.state().is_running = false);
+        spawn_task(look, move || last_seen.lock_state().is_running = false);
     }
 
     /// Publishes a result. After an error, the previous result stays, with the error.
-    pub(crate) fn tell(&self, looked: Result<T, Failure>) {
-        let mut state = self.state();
+    pub(crate) fn publish_result(&self, looked: Result<T, CommandFailure>) {
+        let mut state = self.lock_state();
         match looked {
             Ok(seen) => {
                 state.seen = Some(Arc::new(seen));
@@ -60,13 +63,13 @@ impl<T: Send + Sync + 'static> LastSeen<T> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+    fn lock_state(&self) -> MutexGuard<'_, LastSeenState<T>> {
         lock(&self.state)
     }
 }
 
 /// Runs a task on a thread of its own. `at_end` is called when it ends, also after a panic, and if there is no thread.
-pub(crate) fn thread<F: Future<Output = ()>>(
+pub(crate) fn spawn_task<F: Future<Output = ()>>(
     work: impl FnOnce() -> F + Send + 'static,
     at_end: impl Fn() + Send + 'static,
 ) {
@@ -100,7 +103,7 @@ mod tests {
         for panics in [false, true] {
             let (ended, end) = mpsc::channel();
             let work = move || async move { assert!(!panics, "as planned") };
-            thread(work, move || ended.send(()).unwrap());
+            spawn_task(work, move || ended.send(()).unwrap());
             assert_eq!(end.recv(), Ok(()));
             assert_eq!(end.recv(), Err(mpsc::RecvError), "once");
         }
@@ -109,18 +112,21 @@ mod tests {
     #[test]
     fn what_was_seen_stays_while_another_look_is_under_way_and_after_one_that_failed() {
         let last_seen = Arc::new(LastSeen::default());
-        last_seen.tell(Ok(1));
-        last_seen.tell(Err("no".into()));
-        assert_eq!((last_seen.seen().as_deref(), last_seen.failed().as_deref()), (Some(&1), Some("no")));
+        last_seen.publish_result(Ok(1));
+        last_seen.publish_result(Err("no".into()));
+        assert_eq!(
+            (last_seen.last_result().as_deref(), last_seen.last_error().as_deref()),
+            (Some(&1), Some("no"))
+        );
         let (go_on, waits) = mpsc::channel::<()>();
-        last_seen.begin(move || async move { assert!(waits.recv().is_err(), "until it is let go") });
-        last_seen.begin(|| async { unreachable!("one is under way") });
-        assert!(last_seen.is_running() && last_seen.seen().is_some());
+        last_seen.start_task(move || async move { assert!(waits.recv().is_err(), "until it is let go") });
+        last_seen.start_task(|| async { unreachable!("one is under way") });
+        assert!(last_seen.is_running() && last_seen.last_result().is_some());
         drop(go_on);
         while last_seen.is_running() {
             std::thread::yield_now();
         }
-        last_seen.tell(Ok(2));
-        assert_eq!((last_seen.seen().as_deref(), last_seen.failed()), (Some(&2), None));
+        last_seen.publish_result(Ok(2));
+        assert_eq!((last_seen.last_result().as_deref(), last_seen.last_error()), (Some(&2), None));
     }
 }

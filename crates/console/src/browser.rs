@@ -20,11 +20,11 @@ const DISPLAYS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
 /// Opens the link in a browser, if the person has one here. Returns the file that leads to it, which must stay until the
 /// console ends.
 #[expect(clippy::disallowed_methods, reason = "they describe the person's session; none is a setting")]
-pub(crate) fn open(link: &str, folder: &Path) -> Option<NamedTempFile> {
+pub(crate) fn open_browser(link: &str, folder: &Path) -> Option<NamedTempFile> {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-    let (program, options) = opener(std::env::consts::OS, is_terminal, is_set)?;
-    let page = page(link, folder).ok()?;
+    let (program, options) = select_opener(std::env::consts::OS, is_terminal, is_set)?;
+    let page = write_link_page(link, folder).ok()?;
     let mut command = Command::new(program);
     command.args(options).arg(page.path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -35,7 +35,7 @@ pub(crate) fn open(link: &str, folder: &Path) -> Option<NamedTempFile> {
 }
 
 /// The program that opens a page in the browser, and its first arguments; `None` without a browser in the session.
-fn opener(
+fn select_opener(
     system: &str,
     is_terminal: bool,
     is_set: impl Fn(&str) -> bool,
@@ -52,14 +52,14 @@ fn opener(
 }
 
 /// Writes the page that leads to the link. Only its owner can read it.
-fn page(link: &str, folder: &Path) -> io::Result<NamedTempFile> {
+fn write_link_page(link: &str, folder: &Path) -> io::Result<NamedTempFile> {
     let mut file =
         tempfile::Builder::new().prefix("redeliver-console-").suffix(".html").tempfile_in(folder)?;
     keep_private(file.as_file())?;
     let head = html! { meta http-equiv="refresh" content={"0; url=" (link)}; };
     let body =
         html! { main { h1 { "redeliver console" } p { a href=(link) { "Continue to the console" } } } };
-    file.write_all(markup::document("redeliver console", &head, &body).as_bytes())?;
+    file.write_all(markup::render_document("redeliver console", &head, &body).as_bytes())?;
     Ok(file)
 }
 
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_browser_is_opened_in_a_desktop_session_with_a_terminal_alone() {
         let program = |system, is_terminal, set: &[&str]| {
-            opener(system, is_terminal, |name| set.contains(&name)).map(|(program, _)| program)
+            select_opener(system, is_terminal, |name| set.contains(&name)).map(|(program, _)| program)
         };
         assert_eq!(program("linux", true, &["DISPLAY"]), Some("xdg-open"));
         assert_eq!(program("linux", true, &["WAYLAND_DISPLAY"]), Some("xdg-open"));
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_page_that_leads_to_the_link_is_private_and_gone_with_the_console() {
         let folder = tempfile::tempdir().unwrap();
-        let file = page("http://127.0.0.1:1/path/?token=secret", folder.path()).unwrap();
+        let file = write_link_page("http://127.0.0.1:1/path/?token=secret", folder.path()).unwrap();
         let text = std::fs::read_to_string(file.path()).unwrap();
         let leads = "<meta http-equiv=\"refresh\" content=\"0; url=http://127.0.0.1:1/path/?token=secret\">";
         assert!(text.contains(leads), "{text}");

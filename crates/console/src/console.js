@@ -109,7 +109,7 @@ addEventListener("submit", async (event) => {
   form.dataset.sent = "sent";
 });
 
-// A part that is told anew whenever it changes; what comes after it is another page. Only while it can be seen: browsers
+// A part that is announced whenever it changes; what comes after it is another page. Only while it can be seen: browsers
 // keep few connections to one place, and nobody should ask AWS for a tab that nobody looks at.
 for (const part of document.querySelectorAll("[data-live]")) {
   let source = null;

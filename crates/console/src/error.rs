@@ -4,12 +4,12 @@ use axum::Extension;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use maud::html;
-use redeliver_operator::Failure;
+use redeliver_operator::CommandFailure;
 
-use crate::layout::bare;
+use crate::layout::render_bare_page;
 
 /// A page, or an error.
-pub(crate) type Answer = Result<Response, PageError>;
+pub(crate) type PageResult = Result<Response, PageError>;
 
 /// An error as a sentence. The router renders it as a page.
 #[derive(Clone, Debug)]
@@ -25,17 +25,17 @@ impl PageError {
         Self { status, words: words.into(), back: None }
     }
 
-    pub(crate) fn missing(what: impl Into<String>) -> Self {
+    pub(crate) fn not_found(what: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, what)
     }
 
-    pub(crate) fn leading_to(self, page: &str) -> Self {
+    pub(crate) fn with_back_link(self, page: &str) -> Self {
         Self { back: Some(page.to_owned()), ..self }
     }
 }
 
 /// The request is wrong, or AWS refuses it; the error says which.
-impl<E: Into<Failure>> From<E> for PageError {
+impl<E: Into<CommandFailure>> From<E> for PageError {
     fn from(error: E) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error.into().to_string())
     }
@@ -48,7 +48,7 @@ impl IntoResponse for PageError {
 }
 
 impl PageError {
-    pub(crate) fn page(self, base: &str) -> Html<String> {
+    pub(crate) fn render_page(self, base: &str) -> Html<String> {
         let Self { words, back, .. } = self;
         let back = back.filter(|back| back != base);
         let page = match back {
@@ -57,6 +57,6 @@ impl PageError {
         };
         let back = back.as_deref().unwrap_or(base);
         let body = html! { p class="warning" role="alert" { (words) } p { a href=(back) { (page) } } };
-        Html(bare(base, "That did not work", &body))
+        Html(render_bare_page(base, "That did not work", &body))
     }
 }

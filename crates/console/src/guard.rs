@@ -16,16 +16,16 @@ use uuid::Uuid;
 /// 244 random bits, as 64 hexadecimal digits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Token(String);
+pub(crate) struct SecretToken(String);
 
-impl Token {
+impl SecretToken {
     pub(crate) fn new() -> Self {
         let [one, two] = [(); 2].map(|()| Uuid::new_v4().simple().to_string());
         Self(one + &two)
     }
 
     #[cfg(test)]
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str) -> Self {
         Self(text.to_owned())
     }
 
@@ -34,7 +34,7 @@ impl Token {
     }
 
     /// Compares digests, so that the time it takes does not show how much of a guess is right.
-    pub(crate) fn is(&self, guess: &str) -> bool {
+    pub(crate) fn matches_guess(&self, guess: &str) -> bool {
         Sha256::digest(&self.0) == Sha256::digest(guess)
     }
 }
@@ -44,9 +44,9 @@ impl Token {
 pub(crate) struct Guard {
     pub(crate) address: SocketAddr,
     /// The first part of every path.
-    pub(crate) path: Token,
+    pub(crate) path: SecretToken,
     /// The secret that a request's cookie must carry.
-    pub(crate) token: Token,
+    pub(crate) token: SecretToken,
     /// Refuses every request that could change something.
     pub(crate) read_only: bool,
 }
@@ -59,11 +59,11 @@ pub(crate) enum Admission {
     Enters,
     /// The same, in a page that leads to the link. Browsers send the new cookie only once a page of this site asks.
     EntersFromPage,
-    Refused(Refusal),
+    Refused(GuardRefusal),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum GuardRefusal {
     Host,
     Site,
     Origin,
@@ -71,8 +71,8 @@ pub(crate) enum Refusal {
     ReadOnly,
 }
 
-impl Refusal {
-    pub(crate) const fn status(self) -> StatusCode {
+impl GuardRefusal {
+    pub(crate) const fn status_code(self) -> StatusCode {
         match self {
             Self::Host => StatusCode::MISDIRECTED_REQUEST,
             Self::Site | Self::Origin | Self::ReadOnly => StatusCode::FORBIDDEN,
@@ -81,7 +81,7 @@ impl Refusal {
     }
 
     /// Explains the refusal, and what to do.
-    pub(crate) const fn words(self) -> &'static str {
+    pub(crate) const fn explain_refusal(self) -> &'static str {
         match self {
             Self::Host => {
                 "This page answers only to the address that `redeliver console` has printed. Open that link."
@@ -113,53 +113,54 @@ impl Guard {
     }
 
     /// The path of the start page. All other paths begin with it.
-    pub(crate) fn base(&self) -> String {
+    pub(crate) fn base_path(&self) -> String {
         format!("/{}/", self.path.as_str())
     }
 
     /// The link to open.
-    pub(crate) fn link(&self) -> String {
-        format!("{}{}?token={}", self.origin(), self.base(), self.token.as_str())
+    pub(crate) fn entry_link(&self) -> String {
+        format!("{}{}?token={}", self.origin(), self.base_path(), self.token.as_str())
     }
 
     /// For `Set-Cookie`. No `Secure`: it is HTTP, and never leaves this machine.
-    pub(crate) fn cookie(&self) -> String {
-        format!("{COOKIE}={}; Path={}; HttpOnly; SameSite=Strict", self.token.as_str(), self.base())
+    pub(crate) fn cookie_header(&self) -> String {
+        format!("{COOKIE}={}; Path={}; HttpOnly; SameSite=Strict", self.token.as_str(), self.base_path())
     }
 
-    pub(crate) fn admit(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> Admission {
+    pub(crate) fn admit_request(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> Admission {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         if text(header::HOST) != Some(self.address.to_string().as_str()) {
-            return Admission::Refused(Refusal::Host);
+            return Admission::Refused(GuardRefusal::Host);
         }
         // All current browsers send it; other programs do not.
         let is_from_elsewhere =
             headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none");
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        let has_token = || uri.query().and_then(token_of).is_some_and(|guess| self.token.is(guess));
+        let has_token =
+            || uri.query().and_then(find_token).is_some_and(|guess| self.token.matches_guess(guess));
         // Before the cookie, since the link may be opened again; and from any page, since none but the person's has it.
-        if reads && uri.path().starts_with(&self.base()) && has_token() {
+        if reads && uri.path().starts_with(&self.base_path()) && has_token() {
             return if is_from_elsewhere { Admission::EntersFromPage } else { Admission::Enters };
         }
         if is_from_elsewhere {
-            return Admission::Refused(Refusal::Site);
+            return Admission::Refused(GuardRefusal::Site);
         }
         // Every browser sends it with a form.
         if !reads && text(header::ORIGIN) != Some(self.origin().as_str()) {
-            return Admission::Refused(Refusal::Origin);
+            return Admission::Refused(GuardRefusal::Origin);
         }
         // It shows and changes nothing, and is asked before a page trusts the program on this port with its cookie.
         if uri.path() == ALIVE && matches!(*method, Method::GET | Method::POST) {
             return Admission::Admitted;
         }
-        if !uri.path().starts_with(&self.base()) {
-            return Admission::Refused(Refusal::Token);
+        if !uri.path().starts_with(&self.base_path()) {
+            return Admission::Refused(GuardRefusal::Token);
         }
         if !self.has_cookie(headers) {
-            return Admission::Refused(Refusal::Token);
+            return Admission::Refused(GuardRefusal::Token);
         }
         if !reads && self.read_only {
-            return Admission::Refused(Refusal::ReadOnly);
+            return Admission::Refused(GuardRefusal::ReadOnly);
         }
         Admission::Admitted
     }
@@ -168,7 +169,7 @@ impl Guard {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
             cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='));
-        pairs.any(|(name, value)| name == COOKIE && self.token.is(value))
+        pairs.any(|(name, value)| name == COOKIE && self.token.matches_guess(value))
     }
 }
 
@@ -178,7 +179,7 @@ pub(crate) const ALIVE: &str = "/alive";
 /// The cookie's name. Its path distinguishes several consoles.
 const COOKIE: &str = "redeliver_console";
 
-fn token_of(query: &str) -> Option<&str> {
+fn find_token(query: &str) -> Option<&str> {
     query.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     fn guard(read_only: bool) -> Guard {
-        let [path, token] = ["path", "secret"].map(Token::of);
+        let [path, token] = ["path", "secret"].map(SecretToken::from_text);
         Guard { address: "127.0.0.1:4711".parse().unwrap(), path, token, read_only }
     }
 
@@ -199,7 +200,7 @@ mod tests {
             map.insert(name, value.parse().unwrap());
         }
         let uri = format!("/path/{}", query.map(|query| format!("?{query}")).unwrap_or_default());
-        guard.admit(method, &map, &uri.parse().unwrap())
+        guard.admit_request(method, &map, &uri.parse().unwrap())
     }
 
     const COOKIE: (&str, &str) = ("cookie", "other=1; redeliver_console=secret");
@@ -212,14 +213,14 @@ mod tests {
         assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], Some("token=secret")), Admission::Enters);
         assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
         assert_eq!(admitted(&guard, &Method::POST, &[COOKIE, ORIGIN], None), Admission::Admitted);
-        assert_eq!(guard.cookie(), "redeliver_console=secret; Path=/path/; HttpOnly; SameSite=Strict");
-        assert_eq!(guard.link(), "http://127.0.0.1:4711/path/?token=secret");
+        assert_eq!(guard.cookie_header(), "redeliver_console=secret; Path=/path/; HttpOnly; SameSite=Strict");
+        assert_eq!(guard.entry_link(), "http://127.0.0.1:4711/path/?token=secret");
     }
 
     #[test]
     fn whoever_does_not_know_the_token_sees_nothing() {
         let guard = guard(false);
-        let refused = Admission::Refused(Refusal::Token);
+        let refused = Admission::Refused(GuardRefusal::Token);
         for query in [None, Some("token="), Some("token=secre"), Some("token=secret2"), Some("tokens=secret")]
         {
             assert_eq!(admitted(&guard, &Method::GET, &[], query), refused, "{query:?}");
@@ -242,14 +243,14 @@ mod tests {
         for host in ["localhost:4711", "rebound.example.com:4711", "127.0.0.1", "127.0.0.1:4712"] {
             assert_eq!(
                 admitted(&guard, &Method::GET, &[COOKIE, ("host", host)], None),
-                Admission::Refused(Refusal::Host),
+                Admission::Refused(GuardRefusal::Host),
                 "{host}"
             );
         }
         let start_page = Uri::from_static("/path/");
         assert_eq!(
-            guard.admit(&Method::GET, &HeaderMap::new(), &start_page),
-            Admission::Refused(Refusal::Host)
+            guard.admit_request(&Method::GET, &HeaderMap::new(), &start_page),
+            Admission::Refused(GuardRefusal::Host)
         );
     }
 
@@ -260,10 +261,10 @@ mod tests {
             (header::HOST, "127.0.0.1:4711".parse().unwrap()),
             (header::COOKIE, COOKIE.1.parse().unwrap()),
         ]);
-        let admitted = |uri: &str| guard.admit(&Method::GET, &headers, &uri.parse().unwrap());
+        let admitted = |uri: &str| guard.admit_request(&Method::GET, &headers, &uri.parse().unwrap());
         assert_eq!(admitted("/path/0/letters"), Admission::Admitted);
         for uri in ["/", "/?token=secret", "/0/letters", "/path", "/paths/", "//path/", "/%70ath/"] {
-            assert_eq!(admitted(uri), Admission::Refused(Refusal::Token), "{uri}");
+            assert_eq!(admitted(uri), Admission::Refused(GuardRefusal::Token), "{uri}");
         }
     }
 
@@ -273,9 +274,9 @@ mod tests {
         for (site, admission) in [
             ("none", Admission::Admitted),
             ("same-origin", Admission::Admitted),
-            ("same-site", Admission::Refused(Refusal::Site)),
-            ("cross-site", Admission::Refused(Refusal::Site)),
-            ("", Admission::Refused(Refusal::Site)),
+            ("same-site", Admission::Refused(GuardRefusal::Site)),
+            ("cross-site", Admission::Refused(GuardRefusal::Site)),
+            ("", Admission::Refused(GuardRefusal::Site)),
         ] {
             let site = ("sec-fetch-site", site);
             assert_eq!(admitted(&guard, &Method::GET, &[COOKIE, site], None), admission, "{site:?}");
@@ -291,7 +292,7 @@ mod tests {
             admitted(&guard, method, &[ORIGIN, ("sec-fetch-site", "cross-site")], Some(token))
         };
         assert_eq!(from(&Method::GET, "token=secret"), Admission::EntersFromPage);
-        let refused = Admission::Refused(Refusal::Site);
+        let refused = Admission::Refused(GuardRefusal::Site);
         assert_eq!(from(&Method::GET, "token=guess"), refused);
         assert_eq!(from(&Method::POST, "token=secret"), refused);
     }
@@ -307,7 +308,7 @@ mod tests {
         ] {
             let headers: Vec<_> = [COOKIE].into_iter().chain(origin.iter().copied()).collect();
             for method in [Method::POST, Method::DELETE] {
-                let refused = Admission::Refused(Refusal::Origin);
+                let refused = Admission::Refused(GuardRefusal::Origin);
                 assert_eq!(admitted(&guard, &method, &headers, None), refused, "{origin:?}");
             }
         }
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
         assert_eq!(
             admitted(&guard, &Method::POST, &[COOKIE, ORIGIN], None),
-            Admission::Refused(Refusal::ReadOnly)
+            Admission::Refused(GuardRefusal::ReadOnly)
         );
     }
 
@@ -331,18 +332,18 @@ mod tests {
             for (name, value) in headers {
                 map.insert(name.parse::<header::HeaderName>().unwrap(), value.parse().unwrap());
             }
-            guard.admit(method, &map, &uri.parse().unwrap())
+            guard.admit_request(method, &map, &uri.parse().unwrap())
         };
         assert_eq!(admitted(&Method::GET, &[], "/alive"), Admission::Admitted);
         assert_eq!(admitted(&Method::POST, &[ORIGIN], "/alive"), Admission::Admitted);
-        assert_eq!(admitted(&Method::POST, &[], "/alive"), Admission::Refused(Refusal::Origin));
+        assert_eq!(admitted(&Method::POST, &[], "/alive"), Admission::Refused(GuardRefusal::Origin));
         let elsewhere = [("sec-fetch-site", "same-site")];
-        assert_eq!(admitted(&Method::GET, &elsewhere, "/alive"), Admission::Refused(Refusal::Site));
+        assert_eq!(admitted(&Method::GET, &elsewhere, "/alive"), Admission::Refused(GuardRefusal::Site));
         for (method, uri) in [(Method::DELETE, "/alive"), (Method::GET, "/alive/"), (Method::GET, "//alive")]
         {
             assert_eq!(
                 admitted(&method, &[ORIGIN], uri),
-                Admission::Refused(Refusal::Token),
+                Admission::Refused(GuardRefusal::Token),
                 "{method} {uri}"
             );
         }
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn no_token_is_like_another() {
-        let [one, two] = [(); 2].map(|()| Token::new());
+        let [one, two] = [(); 2].map(|()| SecretToken::new());
         assert!(one.as_str().len() == 64 && one.as_str() != two.as_str());
     }
 }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use redeliver_operator::{dead_letter, markup};
 
 /// The style of all pages, of a dead letter's story, and of the console.
-pub(crate) fn style() -> String {
+pub(crate) fn combined_style() -> String {
     [markup::STYLE, dead_letter::STYLE, include_str!("console.css")].concat()
 }
 
@@ -16,7 +16,7 @@ pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 
      img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// A page of a deployment, without its frame.
-pub(crate) struct Page {
+pub(crate) struct TitledPage {
     pub(crate) title: String,
     pub(crate) body: Markup,
 }
@@ -26,34 +26,40 @@ pub(crate) const CAUSES: &str = "causes";
 
 /// The pages of a deployment that the navigation names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum NavigationTab {
     Now,
     DeadLetters,
     Plans,
     Pause,
 }
 
-impl Place {
+impl NavigationTab {
     /// True for the page that a file has, too.
-    pub(crate) const fn is_of_files(self) -> bool {
+    pub(crate) const fn has_file_page(self) -> bool {
         matches!(self, Self::DeadLetters)
     }
 }
 
 /// Each with its path and name.
-pub(crate) const PLACES: [(Place, &str, &str); 4] = [
-    (Place::Now, "", "Now"),
-    (Place::DeadLetters, "letters", "Dead letters"),
-    (Place::Plans, "plans", "Plans"),
-    (Place::Pause, "pause", "Pause"),
+pub(crate) const PLACES: [(NavigationTab, &str, &str); 4] = [
+    (NavigationTab::Now, "", "Now"),
+    (NavigationTab::DeadLetters, "letters", "Dead letters"),
+    (NavigationTab::Plans, "plans", "Plans"),
+    (NavigationTab::Pause, "pause", "Pause"),
 ];
 
 /// A page of no deployment, or about an error.
-pub(crate) fn bare(base: &str, title: &str, body: &Markup) -> String {
-    document(base, title, title, &html! { nav aria-label="Pages" { a href=(base) { "redeliver" } } }, body)
+pub(crate) fn render_bare_page(base: &str, title: &str, body: &Markup) -> String {
+    render_document(
+        base,
+        title,
+        title,
+        &html! { nav aria-label="Pages" { a href=(base) { "redeliver" } } },
+        body,
+    )
 }
 
-pub(crate) fn document(base: &str, heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
+pub(crate) fn render_document(base: &str, heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
     let has_causes = body.0.contains(&format!("id=\"{CAUSES}\""));
     let head = html! {
         link rel="stylesheet" href={(base) "style.css"};
@@ -68,5 +74,5 @@ pub(crate) fn document(base: &str, heading: &str, title: &str, top: &Markup, bod
         main id="main" tabindex="-1" { h1 { (heading) } (body) }
         footer { "redeliver console. Times are UTC." }
     };
-    markup::document(title, &head, &body)
+    markup::render_document(title, &head, &body)
 }

@@ -31,22 +31,22 @@ use clap::Args;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::files::read_schema;
 use redeliver_operator::plain_args::PlainArguments;
-use redeliver_operator::queues::{Connection, OneQueue, QueueAddress};
+use redeliver_operator::queues::{AwsConnection, OneQueue, QueueAddress};
 use redeliver_operator::status::containers::{Containers, MetricsUrl};
 use redeliver_operator::terminal::help::{CONNECT, Closing, SHOW, VALIDATE};
-use redeliver_operator::terminal::output::Output;
+use redeliver_operator::terminal::output::OutputArgs;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::{number, seconds};
 use redeliver_operator::trace_url::TraceUrlArgs;
-use redeliver_operator::{ExitCode, Failure, Interrupted, UsageError, http_server};
+use redeliver_operator::{CommandFailure, ExitCode, Interrupted, UsageError, http_server};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
 use dead_letters::spool::Spool;
-use deployment::{Deployment, Files};
-use guard::{Guard, Token};
+use deployment::{ConsoleDeployment, ConsoleFiles};
+use guard::{Guard, SecretToken};
 use session::Session;
 use site::Site;
 
@@ -103,7 +103,7 @@ pub struct Arguments {
     #[arg(long = "stack", help_heading = CONNECT, value_name = "NAME", conflicts_with_all = ["prefix", "stage", "queue"])]
     stacks: Vec<String>,
     #[command(flatten)]
-    named: Named,
+    named: DeploymentSelection,
     /// Start with every DLQ of the account and region
     ///
     /// As `redeliver fleet` shows them.
@@ -157,7 +157,7 @@ pub struct Arguments {
     #[arg(long, help_heading = VALIDATE, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     max_generation: u32,
     #[command(flatten)]
-    connection: Connection,
+    connection: AwsConnection,
 }
 
 /// The ports to try without `--port`.
@@ -165,7 +165,7 @@ const PORTS: RangeInclusive<u16> = 8722..=8741;
 
 /// One deployment or one DLQ.
 #[derive(Clone, Debug, Default, Args)]
-struct Named {
+struct DeploymentSelection {
     /// The DLQ: its URL, name or ARN
     #[arg(long, help_heading = CONNECT, value_name = "QUEUE", conflicts_with_all = ["prefix", "stage"])]
     queue: Option<QueueAddress>,
@@ -183,37 +183,38 @@ struct Named {
 ///
 /// # Errors
 /// The options contradict each other, or the deployment, its queues, the folder or the port cannot be used.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let mut signals = Signals::listen()?;
-    let listener = listen(arguments.port).await?;
+    let listener = bind_listener(arguments.port).await?;
     let read_only = arguments.read_only || arguments.file.is_some();
-    let [path, token] = [(); 2].map(|()| Token::new());
+    let [path, token] = [(); 2].map(|()| SecretToken::new());
     let guard = Guard { address: listener.local_addr()?, path, token, read_only };
-    let link = guard.link();
+    let link = guard.entry_link();
     let site = tokio::select! {
-        site = open(arguments, guard) => Arc::new(site?),
+        site = open_site(arguments, guard) => Arc::new(site?),
         _ = signals.next() => return Err(Interrupted("anything was opened").into()),
     };
-    Output::default().write(&format!("{link}\n"))?;
-    let leads_to_link = if arguments.no_open { None } else { browser::open(&link, &arguments.folder) };
+    OutputArgs::default().write_text(&format!("{link}\n"))?;
+    let leads_to_link =
+        if arguments.no_open { None } else { browser::open_browser(&link, &arguments.folder) };
     let is_opened = if leads_to_link.is_some() { "opening it in your browser" } else { "open this link" };
     stderr::remark(format_args!("{is_opened}; Ctrl-C ends the console"));
     // Polled to the very end, so that no answer is cut off.
-    let mut serving = pin!(http_server::serve(listener, router::router(Arc::clone(&site))));
+    let mut serving = pin!(http_server::serve_router(listener, router::build_router(Arc::clone(&site))));
     let signal = tokio::select! {
         never = serving.as_mut() => match never {},
         signal = signals.next() => signal,
     };
     stderr::remark("ending: finishing what is under way; Ctrl-C again does not wait");
     tokio::select! {
-        () = site.rest() => Ok(if signal.is_interrupt { ExitCode::Interrupted } else { ExitCode::Done }),
+        () = site.stop_work() => Ok(if signal.is_interrupt { ExitCode::Interrupted } else { ExitCode::Done }),
         _ = signals.next() => Ok(ExitCode::Interrupted),
     }
 }
 
 /// Listens on the port of `--port`, or else on the first free one of [`PORTS`], so that open pages find the
 /// console again; if all are taken, on any free port.
-async fn listen(port: Option<u16>) -> Result<TcpListener, Failure> {
+async fn bind_listener(port: Option<u16>) -> Result<TcpListener, CommandFailure> {
     let bind = async |port| {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         listener.map_err(|error| (error.kind(), format!("--port {port}: {error}").into()))
@@ -231,7 +232,7 @@ async fn listen(port: Option<u16>) -> Result<TcpListener, Failure> {
     bind(port.unwrap_or(0)).await.map_err(|(_, failure)| failure)
 }
 
-async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
+async fn open_site(arguments: &Arguments, guard: Guard) -> Result<Site, CommandFailure> {
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let folder = std::path::absolute(&arguments.folder)?;
     if !folder.is_dir() {
@@ -258,18 +259,21 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
     }
     let mut deployments = Vec::new();
     if let Some(path) = &arguments.file {
-        deployments
-            .push(Deployment::of_file(path, arguments.period, arguments.connection.clone(), &folder).await?);
+        deployments.push(
+            ConsoleDeployment::from_file(path, arguments.period, arguments.connection.clone(), &folder)
+                .await?,
+        );
     }
-    let containers = containers(arguments)?;
+    let containers = metrics_containers(arguments)?;
     for which in named_deployments(arguments)? {
         let (to, connection) = (arguments.to.clone(), arguments.connection.clone());
-        let files = Files { folder: &folder, known_causes: arguments.known_causes.as_deref() };
-        deployments.push(Deployment::open(which, to, connection, files, containers.clone()).await?);
+        let files = ConsoleFiles { folder: &folder, known_causes: arguments.known_causes.as_deref() };
+        deployments
+            .push(ConsoleDeployment::open_queues(which, to, connection, files, containers.clone()).await?);
     }
-    let command = same_command(arguments, &folder, &deployments);
+    let command = command_digest(arguments, &folder, &deployments);
     Ok(Site {
-        session: Session::kept_in(session::folder().as_deref(), guard.address.port(), command),
+        session: Session::restore_from(session::state_folder().as_deref(), guard.address.port(), command),
         guard,
         deployments,
         schema,
@@ -282,7 +286,7 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
     })
 }
 
-fn containers(arguments: &Arguments) -> Result<Option<Containers>, Failure> {
+fn metrics_containers(arguments: &Arguments) -> Result<Option<Containers>, CommandFailure> {
     if arguments.metrics.is_empty() {
         return Ok(None);
     }
@@ -296,16 +300,16 @@ fn containers(arguments: &Arguments) -> Result<Option<Containers>, Failure> {
 }
 
 /// A digest of the command and of its queues: under another one, a page would show and change something else.
-fn same_command(arguments: &Arguments, folder: &Path, deployments: &[Deployment]) -> String {
-    let queues: Vec<_> = deployments.iter().map(|one| (&one.from, one.source().ok())).collect();
+fn command_digest(arguments: &Arguments, folder: &Path, deployments: &[ConsoleDeployment]) -> String {
+    let queues: Vec<_> = deployments.iter().map(|one| (&one.from, one.source_arn().ok())).collect();
     let digest = Sha256::digest(format!("{arguments:?} {} {queues:?}", folder.display()));
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn named_deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
-    let Named { queue, prefix, stage } = arguments.named.clone();
+fn named_deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, CommandFailure> {
+    let DeploymentSelection { queue, prefix, stage } = arguments.named.clone();
     if !arguments.stacks.is_empty() {
-        return Ok(arguments.stacks.iter().map(|stack| OneQueue::of_stack(stack)).collect());
+        return Ok(arguments.stacks.iter().map(|stack| OneQueue::from_stack(stack)).collect());
     }
     match (queue, prefix, stage) {
         (None, None, None) if arguments.fleet || arguments.file.is_some() => Ok(Vec::new()),
@@ -314,7 +318,7 @@ fn named_deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
              with --fleet",
         )
         .into()),
-        (queue, prefix, stage) => Ok(vec![OneQueue::of(queue, prefix, stage)]),
+        (queue, prefix, stage) => Ok(vec![OneQueue::from_names(queue, prefix, stage)]),
     }
 }
 
@@ -336,9 +340,9 @@ mod tests {
     async fn a_folder_that_cannot_be_written_is_refused_before_a_plan_is_made_in_vain() {
         let refused = async |more: &[&str]| {
             let words = ["console", "--fleet", "--folder", "/proc"].iter().chain(more);
-            let [path, token] = [(); 2].map(|()| Token::new());
+            let [path, token] = [(); 2].map(|()| SecretToken::new());
             let guard = Guard { address: (Ipv4Addr::LOCALHOST, 0).into(), path, token, read_only: true };
-            open(&Program::parse_from(words).arguments, guard).await.err().map(|error| error.to_string())
+            open_site(&Program::parse_from(words).arguments, guard).await.err().map(|error| error.to_string())
         };
         let why = refused(&[]).await.unwrap();
         assert!(why.starts_with("--folder /proc: "), "{why}");
@@ -349,7 +353,7 @@ mod tests {
     #[test]
     fn metrics_are_those_of_one_deployment() {
         let url = ["console", "--metrics", "http://127.0.0.1:1/metrics"];
-        let with = |more: &[&str]| containers(&Program::parse_from(url.iter().chain(more)).arguments);
+        let with = |more: &[&str]| metrics_containers(&Program::parse_from(url.iter().chain(more)).arguments);
         let why = with(&["--stack", "a", "--stack", "b"]).unwrap_err().to_string();
         assert_eq!(why, "--metrics is for one deployment: start a console for each --stack");
         assert!(with(&["--stack", "a"]).unwrap().is_some());

@@ -22,7 +22,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageError> {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(said)) => Ok(Self(said)),
-            Err(_) => Err(PageError::missing(NO_SUCH_PAGE)),
+            Err(_) => Err(PageError::not_found(NO_SUCH_PAGE)),
         }
     }
 }
@@ -34,8 +34,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
         match Query::from_request_parts(parts, state).await {
             Ok(Query(said)) => Ok(Self(said)),
             Err(error) => {
-                let words = format!("The address has an invalid parameter: {}.", cause(&error));
-                Err(PageError::new(StatusCode::BAD_REQUEST, words).leading_to(parts.uri.path()))
+                let words = format!("The address has an invalid parameter: {}.", innermost_cause(&error));
+                Err(PageError::new(StatusCode::BAD_REQUEST, words).with_back_link(parts.uri.path()))
             }
         }
     }
@@ -45,12 +45,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for InForm<T> {
     type Rejection = PageError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, PageError> {
-        let back = parent(request.uri()).to_owned();
+        let back = parent_page(request.uri()).to_owned();
         match Form::from_request(request, state).await {
             Ok(Form(said)) => Ok(Self(said)),
             Err(error) => {
-                let words = format!("The form is invalid, so nothing was done: {}.", cause(&error));
-                Err(PageError::new(StatusCode::BAD_REQUEST, words).leading_to(&back))
+                let words = format!("The form is invalid, so nothing was done: {}.", innermost_cause(&error));
+                Err(PageError::new(StatusCode::BAD_REQUEST, words).with_back_link(&back))
             }
         }
     }
@@ -59,18 +59,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for InForm<T> {
 pub(crate) const NO_SUCH_PAGE: &str = "There is no such page.";
 
 /// Answers a GET of an address that only acts, and a form sent to one that only shows.
-pub(crate) async fn wrong_method(method: Method, uri: Uri) -> PageError {
+pub(crate) async fn reject_method(method: Method, uri: Uri) -> PageError {
     let words = match method {
         Method::GET | Method::HEAD => {
             "This address is for a button. Opening it shows nothing and changes nothing."
         }
         _ => "Nothing can be done at this address, and nothing was done: it only shows something.",
     };
-    PageError::new(StatusCode::METHOD_NOT_ALLOWED, words).leading_to(parent(&uri))
+    PageError::new(StatusCode::METHOD_NOT_ALLOWED, words).with_back_link(parent_page(&uri))
 }
 
 /// The page of a button's address, after the secret part: `0/look` is on `0/`, `0/plans/7/start` on `0/plans/7`.
-fn parent(uri: &Uri) -> &str {
+fn parent_page(uri: &Uri) -> &str {
     let path = uri.path();
     match path.trim_end_matches('/').rsplit_once('/') {
         Some(("", _)) | None => path,
@@ -81,7 +81,7 @@ fn parent(uri: &Uri) -> &str {
 }
 
 /// The innermost cause of an error, without the framework's text around it.
-fn cause(error: &dyn std::error::Error) -> String {
+fn innermost_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
@@ -103,7 +103,7 @@ mod tests {
             ("/s/0/plans/7/start", "/s/0/plans/7"),
             ("/s/0/letters/a-b/check", "/s/0/letters/a-b"),
         ] {
-            assert_eq!(parent(&address.parse().unwrap()), page, "{address}");
+            assert_eq!(parent_page(&address.parse().unwrap()), page, "{address}");
         }
     }
 }

@@ -9,13 +9,13 @@ use futures_util::stream::unfold;
 use maud::Markup;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
-use redeliver_operator::markup::safe;
+use redeliver_operator::markup::escape_markup;
 
 /// The pause between two checks.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Sends a part of a page whenever it changes. `None` ends it, and the browser reloads the page.
-pub(crate) fn live(part: impl Fn() -> Option<Markup> + Send + 'static) -> Response {
+pub(crate) fn stream_part(part: impl Fn() -> Option<Markup> + Send + 'static) -> Response {
     let events = unfold((part, Some(String::new())), async |(part, before)| {
         // `None` after the last event.
         let before = before?;
@@ -26,7 +26,7 @@ pub(crate) fn live(part: impl Fn() -> Option<Markup> + Send + 'static) -> Respon
                     (part, None),
                 ));
             };
-            let shown = safe(&markup);
+            let shown = escape_markup(&markup);
             if shown != before {
                 return Some((Ok(Event::default().event("part").data(&shown)), (part, Some(shown))));
             }

@@ -8,10 +8,10 @@
 
 use std::path::{Path, PathBuf};
 
-use redeliver_dead_letters::files::{read_own, replace};
+use redeliver_dead_letters::files::{read_own, replace_file};
 use serde::{Deserialize, Serialize};
 
-use crate::guard::Token;
+use crate::guard::SecretToken;
 
 /// A start of the console, and the one before.
 #[derive(Debug)]
@@ -25,16 +25,16 @@ struct Secrets {
     /// Identifies the command and its queues.
     command: String,
     /// Names the start. No secret.
-    id: Token,
+    id: SecretToken,
     /// Shows a page that this is the console that it belongs to.
-    proof: Token,
+    proof: SecretToken,
     /// Shows the console that a page belongs to it.
-    ticket: Token,
+    ticket: SecretToken,
 }
 
 /// The answer to a page that checks which console is running.
 #[derive(Debug, Serialize)]
-pub(crate) struct Alive<'a> {
+pub(crate) struct AliveAnswer<'a> {
     id: &'a str,
     /// The proof of the start before, for pages of that.
     proof: Option<&'a str>,
@@ -42,37 +42,37 @@ pub(crate) struct Alive<'a> {
 
 /// The secrets of a start that its pages know.
 #[derive(Debug, Serialize)]
-pub(crate) struct OfPages<'a> {
-    id: &'a Token,
-    proof: &'a Token,
-    ticket: &'a Token,
+pub(crate) struct PageSecrets<'a> {
+    id: &'a SecretToken,
+    proof: &'a SecretToken,
+    ticket: &'a SecretToken,
 }
 
 /// The answer to a page of the start before that has shown its ticket.
 #[derive(Debug, Serialize)]
-pub(crate) struct Renewed<'a> {
+pub(crate) struct RenewedLink<'a> {
     pub(crate) link: String,
     #[serde(flatten)]
-    pub(crate) of_pages: OfPages<'a>,
+    pub(crate) of_pages: PageSecrets<'a>,
 }
 
 impl Session {
     /// A session that ends with the program.
     pub(crate) fn new(command: String) -> Self {
-        let [id, proof, ticket] = [(); 3].map(|()| Token::new());
+        let [id, proof, ticket] = [(); 3].map(|()| SecretToken::new());
         Self { own: Secrets { command, id, proof, ticket }, before: None }
     }
 
     /// Continues the session of the same command that was kept in the folder, and keeps this one for the next start.
     /// Without a folder of one's own, pages have to be opened with the new link.
-    pub(crate) fn kept_in(folder: Option<&Path>, port: u16, command: String) -> Self {
+    pub(crate) fn restore_from(folder: Option<&Path>, port: u16, command: String) -> Self {
         let session = Self::new(command);
         let Some(path) = folder.map(|folder| folder.join(format!("redeliver-console-{port}.json"))) else {
             return session;
         };
         let before = read_own(&path).ok().and_then(|text| serde_json::from_str::<Secrets>(&text).ok());
         let before = before.filter(|before| before.command == session.own.command);
-        let kept = serde_json::to_vec(&session.own).map(|text| replace(&path, &text));
+        let kept = serde_json::to_vec(&session.own).map(|text| replace_file(&path, &text));
         // What cannot be kept is of no use to a page either.
         if !matches!(kept, Ok(Ok(()))) {
             return session;
@@ -81,26 +81,26 @@ impl Session {
     }
 
     /// The secrets of this start, for its pages.
-    pub(crate) fn of_pages(&self) -> OfPages<'_> {
+    pub(crate) fn page_secrets(&self) -> PageSecrets<'_> {
         let Secrets { id, proof, ticket, .. } = &self.own;
-        OfPages { id, proof, ticket }
+        PageSecrets { id, proof, ticket }
     }
 
-    pub(crate) fn alive(&self) -> Alive<'_> {
+    pub(crate) fn alive_answer(&self) -> AliveAnswer<'_> {
         let proof = self.before.as_ref().map(|before| before.proof.as_str());
-        Alive { id: self.own.id.as_str(), proof }
+        AliveAnswer { id: self.own.id.as_str(), proof }
     }
 
     /// True if a page of the start before shows its ticket.
-    pub(crate) fn is_of_before(&self, ticket: &str) -> bool {
-        self.before.as_ref().is_some_and(|before| before.ticket.is(ticket))
+    pub(crate) fn matches_previous(&self, ticket: &str) -> bool {
+        self.before.as_ref().is_some_and(|before| before.ticket.matches_guess(ticket))
     }
 }
 
 /// The folder for what lasts until the user logs out, or else the user's state. Neither is shared or under version
 /// control, as `--folder` may be.
 #[expect(clippy::disallowed_methods, reason = "they are folders of the user, not settings")]
-pub(crate) fn folder() -> Option<PathBuf> {
+pub(crate) fn state_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(runtime) = named("XDG_RUNTIME_DIR").filter(|path| path.is_dir()) {
         return Some(runtime);
@@ -116,20 +116,23 @@ mod tests {
     use super::*;
 
     fn started(folder: &Path, command: &str) -> Session {
-        Session::kept_in(Some(folder), 8722, command.to_owned())
+        Session::restore_from(Some(folder), 8722, command.to_owned())
     }
 
     #[test]
     fn a_page_and_its_restarted_console_know_each_other_once() {
         let folder = tempfile::tempdir().unwrap();
         let first = started(folder.path(), "orders");
-        assert!(first.alive().proof.is_none());
+        assert!(first.alive_answer().proof.is_none());
         let second = started(folder.path(), "orders");
-        assert_eq!(second.alive().proof, Some(first.own.proof.as_str()));
-        assert!(second.is_of_before(first.own.ticket.as_str()) && !second.is_of_before("guessed"));
-        assert!(!second.is_of_before(second.own.ticket.as_str()), "its own pages have its cookie");
+        assert_eq!(second.alive_answer().proof, Some(first.own.proof.as_str()));
+        assert!(second.matches_previous(first.own.ticket.as_str()) && !second.matches_previous("guessed"));
+        assert!(!second.matches_previous(second.own.ticket.as_str()), "its own pages have its cookie");
         let third = started(folder.path(), "orders");
-        assert!(!third.is_of_before(first.own.ticket.as_str()), "a ticket of an earlier start is worthless");
+        assert!(
+            !third.matches_previous(first.own.ticket.as_str()),
+            "a ticket of an earlier start is worthless"
+        );
     }
 
     #[test]
@@ -137,16 +140,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = started(folder.path(), "orders");
         let other = started(folder.path(), "payments");
-        assert!(other.alive().proof.is_none() && !other.is_of_before(first.own.ticket.as_str()));
+        assert!(other.alive_answer().proof.is_none() && !other.matches_previous(first.own.ticket.as_str()));
         let path = folder.path().join("redeliver-console-8722.json");
         let mode = |mode| {
             use std::os::unix::fs::PermissionsExt as _;
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         mode(0o666);
-        assert!(started(folder.path(), "payments").alive().proof.is_none());
+        assert!(started(folder.path(), "payments").alive_answer().proof.is_none());
         let nowhere = folder.path().join("missing");
-        assert!(started(&nowhere, "payments").alive().proof.is_none());
+        assert!(started(&nowhere, "payments").alive_answer().proof.is_none());
     }
 
     #[test]

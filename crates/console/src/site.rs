@@ -7,12 +7,12 @@ use redeliver_aws::SystemClock;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Clock as _;
 use redeliver_operator::fleet::Fleet;
-use redeliver_operator::queues::Connection;
+use redeliver_operator::queues::AwsConnection;
 use redeliver_operator::trace_url::TraceUrlArgs;
 use tokio::sync::Mutex;
 
 use crate::background::LastSeen;
-use crate::deployment::Deployment;
+use crate::deployment::ConsoleDeployment;
 use crate::guard::Guard;
 use crate::session::Session;
 
@@ -23,7 +23,7 @@ pub(crate) type FleetSeen = Arc<LastSeen<Fleet>>;
 pub(crate) struct Site {
     pub(crate) guard: Guard,
     pub(crate) session: Session,
-    pub(crate) deployments: Vec<Deployment>,
+    pub(crate) deployments: Vec<ConsoleDeployment>,
     pub(crate) schema: MessageSchema,
     pub(crate) traces: TraceUrlArgs,
     pub(crate) max_generation: u32,
@@ -32,18 +32,18 @@ pub(crate) struct Site {
     /// Every DLQ of the account, with `--fleet`.
     pub(crate) fleet: Option<FleetSeen>,
     /// The connection for the fleet.
-    pub(crate) connection: Connection,
+    pub(crate) connection: AwsConnection,
     /// Held while a deployment is paused or resumed, which may take minutes.
     pub(crate) switching: Mutex<()>,
 }
 
 impl Site {
     /// Stops all readings and plans, and waits until hidden messages are given back.
-    pub(crate) async fn rest(&self) {
-        let is_at_work = |deployment: &Deployment| {
-            let plan = deployment.runner.running();
-            plan.iter().for_each(|id| deployment.runner.pause(id));
-            deployment.reading.stop() || plan.is_some()
+    pub(crate) async fn stop_work(&self) {
+        let is_at_work = |deployment: &ConsoleDeployment| {
+            let plan = deployment.runner.running_id();
+            plan.iter().for_each(|id| deployment.runner.pause_run(id));
+            deployment.reading.request_stop() || plan.is_some()
         };
         // `any` would stop only the first one.
         while self.deployments.iter().filter(|deployment| is_at_work(deployment)).count() > 0 {

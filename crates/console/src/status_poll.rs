@@ -10,22 +10,22 @@ use redeliver_aws::SystemClock;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
-use redeliver_operator::Failure;
-use redeliver_operator::queues::{Connection, Counts, OpenQueue, Queues};
+use redeliver_operator::CommandFailure;
+use redeliver_operator::queues::{AwsConnection, OpenQueue, QueueCounts, QueueSelection};
 use redeliver_operator::status::containers::{Containers, History};
 use redeliver_operator::status::day::Day;
-use redeliver_operator::status::{Flow, Metrics, Problem, Service, Status, look_at};
+use redeliver_operator::status::{MetricsClient, Problem, QueriedService, QueueFlow, Status, query_status};
 
 use crate::background::LastSeen;
 
 /// The pause between two requests for counts. SQS refreshes them about every minute.
 pub(crate) const COUNTS_EVERY: Duration = Duration::from_secs(10);
 /// Requests for counts per request for everything.
-const COUNTS_OF_A_LOOK: u32 = 6;
+const COUNTS_PER_ROUND: u32 = 6;
 /// The pause between two requests for the last day, which is shown by half hours.
 const DAY_EVERY: TimeDelta = TimeDelta::minutes(5);
 /// Polling ends after this time without a request for the page.
-const FORGOTTEN: TimeDelta = TimeDelta::seconds(30);
+const IDLE_AFTER: TimeDelta = TimeDelta::seconds(30);
 
 /// The last status, and the time of the last request for it.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub(crate) struct LiveStatus {
     pub(crate) at: Timestamp,
     pub(crate) status: Status,
     /// One for each queue, in the order of the status; empty if CloudWatch cannot be queried.
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) flows: Vec<QueueFlow>,
     /// The deployment's alarms, each with its state.
     pub(crate) alarms: Vec<(String, String)>,
     /// `None` if neither CloudWatch nor a container could be asked.
@@ -60,40 +60,45 @@ impl StatusPoll {
     }
 
     /// Records that a page is open, and starts to poll if none was. Polling ends 30 s after the last call.
-    pub(crate) fn keep_asking(self: &Arc<Self>, queues: &Queues, connection: &Connection, dlq_arn: &str) {
+    pub(crate) fn keep_polling(
+        self: &Arc<Self>,
+        queues: &QueueSelection,
+        connection: &AwsConnection,
+        dlq_arn: &str,
+    ) {
         *self.asked_at() = SystemClock.now();
         let (now, queues, connection) = (Arc::clone(self), queues.clone(), connection.clone());
         let dlq_arn = dlq_arn.to_owned();
-        self.last_seen.begin(move || async move {
+        self.last_seen.start_task(move || async move {
             let mut last_day = LastDay::None;
-            while !now.is_forgotten() {
+            while !now.is_idle() {
                 let round = async {
-                    let open = queues.open(&connection).await?;
+                    let open = queues.open_queues(&connection).await?;
                     let at = SystemClock.now();
-                    let mut status = look_at(&connection, &open, queues.name(), at).await?;
+                    let mut status = query_status(&connection, &open, queues.deployment_name(), at).await?;
                     let FlowsAndAlarms { flows, alarms } =
-                        from_cloudwatch(&connection, &mut status, at).await;
+                        query_cloudwatch(&connection, &mut status, at).await;
                     let is_old = |(asked_at, day): &(Timestamp, Result<Arc<Day>, _>)| {
                         at - *asked_at >= DAY_EVERY || day.as_ref().is_ok_and(|day| day.is_over(at))
                     };
                     if last_day.as_ref().is_none_or(is_old) {
-                        let day = Day::look(&connection, &status.queues, &dlq_arn, at).await;
+                        let day = Day::query_day(&connection, &status.queues, &dlq_arn, at).await;
                         last_day = Some((at, day.map(Arc::new).map_err(|error| error.to_string())));
                     }
                     let day = match &last_day {
                         Some((_, Ok(day))) => Some(Arc::clone(day)),
                         Some((_, Err(why))) => {
-                            status.problems.push(not_asked("the last day", why.clone()));
+                            status.problems.push(cloudwatch_problem("the last day", why.clone()));
                             None
                         }
                         None => None,
                     };
-                    let day = now.with_containers(&mut status, day, at).await;
-                    now.last_seen.tell(Ok(LiveStatus { at, status, flows, alarms, day }));
-                    now.count(&open).await
+                    let day = now.add_containers(&mut status, day, at).await;
+                    now.last_seen.publish_result(Ok(LiveStatus { at, status, flows, alarms, day }));
+                    now.refresh_counts(&open).await
                 };
                 if let Err(error) = round.await {
-                    now.last_seen.tell(Err(error));
+                    now.last_seen.publish_result(Err(error));
                     SystemClock.sleep(COUNTS_EVERY).await;
                 }
             }
@@ -102,41 +107,43 @@ impl StatusPoll {
 
     /// The number of messages in a queue, as SQS counted them a moment ago.
     pub(crate) fn messages_in(&self, queue_arn: &str) -> Option<u64> {
-        let seen = self.last_seen.seen()?;
+        let seen = self.last_seen.last_result()?;
         let queue = seen.status.queues.iter().find(|queue| queue.arn == queue_arn)?;
-        queue.counts.visible.map(|_| queue.counts.messages())
+        queue.counts.visible.map(|_| queue.counts.total_messages())
     }
 
     /// Asks the containers of `--metrics`, for the target's state and for the day what CloudWatch lacks.
-    async fn with_containers(
+    async fn add_containers(
         &self,
         status: &mut Status,
         day: Option<Arc<Day>>,
         at: Timestamp,
     ) -> Option<Arc<Day>> {
         let Some(containers) = &self.containers else { return day };
-        let answers = containers.ask().await;
+        let answers = containers.read_counters().await;
         let mut history = lock(&self.history);
-        history.add(at, &answers);
-        let target = history.target(at);
-        status.target = Some(status.target.map_or(target, |seen| seen.or(target)));
+        history.record_counters(at, &answers);
+        let target = history.target_status(at);
+        status.target = Some(status.target.map_or(target, |seen| seen.combine_with(target)));
         for problem in answers.into_iter().filter_map(Result::err) {
-            Problem::note(&mut status.problems, problem);
+            Problem::record_problem(&mut status.problems, problem);
         }
         Day::with_containers(day.as_deref(), &history, at).map(Arc::new)
     }
 
     /// Refreshes the counts until it is time for everything again.
-    async fn count(&self, open: &[OpenQueue]) -> Result<(), Failure> {
-        for _ in 1..COUNTS_OF_A_LOOK {
+    async fn refresh_counts(&self, open: &[OpenQueue]) -> Result<(), CommandFailure> {
+        for _ in 1..COUNTS_PER_ROUND {
             SystemClock.sleep(COUNTS_EVERY).await;
-            if self.is_forgotten() {
+            if self.is_idle() {
                 return Ok(());
             }
-            let Some(mut seen) = self.last_seen.seen().map(Arc::unwrap_or_clone) else { return Ok(()) };
+            let Some(mut seen) = self.last_seen.last_result().map(Arc::unwrap_or_clone) else {
+                return Ok(());
+            };
             for (queue, OpenQueue { known, .. }) in seen.status.queues.iter_mut().zip(open) {
                 let depth = known.queue.depth().await?;
-                queue.counts = Counts {
+                queue.counts = QueueCounts {
                     visible: Some(depth.visible),
                     in_flight: Some(depth.in_flight),
                     delayed: Some(depth.delayed),
@@ -144,14 +151,14 @@ impl StatusPoll {
                 };
             }
             seen.at = SystemClock.now();
-            self.last_seen.tell(Ok(seen));
+            self.last_seen.publish_result(Ok(seen));
         }
         SystemClock.sleep(COUNTS_EVERY).await;
         Ok(())
     }
 
-    fn is_forgotten(&self) -> bool {
-        SystemClock.now() - *self.asked_at() > FORGOTTEN
+    fn is_idle(&self) -> bool {
+        SystemClock.now() - *self.asked_at() > IDLE_AFTER
     }
 
     fn asked_at(&self) -> MutexGuard<'_, Timestamp> {
@@ -161,36 +168,37 @@ impl StatusPoll {
 
 #[derive(Default)]
 struct FlowsAndAlarms {
-    flows: Vec<Flow>,
+    flows: Vec<QueueFlow>,
     alarms: Vec<(String, String)>,
 }
 
 /// Asks CloudWatch for flows and alarms. An error becomes one of the status's problems.
-async fn from_cloudwatch(connection: &Connection, status: &mut Status, at: Timestamp) -> FlowsAndAlarms {
+async fn query_cloudwatch(connection: &AwsConnection, status: &mut Status, at: Timestamp) -> FlowsAndAlarms {
     let Some(first) = status.queues.first() else { return FlowsAndAlarms::default() };
     let names: Vec<_> = status.queues.iter().map(|queue| queue.name.as_str()).collect();
-    let metrics = match Metrics::near(connection, &first.arn).await {
+    let metrics = match MetricsClient::for_region_of(connection, &first.arn).await {
         Ok(metrics) => metrics,
         Err(error) => {
-            status.problems.push(not_asked("flow, ages and alarms", error.to_string()));
+            status.problems.push(cloudwatch_problem("flow, ages and alarms", error.to_string()));
             return FlowsAndAlarms::default();
         }
     };
-    let flows = metrics.flows(&names, at);
+    let flows = metrics.query_flows(&names, at);
     let alarms = async {
         // The construct's alarms have the same prefix as its queues.
         match names.iter().find_map(|name| name.strip_suffix("final-dlq")) {
-            Some(prefix) => metrics.alarms(prefix).await,
+            Some(prefix) => metrics.query_alarms(prefix).await,
             None => Ok(Vec::new()),
         }
     };
     let (flows, alarms) = join(flows, alarms).await;
-    let mut known = |missing, error: Failure| status.problems.push(not_asked(missing, error.to_string()));
+    let mut known =
+        |missing, error: CommandFailure| status.problems.push(cloudwatch_problem(missing, error.to_string()));
     let flows = flows.map_err(|error| known("flow and ages", error));
     let alarms = alarms.map_err(|error| known("alarms", error));
     FlowsAndAlarms { flows: flows.unwrap_or_default(), alarms: alarms.unwrap_or_default() }
 }
 
-const fn not_asked(missing: &'static str, why: String) -> Problem {
-    Problem { service: Service::CloudWatch, missing, about: Vec::new(), why }
+const fn cloudwatch_problem(missing: &'static str, why: String) -> Problem {
+    Problem { service: QueriedService::CloudWatch, missing, about: Vec::new(), why }
 }

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use crate::arrival::Arrival;
 use crate::deliver::Outgoing;
-use crate::failure::{Delivery, Failure, HandOff, Stage, in_its_generation};
+use crate::failure::{Delivery, Failure, HandOff, Stage, in_current_generation};
 use crate::handler::Message;
-use crate::message::Form;
+use crate::message::BodyForm;
 use crate::message::envelope::with_metadata;
 use crate::message::metadata::{Metadata, RetryMetadata};
 use crate::message::outage::Outage;
-use crate::message::plain::Plain;
+use crate::message::plain::PlainMessage;
 use crate::message::reason::GiveUp;
 use crate::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use crate::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
@@ -19,19 +19,19 @@ use crate::span_context::SpanContext;
 /// A record with a valid message: it can be called, sent again or given up.
 #[derive(Debug)]
 #[must_use = "its record is received again unless it is confirmed or sent on"]
-pub struct Accepted {
+pub struct AcceptedMessage {
     arrival: Arrival,
     metadata: Metadata,
-    form: Form,
+    form: BodyForm,
     /// Where the message keeps its metadata: in the body or in the attributes.
-    place: Place,
+    place: MetadataPlace,
 }
 
 #[derive(Debug)]
-enum Place {
+enum MetadataPlace {
     /// The inside of the `metadata` object in the body.
     Envelope(Range<usize>),
-    Plain(Box<Plain>),
+    Plain(Box<PlainMessage>),
 }
 
 /// An outage of the target, as a held message reports it.
@@ -53,7 +53,7 @@ pub(crate) struct Resized {
 /// A record with an invalid message, and the reason.
 #[derive(Debug)]
 #[must_use = "its record is received again unless it is given up"]
-pub struct Refused {
+pub struct RefusedMessage {
     pub arrival: Arrival,
     pub invalid: Invalid,
 }
@@ -62,7 +62,7 @@ pub struct Refused {
 #[derive(Debug)]
 #[must_use = "its record is received again unless it is sent on"]
 pub struct FailedMessage {
-    pub accepted: Accepted,
+    pub accepted: AcceptedMessage,
     pub hand_off: HandOff,
     /// Due time of the retry, if the message has hopped.
     pub due_at: Option<Timestamp>,
@@ -79,25 +79,34 @@ impl Arrival {
     ///
     /// # Errors
     /// The message is invalid.
-    pub fn accept(self, schema: &MessageSchema, failed: Option<&Delivery>) -> Result<Accepted, Box<Refused>> {
+    pub fn accept(
+        self,
+        schema: &MessageSchema,
+        failed: Option<&Delivery>,
+    ) -> Result<AcceptedMessage, Box<RefusedMessage>> {
         let ReceivedMessage { body, attributes, sqs_message_id, .. } = &self.record;
         let first_id = failed.map_or(sqs_message_id, |failed| &failed.source_message_id);
         let came_back = failed.map_or(self.came_back, |failed| failed.came_back);
-        let (metadata, form, place) = match schema.read(body, attributes, first_id) {
+        let (metadata, form, place) = match schema.read_message(body, attributes, first_id) {
             Ok(Parsed::Envelope(envelope)) => {
                 let (metadata, inside) = envelope.into_metadata();
-                (metadata, Form::Envelope, Place::Envelope(inside))
+                (metadata, BodyForm::Envelope, MetadataPlace::Envelope(inside))
             }
             Ok(Parsed::Plain(plain)) => {
-                (plain.metadata().clone(), plain.form(), Place::Plain(Box::new(plain)))
+                (plain.metadata().clone(), plain.form(), MetadataPlace::Plain(Box::new(plain)))
             }
-            Err(invalid) => return Err(Box::new(Refused { arrival: self, invalid })),
+            Err(invalid) => return Err(Box::new(RefusedMessage { arrival: self, invalid })),
         };
-        Ok(Accepted { metadata: in_its_generation(metadata, came_back), arrival: self, form, place })
+        Ok(AcceptedMessage {
+            metadata: in_current_generation(metadata, came_back),
+            arrival: self,
+            form,
+            place,
+        })
     }
 }
 
-impl Accepted {
+impl AcceptedMessage {
     /// The record, with the producer's attributes.
     #[must_use]
     pub fn record(&self) -> &ReceivedMessage {
@@ -122,15 +131,15 @@ impl Accepted {
             redrive_generation: self.metadata.generation(),
             held_seconds: self.held_seconds(),
             attributes: match &self.place {
-                Place::Envelope(_) => attributes,
-                Place::Plain(plain) => &plain.attributes,
+                MetadataPlace::Envelope(_) => attributes,
+                MetadataPlace::Plain(plain) => &plain.attributes,
             },
         }
     }
 
     /// The delivery of this record, as one that failed at `failed_at`.
     #[must_use]
-    pub fn delivery(&self, failed_at: Timestamp) -> Delivery {
+    pub fn failed_delivery(&self, failed_at: Timestamp) -> Delivery {
         self.arrival.delivery(failed_at)
     }
 
@@ -143,14 +152,14 @@ impl Accepted {
     /// Seconds that the message was held, as far as redeliver wrote the count itself.
     #[must_use]
     pub fn held_seconds(&self) -> u32 {
-        self.metadata.holds.seconds(self.arrival.origin)
+        self.metadata.holds.trusted_seconds(self.arrival.origin)
     }
 
     /// The outage that the message is held for, if redeliver sent it.
     #[must_use]
-    pub fn outage(&self) -> Option<ReportedOutage> {
+    pub fn reported_outage(&self) -> Option<ReportedOutage> {
         let reported_at = self.record().sent_at;
-        let outage = self.metadata.holds.outage(self.arrival.origin, reported_at)?;
+        let outage = self.metadata.holds.trusted_outage(self.arrival.origin, reported_at)?;
         Some(ReportedOutage { outage, reported_at })
     }
 
@@ -167,11 +176,11 @@ impl Accepted {
     /// The record on its way to the intermediate DLQ, with its id if it needs one and has room for it.
     pub fn with_id(self) -> Arrival {
         match &self.place {
-            Place::Plain(plain) => {
+            MetadataPlace::Plain(plain) => {
                 let attributes = plain.with_id();
                 self.arrival.with_attributes(attributes)
             }
-            Place::Envelope(_) => self.arrival,
+            MetadataPlace::Envelope(_) => self.arrival,
         }
     }
 
@@ -179,12 +188,12 @@ impl Accepted {
     pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Resized> {
         let ReceivedMessage { body, attributes, .. } = self.record();
         match &self.place {
-            Place::Envelope(inside) => {
-                let body = with_metadata(body, inside, retry.members());
+            MetadataPlace::Envelope(inside) => {
+                let body = with_metadata(body, inside, retry.json_members());
                 let bytes = body.len() + attributes_size(attributes);
                 Some(Resized { rewritten: Rewritten::Body(body), bytes })
             }
-            Place::Plain(plain) => {
+            MetadataPlace::Plain(plain) => {
                 let attributes = plain.with_retry_metadata(retry)?;
                 let bytes = body.len() + attributes_size(&attributes);
                 Some(Resized { rewritten: Rewritten::Attributes(attributes), bytes })
@@ -193,14 +202,14 @@ impl Accepted {
     }
 }
 
-impl Refused {
+impl RefusedMessage {
     /// A verdict for the annotation queue. `hand_off` is the failure that came with the message, if there is one.
     pub fn give_up(self, stage: Stage, hand_off: Option<HandOff>, now: Timestamp) -> Outgoing {
         let Self { arrival, invalid } = self;
         let reason = invalid.reason();
         let failure = match hand_off {
-            Some(hand_off) => Failure::from(hand_off).found_invalid(reason, &invalid),
-            None => Failure::invalid(reason, &invalid, arrival.delivery(now)),
+            Some(hand_off) => Failure::from(hand_off).into_invalid_message(reason, &invalid),
+            None => Failure::for_invalid_message(reason, &invalid, arrival.delivery(now)),
         };
         arrival.give_up(None, stage, failure, reason.into())
     }
@@ -210,17 +219,17 @@ impl FailedMessage {
     /// A verdict for the annotation queue. `attempts` is the number of retries made, if the body does not have it.
     pub fn give_up(self, attempts: Option<u32>, give_up: GiveUp) -> Outgoing {
         let Self { accepted, hand_off, stage, span, .. } = self;
-        let Accepted { arrival, metadata, place, .. } = accepted;
+        let AcceptedMessage { arrival, metadata, place, .. } = accepted;
         let arrival = match place {
-            Place::Plain(plain) => arrival.with_attributes(plain.with_id_if_sendable()),
-            Place::Envelope(_) => arrival,
+            MetadataPlace::Plain(plain) => arrival.with_attributes(plain.with_id_if_sendable()),
+            MetadataPlace::Envelope(_) => arrival,
         };
         let failure = Failure { attempts, ..hand_off.into() };
-        arrival.give_up(Some(metadata.message_id_text), stage, failure, give_up).within(span)
+        arrival.give_up(Some(metadata.message_id_text), stage, failure, give_up).with_span(span)
     }
 
     /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
-    pub(crate) fn hop(self, due_at: Timestamp) -> Outgoing {
-        self.accepted.into_arrival().hop(self.hand_off, due_at).within(self.span)
+    pub(crate) fn into_hop(self, due_at: Timestamp) -> Outgoing {
+        self.accepted.into_arrival().into_hop(self.hand_off, due_at).with_span(self.span)
     }
 }

@@ -16,7 +16,7 @@ use crate::events::Event;
 use crate::fault::EntryError;
 use crate::message::{Content, ReceivedMessage, Timestamp};
 use crate::ports::{Clock, ObjectStore, Observer};
-pub use layout::{Death, Layout, Prefix, PrefixError, deployment_of};
+pub use layout::{ArchiveLayout, Death, Prefix, PrefixError, deployment_of};
 pub use line::{ArchivedAttribute, ArchivedMessage};
 pub use omit::{OMITTED, Omit, OmitError};
 
@@ -24,7 +24,7 @@ pub use omit::{OMITTED, Omit, OmitError};
 #[derive(Clone, Debug)]
 pub struct Archive<S> {
     pub store: S,
-    pub layout: Layout,
+    pub layout: ArchiveLayout,
     /// Values that the archive must not hold.
     pub omit: Omit,
 }
@@ -42,9 +42,9 @@ pub struct FinalRecord {
 /// A final record that may be sent to the final DLQ: it is in the archive, or there is none.
 #[derive(Debug)]
 #[must_use = "the record is received again unless it is sent"]
-pub struct Kept(Outgoing);
+pub struct ReleasedRecord(Outgoing);
 
-impl Kept {
+impl ReleasedRecord {
     /// A record of a deployment without an archive.
     pub fn without_archive(record: FinalRecord) -> Self {
         Self(record.outgoing)
@@ -61,21 +61,21 @@ impl<S: ObjectStore> Archive<S> {
     /// must not be sent, so that they come back; `observer` receives an [`Event::ArchiveRefused`] for each.
     ///
     /// A repeated write finds its object there, and is a success: the first one is the same death.
-    pub async fn keep(
+    pub async fn archive_records(
         &self,
         clock: &impl Clock,
         observer: &impl Observer,
         end: Timestamp,
         records: Vec<FinalRecord>,
-    ) -> Vec<Kept> {
+    ) -> Vec<ReleasedRecord> {
         let writes = records.into_iter().map(|FinalRecord { outgoing, death, received }| async move {
             // SQS would refuse it: it is reported with the others, and comes back.
             let written = match &outgoing.message {
                 Err(_) => Ok(()),
-                Ok(message) => self.write(clock, end, &death, received, message.content()).await,
+                Ok(message) => self.write_record(clock, end, &death, received, message.content()).await,
             };
             match written {
-                Ok(()) => Ok(Kept(outgoing)),
+                Ok(()) => Ok(ReleasedRecord(outgoing)),
                 Err(error) => Err((outgoing.receipt.sqs_message_id().to_owned(), error)),
             }
         });
@@ -85,7 +85,7 @@ impl<S: ObjectStore> Archive<S> {
         join_all(writes).await.into_iter().filter_map(|written| written.map_err(report).ok()).collect()
     }
 
-    async fn write(
+    async fn write_record(
         &self,
         clock: &impl Clock,
         end: Timestamp,
@@ -93,17 +93,17 @@ impl<S: ObjectStore> Archive<S> {
         received: ReceivedMessage,
         content: &Content,
     ) -> Result<(), EntryError> {
-        let line = self.omit.applied(ArchivedMessage::of_final_record(received, content, death.at));
-        let key = self.layout.key(death);
-        let object = gzip(&line);
+        let line = self.omit.apply_to(ArchivedMessage::from_final_record(received, content, death.at));
+        let key = self.layout.object_key(death);
+        let object = compress_line(&line);
         // Written, or there before: both are the same death.
-        settle_one(|| self.store.create(&key, object.clone()), clock, end).await.map(drop)
+        settle_one(|| self.store.create_object(&key, object.clone()), clock, end).await.map(drop)
     }
 }
 
 /// The line with its line break, compressed. The result is deterministic: equal lines have equal bytes.
 #[must_use]
-pub fn gzip(line: &ArchivedMessage) -> Vec<u8> {
+pub fn compress_line(line: &ArchivedMessage) -> Vec<u8> {
     const IN_MEMORY: &str = "writing to memory does not fail";
     let mut text = serde_json::to_vec(line).expect("strings and maps with string keys always serialise");
     text.push(b'\n');

@@ -2,13 +2,13 @@
 
 use crate::deliver::Outgoing;
 use crate::events::Event;
-use crate::failure::annotation::{Annotation, DeadLetter, annotate};
+use crate::failure::annotation::{Annotation, DeadLetter, annotate_attributes};
 use crate::failure::{
-    Attached, CameBack, Case, Delivery, Document, Failure, HandOff, HandedOff, Hop, LastError, RawFailure,
-    SplitTraceHeader, Stage, Verdict, split_trace_header,
+    Attached, Delivery, DlqReturn, Failure, FailureDocument, HandOff, HandedOffFailure, Hop, LastError,
+    RawFailure, SplitTraceHeader, Stage, Verdict, VerdictDetails, split_trace_header,
 };
 use crate::limits::DelaySeconds;
-use crate::message::folding::unfold;
+use crate::message::folding::unfold_attributes;
 use crate::message::origin::{Origin, Resenders};
 use crate::message::reason::GiveUp;
 use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
@@ -26,21 +26,21 @@ pub struct Arrival {
     /// As received, but with only the producer's attributes (unfolded) and the producer's trace header.
     pub record: ReceivedMessage,
     /// Set if the message came back from the final DLQ with a `DeadLetter`.
-    pub came_back: Option<CameBack>,
+    pub came_back: Option<DlqReturn>,
     /// The sender of the message to the source queue, according to SQS.
     pub origin: Origin,
-    document: Option<Document>,
+    document: Option<FailureDocument>,
 }
 
 impl Arrival {
     /// Separates redeliver's attributes from the producer's, and parses them.
-    pub fn open(record: ReceivedMessage, now: Timestamp) -> Self {
+    pub fn from_record(record: ReceivedMessage, now: Timestamp) -> Self {
         let attributes = separate_attributes(record.attributes);
         let trace_header = split_trace_header(record.trace_header);
         let failure = attributes.failure.or(trace_header.failure);
         let ProducersAttributes { attributes, came_back } = attributes.producers;
         let record = ReceivedMessage { attributes, trace_header: trace_header.producers, ..record };
-        let document = failure.map(|failure| failure.document(&record, now));
+        let document = failure.map(|failure| failure.into_document(&record, now));
         Self { record, came_back, origin: Origin::default(), document }
     }
 
@@ -52,25 +52,26 @@ impl Arrival {
 
     /// The document in its `Failure`, trusted or not.
     #[must_use]
-    pub fn document(&self) -> Option<&Document> {
+    pub fn document(&self) -> Option<&FailureDocument> {
         self.document.as_ref()
     }
 
     /// The delivery of this record, for a failure at `failed_at`.
     #[must_use]
     pub fn delivery(&self, failed_at: Timestamp) -> Delivery {
-        Delivery::of(&self.record, self.came_back, self.origin, failed_at)
+        Delivery::from_record(&self.record, self.came_back, self.origin, failed_at)
     }
 
     /// Takes the failure of a message received from the intermediate DLQ.
     #[must_use]
-    pub fn take_hand_off(&mut self, now: Timestamp) -> HandedOff {
+    pub fn take_hand_off(&mut self, now: Timestamp) -> HandedOffFailure {
         let document = self.document.take();
         let (record, came_back, origin) = (&self.record, self.came_back, self.origin);
         let Some(queue) = &record.redriven_from else {
-            let mut handed_off = document.and_then(Document::into_hand_off).unwrap_or_else(|| {
+            let mut handed_off = document.and_then(FailureDocument::into_hand_off).unwrap_or_else(|| {
                 let details = "the message has no readable Failure attribute";
-                HandOff::unexplained(details, Delivery::of(record, came_back, origin, now)).into()
+                HandOff::for_unknown_cause(details, Delivery::from_record(record, came_back, origin, now))
+                    .into()
             });
             let delivery = &mut handed_off.hand_off.delivery;
             delivery.came_back = delivery.came_back.max(came_back);
@@ -81,9 +82,9 @@ impl Arrival {
         let failed_at = record.first_received_at.unwrap_or(now);
         let delivery = Delivery {
             source_queue_arn: queue.clone(),
-            ..Delivery::of(record, came_back, origin, failed_at)
+            ..Delivery::from_record(record, came_back, origin, failed_at)
         };
-        HandOff::unanswered(details, delivery).into()
+        HandOff::for_unanswered(details, delivery).into()
     }
 
     /// Takes the verdict on a message received from the annotation queue.
@@ -91,27 +92,27 @@ impl Arrival {
     /// # Errors
     /// The message has no trusted verdict. The last error of an untrusted one is returned: it may still be right.
     pub fn take_verdict(&mut self) -> Result<Verdict, Option<LastError>> {
-        let is_believed = self.believed().is_some();
+        let is_believed = self.trusted_document().is_some();
         match self.document.take() {
-            Some(Document::Verdict(verdict)) if is_believed => Ok(verdict),
-            document => Err(document.and_then(Document::into_error)),
+            Some(FailureDocument::Verdict(verdict)) if is_believed => Ok(verdict),
+            document => Err(document.and_then(FailureDocument::into_error)),
         }
     }
 
     /// For receivers on an inner queue: set if the message came back from the final DLQ before it failed, according to
     /// its own attributes or its `Failure`.
     #[must_use]
-    pub fn came_back_before_it_failed(&self) -> Option<CameBack> {
-        let delivery = self.believed().and_then(Document::delivery);
+    pub fn came_back_before_failure(&self) -> Option<DlqReturn> {
+        let delivery = self.trusted_document().and_then(FailureDocument::failed_delivery);
         self.came_back.max(delivery.and_then(|delivery| delivery.came_back))
     }
 
-    fn believed(&self) -> Option<&Document> {
+    fn trusted_document(&self) -> Option<&FailureDocument> {
         self.document.as_ref().filter(|_| self.record.redriven_from.is_none())
     }
 
     /// The message with its new metadata.
-    pub fn rewritten(self, rewritten: Rewritten) -> Self {
+    pub fn with_rewrite(self, rewritten: Rewritten) -> Self {
         match rewritten {
             Rewritten::Body(body) => Self { record: ReceivedMessage { body, ..self.record }, ..self },
             Rewritten::Attributes(attributes) => self.with_attributes(Some(attributes)),
@@ -127,26 +128,28 @@ impl Arrival {
     }
 
     /// The message with its failure attached.
-    pub fn handed_off(self, hand_off: &HandOff) -> Self {
-        self.carrying(|producer, body_bytes, trace_header| {
+    pub fn with_hand_off(self, hand_off: &HandOff) -> Self {
+        self.with_attached(|producer, body_bytes, trace_header| {
             hand_off.attach_to(producer, body_bytes, trace_header)
         })
     }
 
     /// The message with its due time attached.
-    pub fn hopping(self, hop: &Hop) -> Self {
-        self.carrying(|producer, body_bytes, trace_header| hop.attach_to(producer, body_bytes, trace_header))
+    pub fn with_hop(self, hop: &Hop) -> Self {
+        self.with_attached(|producer, body_bytes, trace_header| {
+            hop.attach_to(producer, body_bytes, trace_header)
+        })
     }
 
-    fn carrying(self, attach: impl FnOnce(&Attributes, usize, Option<&str>) -> Attached) -> Self {
+    fn with_attached(self, attach: impl FnOnce(&Attributes, usize, Option<&str>) -> Attached) -> Self {
         let ReceivedMessage { attributes, body, trace_header, .. } = &self.record;
         let Attached { attributes, trace_header } = attach(attributes, body.len(), trace_header.as_deref());
         Self { record: ReceivedMessage { attributes, trace_header, ..self.record }, ..self }
     }
 
     /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
-    pub fn hop(self, hand_off: HandOff, due_at: Timestamp) -> Outgoing {
-        self.hopping(&Hop { hand_off, due_at }).pass_on(DelaySeconds::MAX, None)
+    pub fn into_hop(self, hand_off: HandOff, due_at: Timestamp) -> Outgoing {
+        self.with_hop(&Hop { hand_off, due_at }).pass_on(DelaySeconds::MAX, None)
     }
 
     /// The message for another queue, or again for its own. The record is done once the send is confirmed; `confirmed`
@@ -180,9 +183,9 @@ impl Arrival {
             error_type: reason.as_str(),
             request_id: failure.delivery.request_id(),
         };
-        let case = Some(Case { stage: Some(stage.into()), explanation, failure });
+        let case = Some(VerdictDetails { stage: Some(stage.into()), explanation, failure });
         let verdict = Verdict { code: reason.into(), case };
-        self.carrying(|producer, body_bytes, trace_header| {
+        self.with_attached(|producer, body_bytes, trace_header| {
             verdict.attach_to(producer, body_bytes, trace_header)
         })
         .pass_on(DelaySeconds::ZERO, given_up)
@@ -190,9 +193,14 @@ impl Arrival {
 
     /// The message for the final DLQ, with as much of its annotation as fits. If `DeadLetter` does not fit, the verdict
     /// stays in the trace header.
-    pub fn annotated(self, annotation: &Annotation, verdict: &Verdict, dead_lettered: Event) -> Outgoing {
-        self.carrying(|producer, body_bytes, trace_header| {
-            let attributes = annotate(producer, body_bytes, annotation);
+    pub fn into_final_record(
+        self,
+        annotation: &Annotation,
+        verdict: &Verdict,
+        dead_lettered: Event,
+    ) -> Outgoing {
+        self.with_attached(|producer, body_bytes, trace_header| {
+            let attributes = annotate_attributes(producer, body_bytes, annotation);
             // A producer's own attribute of this name stays unchanged.
             let fits = attributes.get(DEAD_LETTER) != producer.get(DEAD_LETTER);
             let with_verdict = || Some(verdict.in_trace_header(trace_header));
@@ -209,8 +217,8 @@ impl Arrival {
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
     let SplitTraceHeader { producers, failure } = split_trace_header(record.trace_header.clone());
     let failure = failure.filter(|_| record.redriven_from.is_none());
-    match failure.map(|failure| failure.document(record, record.sent_at)) {
-        Some(Document::Verdict(verdict)) => (producers, Some(verdict)),
+    match failure.map(|failure| failure.into_document(record, record.sent_at)) {
+        Some(FailureDocument::Verdict(verdict)) => (producers, Some(verdict)),
         _ => (producers, None),
     }
 }
@@ -219,9 +227,9 @@ pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Op
 /// header. Attributes of these names with other contents do not count.
 #[must_use]
 pub fn has_document(record: &ReceivedMessage) -> bool {
-    let failure = record.attributes.get(FAILURE).and_then(RawFailure::attribute);
-    failure.is_some_and(|failure| failure.is_said_by_a_function())
-        || unannotated(&record.attributes).is_some()
+    let failure = record.attributes.get(FAILURE).and_then(RawFailure::from_attribute);
+    failure.is_some_and(|failure| failure.has_function_members())
+        || strip_annotation(&record.attributes).is_some()
         || split_trace_header(record.trace_header.clone()).failure.is_some()
 }
 
@@ -229,7 +237,7 @@ pub fn has_document(record: &ReceivedMessage) -> bool {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProducersAttributes {
     pub attributes: Attributes,
-    pub came_back: Option<CameBack>,
+    pub came_back: Option<DlqReturn>,
 }
 
 /// For callers outside the functions.
@@ -246,29 +254,29 @@ struct SeparatedAttributes {
 /// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if
 /// `DeadLetter` parses as a document of ours.
 fn separate_attributes(mut attributes: Attributes) -> SeparatedAttributes {
-    let mut failure = attributes.remove(FAILURE).as_ref().and_then(RawFailure::attribute);
+    let mut failure = attributes.remove(FAILURE).as_ref().and_then(RawFailure::from_attribute);
     // On every queue: SQS moves a verdict that the annotator could not handle to the final DLQ unchanged.
     let folded = failure.as_mut().map(RawFailure::take_folded).unwrap_or_default();
     // A document whose folded attributes cannot be put back is forged or broken; the other attributes are still the
     // producer's.
-    let whole = if folded.is_empty() { None } else { unfold(attributes.clone(), &folded) };
+    let whole = if folded.is_empty() { None } else { unfold_attributes(attributes.clone(), &folded) };
     // Judged after unfolding, so that a producer's own `DeadLetter` is judged beside the same attributes on every
     // queue.
     let whole = whole.unwrap_or(attributes);
-    let producers = unannotated(&whole);
+    let producers = strip_annotation(&whole);
     let producers = producers.unwrap_or(ProducersAttributes { attributes: whole, came_back: None });
     SeparatedAttributes { producers, failure }
 }
 
 /// The attributes before annotation; `None` if the annotator did not write the `DeadLetter`.
-fn unannotated(attributes: &Attributes) -> Option<ProducersAttributes> {
+fn strip_annotation(attributes: &Attributes) -> Option<ProducersAttributes> {
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
     let mut others = attributes.clone();
     // Only together with our document: a producer's own `ErrorType` has been folded into `DeadLetter`.
     others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
-    let attributes = unfold(others, &record.folded_attributes)?;
+    let attributes = unfold_attributes(others, &record.folded_attributes)?;
     // The annotator never annotates a message that still has an annotation.
-    let is_whole = unannotated(&attributes).is_none();
+    let is_whole = strip_annotation(&attributes).is_none();
     is_whole.then(|| ProducersAttributes { attributes, came_back: Some(record.came_back()) })
 }
 

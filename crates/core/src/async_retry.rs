@@ -9,15 +9,15 @@ mod record;
 
 use chrono::TimeDelta;
 
-use crate::decide::backoff::{Key, delay};
+use crate::decide::backoff::{JitterKey, retry_delay};
 use crate::decide::{AgeLimit, DueTime, check_age, check_attempts, retryable_kind};
-use crate::failure::{Answer, LastError};
+use crate::failure::{Classification, LastError};
 use crate::function_arn::FunctionArns;
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
 use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
-pub use envelope::{Retry, read_payload};
+pub use envelope::{EventRetry, read_payload};
 pub use record::{FailedInvocation, NotADestinationRecord};
 
 /// Defaults for members that the policy omits: full jitter from 1 s, doubling up to 12 h, for a day.
@@ -29,9 +29,9 @@ const CLOCK_SKEW_MAX: TimeDelta = TimeDelta::minutes(5);
 
 /// The decision on a failed invocation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
+pub enum InvocationDecision {
     /// Invoke the function again, now.
-    Invoke(Invocation),
+    Invoke(RetryInvocation),
     /// Its backoff is not over. Send the record to its queue again, delayed for the rest, rounded up, or for as long as
     /// one `DelaySeconds` allows.
     Hop(DelaySeconds),
@@ -41,11 +41,11 @@ pub enum Decision {
 
 /// An invocation to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invocation {
+pub struct RetryInvocation {
     /// The original payload in an envelope.
     pub payload: String,
     /// The content of the envelope.
-    pub retry: Retry,
+    pub retry: EventRetry,
     /// The minimum wait since the failure.
     pub waited: RetryDelay,
 }
@@ -56,57 +56,61 @@ pub struct Invocation {
 /// permanent error, and a record at the limit of its attempts or its age. A record that `came_back` from the final DLQ
 /// starts again at attempt 1 and is invoked at once, since an operator asked for that.
 #[must_use]
-pub fn decide(
+pub fn decide_invocation(
     policy: &Policy,
     functions: &FunctionArns,
     failed: &FailedInvocation<'_>,
     came_back: bool,
     now: Timestamp,
-) -> Decision {
-    if !functions.admits(&failed.function_arn) {
+) -> InvocationDecision {
+    if !functions.allows_function(&failed.function_arn) {
         let explanation =
             "/requestContext/functionArn is not in FUNCTION_ARNS, the functions that may be invoked again";
-        return Decision::GiveUp(GiveUp {
+        return InvocationDecision::GiveUp(GiveUp {
             reason: DeadLetterReason::NonRetryableError,
             explanation: explanation.to_owned(),
         });
     }
     // A fresh start: attempts and age do not count, and there is no backoff.
     if came_back {
-        let retry = Retry { attempt: 1, initial_timestamp: now.timestamp() };
-        return Decision::Invoke(failed.invocation(retry, RetryDelay::ZERO));
+        let retry = EventRetry { attempt: 1, initial_timestamp: now.timestamp() };
+        return InvocationDecision::Invoke(failed.to_retry(retry, RetryDelay::ZERO));
     }
-    next_retry(policy, failed, now).unwrap_or_else(Decision::GiveUp)
+    next_retry(policy, failed, now).unwrap_or_else(InvocationDecision::GiveUp)
 }
 
-fn next_retry(policy: &Policy, failed: &FailedInvocation<'_>, now: Timestamp) -> Result<Decision, GiveUp> {
+fn next_retry(
+    policy: &Policy,
+    failed: &FailedInvocation<'_>,
+    now: Timestamp,
+) -> Result<InvocationDecision, GiveUp> {
     if failed.failed_at > now + CLOCK_SKEW_MAX {
         return Err(GiveUp {
             reason: DeadLetterReason::InvalidMessageFormat,
             explanation: "/timestamp is in the future".to_owned(),
         });
     }
-    let kind = Answer::of(failed.error.kind).kind();
-    retryable_kind(policy, &LastError::of(&failed.error).error_type, kind)?;
+    let kind = Classification::from_failure_kind(failed.error.kind).known_class();
+    retryable_kind(policy, &LastError::from_handler_error(&failed.error).error_type, kind)?;
     check_attempts(policy, None, failed.retries_made)?;
     let attempt = failed.retries_made + 1;
     // Every invocation has its own request id, so no two failures of an event share a key.
-    let delay = delay(policy, Key { message_id: failed.request_id, generation: 0, attempt });
+    let delay = retry_delay(policy, JitterKey { message_id: failed.request_id, generation: 0, attempt });
     let due = DueTime::from_now(delay, failed.failed_at);
     // A record from a long queue may be past its due time: the time that counts is when it would run.
-    check_age(AgeLimit::of(policy, None, failed.first_failed_at), due.at.max(now))?;
+    check_age(AgeLimit::from_limits(policy, None, failed.first_failed_at), due.at.max(now))?;
     Ok(match due.delay_from(now) {
         Some(DelaySeconds::ZERO) => {
-            let retry = Retry { attempt, initial_timestamp: failed.first_failed_at.timestamp() };
-            Decision::Invoke(failed.invocation(retry, delay))
+            let retry = EventRetry { attempt, initial_timestamp: failed.first_failed_at.timestamp() };
+            InvocationDecision::Invoke(failed.to_retry(retry, delay))
         }
-        remaining => Decision::Hop(remaining.unwrap_or(DelaySeconds::MAX)),
+        remaining => InvocationDecision::Hop(remaining.unwrap_or(DelaySeconds::MAX)),
     })
 }
 
 impl FailedInvocation<'_> {
-    fn invocation(&self, retry: Retry, waited: RetryDelay) -> Invocation {
-        Invocation { payload: retry.wrap(self.payload), retry, waited }
+    fn to_retry(&self, retry: EventRetry, waited: RetryDelay) -> RetryInvocation {
+        RetryInvocation { payload: retry.wrap_payload(self.payload), retry, waited }
     }
 }
 

@@ -5,19 +5,23 @@ use serde::Deserialize;
 
 use crate::arrival::Arrival;
 use crate::decide::QueueTimes;
-use crate::deliver::{NOTICE_DELAY, Outgoing, until};
+use crate::deliver::{NOTICE_DELAY, Outgoing, time_until};
 use crate::events::Event;
 use crate::failure::{FAILURE, Verdict};
 use crate::limits::{DelaySeconds, VisibilitySeconds};
 use crate::message::attempt_logs::AttemptLogs;
-use crate::message::metadata::{parse_rfc3339, rfc3339};
+use crate::message::metadata::{format_rfc3339, parse_rfc3339};
 use crate::message::{Attribute, OutgoingMessage, ReceiveTimes, ReceivedMessage, Timestamp};
 
 /// The time for which a blocked message is hidden: the longest that SQS allows ("ChangeMessageVisibility", Amazon SQS
 /// API Reference), or until the end of its retention. `None` at that end: it is given up, and its group continues.
 #[must_use]
-pub fn hidden_for(queue_times: QueueTimes, times: ReceiveTimes, now: Timestamp) -> Option<VisibilitySeconds> {
-    let left = until(now, queue_times.retained_until(times.sent_at)).as_secs();
+pub fn hiding_time(
+    queue_times: QueueTimes,
+    times: ReceiveTimes,
+    now: Timestamp,
+) -> Option<VisibilitySeconds> {
+    let left = time_until(now, queue_times.retained_until(times.sent_at)).as_secs();
     let hidden = VisibilitySeconds::saturating(left).min(queue_times.hidden_max());
     (hidden > VisibilitySeconds::ZERO).then_some(hidden)
 }
@@ -26,8 +30,8 @@ pub fn hidden_for(queue_times: QueueTimes, times: ReceiveTimes, now: Timestamp) 
 ///
 /// # Errors
 /// The verdict, if SQS would refuse the notice, since the message has no room for the handle.
-pub fn notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Outgoing>> {
-    match with_handle(&verdict, times.first_received_at) {
+pub fn block_notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Outgoing>> {
+    match attach_handle(&verdict, times.first_received_at) {
         Some(message) => {
             let confirmed = verdict.confirmed.map(|event| match event {
                 Event::GivenUp { message_id, sqs_message_id, error_type, request_id } => {
@@ -41,11 +45,11 @@ pub fn notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Ou
     }
 }
 
-fn with_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage> {
+fn attach_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage> {
     let content = verdict.message.as_ref().ok()?.content();
     let members = content.attributes.get(FAILURE)?.text()?.strip_prefix('{')?;
     let handle = serde_json::to_string(verdict.receipt.handle()).ok()?;
-    let since = rfc3339(since);
+    let since = format_rfc3339(since);
     let document = format!(r#"{{"receipt_handle":{handle},"waiting_since":"{since}",{members}"#);
     let message = |document: &str| {
         let mut content = content.clone();
@@ -53,12 +57,12 @@ fn with_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage> 
         content.delay = DelaySeconds::saturating(NOTICE_DELAY.as_secs());
         OutgoingMessage::new(content).ok()
     };
-    message(&document).or_else(|| message(&AttemptLogs::removed_from(&document)?))
+    message(&document).or_else(|| message(&AttemptLogs::remove_from(&document)?))
 }
 
 /// A parsed notice.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Notice {
+pub struct BlockedNotice {
     /// The receipt handle of the message on its queue.
     pub receipt_handle: String,
     /// The first receive of the message: since then its group waits.
@@ -68,19 +72,19 @@ pub struct Notice {
 }
 
 #[derive(Deserialize)]
-struct Handle {
+struct NoticeHandle {
     receipt_handle: String,
     waiting_since: String,
 }
 
-impl Notice {
+impl BlockedNotice {
     /// `None` if it is not a notice.
     #[must_use]
-    pub fn read(record: &ReceivedMessage) -> Option<Self> {
+    pub fn from_record(record: &ReceivedMessage) -> Option<Self> {
         let document = record.attributes.get(FAILURE)?.text()?;
-        let Handle { receipt_handle, waiting_since } = serde_json::from_str(document).ok()?;
+        let NoticeHandle { receipt_handle, waiting_since } = serde_json::from_str(document).ok()?;
         let waiting_since = parse_rfc3339(&waiting_since)?;
-        let verdict = Arrival::open(record.clone(), record.sent_at).take_verdict().ok()?;
+        let verdict = Arrival::from_record(record.clone(), record.sent_at).take_verdict().ok()?;
         Some(Self { receipt_handle, waiting_since, verdict })
     }
 }

@@ -7,10 +7,10 @@ mod call_outcome;
 mod due;
 mod on_queue;
 
-use crate::accepted::{Accepted, FailedMessage, Resized};
-use crate::decide::backoff::Key;
-use crate::deliver::until;
-use crate::failure::{Answer, HandOff, Kind, LastError, RATE_LIMITED, REDRIVE};
+use crate::accepted::{AcceptedMessage, FailedMessage, Resized};
+use crate::decide::backoff::JitterKey;
+use crate::deliver::time_until;
+use crate::failure::{Classification, FailureClass, HandOff, LastError, RATE_LIMITED, REDRIVE};
 use crate::handler::HandlerError;
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
 use crate::message::Timestamp;
@@ -24,7 +24,7 @@ pub use budget::{Budget, hold_grace, may_be_held};
 use budget::{HoldTimes, check_redrives, hold_delay, redrive_delay};
 pub use call_outcome::{CallOutcome, call_outcome, is_permanent_status};
 use due::FlooredBackoff;
-pub(crate) use due::{ARRIVAL, AgeLimit, DueTime, check_age, check_attempts};
+pub(crate) use due::{ARRIVAL_MARGIN, AgeLimit, DueTime, check_age, check_attempts};
 pub(crate) use on_queue::not_retained;
 pub use on_queue::{Attempts, QueueTimes, decide_on_queue};
 
@@ -66,7 +66,7 @@ pub fn decide(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Decisi
     let decided = next_retry(policy, failed, now).and_then(|retry| {
         let (due, delay) = (retry.due, retry.due.delay_from(now));
         // Checked before a hop, too: a message whose metadata does not fit should not wait for hours first.
-        let resend = fit(&failed.accepted, retry, delay.unwrap_or(DelaySeconds::MAX))?;
+        let resend = fit_metadata(&failed.accepted, retry, delay.unwrap_or(DelaySeconds::MAX))?;
         Ok(if delay.is_some() { Decision::Resend(resend) } else { Decision::Hop(due.at) })
     });
     decided.unwrap_or_else(Decision::GiveUp)
@@ -77,10 +77,10 @@ pub fn decide(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Decisi
 #[must_use]
 pub fn immediate_retries(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
     let immediate = policy.immediate?;
-    let answer = Answer::of(error.kind);
-    let kind = classify(policy, &LastError::of(error).error_type, answer.kind());
+    let answer = Classification::from_failure_kind(error.kind);
+    let kind = classify_error(policy, &LastError::from_handler_error(error).error_type, answer.known_class());
     // The target's own delay is a floor: the target must not be called before it is over.
-    let blip = answer.retry_after_seconds.is_none() && kind == Kind::Transient;
+    let blip = answer.retry_after_seconds.is_none() && kind == FailureClass::Transient;
     blip.then_some(immediate)
 }
 
@@ -92,36 +92,40 @@ pub fn next_hop(
     due_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let due = DueTime::of_hop(policy, hand_off, due_at, now)?;
+    let due = DueTime::from_hop(policy, hand_off, due_at, now)?;
     due.delay_from(now).is_none().then_some(due.at)
 }
 
 /// The next retry, before its metadata is known to fit.
-struct Retry {
+struct PlannedRetry {
     metadata: RetryMetadata,
     due: DueTime,
     spends: Budget,
 }
 
-fn next_retry(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Result<Retry, GiveUp> {
+fn next_retry(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Result<PlannedRetry, GiveUp> {
     let HandOff { error, answer, .. } = &failed.hand_off;
-    let kind = retryable_kind(policy, &error.error_type, answer.kind())?;
+    let kind = retryable_kind(policy, &error.error_type, answer.known_class())?;
     let spends = available_budget(policy, failed, kind)?;
     let due = due_time(policy, failed, spends, now)?;
-    Ok(Retry { metadata: retry_metadata(failed, kind, spends, due, now), due, spends })
+    Ok(PlannedRetry { metadata: retry_metadata(failed, kind, spends, due, now), due, spends })
 }
 
 /// Classifies a failure that is not permanent. Checked before the limits: of two reasons the final record names the one
 /// that more attempts would not have changed.
-pub(crate) fn retryable_kind(policy: &Policy, error_type: &str, kind: Kind) -> Result<Kind, GiveUp> {
-    match classify(policy, error_type, kind) {
-        Kind::Permanent => Err(DeadLetterReason::NonRetryableError.into()),
+pub(crate) fn retryable_kind(
+    policy: &Policy,
+    error_type: &str,
+    kind: FailureClass,
+) -> Result<FailureClass, GiveUp> {
+    match classify_error(policy, error_type, kind) {
+        FailureClass::Permanent => Err(DeadLetterReason::NonRetryableError.into()),
         kind => Ok(kind),
     }
 }
 
 /// The budget for the next re-send, unless it is used up.
-fn available_budget(policy: &Policy, failed: &FailedMessage, kind: Kind) -> Result<Budget, GiveUp> {
+fn available_budget(policy: &Policy, failed: &FailedMessage, kind: FailureClass) -> Result<Budget, GiveUp> {
     let before = failed.accepted.metadata();
     let budget = Budget::new(kind, before);
     match budget {
@@ -146,21 +150,21 @@ fn due_time(
     let FailedMessage { accepted, hand_off, due_at, .. } = failed;
     let HandOff { answer, delivery, .. } = hand_off;
     let before = accepted.metadata();
-    let limit = AgeLimit::of(policy, before.expires_at, before.first_sent(delivery.sent_at));
+    let limit = AgeLimit::from_limits(policy, before.expires_at, before.first_sent(delivery.sent_at));
     // A re-send that spends no attempt has the key of the attempt that it postpones. A snooze's delay uses another word
     // of the key than the retry's.
-    let key = Key {
+    let key = JitterKey {
         message_id: before.message_id,
         generation: before.generation(),
         attempt: before.retry_attempt + 1,
     };
     let by_budget = || match spends {
         Budget::Attempt | Budget::Snooze => {
-            let backoff = FlooredBackoff::before(policy, answer, key);
-            DueTime::after(&backoff, limit.map(|limit| limit.at), policy, delivery, now)
+            let backoff = FlooredBackoff::for_retry(policy, answer, key);
+            DueTime::from_backoff(&backoff, limit.map(|limit| limit.at), policy, delivery, now)
         }
         Budget::Hold => {
-            let left = limit.map(|limit| until(now, limit.at));
+            let left = limit.map(|limit| time_until(now, limit.at));
             let times = HoldTimes {
                 asked_seconds: answer.retry_after_seconds,
                 held_seconds: held_seconds(failed),
@@ -172,7 +176,7 @@ fn due_time(
         Budget::Redrive => DueTime::from_now(redrive_delay(before.redrives_since_answer() + 1, key), now),
     };
     // A message that has hopped keeps its due time, so that the last hop does not start the wait again.
-    let due = DueTime::of_hop(policy, hand_off, *due_at, now).unwrap_or_else(by_budget);
+    let due = DueTime::from_hop(policy, hand_off, *due_at, now).unwrap_or_else(by_budget);
     check_age(limit, due.at)?;
     Ok(due)
 }
@@ -180,7 +184,7 @@ fn due_time(
 /// The metadata of the next re-send, with one more unit of its budget spent.
 fn retry_metadata(
     failed: &FailedMessage,
-    kind: Kind,
+    kind: FailureClass,
     spends: Budget,
     due: DueTime,
     now: Timestamp,
@@ -188,7 +192,7 @@ fn retry_metadata(
     let (before, hand_off) = (failed.accepted.metadata(), &failed.hand_off);
     let HandOff { error, delivery, .. } = hand_off;
     let held_before = held_seconds(failed);
-    let is_answered = matches!(kind, Kind::Transient | Kind::Snooze);
+    let is_answered = matches!(kind, FailureClass::Transient | FailureClass::Snooze);
     let redrives_unanswered = if is_answered { 0 } else { before.redrives_since_answer() };
     let mut metadata = RetryMetadata {
         retry_attempt: before.retry_attempt,
@@ -197,7 +201,7 @@ fn retry_metadata(
         retry_history: match spends {
             // Not called, so the previous failure stays the last one on record.
             Budget::Hold if error.was_not_called() => before.retry_history.clone(),
-            _ => history(&before.retry_history, before.retry_attempt, hand_off, now),
+            _ => append_history(&before.retry_history, before.retry_attempt, hand_off, now),
         },
         snooze_count: before.snooze_count,
         redrive_generation: before.redrive_generation,
@@ -228,32 +232,37 @@ fn retry_metadata(
 /// Seconds that the message was held before. Holds claimed by a producer are not copied: the re-send would make them
 /// ours.
 fn held_seconds(FailedMessage { accepted, hand_off, .. }: &FailedMessage) -> u32 {
-    accepted.metadata().holds.seconds(hand_off.delivery.origin)
+    accepted.metadata().holds.trusted_seconds(hand_off.delivery.origin)
 }
 
 /// Classifies an error: a `non_retryable` match is permanent; else a `retryable` match is transient, whatever the
 /// target answered; else, if `retryable` is set, permanent; else the target's own answer counts. Messages without an
 /// answer are not classified by the lists: snoozes, messages that were not started or were held, and those that SQS
 /// moved without an answer.
-pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
+pub(crate) fn classify_error(policy: &Policy, error_type: &str, kind: FailureClass) -> FailureClass {
     // These are not errors, so a list of errors does not apply to them.
-    if matches!(kind, Kind::Snooze | Kind::NotStarted | Kind::Held) {
+    if matches!(kind, FailureClass::Snooze | FailureClass::NotStarted | FailureClass::Held) {
         return kind;
     }
     let matches = |globs: &Globs| globs.matches(error_type);
     if policy.non_retryable.as_ref().is_some_and(matches) {
-        return Kind::Permanent;
+        return FailureClass::Permanent;
     }
     match &policy.retryable {
         // An unanswered call, or one whose answer is lost, matches no list of answers; but `non_retryable` may name it.
-        _ if kind == Kind::Unanswered || error_type == REDRIVE => kind,
-        Some(globs) if matches(globs) => Kind::Transient,
-        Some(_) => Kind::Permanent,
+        _ if kind == FailureClass::Unanswered || error_type == REDRIVE => kind,
+        Some(globs) if matches(globs) => FailureClass::Transient,
+        Some(_) => FailureClass::Permanent,
         None => kind,
     }
 }
 
-fn history(before: &[PastFailure], attempt: u32, hand_off: &HandOff, now: Timestamp) -> Vec<PastFailure> {
+fn append_history(
+    before: &[PastFailure],
+    attempt: u32,
+    hand_off: &HandOff,
+    now: Timestamp,
+) -> Vec<PastFailure> {
     let HandOff { error, delivery, .. } = hand_off;
     let newest = PastFailure::new(attempt, delivery.failed_at(now), &error.error_type, &error.details);
     // The newest ones: why a message fails now matters more than why it first failed.
@@ -262,14 +271,18 @@ fn history(before: &[PastFailure], attempt: u32, hand_off: &HandOff, now: Timest
 }
 
 /// The message with the retry's metadata, and as much history as fits.
-fn fit(accepted: &Accepted, mut retry: Retry, delay: DelaySeconds) -> Result<Resend, GiveUp> {
+fn fit_metadata(
+    accepted: &AcceptedMessage,
+    mut retry: PlannedRetry,
+    delay: DelaySeconds,
+) -> Result<Resend, GiveUp> {
     loop {
         let Some(Resized { rewritten, bytes }) = accepted.with_retry_metadata(&retry.metadata) else {
             let explanation = "None of its ten attributes can make room for its retry metadata".to_owned();
             return Err(GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation });
         };
         if bytes <= MESSAGE_BYTES_MAX {
-            let Retry { metadata, due, spends } = retry;
+            let PlannedRetry { metadata, due, spends } = retry;
             let RetryMetadata { retry_attempt, first_sent_time: first_sent, .. } = metadata;
             let waited = due.delay;
             return Ok(Resend { rewritten, delay, waited, retry_attempt, spends, first_sent });

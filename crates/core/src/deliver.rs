@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use retries::settle;
+use retries::settle_batch;
 
 use crate::events::Event;
 use crate::fault::EntryOutcome;
 use crate::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
-use crate::message::packing::{Batch, pack};
+use crate::message::packing::{Batch, pack_batches};
 use crate::message::{Confirmed, Content, NotSendable, OutgoingMessage, Receipt, Timestamp};
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 use crate::span_context::SpanContext;
@@ -21,7 +21,7 @@ use crate::trace::messaging::SendSpan;
 /// Batches in flight at the same time.
 const CONCURRENT_BATCHES: usize = 8;
 /// Limit on the sends of one message that are not known to be refused: each after the first may create a copy.
-pub const SENDS_PERHAPS_DONE_MAX: u32 = 2;
+pub const MAX_AMBIGUOUS_SENDS: u32 = 2;
 
 /// Delay of a notice, and the time in which its message is hidden. No one must act on it earlier: the message would be
 /// hidden again, without a notice.
@@ -30,9 +30,9 @@ pub(crate) const NOTICE_DELAY: Duration = Duration::from_secs(60);
 /// Sends all messages before `deadline`. One outcome per message, in order: the SQS message id of each confirmed one.
 ///
 /// A message that was refused for now, or did not reach SQS, is sent again while time remains. One that *may* have been
-/// accepted (see [`Fault::may_be_done`](crate::fault::Fault::may_be_done)) is sent only once more: each such send may
-/// create a copy, and a service that accepts everything without answering must not cause a flood of copies. Sender
-/// faults are final. A message without an answer at the deadline is not confirmed.
+/// accepted (see [`Fault::may_have_succeeded`](crate::fault::Fault::may_have_succeeded)) is sent only once more: each
+/// such send may create a copy, and a service that accepts everything without answering must not cause a flood of
+/// copies. Sender faults are final. A message without an answer at the deadline is not confirmed.
 pub async fn deliver(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -45,7 +45,7 @@ pub async fn deliver(
 
 /// The outcome of one entry, and the number of its possible copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered<R> {
+pub struct DeliveryOutcome<R> {
     pub outcome: EntryOutcome<R>,
     /// Requests that may have been carried out, the confirmed one included: the maximum number of messages in the
     /// queue.
@@ -58,13 +58,13 @@ pub async fn deliver_counted(
     clock: &impl Clock,
     deadline: Timestamp,
     messages: Vec<OutgoingMessage>,
-) -> Vec<Delivered<String>> {
-    let batches = pack(&messages).into_iter().map(|batch| async move {
+) -> Vec<DeliveryOutcome<String>> {
+    let batches = pack_batches(&messages).into_iter().map(|batch| async move {
         // Each batch has its own retries: a refusal in one must not delay the entries of another.
-        let request = |places| send(queue, batch, places);
-        settle(batch.entries().len(), SENDS_PERHAPS_DONE_MAX, request, clock, deadline).await
+        let request = |places| send_entries(queue, batch, places);
+        settle_batch(batch.entries().len(), MAX_AMBIGUOUS_SENDS, request, clock, deadline).await
     });
-    all_of(batches).await
+    join_batches(batches).await
 }
 
 /// Changes the visibility of receives, by receipt handle, before `deadline`: like [`deliver`], one outcome each, in
@@ -80,9 +80,9 @@ pub async fn change_visibility(
             let some: Vec<_> = places.into_iter().map(|place| chunk[place].clone()).collect();
             queue.change_visibility_batch(&some).await
         };
-        settle(chunk.len(), u32::MAX, request, clock, deadline).await
+        settle_batch(chunk.len(), u32::MAX, request, clock, deadline).await
     });
-    all_of(batches).await.into_iter().map(|changed| changed.outcome).collect()
+    join_batches(batches).await.into_iter().map(|changed| changed.outcome).collect()
 }
 
 /// Repeats an idempotent request, alone in its batch, until it succeeds, another try cannot help, or the deadline.
@@ -98,25 +98,29 @@ pub async fn settle_one<R, F: Future<Output = EntryOutcome<R>>>(
         let request = request();
         async { vec![request.await] }
     };
-    let settled = settle(1, u32::MAX, alone, clock, deadline).await;
+    let settled = settle_batch(1, u32::MAX, alone, clock, deadline).await;
     settled.into_iter().map(|delivered| delivered.outcome).next().expect("one outcome for one entry")
 }
 
 /// One request for the entries of the batch at these positions.
-async fn send(queue: &impl QueueSender, batch: Batch<'_>, places: Vec<usize>) -> Vec<EntryOutcome<String>> {
+async fn send_entries(
+    queue: &impl QueueSender,
+    batch: Batch<'_>,
+    places: Vec<usize>,
+) -> Vec<EntryOutcome<String>> {
     let entries = batch.entries();
     if places.len() == entries.len() {
         return queue.send_batch(batch).await;
     }
     let some: Vec<_> = places.into_iter().map(|place| entries[place].clone()).collect();
     // Part of a batch fits in one batch.
-    queue.send_batch(pack(&some)[0]).await
+    queue.send_batch(pack_batches(&some)[0]).await
 }
 
 /// The outcomes of all batches, in order. A slow batch delays the others only if eight are slow at once.
-async fn all_of<R>(
-    batches: impl Iterator<Item = impl Future<Output = Vec<Delivered<R>>>>,
-) -> Vec<Delivered<R>> {
+async fn join_batches<R>(
+    batches: impl Iterator<Item = impl Future<Output = Vec<DeliveryOutcome<R>>>>,
+) -> Vec<DeliveryOutcome<R>> {
     let numbered: Vec<_> =
         batches.enumerate().map(|(number, batch)| async move { (number, batch.await) }).collect();
     // `buffered` would keep the order by itself, but it starts no ninth batch while the first one waits.
@@ -127,7 +131,7 @@ async fn all_of<R>(
 
 /// From `now` to `then`; zero if `then` is past.
 #[must_use]
-pub fn until(now: Timestamp, then: Timestamp) -> Duration {
+pub fn time_until(now: Timestamp, then: Timestamp) -> Duration {
     (then - now).to_std().unwrap_or(Duration::ZERO)
 }
 
@@ -154,7 +158,7 @@ impl Outgoing {
     }
 
     /// The send as part of a span.
-    pub fn within(self, span: Option<SpanContext>) -> Self {
+    pub fn with_span(self, span: Option<SpanContext>) -> Self {
         Self { span, ..self }
     }
 }
@@ -183,7 +187,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
     /// are reserved for its answer.
     #[must_use]
     pub fn new(clock: &'a C, observer: &'a O, deadline: Timestamp) -> Self {
-        Self { clock, observer, answer_by: keep_free(ANSWER_RESERVE, clock.now(), deadline) }
+        Self { clock, observer, answer_by: stop_time(ANSWER_RESERVE, clock.now(), deadline) }
     }
 
     /// Sends all messages and reports each to the observer. `name` is for the log: `hand-off`, `re-send`, `verdict`,
@@ -217,7 +221,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
             let ended = self.clock.now();
             for (place, parent, delay) in sends {
                 let send = SendSpan { queue: queue.name(), name, delay, started, ended };
-                tracer.record(send.span(tracer.child(parent), parent, &outcomes[place]));
+                tracer.record_span(send.into_span(tracer.child_span(parent), parent, &outcomes[place]));
             }
         }
         let mut done = Vec::with_capacity(waiting.len());
@@ -237,7 +241,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
     }
 
     /// Sends hops, and reports one event for all of them: a message with a delay of hours hops dozens of times.
-    pub async fn hop(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<Confirmed> {
+    pub async fn send_hops(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<Confirmed> {
         let done = self.send(queue, "hop", hops).await;
         // 12 hours are 48 hops. A log line for each would be most of the cost of such a retry.
         let messages = u32::try_from(done.len()).unwrap_or(u32::MAX);
@@ -249,7 +253,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
 
     /// Hides all records and reports each to the observer. None of them is done: a record whose change is not confirmed
     /// comes back when its visibility timeout ends.
-    pub async fn hide(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) {
+    pub async fn hide_records(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) {
         let receives = hidings.iter().map(|hiding| (hiding.receipt.handle().to_owned(), hiding.visibility));
         let outcomes = change_visibility(queue, self.clock, self.answer_by, receives.collect()).await;
         for (Hiding { receipt, confirmed, .. }, outcome) in hidings.into_iter().zip(outcomes) {
@@ -262,7 +266,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
 
     /// Hides each record of a blocked group once SQS has confirmed its notice: a hidden one without a notice would block its
     /// group unseen. None of them is done.
-    pub async fn block(
+    pub async fn block_groups(
         &self,
         blocked: &impl QueueSender,
         source_queue: &impl VisibilityControl,
@@ -279,7 +283,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         };
         let sent = self.send(blocked, "block", notices).await;
         let before_it_is_visible = Self { answer_by: self.answer_by.min(visible_at), ..*self };
-        before_it_is_visible.hide(source_queue, sent.into_iter().map(hiding).collect()).await;
+        before_it_is_visible.hide_records(source_queue, sent.into_iter().map(hiding).collect()).await;
     }
 
     /// The time by the outbox's clock.
@@ -306,8 +310,8 @@ fn not_confirmed(receipt: &Receipt, send: &'static str, code: String) -> Event {
 /// The time to stop so that `reserve` is left before `deadline`, but at most half of what remains: a short invocation
 /// must do some work, too.
 #[must_use]
-pub fn keep_free(reserve: Duration, now: Timestamp, deadline: Timestamp) -> Timestamp {
-    deadline - reserve.min(until(now, deadline) / 2)
+pub fn stop_time(reserve: Duration, now: Timestamp, deadline: Timestamp) -> Timestamp {
+    deadline - reserve.min(time_until(now, deadline) / 2)
 }
 
 #[cfg(test)]

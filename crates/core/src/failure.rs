@@ -25,11 +25,11 @@ pub(crate) use wire::RawFailure;
 use crate::handler::{FailureKind, HandlerError};
 use crate::json::forward_compatible::{OpenEnum, OpenVariants, UnknownMembers};
 use crate::message::attempt_logs::AttemptLogs;
-pub use crate::message::metadata::CameBack;
-use crate::message::metadata::{Metadata, rfc3339};
+pub use crate::message::metadata::DlqReturn;
+use crate::message::metadata::{Metadata, format_rfc3339};
 use crate::message::origin::Origin;
 pub use crate::message::reason;
-use crate::message::reason::{Code, DeadLetterReason};
+use crate::message::reason::{DeadLetterReason, ReasonCode};
 pub use crate::message::reserved::{CIRCUIT_OPEN, FAILURE, NOT_STARTED, RATE_LIMITED, REDRIVE};
 use crate::message::{ReceivedMessage, Timestamp};
 use crate::span_context::SpanContext;
@@ -40,7 +40,7 @@ pub const FAILURE_SCHEMA: &str = include_str!("../schemas/failure.schema.json");
 
 /// The parsed attribute.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Document {
+pub enum FailureDocument {
     HandOff(HandOff),
     Hop(Hop),
     Verdict(Verdict),
@@ -51,7 +51,7 @@ pub enum Document {
 pub struct HandOff {
     pub error: LastError,
     /// The answer that classifies the failure.
-    pub answer: Answer,
+    pub answer: Classification,
     /// The delivery that failed.
     pub delivery: Delivery,
     /// The outage that the message is held for.
@@ -73,14 +73,14 @@ pub struct Hop {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The reason's code.
-    pub code: Code,
+    pub code: ReasonCode,
     /// The details; `None` if only the code is known.
-    pub case: Option<Case>,
+    pub case: Option<VerdictDetails>,
 }
 
 /// The details of a verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Case {
+pub struct VerdictDetails {
     /// The function that gave the message up, if the document has it.
     pub stage: Option<OpenEnum<Stage>>,
     /// Reason in addition to the last error; may be empty.
@@ -93,7 +93,7 @@ pub struct Case {
 pub struct Failure {
     pub error: LastError,
     /// `None` if nothing was called: the message is invalid.
-    pub answer: Option<Answer>,
+    pub answer: Option<Classification>,
     /// The delivery that failed.
     pub delivery: Delivery,
     /// Retries made, if the body does not have them (strategy `visibility`, asynchronous invocations).
@@ -113,9 +113,9 @@ pub struct LastError {
 
 /// The classification of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Classification {
     /// Transient, permanent and so on; a later version may add kinds.
-    pub kind: OpenEnum<Kind>,
+    pub kind: OpenEnum<FailureClass>,
     /// The delay that the target asked for (`Retry-After`, or a snooze), or that of a hold.
     pub retry_after_seconds: Option<u64>,
 }
@@ -126,9 +126,9 @@ const NOT_CALLED: &str = "not called: ";
 impl LastError {
     /// A handler's error.
     #[must_use]
-    pub fn of(error: &HandlerError) -> Self {
-        let error_type = truncate::clean(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
-        Self { error_type, ..Self::new("", &error.details).of_function(error.function.as_deref()) }
+    pub fn from_handler_error(error: &HandlerError) -> Self {
+        let error_type = truncate::clean_text(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
+        Self { error_type, ..Self::new("", &error.details).with_function(error.function.as_deref()) }
     }
 
     /// An error without a function.
@@ -139,8 +139,9 @@ impl LastError {
 
     /// Adds the version of the user's function, at most 128 bytes, unless the error already has one.
     #[must_use]
-    pub fn of_function(self, function: Option<&str>) -> Self {
-        let function = || function.map(|function| truncate::clean(function, truncate::FUNCTION_BYTES_MAX));
+    pub fn with_function(self, function: Option<&str>) -> Self {
+        let function =
+            || function.map(|function| truncate::clean_text(function, truncate::FUNCTION_BYTES_MAX));
         Self { function: self.function.or_else(function), ..self }
     }
 
@@ -151,62 +152,70 @@ impl LastError {
     }
 }
 
-impl Answer {
+impl Classification {
     /// A handler's kind of failure.
     #[must_use]
-    pub fn of(kind: FailureKind) -> Self {
+    pub fn from_failure_kind(kind: FailureKind) -> Self {
         let (kind, after) = match kind {
-            FailureKind::Transient => (Kind::Transient, None),
-            FailureKind::TransientAfter(after) => (Kind::Transient, Some(after)),
+            FailureKind::Transient => (FailureClass::Transient, None),
+            FailureKind::TransientAfter(after) => (FailureClass::Transient, Some(after)),
             // Only the breaker counts outages; for the message it is a transient failure like any other.
-            FailureKind::Unavailable(after) => (Kind::Transient, after),
-            FailureKind::Permanent => (Kind::Permanent, None),
-            FailureKind::Snooze(after) => (Kind::Snooze, Some(after)),
-            FailureKind::NotStarted => (Kind::NotStarted, None),
+            FailureKind::Unavailable(after) => (FailureClass::Transient, after),
+            FailureKind::Permanent => (FailureClass::Permanent, None),
+            FailureKind::Snooze(after) => (FailureClass::Snooze, Some(after)),
+            FailureKind::NotStarted => (FailureClass::NotStarted, None),
         };
-        Self { kind: kind.into(), retry_after_seconds: after.map(rounded_up) }
+        Self { kind: kind.into(), retry_after_seconds: after.map(round_up_seconds) }
     }
 
     /// The answer for a held message, with the delay of its hold.
-    fn held(hold: Hold) -> Self {
-        Self { kind: Kind::Held.into(), retry_after_seconds: Some(rounded_up(hold.delay)) }
+    fn for_hold(hold: Hold) -> Self {
+        Self { kind: FailureClass::Held.into(), retry_after_seconds: Some(round_up_seconds(hold.delay)) }
     }
 
     /// The answer of this kind, without a delay.
     #[must_use]
-    pub fn just(kind: Kind) -> Self {
+    pub fn without_delay(kind: FailureClass) -> Self {
         Self { kind: kind.into(), retry_after_seconds: None }
     }
 
     /// The kind as this version understands it: an unknown one is retried.
     #[must_use]
-    pub fn kind(&self) -> Kind {
-        self.kind.known().unwrap_or(Kind::Transient)
+    pub fn known_class(&self) -> FailureClass {
+        self.kind.known().unwrap_or(FailureClass::Transient)
     }
 }
 
 /// Whole seconds, rounded up because they are a floor.
-fn rounded_up(delay: Duration) -> u64 {
+fn round_up_seconds(delay: Duration) -> u64 {
     delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0))
 }
 
 impl HandOff {
     /// A message that a handler failed.
     #[must_use]
-    pub fn of_handler(error: &HandlerError, delivery: Delivery) -> Self {
-        Self::without_outage(LastError::of(error), Answer::of(error.kind), delivery)
+    pub fn from_handler_error(error: &HandlerError, delivery: Delivery) -> Self {
+        Self::without_outage(
+            LastError::from_handler_error(error),
+            Classification::from_failure_kind(error.kind),
+            delivery,
+        )
     }
 
     /// A message that was not started before the deadline.
     #[must_use]
-    pub fn not_started(delivery: Delivery) -> Self {
-        Self::without_outage(LastError::new(NOT_STARTED, ""), Answer::just(Kind::NotStarted), delivery)
+    pub fn for_not_started(delivery: Delivery) -> Self {
+        Self::without_outage(
+            LastError::new(NOT_STARTED, ""),
+            Classification::without_delay(FailureClass::NotStarted),
+            delivery,
+        )
     }
 
     /// A message that was not called because its target is down or limits its calls.
     #[must_use]
-    pub fn held(hold: Hold, delivery: Delivery) -> Self {
-        let since = rfc3339(hold.outage.since);
+    pub fn for_hold(hold: Hold, delivery: Delivery) -> Self {
+        let since = format_rfc3339(hold.outage.since);
         let (error_type, why) = match hold.reason {
             HoldReason::Down => (CIRCUIT_OPEN, "the target has been down since"),
             HoldReason::NotNow | HoldReason::RateLimited => {
@@ -214,42 +223,50 @@ impl HandOff {
             }
         };
         let error = LastError::new(error_type, &format!("{NOT_CALLED}{why} {since}"));
-        let hand_off = Self::without_outage(error, Answer::held(hold), delivery);
+        let hand_off = Self::without_outage(error, Classification::for_hold(hold), delivery);
         Self { outage: Some(hold.outage), ..hand_off }
     }
 
     /// A message whose own call was answered "not now", or failed in an outage. It has the call's error, but is held:
     /// the call spends no attempt.
     #[must_use]
-    pub fn held_after_call(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
-        Self { answer: Answer::held(hold), outage: Some(hold.outage), ..Self::of_handler(error, delivery) }
+    pub fn for_hold_after_call(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
+        Self {
+            answer: Classification::for_hold(hold),
+            outage: Some(hold.outage),
+            ..Self::from_handler_error(error, delivery)
+        }
     }
 
     /// A message that SQS moved after receives without an answer, for example because the function died; `details` is
     /// all that is known.
     #[must_use]
-    pub fn unanswered(details: &str, delivery: Delivery) -> Self {
-        let answer = Answer::just(Kind::Unanswered);
-        Self { answer, ..Self::unexplained(details, delivery) }
+    pub fn for_unanswered(details: &str, delivery: Delivery) -> Self {
+        let answer = Classification::without_delay(FailureClass::Unanswered);
+        Self { answer, ..Self::for_unknown_cause(details, delivery) }
     }
 
     /// True if the target was called in this delivery; `None` if that is unknown.
     #[must_use]
     pub fn was_called(&self) -> Option<bool> {
-        match self.answer.kind() {
-            Kind::Unanswered => None,
-            Kind::NotStarted => Some(false),
+        match self.answer.known_class() {
+            FailureClass::Unanswered => None,
+            FailureClass::NotStarted => Some(false),
             _ => Some(!self.error.was_not_called()),
         }
     }
 
     /// A message that failed for an unknown reason.
     #[must_use]
-    pub fn unexplained(details: &str, delivery: Delivery) -> Self {
-        Self::without_outage(LastError::new(REDRIVE, details), Answer::just(Kind::Transient), delivery)
+    pub fn for_unknown_cause(details: &str, delivery: Delivery) -> Self {
+        Self::without_outage(
+            LastError::new(REDRIVE, details),
+            Classification::without_delay(FailureClass::Transient),
+            delivery,
+        )
     }
 
-    pub(crate) fn without_outage(error: LastError, answer: Answer, delivery: Delivery) -> Self {
+    pub(crate) fn without_outage(error: LastError, answer: Classification, delivery: Delivery) -> Self {
         Self { error, answer, delivery, outage: None, unknown: UnknownMembers::default() }
     }
 }
@@ -257,16 +274,16 @@ impl HandOff {
 impl Failure {
     /// An invalid message: nothing was called.
     #[must_use]
-    pub fn invalid(reason: DeadLetterReason, why: &impl Display, delivery: Delivery) -> Self {
+    pub fn for_invalid_message(reason: DeadLetterReason, why: &impl Display, delivery: Delivery) -> Self {
         let error = LastError::new(reason.as_str(), &why.to_string());
         Self { error, answer: None, delivery, attempts: None, unknown: UnknownMembers::default() }
     }
 
     /// A message that was handed off and turned out to be invalid; the earlier answer stays on record.
     #[must_use]
-    pub fn found_invalid(self, reason: DeadLetterReason, why: &impl Display) -> Self {
+    pub fn into_invalid_message(self, reason: DeadLetterReason, why: &impl Display) -> Self {
         let Self { answer, delivery, unknown, .. } = self;
-        Self { answer, unknown, ..Self::invalid(reason, why, delivery) }
+        Self { answer, unknown, ..Self::for_invalid_message(reason, why, delivery) }
     }
 }
 
@@ -279,15 +296,15 @@ impl From<HandOff> for Failure {
 impl Verdict {
     /// A verdict with only its code.
     #[must_use]
-    pub fn bare(code: impl Into<Code>) -> Self {
+    pub fn from_code(code: impl Into<ReasonCode>) -> Self {
         Self { code: code.into(), case: None }
     }
 
     /// The explanation for humans, with the parts that are known: `Max retry attempts 5 exceeded; last error
     /// HttpStatus.503: HTTP 503`.
     #[must_use]
-    pub fn explained(&self) -> String {
-        let Some(Case { explanation, failure, .. }) = &self.case else { return String::new() };
+    pub fn full_explanation(&self) -> String {
+        let Some(VerdictDetails { explanation, failure, .. }) = &self.case else { return String::new() };
         let LastError { error_type, details, .. } = &failure.error;
         let error = match (error_type.as_str(), details.as_str()) {
             (same, details) if same == self.code.as_str() => details.to_owned(),
@@ -304,19 +321,19 @@ impl Verdict {
 
 /// A failure that was handed off.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HandedOff {
+pub struct HandedOffFailure {
     pub hand_off: HandOff,
     /// The due time of its retry, if it has hopped.
     pub due_at: Option<Timestamp>,
 }
 
-impl From<HandOff> for HandedOff {
+impl From<HandOff> for HandedOffFailure {
     fn from(hand_off: HandOff) -> Self {
         Self { hand_off, due_at: None }
     }
 }
 
-impl Document {
+impl FailureDocument {
     /// The last error, if the document has one.
     #[must_use]
     pub fn into_error(self) -> Option<LastError> {
@@ -328,7 +345,7 @@ impl Document {
 
     /// The delivery that failed, if the document has one.
     #[must_use]
-    pub fn delivery(&self) -> Option<&Delivery> {
+    pub fn failed_delivery(&self) -> Option<&Delivery> {
         match self {
             Self::HandOff(hand_off) | Self::Hop(Hop { hand_off, .. }) => Some(&hand_off.delivery),
             Self::Verdict(verdict) => verdict.case.as_ref().map(|case| &case.failure.delivery),
@@ -337,14 +354,14 @@ impl Document {
 
     /// The failure that it hands off.
     #[must_use]
-    pub fn into_hand_off(self) -> Option<HandedOff> {
+    pub fn into_hand_off(self) -> Option<HandedOffFailure> {
         match self {
             Self::HandOff(hand_off) => Some(hand_off.into()),
-            Self::Hop(Hop { hand_off, due_at }) => Some(HandedOff { hand_off, due_at: Some(due_at) }),
+            Self::Hop(Hop { hand_off, due_at }) => Some(HandedOffFailure { hand_off, due_at: Some(due_at) }),
             // Someone has moved it here from the annotation queue.
             Self::Verdict(Verdict { case, .. }) => {
                 let Failure { error, answer, delivery, unknown, .. } = case?.failure;
-                let answer = answer.unwrap_or_else(|| Answer::just(Kind::Transient));
+                let answer = answer.unwrap_or_else(|| Classification::without_delay(FailureClass::Transient));
                 Some(HandOff { error, answer, delivery, outage: None, unknown }.into())
             }
         }
@@ -362,7 +379,7 @@ pub struct Delivery {
     /// `SentTimestamp` of that delivery: a hand-off is a new SQS message with its own `SentTimestamp`.
     pub sent_at: Timestamp,
     /// Set if the message came back from the final DLQ.
-    pub came_back: Option<CameBack>,
+    pub came_back: Option<DlqReturn>,
     /// Its sender.
     pub origin: Origin,
     /// The span of its call, or of the attempt before it if that is known; only if spans are written.
@@ -375,9 +392,9 @@ impl Delivery {
     /// The delivery of this record. `came_back` is the later of its own return from the final DLQ and the one in its
     /// `Failure`.
     #[must_use]
-    pub fn of(
+    pub fn from_record(
         record: &ReceivedMessage,
-        came_back: Option<CameBack>,
+        came_back: Option<DlqReturn>,
         origin: Origin,
         failed_at: Timestamp,
     ) -> Self {
@@ -408,7 +425,7 @@ impl Delivery {
 
 /// The metadata in its current generation: until the next re-send, the body still has the previous one.
 #[must_use]
-pub fn in_its_generation(metadata: Metadata, came_back: Option<CameBack>) -> Metadata {
+pub fn in_current_generation(metadata: Metadata, came_back: Option<DlqReturn>) -> Metadata {
     match came_back {
         Some(came_back) => metadata.into_next_generation(came_back),
         None => metadata,
@@ -418,7 +435,7 @@ pub fn in_its_generation(metadata: Metadata, came_back: Option<CameBack>) -> Met
 /// The kind of a failure, which decides the message's fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "snake_case")]
-pub enum Kind {
+pub enum FailureClass {
     Transient,
     Permanent,
     /// Retry later, without spending an attempt.
@@ -431,7 +448,7 @@ pub enum Kind {
     Unanswered,
 }
 
-impl Kind {
+impl FailureClass {
     /// The text in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -439,7 +456,7 @@ impl Kind {
     }
 }
 
-impl OpenVariants for Kind {}
+impl OpenVariants for FailureClass {}
 
 /// The function that gave a message up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]

@@ -54,7 +54,7 @@ impl Fault {
     /// That includes a 5xx, even for a single entry: a service that is slow behind its own front end, or behind a
     /// gateway, may have stored the message by the time these give up. A 5xx does not show how far the request got.
     #[must_use]
-    pub const fn may_be_done(self) -> bool {
+    pub const fn may_have_succeeded(self) -> bool {
         matches!(self, Self::Service | Self::NoAnswer)
     }
 }

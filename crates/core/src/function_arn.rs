@@ -64,7 +64,7 @@ impl FunctionArns {
     /// True if this function is allowed. An ARN without a qualifier allows the function with every version and alias;
     /// one with a qualifier allows only itself.
     #[must_use]
-    pub fn admits(&self, arn: &str) -> bool {
+    pub fn allows_function(&self, arn: &str) -> bool {
         is_function_arn(arn)
             && self.0.iter().any(|listed| {
                 let is_unqualified = listed.split(':').count() == UNQUALIFIED_PARTS;
@@ -92,14 +92,14 @@ mod tests {
     fn an_unqualified_arn_admits_every_version_and_alias_of_its_function_and_no_other() {
         let functions = FunctionArns::parse(ORDERS).unwrap();
         for qualifier in ["", ":$LATEST", ":7", ":live", ":a-b_c"] {
-            assert!(functions.admits(&format!("{ORDERS}{qualifier}")), "{qualifier}");
+            assert!(functions.allows_function(&format!("{ORDERS}{qualifier}")), "{qualifier}");
         }
         for other in ["-2", ":", ":$latest", ":a/b", ":a:b", ":é", "\n", " "] {
-            assert!(!functions.admits(&format!("{ORDERS}{other}")), "{other:?}");
+            assert!(!functions.allows_function(&format!("{ORDERS}{other}")), "{other:?}");
         }
-        assert!(!functions.admits(&ORDERS.replace("123456789012", "123456789013")));
-        assert!(!functions.admits("orders"));
-        assert!(!functions.admits(""));
+        assert!(!functions.allows_function(&ORDERS.replace("123456789012", "123456789013")));
+        assert!(!functions.allows_function("orders"));
+        assert!(!functions.allows_function(""));
     }
 
     #[test]
@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn a_qualified_arn_admits_itself_alone() {
         let functions = FunctionArns::parse(&format!("{ORDERS}:live , {ORDERS}-2")).unwrap();
-        assert!(functions.admits(&format!("{ORDERS}:live")));
-        assert!(functions.admits(&format!("{ORDERS}-2:$LATEST")));
+        assert!(functions.allows_function(&format!("{ORDERS}:live")));
+        assert!(functions.allows_function(&format!("{ORDERS}-2:$LATEST")));
         for other in ["", ":$LATEST", ":live2", ":live:live"] {
-            assert!(!functions.admits(&format!("{ORDERS}{other}")), "{other}");
+            assert!(!functions.allows_function(&format!("{ORDERS}{other}")), "{other}");
         }
     }
 

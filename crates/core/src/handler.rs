@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 
 use crate::lock;
 pub use crate::log_location::LogLocation;
-pub use crate::message::Form;
-use crate::message::envelope::skim;
+pub use crate::message::BodyForm;
+use crate::message::envelope::skim_body;
 use crate::message::{Attributes, ReceivedMessage, Timestamp};
 use crate::trace::{CallSpan, TraceContext};
 
@@ -27,7 +27,7 @@ pub trait Handler: Send + Sync {
     fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send;
 
     /// The version of the user's function that every call goes to, `NAME:VERSION`, if the target is one and it is known.
-    fn function(&self) -> Option<&str> {
+    fn function_version(&self) -> Option<&str> {
         None
     }
 
@@ -60,10 +60,10 @@ pub struct Invocation<'a> {
 
 impl Invocation<'_> {
     /// The trace context for the target: that of redeliver's own span if it writes spans, or else
-    /// [`TraceContext::of_message`].
+    /// [`TraceContext::from_message`].
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        self.trace.cloned().or_else(|| TraceContext::of_message(self.message, self.record))
+        self.trace.cloned().or_else(|| TraceContext::from_message(self.message, self.record))
     }
 }
 
@@ -85,7 +85,7 @@ impl CallLogs {
     }
 
     /// Replaces the location.
-    pub fn set(&self, location: LogLocation) {
+    pub fn set_location(&self, location: LogLocation) {
         *lock(&self.0) = location;
     }
 
@@ -100,12 +100,12 @@ impl TraceContext {
     /// The producer's context. The first valid one counts: the attribute `traceparent`, a CloudEvent's `traceparent`, the
     /// system attribute `AWSTraceHeader`.
     #[must_use]
-    pub fn of_message(message: &Message<'_>, record: &ReceivedMessage) -> Option<Self> {
+    pub fn from_message(message: &Message<'_>, record: &ReceivedMessage) -> Option<Self> {
         let body = match message.form {
-            Form::Plain { .. } => message.body,
-            Form::Envelope => "",
+            BodyForm::Plain { .. } => message.body,
+            BodyForm::Envelope => "",
         };
-        Self::of(message.attributes, body, record.trace_header.as_deref())
+        Self::from_parts(message.attributes, body, record.trace_header.as_deref())
     }
 }
 
@@ -118,7 +118,7 @@ pub struct Message<'a> {
     /// derived from it.
     pub message_id: &'a str,
     /// Envelope or plain.
-    pub form: &'a Form,
+    pub form: &'a BodyForm,
     /// Retries made so far: 0 at the first delivery. Copies of a message may differ in it.
     pub retry_attempt: u32,
     /// Number of times it was sent back from the final DLQ.
@@ -134,8 +134,8 @@ impl Message<'_> {
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         match self.form {
-            Form::Plain { idempotency_key: Some(key) } => key,
-            Form::Plain { idempotency_key: None } | Form::Envelope => self.message_id,
+            BodyForm::Plain { idempotency_key: Some(key) } => key,
+            BodyForm::Plain { idempotency_key: None } | BodyForm::Envelope => self.message_id,
         }
     }
 
@@ -147,8 +147,8 @@ impl Message<'_> {
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let invalid = |what: &str| HandlerError::permanent("InvalidData", what);
         let (place, text) = match self.form {
-            Form::Envelope => ("/data", skim(self.body).ok().and_then(|skimmed| skimmed.data_text)),
-            Form::Plain { .. } => ("the body", Some(self.body)),
+            BodyForm::Envelope => ("/data", skim_body(self.body).ok().and_then(|skimmed| skimmed.data_text)),
+            BodyForm::Plain { .. } => ("the body", Some(self.body)),
         };
         let text = text.ok_or_else(|| invalid("the message has no /data"))?;
         serde_json::from_str(text).map_err(|error| {
@@ -167,7 +167,8 @@ pub struct HandlerError {
     pub details: String,
     /// The next step for the message.
     pub kind: FailureKind,
-    /// The version of the user's function that answered, `NAME:VERSION`, if [`Handler::function`] does not know it.
+    /// The version of the user's function that answered, `NAME:VERSION`, if [`Handler::function_version`] does not know
+    /// it.
     pub function: Option<String>,
 }
 
@@ -218,7 +219,7 @@ impl ErrorType {
 
     /// The name for logs: a target's text becomes `FromTarget`, and its code is left out.
     #[must_use]
-    pub fn loggable(&self) -> Cow<'_, str> {
+    pub fn loggable_name(&self) -> Cow<'_, str> {
         match self {
             Self::Explained(name, what) => Cow::Owned(format!("{name}: {what}")),
             Self::FromTarget(_) => Cow::Borrowed("FromTarget"),
@@ -296,7 +297,7 @@ mod tests {
         let message = Message {
             body,
             message_id: "",
-            form: &Form::Envelope,
+            form: &BodyForm::Envelope,
             retry_attempt: 0,
             redrive_generation: 0,
             held_seconds: 0,
@@ -325,18 +326,18 @@ mod tests {
     #[test]
     fn only_names_of_our_own_may_be_logged() {
         let from_target = ErrorType::FromTarget("canary".to_owned());
-        assert_eq!((from_target.name(), from_target.loggable()), ("canary".into(), "FromTarget".into()));
+        assert_eq!((from_target.name(), from_target.loggable_name()), ("canary".into(), "FromTarget".into()));
         assert_eq!(ErrorType::HttpStatus(503).name(), "HttpStatus.503");
-        assert_eq!(ErrorType::HttpStatus(503).loggable(), "HttpStatus.503");
-        assert_eq!(ErrorType::from("Db.Busy").loggable(), "Db.Busy");
+        assert_eq!(ErrorType::HttpStatus(503).loggable_name(), "HttpStatus.503");
+        assert_eq!(ErrorType::from("Db.Busy").loggable_name(), "Db.Busy");
         let problem = ErrorType::HttpProblem(422, "canary".to_owned());
         assert_eq!(
-            (problem.name(), problem.loggable()),
+            (problem.name(), problem.loggable_name()),
             ("HttpStatus.422:canary".into(), "HttpStatus.422".into())
         );
         let explained = ErrorType::Explained("Http.Tls", "unknown issuer");
         assert_eq!(
-            (explained.name(), explained.loggable()),
+            (explained.name(), explained.loggable_name()),
             ("Http.Tls".into(), "Http.Tls: unknown issuer".into())
         );
     }

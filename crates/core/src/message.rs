@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-pub use form::Form;
+pub use form::BodyForm;
 pub use outgoing::{Content, NotSendable, OutgoingMessage};
 pub use receipt::{Confirmed, Receipt};
 pub(crate) use sqs_rules::{check_name as check_attribute_name, is_certainly_accepted};

@@ -13,13 +13,13 @@ use futures_util::future::{Either, select};
 use futures_util::pin_mut;
 
 use crate::archive::Death;
-use crate::deliver::until;
+use crate::deliver::time_until;
 use crate::events::Event;
 use crate::fault::{EntryError, Fault};
 use crate::lock;
 use crate::message::Timestamp;
 use crate::ports::{Clock, Observer};
-pub use notice::{Notice, SUBJECT_CHARACTERS_MAX, own_name};
+pub use notice::{Notice, SUBJECT_CHARACTERS_MAX, own_error_name};
 
 /// Publishes notices to a topic or an event bus.
 pub trait Notifier: Send + Sync {
@@ -55,13 +55,13 @@ const NOTICE_MIN: TimeDelta = TimeDelta::seconds(1);
 #[derive(Debug)]
 pub struct Notices<N> {
     notifier: N,
-    about: About,
-    memory: Mutex<Memory>,
+    about: DeploymentInfo,
+    memory: Mutex<NoticeMemory>,
 }
 
 /// The facts that all notices of a deployment share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct DeploymentInfo {
     /// The name of the final DLQ.
     pub deployment: String,
     /// The argument of the commands that show the dead letters: the archive's address, or `--queue` with the final DLQ.
@@ -74,13 +74,13 @@ pub struct DeathNotice {
     pub death: Death,
     /// The reason's code.
     pub error_type: String,
-    /// The last error, if its name is one of ours ([`own_name`]).
+    /// The last error, if its name is one of ours ([`own_error_name`]).
     pub last_error: Option<String>,
 }
 
 /// The causes that this environment has seen.
 #[derive(Debug, Default)]
-struct Memory {
+struct NoticeMemory {
     /// By fingerprint.
     causes: BTreeMap<String, CauseMemory>,
     paused_until: Option<Timestamp>,
@@ -97,7 +97,7 @@ struct CauseMemory {
 impl<N: Notifier> Notices<N> {
     /// Notices about a deployment.
     #[must_use]
-    pub fn new(notifier: N, about: About) -> Self {
+    pub fn new(notifier: N, about: DeploymentInfo) -> Self {
         Self { notifier, about, memory: Mutex::default() }
     }
 
@@ -113,29 +113,29 @@ impl<N: Notifier> Notices<N> {
         observer: &O,
         end: Timestamp,
     ) {
-        for fingerprint in self.count(deaths, clock.now()) {
+        for fingerprint in self.count_deaths(deaths, clock.now()) {
             observer.observe(&Event::NoticeRefused { fingerprint, code: TOO_MANY_CAUSES.to_owned() });
         }
         let mut due = lock(&self.memory).take_due(clock.now()).into_iter();
         while let Some(notice) = due.next() {
             if end - clock.now() < NOTICE_MIN {
-                return lock(&self.memory).postpone([notice].into_iter().chain(due));
+                return lock(&self.memory).requeue_notices([notice].into_iter().chain(due));
             }
             let fingerprint = notice.fingerprint.clone();
-            match self.publish(&notice, clock, end).await {
+            match self.publish_before(&notice, clock, end).await {
                 Ok(()) => observer.observe(&Event::NoticePublished { fingerprint }),
                 Err(EntryError { code, .. }) => {
                     observer.observe(&Event::NoticeRefused { fingerprint, code });
                     let mut memory = lock(&self.memory);
                     memory.paused_until = Some(clock.now() + PAUSE);
-                    return memory.postpone([notice].into_iter().chain(due));
+                    return memory.requeue_notices([notice].into_iter().chain(due));
                 }
             }
         }
     }
 
     /// Counts the deaths. Returns the causes for which there is no room.
-    fn count(&self, deaths: &[DeathNotice], now: Timestamp) -> BTreeSet<String> {
+    fn count_deaths(&self, deaths: &[DeathNotice], now: Timestamp) -> BTreeSet<String> {
         let mut memory = lock(&self.memory);
         let mut counted = BTreeSet::new();
         let mut refused = BTreeSet::new();
@@ -160,9 +160,14 @@ impl<N: Notifier> Notices<N> {
         refused
     }
 
-    async fn publish(&self, notice: &Notice, clock: &impl Clock, end: Timestamp) -> Result<(), EntryError> {
+    async fn publish_before(
+        &self,
+        notice: &Notice,
+        clock: &impl Clock,
+        end: Timestamp,
+    ) -> Result<(), EntryError> {
         let published = self.notifier.publish(notice);
-        let time_is_up = clock.sleep(until(clock.now(), end));
+        let time_is_up = clock.sleep(time_until(clock.now(), end));
         pin_mut!(published, time_is_up);
         match select(published, time_is_up).await {
             Either::Left((outcome, _)) => outcome,
@@ -171,7 +176,7 @@ impl<N: Notifier> Notices<N> {
     }
 }
 
-impl Memory {
+impl NoticeMemory {
     /// Returns false if there is no room for the cause.
     fn add_death(&mut self, notice: Notice, now: Timestamp) -> bool {
         if self.causes.len() >= CAUSES_MAX
@@ -182,7 +187,7 @@ impl Memory {
         }
         let cause = self.causes.entry(notice.fingerprint.clone()).or_default();
         cause.silent_until = cause.silent_until.filter(|silent_until| now < *silent_until);
-        cause.add(notice);
+        cause.merge_notice(notice);
         true
     }
 
@@ -208,17 +213,17 @@ impl Memory {
     }
 
     /// Makes notices that were not sent due again.
-    fn postpone(&mut self, notices: impl Iterator<Item = Notice>) {
+    fn requeue_notices(&mut self, notices: impl Iterator<Item = Notice>) {
         for notice in notices {
             let cause = self.causes.entry(notice.fingerprint.clone()).or_default();
             cause.silent_until = None;
-            cause.add(notice);
+            cause.merge_notice(notice);
         }
     }
 }
 
 impl CauseMemory {
-    fn add(&mut self, notice: Notice) {
+    fn merge_notice(&mut self, notice: Notice) {
         self.next = Some(match self.next.take() {
             None => notice,
             Some(next) => Notice {

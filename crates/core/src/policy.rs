@@ -15,9 +15,9 @@ use wildmatch::WildMatch;
 use crate::json::value::not_null;
 use crate::limits::RetryDelay;
 use crate::message::metadata::REDRIVES_MAX;
-use crate::message::schema::{Violation, list};
-pub use backoff::{Backoff, Delays, Jitter};
-pub use circuit_breaker::{CircuitBreaker, Per};
+use crate::message::schema::{Violation, join_violations};
+pub use backoff::{Backoff, DelaySchedule, Jitter};
+pub use circuit_breaker::{CircuitBreaker, CircuitScope};
 
 /// The schema of a policy document, JSON Schema 2020-12.
 pub const POLICY_SCHEMA: &str = include_str!("../schemas/retry-policy.schema.json");
@@ -131,7 +131,7 @@ pub enum PolicyError {
     #[error("is not JSON: {0}")]
     NotJson(String),
     /// Broken rules and contradictions.
-    #[error("is refused: {}", list(.0))]
+    #[error("is refused: {}", join_violations(.0))]
     Refused(Vec<Violation>),
     /// Members that the strategy does not support.
     #[error("{}", which(.0))]

@@ -4,15 +4,15 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-use crate::deliver::deletion::delete;
+use crate::deliver::deletion::delete_receives;
 use crate::message::ReceivedMessage;
-use crate::ports::{Clock, EntryError, Function, Queue, Receive, Unreadable};
+use crate::ports::{Clock, EntryError, Function, Queue, Receive, UnreadableMessage};
 
 /// Receives up to `max_messages` records, or none if none arrives within `wait`.
 ///
 /// # Errors
 /// If the receive fails. If only its answer was lost, its records come back.
-pub async fn receive<Q: Queue>(
+pub async fn receive_records<Q: Queue>(
     queue: &Q,
     max_messages: u8,
     wait: Duration,
@@ -25,7 +25,7 @@ pub async fn receive<Q: Queue>(
 pub fn take_waiting(
     function: &impl Function,
     readable: &mut Vec<ReceivedMessage>,
-    unreadable: &[Unreadable],
+    unreadable: &[UnreadableMessage],
 ) -> Vec<ReceivedMessage> {
     if !function.keeps_order() {
         return Vec::new();
@@ -51,7 +51,7 @@ pub fn take_waiting(
 ///
 /// A failed record, or one that cannot be deleted, comes back when its visibility timeout ends. Returns the SQS message
 /// ids of the records that are done and could not be deleted.
-pub async fn invoke<Q: Queue>(
+pub async fn invoke_function<Q: Queue>(
     queue: &Q,
     function: &impl Function,
     clock: &impl Clock,
@@ -68,7 +68,7 @@ pub async fn invoke<Q: Queue>(
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
     // Deleted even after the deadline: the function has confirmed each of them.
-    let deleted = delete(queue, clock, &handles).await;
+    let deleted = delete_receives(queue, clock, &handles).await;
     done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
 }
 
@@ -88,7 +88,7 @@ mod tests {
     struct KeepsOrder(bool);
 
     impl Function for KeepsOrder {
-        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        async fn process_batch(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             Vec::new()
         }
 
@@ -115,7 +115,7 @@ mod tests {
                     list.push(sqs_message_id.clone());
                     readable.push(ReceivedMessage { sqs_message_id, message_group_id, ..received(None) });
                 } else {
-                    unreadable.push(Unreadable {
+                    unreadable.push(UnreadableMessage {
                         sqs_message_id,
                         receipt_handle: String::new(),
                         message_group_id,

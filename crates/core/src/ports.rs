@@ -39,7 +39,7 @@ pub trait Observer: Send + Sync {
         None
     }
     /// Begins an invocation of the process, with Lambda's request id.
-    fn invoked(&self, request_id: &str) {
+    fn begin_invocation(&self, request_id: &str) {
         let _ = request_id;
     }
     /// The log lines that the process writes in this invocation; empty outside Lambda.
@@ -104,7 +104,7 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
     /// Takes the unreadable messages of all receives so far. Separate from the answer, since only a poller needs them:
     /// it reports them, as the function itself does behind an event source mapping.
-    fn take_unreadable(&self) -> Vec<Unreadable>;
+    fn take_unreadable(&self) -> Vec<UnreadableMessage>;
     /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
     /// The queue's ARN.
@@ -116,7 +116,7 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
 /// A received message that could not be parsed. It stays in its queue, and is visible again after its visibility
 /// timeout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableMessage {
     /// SQS's id; empty if the answer has none.
     pub sqs_message_id: String,
     /// The handle of this receive; empty if the answer has none.
@@ -149,15 +149,20 @@ impl Depth {
 /// A bucket of objects, as far as the archive writes it.
 pub trait ObjectStore: Send + Sync {
     /// Writes an object; `Ok(false)`, and no write, if there is one with this key already.
-    fn create(&self, key: &str, content: Vec<u8>) -> impl Future<Output = Result<bool, EntryError>> + Send;
+    fn create_object(
+        &self,
+        key: &str,
+        content: Vec<u8>,
+    ) -> impl Future<Output = Result<bool, EntryError>> + Send;
 }
 
 /// A bucket of objects that is read, too: by the command line.
 pub trait ReadableStore: ObjectStore {
     /// `None` if there is no object with this key.
-    fn read(&self, key: &str) -> impl Future<Output = Result<Option<Vec<u8>>, EntryError>> + Send;
+    fn read_object(&self, key: &str) -> impl Future<Output = Result<Option<Vec<u8>>, EntryError>> + Send;
     /// A page of at most 1,000 keys, in order.
-    fn list(&self, listing: Listing<'_>) -> impl Future<Output = Result<Page, EntryError>> + Send;
+    fn list_keys(&self, listing: Listing<'_>)
+    -> impl Future<Output = Result<ListingPage, EntryError>> + Send;
 }
 
 /// The keys to list.
@@ -166,13 +171,13 @@ pub struct Listing<'a> {
     pub prefix: &'a str,
     /// Keys with a further `/` are listed as folders.
     pub by_folder: bool,
-    /// [`Page::next`] of the page before.
+    /// [`ListingPage::next`] of the page before.
     pub page: Option<&'a str>,
 }
 
 /// A page of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct ListingPage {
     pub keys: Vec<String>,
     /// Each ends with `/`.
     pub folders: Vec<String>,
@@ -185,7 +190,7 @@ pub struct Page {
 pub enum NoStore {}
 
 impl ObjectStore for NoStore {
-    async fn create(&self, _: &str, _: Vec<u8>) -> Result<bool, EntryError> {
+    async fn create_object(&self, _: &str, _: Vec<u8>) -> Result<bool, EntryError> {
         match *self {}
     }
 }
@@ -193,7 +198,7 @@ impl ObjectStore for NoStore {
 /// Invokes Lambda functions without waiting for their answers.
 pub trait AsyncInvoker: Send + Sync {
     /// `Ok` once Lambda has queued the event. The payload is JSON, the function an ARN.
-    fn invoke(
+    fn invoke_async(
         &self,
         function_arn: &str,
         payload: &str,
@@ -248,14 +253,14 @@ pub struct QueueSettings {
     /// `MessageRetentionPeriod`, 60 s..=14 days; 4 days in SQS.
     pub retention: Duration,
     /// `RedrivePolicy`.
-    pub redrive: Option<Redrive>,
+    pub redrive: Option<RedriveSettings>,
     /// Tags, so that a human sees whose queue it is.
     pub tags: BTreeMap<String, String>,
 }
 
 /// The redrive policy of a queue to create ("SetQueueAttributes", Amazon SQS API Reference).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redrive {
+pub struct RedriveSettings {
     /// `deadLetterTargetArn`.
     pub target_arn: String,
     /// `maxReceiveCount`, 1..=1000: the receive after that moves the message instead.
@@ -277,7 +282,7 @@ impl Default for QueueSettings {
 pub trait Function: Send + Sync {
     /// Handles one batch before `deadline`, when the process may be stopped. Returns the records that are done; all
     /// others are received again.
-    fn process(
+    fn process_batch(
         &self,
         records: Vec<ReceivedMessage>,
         deadline: Timestamp,
@@ -294,12 +299,12 @@ pub trait Function: Send + Sync {
     }
 
     /// Begins an invocation, with Lambda's request id.
-    fn invoked(&self, request_id: &str) {
+    fn begin_invocation(&self, request_id: &str) {
         let _ = request_id;
     }
 
-    /// [`Self::process`] with the answer for an event source mapping: `batchItemFailures`, the SQS message ids of the
-    /// unconfirmed records.
+    /// [`Self::process_batch`] with the answer for an event source mapping: `batchItemFailures`, the SQS message ids of
+    /// the unconfirmed records.
     fn batch_item_failures(
         &self,
         records: Vec<ReceivedMessage>,
@@ -307,12 +312,12 @@ pub trait Function: Send + Sync {
     ) -> impl Future<Output = Vec<String>> + Send {
         async move {
             let received: Vec<_> = records.iter().map(ReceivedMessage::receipt).collect();
-            unconfirmed(received, self.process(records, deadline).await)
+            unconfirmed_ids(received, self.process_batch(records, deadline).await)
         }
     }
 }
 
-fn unconfirmed(received: Vec<Receipt>, confirmed: Vec<Confirmed>) -> Vec<String> {
+fn unconfirmed_ids(received: Vec<Receipt>, confirmed: Vec<Confirmed>) -> Vec<String> {
     // Counted, so that of two identical records only one is done if only one was confirmed.
     let mut done: HashMap<Receipt, u32> = HashMap::with_capacity(confirmed.len());
     for record in confirmed {
@@ -340,12 +345,12 @@ impl<T: Clock> Clock for &T {
 }
 
 impl<F: Function> Function for Arc<F> {
-    fn process(
+    fn process_batch(
         &self,
         records: Vec<ReceivedMessage>,
         deadline: Timestamp,
     ) -> impl Future<Output = Vec<Confirmed>> + Send {
-        (**self).process(records, deadline)
+        (**self).process_batch(records, deadline)
     }
 
     fn keeps_order(&self) -> bool {
@@ -356,18 +361,18 @@ impl<F: Function> Function for Arc<F> {
         (**self).tracer()
     }
 
-    fn invoked(&self, request_id: &str) {
-        (**self).invoked(request_id);
+    fn begin_invocation(&self, request_id: &str) {
+        (**self).begin_invocation(request_id);
     }
 }
 
 impl<T: AsyncInvoker> AsyncInvoker for &T {
-    fn invoke(
+    fn invoke_async(
         &self,
         function_arn: &str,
         payload: &str,
     ) -> impl Future<Output = Result<(), NotInvoked>> + Send {
-        (**self).invoke(function_arn, payload)
+        (**self).invoke_async(function_arn, payload)
     }
 }
 
@@ -389,8 +394,8 @@ impl<P: Deref<Target: Observer> + Send + Sync> Observer for P {
         (**self).tracer()
     }
 
-    fn invoked(&self, request_id: &str) {
-        (**self).invoked(request_id);
+    fn begin_invocation(&self, request_id: &str) {
+        (**self).begin_invocation(request_id);
     }
 
     fn log_location(&self) -> LogLocation {
@@ -409,7 +414,7 @@ mod tests {
     struct Confirms(&'static [&'static str]);
 
     impl Function for Confirms {
-        async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             let done = records.into_iter().filter(|record| self.0.contains(&record.receipt_handle.as_str()));
             done.map(|record| record.into_receipt().confirm()).collect()
         }
@@ -442,6 +447,6 @@ mod tests {
     #[test]
     fn one_confirmation_does_not_stand_for_two_records() {
         let receipt = || received(None).into_receipt();
-        assert_eq!(unconfirmed(vec![receipt(), receipt()], vec![receipt().confirm()]), ["n"]);
+        assert_eq!(unconfirmed_ids(vec![receipt(), receipt()], vec![receipt().confirm()]), ["n"]);
     }
 }

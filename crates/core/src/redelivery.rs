@@ -5,7 +5,7 @@ use futures_util::join;
 
 use crate::accepted::FailedMessage;
 use crate::decide::{Budget, Decision, Resend, decide};
-use crate::deliver::{Outbox, Outgoing, until};
+use crate::deliver::{Outbox, Outgoing, time_until};
 use crate::events::Event;
 use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
@@ -23,7 +23,7 @@ pub struct Redelivery<Q> {
 impl<Q: QueueSender> Redelivery<Q> {
     /// Sends all messages of a batch, verdicts included, to the three queues at the same time. Returns the records
     /// whose messages SQS has confirmed; the others are received again.
-    pub async fn send<C: Clock, O: Observer>(
+    pub async fn send_routes<C: Clock, O: Observer>(
         &self,
         outbox: &Outbox<'_, C, O>,
         annotation_queue: &Q,
@@ -32,7 +32,7 @@ impl<Q: QueueSender> Redelivery<Q> {
         let Routes { resends, hops, verdicts } = routes;
         let (resends, hops, verdicts) = join!(
             outbox.send(&self.source_queue, "re-send", resends),
-            outbox.hop(&self.intermediate_dlq, hops),
+            outbox.send_hops(&self.intermediate_dlq, hops),
             outbox.send(annotation_queue, "verdict", verdicts),
         );
         resends.into_iter().chain(hops).chain(verdicts).collect()
@@ -54,35 +54,35 @@ pub struct Routes {
 impl Routes {
     /// Decides on a message, and adds it. Returns the decision for its span: `resend`, `hop`, or the reason why it is
     /// given up.
-    pub fn add(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) -> &'static str {
+    pub fn route_message(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) -> &'static str {
         match decide(policy, &failed, now) {
             Decision::Resend(retry) => {
-                self.resend(failed, retry, now);
+                self.add_resend(failed, retry, now);
                 "resend"
             }
             Decision::Hop(due_at) => {
-                self.hop(failed.hop(due_at));
+                self.add_hop(failed.into_hop(due_at));
                 "hop"
             }
             Decision::GiveUp(give_up) => {
                 let reason = give_up.reason.as_str();
-                self.give_up(failed.give_up(None, give_up));
+                self.add_verdict(failed.give_up(None, give_up));
                 reason
             }
         }
     }
 
     /// Adds a message that waits for another 900 s on the intermediate DLQ.
-    pub fn hop(&mut self, hop: Outgoing) {
+    pub fn add_hop(&mut self, hop: Outgoing) {
         self.hops.push(hop);
     }
 
     /// Adds a message that is given up.
-    pub fn give_up(&mut self, verdict: Outgoing) {
+    pub fn add_verdict(&mut self, verdict: Outgoing) {
         self.verdicts.push(verdict);
     }
 
-    fn resend(&mut self, failed: FailedMessage, retry: Resend, now: Timestamp) {
+    fn add_resend(&mut self, failed: FailedMessage, retry: Resend, now: Timestamp) {
         let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
         let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
         // A message may be held a hundred times, and the message-processor reports the holds of each batch.
@@ -91,11 +91,11 @@ impl Routes {
             retry_attempt: retry.retry_attempt,
             spends_attempt: retry.spends == Budget::Attempt,
             delay_seconds: retry.waited,
-            age_seconds: until(retry.first_sent, now).as_secs_f64(),
+            age_seconds: time_until(retry.first_sent, now).as_secs_f64(),
             error_type,
             request_id,
         });
-        let resend = accepted.into_arrival().rewritten(retry.rewritten).pass_on(retry.delay, scheduled);
-        self.resends.push(resend.within(span));
+        let resend = accepted.into_arrival().with_rewrite(retry.rewritten).pass_on(retry.delay, scheduled);
+        self.resends.push(resend.with_span(span));
     }
 }

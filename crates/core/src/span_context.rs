@@ -18,7 +18,7 @@ pub struct SpanContext {
 impl SpanContext {
     /// Parses W3C's `traceparent`; `None` if it is invalid ("Trace Context", W3C).
     #[must_use]
-    pub fn of_traceparent(text: &str) -> Option<Self> {
+    pub fn from_traceparent(text: &str) -> Option<Self> {
         let (version, rest) = text.split_once('-')?;
         let (trace_id, rest) = rest.split_once('-')?;
         let (span_id, rest) = rest.split_once('-')?;
@@ -28,15 +28,15 @@ impl SpanContext {
             return None;
         }
         Some(Self {
-            trace_id: id(trace_id, 32)?,
-            span_id: u64::try_from(id(span_id, 16)?).ok()?,
+            trace_id: parse_id(trace_id, 32)?,
+            span_id: u64::try_from(parse_id(span_id, 16)?).ok()?,
             is_sampled: u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1),
         })
     }
 
     /// Parses `traceparent` as a JSON string. Anything else counts as absent: a broken link must not cost a message.
-    pub(crate) fn of_json(text: &str) -> Option<Self> {
-        Self::of_traceparent(&serde_json::from_str::<Cow<'_, str>>(text).ok()?)
+    pub(crate) fn from_json(text: &str) -> Option<Self> {
+        Self::from_traceparent(&serde_json::from_str::<Cow<'_, str>>(text).ok()?)
     }
 
     /// The header `traceparent`.
@@ -78,7 +78,7 @@ fn push_hex(text: &mut String, bytes: &[u8]) {
 }
 
 /// An id of this many lower-case hexadecimal digits, not all 0.
-pub(crate) fn id(text: &str, digits: usize) -> Option<u128> {
+pub(crate) fn parse_id(text: &str, digits: usize) -> Option<u128> {
     let id = is_hex(text, digits).then(|| u128::from_str_radix(text, 16).ok()).flatten();
     id.filter(|id| *id != 0)
 }

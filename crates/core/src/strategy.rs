@@ -19,11 +19,11 @@ use strum::VariantArray;
 use crate::message::schema::Violation;
 use crate::policy::Policy;
 pub use async_retry::DEFINITION as ASYNC_RETRY;
-pub use definition::Definition;
+pub use definition::StrategyDefinition;
 pub use delayed_resend::DelayedResend;
-pub use on_failure::{GivenUp, Missing, OnFailure, SendContext, Unsent, Wiring};
+pub use on_failure::{GivenUp, MissingSetting, OnFailure, SendContext, Unsent, Wiring};
 pub use ordered::{AttemptCounter, Ordered};
-pub use queues::{NeededQueue, Redrive, Role, SOURCE_RETENTION};
+pub use queues::{NeededQueue, RedriveEdge, Role, SOURCE_RETENTION};
 pub use retry_loop::RetryLoop;
 pub use visibility::Visibility;
 
@@ -47,7 +47,7 @@ impl Strategy {
 
     /// Its queues, its default policy, and the policies that it refuses.
     #[must_use]
-    pub const fn definition(self) -> &'static Definition {
+    pub const fn definition(self) -> &'static StrategyDefinition {
         match self {
             Self::DelayedResend => &delayed_resend::DEFINITION,
             Self::DirectResend => &direct_resend::DEFINITION,
@@ -64,7 +64,7 @@ impl Strategy {
 
     /// The strategy of this name; `None` for any other text.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|strategy| strategy.name() == name)
     }
 }
@@ -76,7 +76,7 @@ impl fmt::Display for Strategy {
 }
 
 /// Without an intermediate DLQ, messages that SQS moves do not come back.
-fn redriven(policy: &Policy) -> Option<Violation> {
+fn refuse_redrives(policy: &Policy) -> Option<Violation> {
     let rule = "which only the strategies delayed-resend and direct-resend support: remove it";
     policy.max_redrives.map(|_| Violation::new("/max_redrives", rule))
 }

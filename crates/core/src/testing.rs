@@ -31,7 +31,7 @@ fn legal_text() -> impl Strategy<Value = String> {
     ]
 }
 
-fn attribute() -> impl Strategy<Value = Attribute> {
+fn any_attribute() -> impl Strategy<Value = Attribute> {
     let text = (select(vec!["String", "String.json"]), legal_text())
         .prop_map(|(data_type, text)| (data_type, AttributeValue::Text(text)));
     let number = select(vec!["Number", "Number.int"])
@@ -63,7 +63,7 @@ pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     subsequence(names, 0..=10).prop_flat_map(|names| {
         let attributes = names
             .into_iter()
-            .map(|name| attribute().prop_map(move |attribute| (name.to_owned(), attribute)))
+            .map(|name| any_attribute().prop_map(move |attribute| (name.to_owned(), attribute)))
             .collect::<Vec<_>>();
         attributes.prop_map(|attributes| attributes.into_iter().collect())
     })

@@ -7,9 +7,9 @@ mod tracer;
 use crate::message::plain::cloud_event_strings;
 use crate::message::{Attribute, Attributes};
 pub use crate::span_context::SpanContext;
-use crate::span_context::id;
-pub use span::{AttributeValue, CallSpan, Link, Span, SpanEvent, SpanKind};
-pub use tracer::{Attempt, EndedSpans, SPANS_MAX, Tracer};
+use crate::span_context::parse_id;
+pub use span::{CallSpan, Span, SpanEvent, SpanKind, SpanValue, TraceLink};
+pub use tracer::{AttemptSpan, EndedSpans, SPANS_MAX, Tracer};
 
 /// Names of the two parts in headers, message attributes and CloudEvents ("Trace Context", W3C; "Distributed Tracing
 /// Extension", CloudEvents).
@@ -34,34 +34,34 @@ pub struct TraceContext {
     is_undecided: bool,
 }
 
-fn of_attributes(attributes: &Attributes) -> Option<TraceContext> {
+fn context_from_attributes(attributes: &Attributes) -> Option<TraceContext> {
     let text = |name| attributes.get(name).and_then(Attribute::text);
-    TraceContext::of_headers(text(TRACEPARENT)?, text(TRACESTATE))
+    TraceContext::from_headers(text(TRACEPARENT)?, text(TRACESTATE))
 }
 
-fn of_cloud_event(body: &str) -> Option<TraceContext> {
+fn context_from_cloud_event(body: &str) -> Option<TraceContext> {
     // Most bodies have none, and need not be parsed.
     if !body.contains(TRACEPARENT) {
         return None;
     }
     let [parent, state] = cloud_event_strings(body, [TRACEPARENT, TRACESTATE])?;
-    TraceContext::of_headers(&parent?, state.as_deref())
+    TraceContext::from_headers(&parent?, state.as_deref())
 }
 
 impl TraceContext {
     /// The context of a message with these attributes of its producer, this body, which may be a CloudEvent, and this
     /// X-Ray header.
     #[must_use]
-    pub fn of(attributes: &Attributes, body: &str, xray: Option<&str>) -> Option<Self> {
-        let context = of_attributes(attributes)
-            .or_else(|| of_cloud_event(body))
-            .or_else(|| Self::of_xray_header(xray?))?;
-        Some(Self { lineage: xray.and_then(lineage), ..context })
+    pub fn from_parts(attributes: &Attributes, body: &str, xray: Option<&str>) -> Option<Self> {
+        let context = context_from_attributes(attributes)
+            .or_else(|| context_from_cloud_event(body))
+            .or_else(|| Self::from_xray_header(xray?))?;
+        Some(Self { lineage: xray.and_then(xray_lineage), ..context })
     }
 
     /// Parses W3C's headers. A `tracestate` is passed on as it is, if it can be a header.
-    fn of_headers(parent: &str, state: Option<&str>) -> Option<Self> {
-        let span = SpanContext::of_traceparent(parent)?;
+    fn from_headers(parent: &str, state: Option<&str>) -> Option<Self> {
+        let span = SpanContext::from_traceparent(parent)?;
         Some(Self {
             span,
             state: state.filter(|state| is_passed_on(state)).unwrap_or_default().to_owned(),
@@ -71,7 +71,7 @@ impl TraceContext {
     }
 
     /// The context of a span without a producer's.
-    fn of_span(span: SpanContext) -> Self {
+    fn from_span(span: SpanContext) -> Self {
         Self { span, state: String::new(), lineage: None, is_undecided: false }
     }
 
@@ -85,15 +85,15 @@ impl TraceContext {
 
     /// Parses `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1` ("Tracing header", AWS X-Ray
     /// Developer Guide). Without a parent there is no span.
-    fn of_xray_header(header: &str) -> Option<Self> {
-        let (seconds, random) = field(header, "Root")?.strip_prefix("1-")?.split_once('-')?;
+    fn from_xray_header(header: &str) -> Option<Self> {
+        let (seconds, random) = xray_field(header, "Root")?.strip_prefix("1-")?.split_once('-')?;
         let trace_id = format!("{seconds}{random}");
         let span = SpanContext {
-            trace_id: id(&trace_id, 32).filter(|_| seconds.len() == 8)?,
-            span_id: u64::try_from(id(field(header, "Parent")?, 16)?).ok()?,
-            is_sampled: field(header, "Sampled") == Some("1"),
+            trace_id: parse_id(&trace_id, 32).filter(|_| seconds.len() == 8)?,
+            span_id: u64::try_from(parse_id(xray_field(header, "Parent")?, 16)?).ok()?,
+            is_sampled: xray_field(header, "Sampled") == Some("1"),
         };
-        Some(Self { is_undecided: !span.is_sampled, ..Self::of_span(span) })
+        Some(Self { is_undecided: !span.is_sampled, ..Self::from_span(span) })
     }
 
     /// The header `traceparent`.
@@ -119,7 +119,7 @@ impl TraceContext {
     /// loops: that of `current`, the header of this invocation, or else the message's.
     #[must_use]
     pub fn xray_header_for_lambda(&self, current: Option<&str>) -> String {
-        match current.and_then(lineage).or_else(|| self.lineage.clone()) {
+        match current.and_then(xray_lineage).or_else(|| self.lineage.clone()) {
             Some(lineage) => format!("{};Lineage={lineage}", self.xray_header()),
             None => self.xray_header(),
         }
@@ -127,15 +127,15 @@ impl TraceContext {
 }
 
 /// A field of an X-Ray header.
-fn field<'a>(header: &'a str, name: &str) -> Option<&'a str> {
+fn xray_field<'a>(header: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = header.split(';').filter_map(|field| field.trim().split_once('='));
     fields.find_map(|(field, value)| (field == name).then_some(value))
 }
 
 /// The `Lineage` of an X-Ray header, if it has only what Lambda writes there.
-fn lineage(header: &str) -> Option<String> {
+fn xray_lineage(header: &str) -> Option<String> {
     let is_expected = |byte: u8| byte.is_ascii_alphanumeric() || b":,|".contains(&byte);
-    field(header, "Lineage")
+    xray_field(header, "Lineage")
         .filter(|text| !text.is_empty() && text.bytes().all(is_expected))
         .map(str::to_owned)
 }

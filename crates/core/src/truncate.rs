@@ -21,7 +21,7 @@ const EXPLANATION_MIN: usize = 18;
 /// ellipsis of 3 bytes (below 3 bytes the result is empty). For names, and for the text of one error whose name stands
 /// beside it.
 #[must_use]
-pub fn clean(text: &str, bytes_max: usize) -> String {
+pub fn clean_text(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max && first_illegal(text).is_none() {
         return text.to_owned();
     }
@@ -46,12 +46,12 @@ pub fn clean(text: &str, bytes_max: usize) -> String {
     cleaned
 }
 
-/// Like [`clean`], for explanations: cuts the middle, and keeps the last error as [`shortened`] does.
+/// Like [`clean_text`], for explanations: cuts the middle, and keeps the last error as [`shorten_text`] does.
 #[must_use]
 pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
     let legal = match first_illegal(text) {
         None => Cow::Borrowed(text),
-        Some(_) => clean(text, usize::MAX).into(),
+        Some(_) => clean_text(text, usize::MAX).into(),
     };
     without_middle(&legal, bytes_max, char::len_utf8)
 }
@@ -59,7 +59,7 @@ pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
 /// `text` in at most `characters_max` characters for humans. The beginning names the failure and the end its cause, so
 /// the middle is cut. If there is a last error, its explanation is cut first, and the error keeps its name.
 #[must_use]
-pub fn shortened(text: &str, characters_max: usize) -> String {
+pub fn shorten_text(text: &str, characters_max: usize) -> String {
     without_middle(text, characters_max, |_| 1)
 }
 
@@ -136,17 +136,17 @@ mod tests {
 
     #[test]
     fn text_is_cut_at_a_character_and_says_so() {
-        assert_eq!(clean("abcdef", 6), "abcdef");
-        assert_eq!(clean("abcdefg", 6), "abc…");
-        assert_eq!(clean("äöüß", 7), "äö…");
-        assert_eq!((clean("abcd", 3).as_str(), clean("abc", 2).as_str()), ("…", ""));
-        assert_eq!(clean("a\u{0}b\u{FFFE}", 100), "a\u{FFFD}b\u{FFFD}");
+        assert_eq!(clean_text("abcdef", 6), "abcdef");
+        assert_eq!(clean_text("abcdefg", 6), "abc…");
+        assert_eq!(clean_text("äöüß", 7), "äö…");
+        assert_eq!((clean_text("abcd", 3).as_str(), clean_text("abc", 2).as_str()), ("…", ""));
+        assert_eq!(clean_text("a\u{0}b\u{FFFE}", 100), "a\u{FFFD}b\u{FFFD}");
     }
 
     proptest! {
         #[test]
         fn clean_text_never_exceeds_its_limit_and_is_legal(text in any_text(), bytes_max in 0..2000_usize) {
-            let cleaned = clean(&text, bytes_max);
+            let cleaned = clean_text(&text, bytes_max);
             prop_assert!(cleaned.len() <= bytes_max);
             prop_assert!(cleaned.chars().all(is_legal));
             let legal: String = text
@@ -167,14 +167,14 @@ mod tests {
 
     #[test]
     fn the_middle_gives_way_and_the_last_error_stays() {
-        assert_eq!((shortened("äöü", 3).as_str(), shortened("äöüß", 3).as_str()), ("äöü", "äö…"));
-        assert_eq!(shortened("connect: no route to host", 13), "connect:…host");
+        assert_eq!((shorten_text("äöü", 3).as_str(), shorten_text("äöüß", 3).as_str()), ("äöü", "äö…"));
+        assert_eq!(shorten_text("connect: no route to host", 13), "connect:…host");
         assert_eq!(clean_without_middle("ääääääää\u{0}b", 14), "ääää…b");
         let explained =
             |explanation: &str, details: &str| format!("{explanation}; last error HttpStatus.500: {details}");
         let long = explained("Max retry attempts 5 exceeded", &"d".repeat(900));
         assert_eq!(
-            shortened(&long, 120),
+            shorten_text(&long, 120),
             format!(
                 "Max retry attempts 5 exceeded; last error HttpStatus.500: {}…{}",
                 "d".repeat(31),
@@ -183,8 +183,8 @@ mod tests {
         );
         let wordy = explained(&"e".repeat(900), "HTTP 500");
         let kept = "; last error HttpStatus.500: HTTP 500";
-        assert_eq!(shortened(&wordy, 120), format!("{}…{}{kept}", "e".repeat(55), "e".repeat(27)));
-        assert_eq!(shortened(&wordy, 36), "last error HttpStatus.500: HTTP 500");
+        assert_eq!(shorten_text(&wordy, 120), format!("{}…{}{kept}", "e".repeat(55), "e".repeat(27)));
+        assert_eq!(shorten_text(&wordy, 36), "last error HttpStatus.500: HTTP 500");
         assert_eq!(clean_without_middle(&long, 1), "");
     }
 
@@ -197,7 +197,7 @@ mod tests {
                 let cut = clean_without_middle(&text, room);
                 assert!(cut.contains(&format!("last error {name}")), "{room}: {cut}");
                 assert!(cut.len() <= room);
-                assert!(shortened(&text, room).contains(&format!("last error {name}")), "{room}");
+                assert!(shorten_text(&text, room).contains(&format!("last error {name}")), "{room}");
             }
         }
     }
@@ -205,7 +205,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_cut_in_the_middle_has_its_ends_and_is_never_longer(text in any_text(), max in 0..2000_usize) {
-            let cut = shortened(&text, max);
+            let cut = shorten_text(&text, max);
             prop_assert!(cut.chars().count() <= max);
             let bytes = clean_without_middle(&text, max);
             prop_assert!(bytes.len() <= max && bytes.chars().all(is_legal));

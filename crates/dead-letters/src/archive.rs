@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 pub use redeliver_core::archive::{ArchivedAttribute, ArchivedMessage};
-use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::message::metadata::format_rfc3339;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use crate::files::{FileError, check_new, create_new, sync_directory_of};
 
 /// A new file of dead letters. It holds whole messages, so only its owner can read it (mode 600).
 #[derive(Debug)]
-pub struct Archive {
+pub struct ArchiveFile {
     path: PathBuf,
     /// `None` before the first message of an archive that begins with it.
     file: Option<BufWriter<File>>,
@@ -22,20 +22,20 @@ pub struct Archive {
 
 /// A line of the file.
 #[derive(Serialize)]
-struct Line {
+struct ArchiveLine {
     #[serde(flatten)]
     message: ArchivedMessage,
     #[serde(skip_serializing_if = "Option::is_none")]
     virtual_now: Option<String>,
 }
 
-impl Archive {
+impl ArchiveFile {
     /// Creates the file, empty.
     ///
     /// # Errors
     /// If the file already exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Self, FileError> {
-        Ok(Self { path: path.to_owned(), file: Some(begun(path)?), virtual_now: None })
+        Ok(Self { path: path.to_owned(), file: Some(create_synced(path)?), virtual_now: None })
     }
 
     /// An archive whose file is created with the first message. Without one no file is left behind, so the next try can
@@ -60,25 +60,27 @@ impl Archive {
     ///
     /// # Errors
     /// If the file cannot be written: the messages must not be deleted then.
-    pub fn write<'m>(
+    pub fn write_messages<'m>(
         &mut self,
         messages: impl IntoIterator<Item = &'m ReceivedMessage>,
     ) -> Result<(), FileError> {
-        messages.into_iter().try_for_each(|message| self.append(message))?;
+        messages.into_iter().try_for_each(|message| self.append_message(message))?;
         self.sync()
     }
 
-    /// Writes a message, which may not be on disk before [`Archive::sync`].
+    /// Writes a message, which may not be on disk before [`ArchiveFile::sync`].
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn append(&mut self, message: &ReceivedMessage) -> Result<(), FileError> {
-        let line =
-            Line { message: ArchivedMessage::new(message), virtual_now: self.virtual_now.map(rfc3339) };
+    pub fn append_message(&mut self, message: &ReceivedMessage) -> Result<(), FileError> {
+        let line = ArchiveLine {
+            message: ArchivedMessage::new(message),
+            virtual_now: self.virtual_now.map(format_rfc3339),
+        };
         let line = serde_json::to_string(&line).expect("strings and maps with string keys always serialise");
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(begun(&self.path)?),
+            none => none.insert(create_synced(&self.path)?),
         };
         writeln!(file, "{line}").map_err(|error| FileError::new(&self.path, error))
     }
@@ -97,7 +99,7 @@ impl Archive {
 }
 
 /// Creates the file and syncs its directory, so that its name survives a crash, too.
-fn begun(path: &Path) -> Result<BufWriter<File>, FileError> {
+fn create_synced(path: &Path) -> Result<BufWriter<File>, FileError> {
     let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
     created.map(BufWriter::new).map_err(|error| FileError::new(path, error))
 }

@@ -12,14 +12,14 @@ use std::time::Duration;
 use chrono::NaiveDate;
 use flate2::read::MultiGzDecoder;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use redeliver_core::archive::{Death, Layout, Prefix};
+use redeliver_core::archive::{ArchiveLayout, Death, Prefix};
 use redeliver_core::deliver::settle_one;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, EntryError, Listing, ReadableStore};
 use thiserror::Error;
 
 use crate::file_queue::{BadLine, read_line};
-use crate::{Failure, LINE_BYTES_MAX};
+use crate::{DeadLetterError, LINE_BYTES_MAX};
 
 pub use backup::BucketBackup;
 
@@ -50,13 +50,13 @@ pub struct Period {
 /// A dead letter of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivedDeath {
-    pub layout: Arc<Layout>,
+    pub layout: Arc<ArchiveLayout>,
     pub death: Death,
 }
 
 /// The dead letters of a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ArchiveListing {
     /// The earliest first.
     pub deaths: Vec<ArchivedDeath>,
     /// Keys beside them that are not an archive's.
@@ -65,7 +65,7 @@ pub struct Found {
 
 /// An object that is not a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedObject {
     pub key: String,
     /// Without a value of the object.
     pub why: String,
@@ -78,7 +78,7 @@ pub const CREDENTIALS_ADVICE: &str = "set AWS_PROFILE or --profile, or set AWS_A
 
 /// A request that S3 did not carry out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{key}: {}", describe(error, right))]
+#[error("{key}: {}", describe_error(error, right))]
 pub struct ArchiveError {
     /// A key, or the folder that was listed.
     key: String,
@@ -87,18 +87,18 @@ pub struct ArchiveError {
     right: &'static str,
 }
 
-fn describe(error: &EntryError, right: &str) -> String {
+fn describe_error(error: &EntryError, right: &str) -> String {
     // The two codes of `redeliver-aws` for a request that did not reach S3.
     match error.code.as_str() {
         "NoCredentials" => {
             format!("no AWS credentials found, or they cannot be loaded: {CREDENTIALS_ADVICE}")
         }
         "Connect" => "no connection to S3: check the network, the region and --endpoint-url".to_owned(),
-        _ => format!("{error}{}", advice(error, right)),
+        _ => format!("{error}{}", suggest_remedy(error, right)),
     }
 }
 
-fn advice(error: &EntryError, right: &str) -> String {
+fn suggest_remedy(error: &EntryError, right: &str) -> String {
     match error.code.as_str() {
         "PermanentRedirect" | "AuthorizationHeaderMalformed" => {
             ": the bucket is in another region; name it with --region".to_owned()
@@ -146,7 +146,7 @@ impl Period {
     }
 
     /// True if a part of the day is in it.
-    fn touches(&self, day: NaiveDate) -> bool {
+    fn overlaps_day(&self, day: NaiveDate) -> bool {
         let start = day.and_hms_opt(0, 0, 0).map(|midnight| midnight.and_utc());
         self.since.is_none_or(|since| since.date_naive() <= day)
             && self.until.is_none_or(|until| start.is_some_and(|start| start < until))
@@ -156,8 +156,8 @@ impl Period {
 impl ArchivedDeath {
     /// The key of its object.
     #[must_use]
-    pub fn key(&self) -> String {
-        self.layout.key(&self.death)
+    pub fn object_key(&self) -> String {
+        self.layout.object_key(&self.death)
     }
 }
 
@@ -166,12 +166,12 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     ///
     /// # Errors
     /// If S3 denies to list the bucket (`s3:ListBucket`), or does not answer within 20 s.
-    pub async fn deployments(&self) -> Result<Vec<Arc<Layout>>, ArchiveError> {
+    pub async fn list_deployments(&self) -> Result<Vec<Arc<ArchiveLayout>>, ArchiveError> {
         let layout = |deployment: &str| {
-            Arc::new(Layout { prefix: self.prefix.clone(), deployment: deployment.to_owned() })
+            Arc::new(ArchiveLayout { prefix: self.prefix.clone(), deployment: deployment.to_owned() })
         };
-        let place = Layout::deployments(&self.prefix);
-        let folders = self.list(&place, true).await?;
+        let place = ArchiveLayout::deployments_folder(&self.prefix);
+        let folders = self.list_keys(&place, true).await?;
         let names = folders
             .iter()
             .filter_map(|folder| folder.strip_prefix(&place)?.strip_prefix("deployment=")?.strip_suffix('/'));
@@ -183,33 +183,33 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     ///
     /// # Errors
     /// If S3 denies to list the bucket (`s3:ListBucket`), or does not answer within 20 s.
-    pub async fn find(&self, period: Period) -> Result<Found, ArchiveError> {
-        let mut found = Found::default();
-        for layout in self.deployments().await? {
-            self.find_in(&layout, period, &mut found).await?;
+    pub async fn find_deaths(&self, period: Period) -> Result<ArchiveListing, ArchiveError> {
+        let mut found = ArchiveListing::default();
+        for layout in self.list_deployments().await? {
+            self.find_in_deployment(&layout, period, &mut found).await?;
         }
         found.deaths.sort_by(|one, other| one.death.cmp(&other.death));
         Ok(found)
     }
 
     /// Adds the dead letters of a deployment.
-    async fn find_in(
+    async fn find_in_deployment(
         &self,
-        layout: &Arc<Layout>,
+        layout: &Arc<ArchiveLayout>,
         period: Period,
-        found: &mut Found,
+        found: &mut ArchiveListing,
     ) -> Result<(), ArchiveError> {
-        let place = layout.days();
-        let days = self.list(&place, true).await?;
+        let place = layout.days_folder();
+        let days = self.list_keys(&place, true).await?;
         let days = days.iter().filter(|day| {
             let date = day.strip_prefix(&place).and_then(|day| day.strip_prefix("date="));
             let date = date.and_then(|date| date.strip_suffix('/')).and_then(|date| date.parse().ok());
-            date.is_some_and(|date| period.touches(date))
+            date.is_some_and(|date| period.overlaps_day(date))
         });
-        let listings = days.map(|day| self.list(day, false));
+        let listings = days.map(|day| self.list_keys(day, false));
         let keys: Vec<_> = stream::iter(listings).buffered(CONCURRENT_LISTINGS).try_concat().await?;
         for key in keys {
-            match layout.death(&key) {
+            match layout.parse_key(&key) {
                 Some(death) if period.contains(death.at) => {
                     found.deaths.push(ArchivedDeath { layout: Arc::clone(layout), death });
                 }
@@ -227,15 +227,15 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     ///
     /// # Errors
     /// If a request for an object fails for 20 s or is denied, or the output cannot be written.
-    pub async fn read(
+    pub async fn export_lines(
         &self,
         deaths: Vec<ArchivedDeath>,
         output: &mut impl Write,
         progress: &dyn Fn(u64),
-    ) -> Result<Vec<LeftOut>, Failure> {
+    ) -> Result<Vec<SkippedObject>, DeadLetterError> {
         let reads = deaths.into_iter().map(|death| async move {
-            let key = death.key();
-            let line = self.line(&key).await;
+            let key = death.object_key();
+            let line = self.fetch_line(&key).await;
             (key, line)
         });
         let mut reads = stream::iter(reads).buffered(CONCURRENT_READS);
@@ -246,7 +246,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
                     output.write_all(&line)?;
                     output.write_all(b"\n")?;
                 }
-                Err(why) => left_out.push(LeftOut { key, why: why.to_string() }),
+                Err(why) => left_out.push(SkippedObject { key, why: why.to_string() }),
             }
             done += 1;
             progress(done);
@@ -256,9 +256,9 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     }
 
     /// The line of an object.
-    async fn line(&self, key: &str) -> Result<Result<Vec<u8>, BadObject>, ArchiveError> {
-        match self.get(key).await {
-            Ok(Some(object)) => Ok(line_of(&object)),
+    async fn fetch_line(&self, key: &str) -> Result<Result<Vec<u8>, BadObject>, ArchiveError> {
+        match self.get_object(key).await {
+            Ok(Some(object)) => Ok(extract_line(&object)),
             Ok(None) => Ok(Err(BadObject::Gone)),
             // Of Glacier and the like ("GetObject", Amazon S3 API Reference).
             Err(ArchiveError { error, .. }) if error.code == "InvalidObjectState" => {
@@ -269,12 +269,12 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     }
 
     /// All keys with a prefix, or all folders.
-    async fn list(&self, prefix: &str, by_folder: bool) -> Result<Vec<String>, ArchiveError> {
+    async fn list_keys(&self, prefix: &str, by_folder: bool) -> Result<Vec<String>, ArchiveError> {
         let mut all = Vec::new();
         let mut next: Option<String> = None;
         loop {
             let listing = Listing { prefix, by_folder, page: next.as_deref() };
-            let page = self.settled(prefix, "s3:ListBucket", || self.store.list(listing)).await?;
+            let page = self.send_request(prefix, "s3:ListBucket", || self.store.list_keys(listing)).await?;
             all.extend(if by_folder { page.folders } else { page.keys });
             next = page.next;
             if next.is_none() {
@@ -287,19 +287,19 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     ///
     /// # Errors
     /// If the request fails for 20 s, or is denied.
-    pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
-        self.settled(key, "s3:GetObject", || self.store.read(key)).await
+    pub async fn get_object(&self, key: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
+        self.send_request(key, "s3:GetObject", || self.store.read_object(key)).await
     }
 
     /// Writes an object, and returns true; false, and nothing is written, if one with this key exists.
     ///
     /// # Errors
     /// If the request fails for 20 s, or is denied. Without an answer the object may have been written nevertheless.
-    pub async fn create(&self, key: &str, content: &[u8]) -> Result<bool, ArchiveError> {
-        self.settled(key, "s3:PutObject", || self.store.create(key, content.to_vec())).await
+    pub async fn create_object(&self, key: &str, content: &[u8]) -> Result<bool, ArchiveError> {
+        self.send_request(key, "s3:PutObject", || self.store.create_object(key, content.to_vec())).await
     }
 
-    async fn settled<R, F: Future<Output = Result<R, EntryError>>>(
+    async fn send_request<R, F: Future<Output = Result<R, EntryError>>>(
         &self,
         key: &str,
         right: &'static str,
@@ -311,7 +311,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
 }
 
 /// The one line of an object without its line break, if it is a dead letter.
-fn line_of(content: &[u8]) -> Result<Vec<u8>, BadObject> {
+fn extract_line(content: &[u8]) -> Result<Vec<u8>, BadObject> {
     // Also of the compressed bytes: a megabyte may hold fifty thousand members without a byte of text, each with a
     // dictionary to make.
     if content.len() > LINE_BYTES_MAX {

@@ -8,7 +8,7 @@ use redeliver_core::ports::is_fifo;
 
 use crate::DeadLetterRecord;
 use crate::file_queue::{BadLine, read_line};
-use crate::redrive::{Plan, Reason, Verdict};
+use crate::redrive::{RedriveDecision, RedrivePlan, StayReason};
 
 /// Limit on the bytes of one line, 4 MiB: a message has at most 1 MiB ("Amazon SQS message quotas", Amazon SQS
 /// Developer Guide), JSON escapes at most double it, base64 adds less, and the rest is small.
@@ -19,19 +19,19 @@ const OWN_QUEUE: &str = "was read from this same queue; name the source queue, s
 
 /// Turns the lines of a backup into the messages that a redrive would send back.
 #[derive(Debug)]
-pub struct Backup {
-    plan: Plan,
+pub struct BackupReader {
+    plan: RedrivePlan,
     to: String,
 }
 
-impl Backup {
+impl BackupReader {
     /// A backup whose messages are sent to the queue with the ARN `to`, and must match the schema. Dead letters that
     /// were read from that same queue are refused.
     #[must_use]
     pub fn new(schema: MessageSchema, to: &str) -> Self {
         // A file contains only selected messages, so nothing is parked.
         let to_fifo = is_fifo(to);
-        let plan = Plan { schema, to_fifo, max_generation: GENERATION_MAX, ..Plan::default() };
+        let plan = RedrivePlan { schema, to_fifo, max_generation: GENERATION_MAX, ..RedrivePlan::default() };
         Self { plan, to: to.to_owned() }
     }
 
@@ -50,7 +50,7 @@ impl Backup {
 
     /// True if the line is a dead letter, from a backup or a final record.
     #[must_use]
-    pub fn is_line(line: &[u8]) -> bool {
+    pub fn is_dead_letter_line(line: &[u8]) -> bool {
         let read = read_line(line, Timestamp::UNIX_EPOCH);
         // Serde reads a struct from an array, too.
         line.trim_ascii_start().starts_with(b"{") && matches!(read, Ok(_) | Err(BadLine::BinaryAttribute))
@@ -58,7 +58,7 @@ impl Backup {
 
     /// SQS's id of the dead letter on a line: two lines with the same one are the same message.
     #[must_use]
-    pub fn id(line: &[u8]) -> Option<String> {
+    pub fn read_id(line: &[u8]) -> Option<String> {
         read_line(line, Timestamp::UNIX_EPOCH).ok().map(|received| received.sqs_message_id)
     }
 
@@ -67,7 +67,7 @@ impl Backup {
     /// # Errors
     /// The reason, without values of the message: the line is not a dead letter, was read from the queue that it would
     /// go to, or cannot be sent.
-    pub fn message(&self, line: &[u8]) -> Result<OutgoingMessage, String> {
+    pub fn read_message(&self, line: &[u8]) -> Result<OutgoingMessage, String> {
         // When it was sent is of no use here.
         let received = read_line(line, Timestamp::UNIX_EPOCH).map_err(|why| {
             let hint = match why {
@@ -83,12 +83,12 @@ impl Backup {
         let verdict =
             self.plan.decide(&DeadLetterRecord::new(received)).map_err(|error| error.to_string())?;
         match verdict {
-            Verdict::Send(send_back) => Ok(send_back.message),
-            Verdict::Stays(Reason::Parked(generation)) => {
+            RedriveDecision::Send(send_back) => Ok(send_back.message),
+            RedriveDecision::Stays(StayReason::Parked(generation)) => {
                 Err(format!("was sent back {generation} times already, and that is the limit"))
             }
-            Verdict::Stays(reason) => Err(reason.to_string()),
-            Verdict::NotSelected => Err("is not selected".to_owned()),
+            RedriveDecision::Stays(reason) => Err(reason.to_string()),
+            RedriveDecision::NotSelected => Err("is not selected".to_owned()),
         }
     }
 }

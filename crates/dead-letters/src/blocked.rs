@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redeliver_core::blocked::Notice;
+use redeliver_core::blocked::BlockedNotice;
 use redeliver_core::deliver::change_visibility;
-use redeliver_core::deliver::deletion::delete;
+use redeliver_core::deliver::deletion::delete_receives;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Fault, Queue};
 use serde::Serialize;
 
-use crate::groups::written;
+use crate::groups::format_timestamp;
 use crate::purge::BackupWriter;
 use crate::reader::is_denied;
-use crate::{Coverage, DeadLetterRecord, Failure, NotDeleted, Reader, ReaderError, with_right};
+use crate::{
+    Coverage, DeadLetterError, DeadLetterReader, DeadLetterRecord, NotDeleted, ReaderError, explain_error,
+};
 
 /// A group whose first message was given up, and waits hidden on the source queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,24 +45,24 @@ pub struct BlockedGroup {
 impl BlockedGroup {
     /// The blocked group that these notices describe; `None` if none of them can be read. The newest one counts.
     #[must_use]
-    pub fn of(mut notices: Vec<ReceivedMessage>) -> Option<Self> {
-        notices.retain(|notice| Notice::read(notice).is_some());
+    pub fn from_notices(mut notices: Vec<ReceivedMessage>) -> Option<Self> {
+        notices.retain(|notice| BlockedNotice::from_record(notice).is_some());
         notices.sort_by_key(|notice| notice.sent_at);
         let last = notices.last()?;
-        let Notice { receipt_handle, waiting_since, verdict } = Notice::read(last)?;
+        let BlockedNotice { receipt_handle, waiting_since, verdict } = BlockedNotice::from_record(last)?;
         let record = DeadLetterRecord::new(last.clone());
         let failure = verdict.case.map(|case| case.failure);
         let source_id = failure.as_ref().map(|failure| failure.delivery.source_message_id.clone());
         Some(Self {
             group: last.message_group_id.clone().unwrap_or_default(),
-            since: written(waiting_since),
+            since: format_timestamp(waiting_since),
             message_id: record
                 .metadata
                 .map_or_else(|| source_id.unwrap_or_default(), |metadata| metadata.message_id_text),
             error_type: record.error_type,
             error_details: record.error_details,
             attempts: failure.and_then(|failure| failure.attempts),
-            noticed_at: written(last.sent_at),
+            noticed_at: format_timestamp(last.sent_at),
             receipt_handle,
             notices,
         })
@@ -68,7 +70,7 @@ impl BlockedGroup {
 }
 
 /// The decision on blocked groups.
-pub enum Decision<'a, B> {
+pub enum UnblockDecision<'a, B> {
     /// None: they are listed.
     ListOnly,
     /// The message is called again at once, in its place.
@@ -77,9 +79,10 @@ pub enum Decision<'a, B> {
     TakeOut(&'a mut B),
 }
 
-/// A group, and the effect of the decision on it. With [`Decision::ListOnly`] it is not unblocked, without an error.
+/// A group, and the effect of the decision on it. With [`UnblockDecision::ListOnly`] it is not unblocked, without an
+/// error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Outcome {
+pub struct GroupOutcome {
     #[serde(flatten)]
     pub group: BlockedGroup,
     /// True if the decision was carried out.
@@ -90,9 +93,9 @@ pub struct Outcome {
 
 /// The blocked groups of a queue, and the names of groups that have no notice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Unblocked {
+pub struct UnblockReport {
     /// Without those after an error that ended it.
-    pub groups: Vec<Outcome>,
+    pub groups: Vec<GroupOutcome>,
     pub not_found: Vec<String>,
     /// The notices that were read. More may not be visible yet, or another program has received them.
     pub coverage: Coverage,
@@ -118,24 +121,26 @@ pub struct BlockedGroups {
 ///
 /// # Errors
 /// If the queue cannot be read.
-pub async fn blocked_groups<Q: Queue, C: Clock>(
+pub async fn list_blocked_groups<Q: Queue, C: Clock>(
     blocked: &Q,
     clock: &C,
 ) -> Result<BlockedGroups, ReaderError> {
-    let mut reader = Reader::new(blocked, clock).await?;
-    let groups = read(&mut reader).await;
+    let mut reader = DeadLetterReader::new(blocked, clock).await?;
+    let groups = read_groups(&mut reader).await;
     let coverage = reader.finish().await;
     Ok(BlockedGroups { groups: groups?, coverage })
 }
 
-async fn read<Q: Queue, C: Clock>(reader: &mut Reader<'_, Q, C>) -> Result<Vec<BlockedGroup>, ReaderError> {
+async fn read_groups<Q: Queue, C: Clock>(
+    reader: &mut DeadLetterReader<'_, Q, C>,
+) -> Result<Vec<BlockedGroup>, ReaderError> {
     let mut notices = BTreeMap::<Option<String>, Vec<ReceivedMessage>>::new();
-    while let Some(messages) = reader.next().await? {
+    while let Some(messages) = reader.next_messages().await? {
         for message in messages {
             notices.entry(message.message_group_id.clone()).or_default().push(message);
         }
     }
-    let mut groups: Vec<_> = notices.into_values().filter_map(BlockedGroup::of).collect();
+    let mut groups: Vec<_> = notices.into_values().filter_map(BlockedGroup::from_notices).collect();
     groups.sort_by(|one, other| (&one.since, &one.group).cmp(&(&other.since, &other.group)));
     Ok(groups)
 }
@@ -143,47 +148,50 @@ async fn read<Q: Queue, C: Clock>(reader: &mut Reader<'_, Q, C>) -> Result<Vec<B
 /// Carries out the decision on the groups with these names, or on all groups if `names` is empty.
 ///
 /// # Errors
-/// If the notices cannot be read, or the first message cannot be backed up. A later error is in [`Unblocked::failed`],
-/// beside the groups that were done before it.
-pub async fn unblock<Q: Queue, C: Clock, B: BackupWriter>(
+/// If the notices cannot be read, or the first message cannot be backed up. A later error is in
+/// [`UnblockReport::failed`], beside the groups that were done before it.
+pub async fn unblock_groups<Q: Queue, C: Clock, B: BackupWriter>(
     blocked: &Q,
     source: &Q,
     clock: &C,
     names: &[String],
-    mut decision: Decision<'_, B>,
-) -> Result<Unblocked, Failure> {
-    let mut reader = Reader::new(blocked, clock).await?;
-    let mut unblocked = Unblocked::default();
+    mut decision: UnblockDecision<'_, B>,
+) -> Result<UnblockReport, DeadLetterError> {
+    let mut reader = DeadLetterReader::new(blocked, clock).await?;
+    let mut unblocked = UnblockReport::default();
     let worked = async {
-        let mut groups = read(&mut reader).await?;
+        let mut groups = read_groups(&mut reader).await?;
         let is_missing = |name: &&String| !groups.iter().any(|group| group.group == **name);
         unblocked.not_found = names.iter().filter(is_missing).cloned().collect();
         groups.retain(|group| names.is_empty() || names.contains(&group.group));
         for group in groups {
             let done = match &mut decision {
-                Decision::ListOnly => None,
-                Decision::Retry => Some(reader.during(hide(source, clock, &group, Duration::ZERO)).await),
-                Decision::TakeOut(backup) => {
-                    Some(reader.during(take_out(source, clock, &group, *backup)).await?)
+                UnblockDecision::ListOnly => None,
+                UnblockDecision::Retry => {
+                    Some(reader.hold_during(hide_message(source, clock, &group, Duration::ZERO)).await)
+                }
+                UnblockDecision::TakeOut(backup) => {
+                    Some(reader.hold_during(take_out(source, clock, &group, *backup)).await?)
                 }
             };
             let is_done = done == Some(Ok(()));
             let mut error = done.and_then(Result::err);
             // Not after a refusal: if it says nothing of the handle, the group would be blocked unseen.
             if is_done {
-                let deleted = reader.delete(&group.notices.iter().collect::<Vec<_>>()).await;
-                error = error.or(deleted.into_iter().find_map(Result::err).map(|why| notice_stays(&why)));
+                let deleted = reader.delete_messages(&group.notices.iter().collect::<Vec<_>>()).await;
+                error = error
+                    .or(deleted.into_iter().find_map(Result::err).map(|why| describe_notice_error(&why)));
             }
-            unblocked.groups.push(Outcome { group, unblocked: is_done, error });
+            unblocked.groups.push(GroupOutcome { group, unblocked: is_done, error });
         }
         Ok(())
     };
-    let worked: Result<(), Failure> = worked.await;
+    let worked: Result<(), DeadLetterError> = worked.await;
     unblocked.coverage = reader.finish().await;
     match worked {
         // The work until then must be reported nevertheless.
         Err(error) if !unblocked.groups.is_empty() => {
-            Ok(Unblocked { failed: Some(error.to_string()), ..unblocked })
+            Ok(UnblockReport { failed: Some(error.to_string()), ..unblocked })
         }
         worked => worked.map(|()| unblocked),
     }
@@ -196,17 +204,17 @@ async fn take_out<Q: Queue, C: Clock>(
     clock: &C,
     group: &BlockedGroup,
     backup: &mut impl BackupWriter,
-) -> Result<Result<(), String>, Failure> {
+) -> Result<Result<(), String>, DeadLetterError> {
     let hidden_until = clock.now() + TAKING_OUT;
-    if let Err(why) = hide(source, clock, group, TAKING_OUT).await {
+    if let Err(why) = hide_message(source, clock, group, TAKING_OUT).await {
         return Ok(Err(why));
     }
     let records: Vec<_> = group.notices.last().cloned().map(DeadLetterRecord::new).into_iter().collect();
     backup.keep(&records).await?;
-    let deleted = delete(source, clock, std::slice::from_ref(&group.receipt_handle)).await;
+    let deleted = delete_receives(source, clock, std::slice::from_ref(&group.receipt_handle)).await;
     let why = match deleted.into_iter().next() {
         Some(Ok(())) if clock.now() < hidden_until => return Ok(Ok(())),
-        Some(Err(error)) => with_right(&error, "sqs:DeleteMessage", "kms:Decrypt"),
+        Some(Err(error)) => explain_error(&error, "sqs:DeleteMessage", "kms:Decrypt"),
         _ => "the answer of SQS came too late".to_owned(),
     };
     Ok(Err(format!(
@@ -215,7 +223,7 @@ async fn take_out<Q: Queue, C: Clock>(
     )))
 }
 
-async fn hide<Q: Queue, C: Clock>(
+async fn hide_message<Q: Queue, C: Clock>(
     source: &Q,
     clock: &C,
     group: &BlockedGroup,
@@ -225,7 +233,7 @@ async fn hide<Q: Queue, C: Clock>(
     let changed = change_visibility(source, clock, clock.now() + PATIENCE, receives).await;
     let no_answer = || Err(EntryError::new(Fault::NoAnswer, "NoAnswer"));
     changed.into_iter().next().unwrap_or_else(no_answer).map_err(|error| {
-        let why = with_right(&error, "sqs:ChangeMessageVisibility", "kms:Decrypt");
+        let why = explain_error(&error, "sqs:ChangeMessageVisibility", "kms:Decrypt");
         match error.fault {
             Fault::Sender if is_denied(&error) => why,
             Fault::Sender => CAME_BACK.to_owned(),
@@ -237,9 +245,9 @@ async fn hide<Q: Queue, C: Clock>(
 const CAME_BACK: &str = "its message has probably become visible again: then this notice is out of date, and SQS \
                          deletes it within 12 hours. If the group is blocked again, a new notice follows a minute later";
 
-fn notice_stays(why: &NotDeleted) -> String {
+fn describe_notice_error(why: &NotDeleted) -> String {
     let why = match why {
-        NotDeleted::Failed(error) => with_right(error, "sqs:DeleteMessage", "kms:Decrypt"),
+        NotDeleted::Failed(error) => explain_error(error, "sqs:DeleteMessage", "kms:Decrypt"),
         NotDeleted::VisibleToOthers => why.to_string(),
     };
     format!("its notice was not deleted: {why}. It is out of date, and SQS deletes it within 12 hours")

@@ -12,66 +12,66 @@ use serde_json::{Map, Value};
 /// Members are compared inside objects, at any depth; an array or an object with a duplicate member is replaced as a
 /// whole.
 #[must_use]
-pub fn splice(body: &str, before: &Value, after: &Value) -> String {
+pub fn splice_edit(body: &str, before: &Value, after: &Value) -> String {
     // If nothing inside has changed, no byte may change: digits, escapes and white space stay.
-    let Some(change) = Change::between(before, after) else { return body.to_owned() };
+    let Some(change) = ValueChange::from_values(before, after) else { return body.to_owned() };
     // White space around the document belongs to no member: it is put back as it came.
     let start = body.len() - body.trim_start().len();
     let end = body.trim_end().len();
     let mut edited = String::with_capacity(body.len());
     edited.push_str(&body[..start]);
-    change.write(&Body::new(body), start..end, &mut edited);
+    change.write_value(&JsonBody::new(body), start..end, &mut edited);
     edited.push_str(&body[end..]);
     edited
 }
 
 /// The change of a value by an edit. It, the ends of brackets and the result are made once, in one pass: an edit
 /// below a hundred levels must not read, compare and copy all of them a hundred times.
-enum Change<'v> {
+enum ValueChange<'v> {
     /// The whole value is this one now.
     Whole(&'v Value),
-    Members(Members<'v>),
+    Members(MemberChanges<'v>),
 }
 
 /// Changes of an object's members.
-struct Members<'v> {
+struct MemberChanges<'v> {
     before: &'v Map<String, Value>,
     after: &'v Map<String, Value>,
     /// Those of `before` that are not the same: `None` for one that is gone.
-    changed: BTreeMap<&'v str, Option<Change<'v>>>,
+    changed: BTreeMap<&'v str, Option<ValueChange<'v>>>,
 }
 
-impl<'v> Change<'v> {
+impl<'v> ValueChange<'v> {
     /// `None` if the values are the same.
-    fn between(before: &'v Value, after: &'v Value) -> Option<Self> {
+    fn from_values(before: &'v Value, after: &'v Value) -> Option<Self> {
         let (Value::Object(before), Value::Object(after)) = (before, after) else {
             return (before != after).then_some(Self::Whole(after));
         };
         let change = |(name, was): (&'v String, &'v Value)| match after.get(name) {
             None => Some((name.as_str(), None)),
-            Some(is) => Self::between(was, is).map(|change| (name.as_str(), Some(change))),
+            Some(is) => Self::from_values(was, is).map(|change| (name.as_str(), Some(change))),
         };
         let changed: BTreeMap<_, _> = before.iter().filter_map(change).collect();
         let are_same = changed.is_empty() && before.len() == after.len();
-        (!are_same).then_some(Self::Members(Members { before, after, changed }))
+        (!are_same).then_some(Self::Members(MemberChanges { before, after, changed }))
     }
 
     /// Writes the value at `at` in the body with this change.
-    fn write(&self, body: &Body<'_>, at: Range<usize>, edited: &mut String) {
+    fn write_value(&self, body: &JsonBody<'_>, at: Range<usize>, edited: &mut String) {
         match self {
             Self::Whole(after) => edited.push_str(&after.to_string()),
-            Self::Members(changes) => match changes.members(body, at) {
-                Some(members) => changes.write(members, body, edited),
-                None => edited.push_str(&json(changes.after)),
+            Self::Members(changes) => match changes.match_members(body, at) {
+                Some(members) => changes.write_members(members, body, edited),
+                None => edited.push_str(&serialize_object(changes.after)),
             },
         }
     }
 }
 
-impl Members<'_> {
+impl MemberChanges<'_> {
     /// The members in the body; `None` if it is not clear which member is which.
-    fn members(&self, body: &Body<'_>, at: Range<usize>) -> Option<Vec<Member>> {
-        let members = body.members(at)?;
+    fn match_members(&self, body: &JsonBody<'_>, at: Range<usize>) -> Option<Vec<BodyMember>> {
+        let members = body.list_members(at)?;
         // A name that `before` does not have was written with an escape that the tool reads in another way.
         let are_clear = members.len() == self.before.len()
             && members.iter().all(|member| self.before.contains_key(&member.name));
@@ -80,10 +80,10 @@ impl Members<'_> {
 
     /// A segment is a member with the white space around it, without its commas. A member that is gone gives no segment;
     /// one that stays keeps all of its segment except what changed within its value.
-    fn write(&self, members: Vec<Member>, body: &Body<'_>, edited: &mut String) {
+    fn write_members(&self, members: Vec<BodyMember>, body: &JsonBody<'_>, edited: &mut String) {
         edited.push('{');
         let first = edited.len();
-        for Member { name, segment, value } in members {
+        for BodyMember { name, segment, value } in members {
             let change = match self.changed.get(name.as_str()) {
                 Some(None) => continue,
                 Some(Some(change)) => Some(change),
@@ -95,7 +95,7 @@ impl Members<'_> {
                 Some(change) => {
                     edited.push_str(&body.text[segment.start..value.start]);
                     let after_value = value.end..segment.end;
-                    change.write(body, value, edited);
+                    change.write_value(body, value, edited);
                     edited.push_str(&body.text[after_value]);
                 }
             }
@@ -115,12 +115,12 @@ fn push_comma(edited: &mut String, first: usize) {
     }
 }
 
-fn json(object: &Map<String, Value>) -> String {
+fn serialize_object(object: &Map<String, Value>) -> String {
     serde_json::to_string(object).expect("a map with string keys always serialises")
 }
 
 /// A member of an object in the body.
-struct Member {
+struct BodyMember {
     name: String,
     /// From after `{` or `,` to before the next `,` or `}`.
     segment: Range<usize>,
@@ -128,13 +128,13 @@ struct Member {
 }
 
 /// The body, which was read as JSON before and is not checked again.
-struct Body<'a> {
+struct JsonBody<'a> {
     text: &'a str,
     /// The places of objects and arrays, in their order.
     brackets: Vec<Range<usize>>,
 }
 
-impl<'a> Body<'a> {
+impl<'a> JsonBody<'a> {
     fn new(text: &'a str) -> Self {
         let json = text.as_bytes();
         let (mut brackets, mut open, mut next) = (Vec::new(), Vec::new(), 0);
@@ -158,7 +158,7 @@ impl<'a> Body<'a> {
     }
 
     /// The members of the object at `at`; `None` if a name cannot be read.
-    fn members(&self, at: Range<usize>) -> Option<Vec<Member>> {
+    fn list_members(&self, at: Range<usize>) -> Option<Vec<BodyMember>> {
         let json = self.text.as_bytes();
         let mut members = Vec::new();
         let mut start = at.start + 1;
@@ -173,7 +173,7 @@ impl<'a> Body<'a> {
             let value = value..self.value_end(value);
             let end = white_end(json, value.end);
             let name = serde_json::from_str(self.text.get(name)?).ok()?;
-            members.push(Member { name, segment: start..end, value });
+            members.push(BodyMember { name, segment: start..end, value });
             start = end + 1;
         }
         Some(members)
@@ -228,7 +228,7 @@ mod tests {
         let before: Value = serde_json::from_str(body).unwrap();
         let mut after = before.clone();
         edit(&mut after);
-        splice(body, &before, &after)
+        splice_edit(body, &before, &after)
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_body_whose_names_the_tool_reads_in_another_way_is_replaced_whole() {
         let [before, after] = [1, 2].map(|number| serde_json::json!({ "b": 1, "\u{fffd}": number }));
-        assert_eq!(splice(r#"{"\u0001": 1, "b": 1}"#, &before, &after), "{\"b\":1,\"\u{fffd}\":2}");
+        assert_eq!(splice_edit(r#"{"\u0001": 1, "b": 1}"#, &before, &after), "{\"b\":1,\"\u{fffd}\":2}");
     }
 
     /// Each level holds what is not edited, and the next level.
@@ -332,7 +332,7 @@ mod tests {
         #[test]
         fn the_result_means_what_the_edit_meant(before in value(), after in value(), pretty: bool) {
             let body = if pretty { serde_json::to_string_pretty(&before) } else { serde_json::to_string(&before) };
-            let result = splice(&body.unwrap(), &before, &after);
+            let result = splice_edit(&body.unwrap(), &before, &after);
             prop_assert_eq!(serde_json::from_str::<Value>(&result).unwrap(), after);
         }
     }

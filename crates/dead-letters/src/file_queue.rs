@@ -15,13 +15,13 @@ use redeliver_core::lock;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, UnreadableMessage,
     VisibilityControl,
 };
 
 use crate::LINE_BYTES_MAX;
 use line::virtual_now;
-pub(crate) use line::{BadLine, read as read_line};
+pub(crate) use line::{BadLine, parse_line as read_line};
 
 /// Bad lines whose reasons are kept.
 const REASONS_MAX: usize = 20;
@@ -38,7 +38,7 @@ pub struct FileQueue {
     read_from: BTreeSet<String>,
     /// The latest virtual moment of its lines; `None` if one of them is of real time.
     virtual_now: Option<Timestamp>,
-    state: Mutex<State>,
+    state: Mutex<FileQueueState>,
 }
 
 /// Lines that are not dead letters.
@@ -50,17 +50,17 @@ pub struct BadLines {
 }
 
 #[derive(Debug)]
-struct State {
+struct FileQueueState {
     file: File,
-    lines: Vec<Line>,
+    lines: Vec<LinePosition>,
     /// Those that come out next, by their place in `lines`.
     visible: BTreeSet<usize>,
     in_flight: BTreeSet<usize>,
-    unreadable: Vec<Unreadable>,
+    unreadable: Vec<UnreadableMessage>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct LinePosition {
     start: u64,
     bytes: usize,
     is_good: bool,
@@ -82,7 +82,7 @@ impl FileQueue {
             repeated: 0,
             read_from: BTreeSet::new(),
             virtual_now: None,
-            state: Mutex::new(State {
+            state: Mutex::new(FileQueueState {
                 file: file.try_clone()?,
                 lines: Vec::new(),
                 visible: BTreeSet::new(),
@@ -104,12 +104,13 @@ impl FileQueue {
             }
             number += 1;
             if is_cut || !content.trim_ascii().is_empty() {
-                let is_good = queue.note(number, if is_cut { Err(bytes) } else { Ok(&content) }, &mut ids);
-                lines.extend(is_good.map(|is_good| Line { start, bytes: content.len(), is_good }));
+                let is_good =
+                    queue.record_line(number, if is_cut { Err(bytes) } else { Ok(&content) }, &mut ids);
+                lines.extend(is_good.map(|is_good| LinePosition { start, bytes: content.len(), is_good }));
             }
             start += bytes as u64;
         }
-        let mut state = queue.state();
+        let mut state = queue.lock_state();
         state.visible = (0..lines.len()).collect();
         state.lines = lines;
         drop(state);
@@ -117,7 +118,12 @@ impl FileQueue {
     }
 
     /// Reads a line; `None` if an earlier line has the same dead letter.
-    fn note(&mut self, number: usize, line: Result<&[u8], usize>, ids: &mut HashSet<String>) -> Option<bool> {
+    fn record_line(
+        &mut self,
+        number: usize,
+        line: Result<&[u8], usize>,
+        ids: &mut HashSet<String>,
+    ) -> Option<bool> {
         match line.map_err(BadLine::TooLong).and_then(|line| read_line(line, self.opened_at)) {
             Ok(message) => {
                 let written_at = line.ok().and_then(virtual_now);
@@ -144,13 +150,13 @@ impl FileQueue {
     /// count in [`Coverage::unreadable`](crate::Coverage::unreadable).
     #[must_use]
     pub fn with_unreadable(self, names: impl IntoIterator<Item = String>) -> Self {
-        let unreadable = |sqs_message_id| Unreadable {
+        let unreadable = |sqs_message_id| UnreadableMessage {
             sqs_message_id,
             receipt_handle: String::new(),
             message_group_id: None,
             readable_before: 0,
         };
-        self.state().unreadable.extend(names.into_iter().map(unreadable));
+        self.lock_state().unreadable.extend(names.into_iter().map(unreadable));
         self
     }
 
@@ -158,10 +164,10 @@ impl FileQueue {
     ///
     /// # Errors
     /// If the file cannot be read again.
-    pub fn ids(&self) -> io::Result<Vec<String>> {
-        let mut state = self.state();
+    pub fn message_ids(&self) -> io::Result<Vec<String>> {
+        let mut state = self.lock_state();
         let good: Vec<_> = (0..state.lines.len()).filter(|place| state.lines[*place].is_good).collect();
-        good.into_iter().map(|place| Ok(state.read(place, self.opened_at)?.sqs_message_id)).collect()
+        good.into_iter().map(|place| Ok(state.read_message(place, self.opened_at)?.sqs_message_id)).collect()
     }
 
     /// The name that is shown to users.
@@ -190,7 +196,7 @@ impl FileQueue {
 
     /// True if it has lines and none of them is a dead letter.
     #[must_use]
-    pub fn is_something_else(&self) -> bool {
+    pub fn has_no_dead_letter(&self) -> bool {
         self.bad.count > 0 && self.read_from.is_empty()
     }
 
@@ -200,15 +206,15 @@ impl FileQueue {
         self.read_from.contains(arn)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, FileQueueState> {
         // Nothing is half changed if a thread ends while it has it.
         lock(&self.state)
     }
 }
 
-impl State {
-    fn read(&mut self, place: usize, opened_at: Timestamp) -> io::Result<ReceivedMessage> {
-        let Line { start, bytes, .. } = self.lines[place];
+impl FileQueueState {
+    fn read_message(&mut self, place: usize, opened_at: Timestamp) -> io::Result<ReceivedMessage> {
+        let LinePosition { start, bytes, .. } = self.lines[place];
         let mut content = vec![0; bytes];
         self.file.seek(SeekFrom::Start(start))?;
         self.file.read_exact(&mut content)?;
@@ -216,16 +222,16 @@ impl State {
     }
 
     /// Reads the next lines, and keeps lines that are not dead letters apart.
-    fn next(&mut self, most: usize, opened_at: Timestamp) -> io::Result<Vec<ReceivedMessage>> {
+    fn next_messages(&mut self, most: usize, opened_at: Timestamp) -> io::Result<Vec<ReceivedMessage>> {
         let mut messages = Vec::new();
         for place in self.visible.iter().take(most).copied().collect::<Vec<_>>() {
-            let Line { start, is_good, .. } = self.lines[place];
+            let LinePosition { start, is_good, .. } = self.lines[place];
             let receipt_handle = place.to_string();
             if is_good {
-                let message = self.read(place, opened_at)?;
+                let message = self.read_message(place, opened_at)?;
                 messages.push(ReceivedMessage { receipt_handle, ..message });
             } else {
-                self.unreadable.push(Unreadable {
+                self.unreadable.push(UnreadableMessage {
                     sqs_message_id: format!("byte {start}"),
                     receipt_handle,
                     message_group_id: None,
@@ -250,7 +256,7 @@ impl VisibilityControl for FileQueue {
         &self,
         entries: &[(String, VisibilitySeconds)],
     ) -> Vec<EntryOutcome<()>> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         for (handle, seconds) in entries {
             let Ok(place) = handle.parse() else { continue };
             if seconds.duration().is_zero() && state.in_flight.remove(&place) {
@@ -263,23 +269,23 @@ impl VisibilityControl for FileQueue {
 
 impl QueueDepth for FileQueue {
     async fn depth(&self) -> Result<Depth, EntryError> {
-        let state = self.state();
+        let state = self.lock_state();
         Ok(Depth { visible: state.visible.len() as u64, in_flight: state.in_flight.len() as u64, delayed: 0 })
     }
 }
 
 impl Queue for FileQueue {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        let messages = self.state().next(request.max_messages.into(), self.opened_at);
+        let messages = self.lock_state().next_messages(request.max_messages.into(), self.opened_at);
         messages.map_err(|_| EntryError::new(Fault::Sender, "ChangedWhileItWasRead"))
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
-        std::mem::take(&mut self.state().unreadable)
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
+        std::mem::take(&mut self.lock_state().unreadable)
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         for place in handles.iter().filter_map(|handle| handle.parse().ok()) {
             state.in_flight.remove(&place);
         }

@@ -1,5 +1,5 @@
-//! Opens all files that redeliver writes or trusts. New files are private and overwrite nothing, except by [`replace`]
-//! and [`publish`]. A trusted file must belong to the user and be writable only by them.
+//! Opens all files that redeliver writes or trusts. New files are private and overwrite nothing, except by
+//! [`replace_file`] and [`publish_file`]. A trusted file must belong to the user and be writable only by them.
 //!
 //! A file is opened once, and the open file is checked, so a file that replaces it meanwhile is not used.
 #![expect(clippy::disallowed_methods, reason = "the one door to files that are written")]
@@ -16,7 +16,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 pub use redeliver_platform::files::keep_private;
-use trust::{check_stream, open_trusted, trusted};
+use trust::{check_stream, check_trusted, open_trusted};
 
 /// A file that cannot be used.
 #[derive(Debug, Error)]
@@ -33,7 +33,7 @@ impl FileError {
 }
 
 /// The reason for not writing over a file.
-pub const IS_THERE: &str = "it already exists; name another file, so that nothing is overwritten";
+pub const ALREADY_EXISTS: &str = "it already exists; name another file, so that nothing is overwritten";
 
 /// The reason for not making a file that the next command would take for standard input.
 const NOT_STDOUT: &str = "is not supported as standard output; name a file";
@@ -47,7 +47,7 @@ const TOO_LARGE: &str = "it is larger than the limit of 256 MiB: name another fi
 /// # Errors
 /// If the file already exists: it may be the only copy of something.
 pub fn create_new(path: &Path) -> io::Result<File> {
-    create(path, FOR_ITS_OWNER)
+    create_with_mode(path, FOR_ITS_OWNER)
 }
 
 /// Creates a file, or opens `/dev/stdout`, a device or the user's own pipe for writing.
@@ -74,14 +74,14 @@ pub fn open_own(path: &Path, make: bool) -> io::Result<File> {
     if make {
         match open_trusted(path, options.clone().create_new(true)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.inspect_err(|_| remove_what_was_made(path)),
+            made => return made.inspect_err(|_| remove_empty_file(path)),
         }
     }
     open_trusted(path, &mut options)
 }
 
 /// A new file that is not its owner's alone: the file system keeps no owners and modes.
-fn remove_what_was_made(path: &Path) {
+fn remove_empty_file(path: &Path) {
     let is_empty = path.symlink_metadata().is_ok_and(|there| there.is_file() && there.len() == 0);
     if is_empty {
         let _best_effort = fs::remove_file(path);
@@ -90,12 +90,12 @@ fn remove_what_was_made(path: &Path) {
 
 /// True for a regular file that belongs to the user, even if other users can write to it.
 #[must_use]
-pub fn is_ones_own(path: &Path) -> bool {
+pub fn is_owned_by_user(path: &Path) -> bool {
     path.symlink_metadata()
         .is_ok_and(|there| there.is_file() && redeliver_platform::files::is_ones_own(&there))
 }
 
-/// Reads a file whose content is trusted, as [`replace`] has written it.
+/// Reads a file whose content is trusted, as [`replace_file`] has written it.
 ///
 /// # Errors
 /// If the file cannot be read, may have been written by another user, or is larger than 256 MiB.
@@ -111,23 +111,27 @@ pub fn read_own(path: &Path) -> io::Result<String> {
 /// # Errors
 /// If the file cannot be written, or is larger than 256 MiB and could not be read back. The old file or the new one is
 /// there then, whole.
-pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
+pub fn replace_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
     if content.len() as u64 > BYTES_MAX {
         return Err(FileError::new(path, TOO_LARGE));
     }
-    put(path, content, |new| trusted(create_new(new)?))
+    write_atomically(path, content, |new| check_trusted(create_new(new)?))
 }
 
-/// Replaces a file atomically like [`replace`], but readable by all users: for a manual page or a picture, never for
-/// messages.
+/// Replaces a file atomically like [`replace_file`], but readable by all users: for a manual page or a picture, never
+/// for messages.
 ///
 /// # Errors
 /// If the file cannot be written. The old file or the new one is there then, whole.
-pub fn publish(path: &Path, content: &[u8]) -> Result<(), FileError> {
-    put(path, content, |new| create(new, FOR_ALL))
+pub fn publish_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    write_atomically(path, content, |new| create_with_mode(new, FOR_ALL))
 }
 
-fn put(path: &Path, content: &[u8], created: impl Fn(&Path) -> io::Result<File>) -> Result<(), FileError> {
+fn write_atomically(
+    path: &Path,
+    content: &[u8],
+    created: impl Fn(&Path) -> io::Result<File>,
+) -> Result<(), FileError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", Uuid::new_v4().simple()));
     let new = path.with_file_name(name);
@@ -154,7 +158,7 @@ pub fn check_new(path: &Path) -> Result<(), FileError> {
     }
     match path.symlink_metadata() {
         Ok(there) if there.is_dir() => Err(FileError::new(path, "it is a directory; name a file in it")),
-        Ok(_) => Err(FileError::new(path, IS_THERE)),
+        Ok(_) => Err(FileError::new(path, ALREADY_EXISTS)),
         Err(_) => check_directory(path),
     }
 }
@@ -199,13 +203,13 @@ pub fn directory_of(path: &Path) -> &Path {
     }
 }
 
-fn create(path: &Path, mode: u32) -> io::Result<File> {
+fn create_with_mode(path: &Path, mode: u32) -> io::Result<File> {
     if path == Path::new("-") {
         return Err(io::Error::other(NOT_STDOUT));
     }
     let mut options = OpenOptions::new();
     set_mode(&mut options, mode).write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),
+        io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, ALREADY_EXISTS),
         _ => error,
     })
 }

@@ -17,8 +17,8 @@ use jaq_core::load::parse::Term;
 use thiserror::Error;
 
 pub use missing_members::MissingMembers;
-use verdict::{hint, verdict};
-use worker::{Answer, Started, Task, Worker};
+use verdict::{parse_verdict, suggest_fix};
+use worker::{FilterOutput, FilterTask, StartedWorker, Worker};
 
 use crate::Choice;
 
@@ -35,7 +35,7 @@ const LATE_MAX: usize = 4;
 /// longer it fails for good ([`FilterError::Endless`]).
 #[derive(Debug)]
 pub struct Filter {
-    task: Task,
+    task: FilterTask,
     worker: RefCell<Worker>,
     /// For one message; tests on a busy machine take longer.
     time_limit: Duration,
@@ -49,7 +49,7 @@ pub struct Filter {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilterError {
     #[error("the filter `{text}` is wrong at byte {} (`{}`): {}", wrong.offset, wrong.rest, wrong.reason)]
-    Compile { text: String, wrong: Wrong },
+    Compile { text: String, wrong: FilterSyntaxError },
     /// The thread that runs it does not start.
     #[error("the filter `{text}` cannot be run: {reason}")]
     NotStarted { text: String, reason: String },
@@ -87,7 +87,7 @@ pub enum FilterError {
 
 /// The position of an error in a filter's text, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct FilterSyntaxError {
     /// In bytes from its start.
     pub offset: usize,
     /// The text at that position.
@@ -102,7 +102,7 @@ impl Filter {
     /// If the text does not compile, with the position of the error; if it has more than 16,384 bytes or 200 open
     /// brackets; or if its thread does not start.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Self::of(Task { text: text.to_owned(), is_of_dead_letters: false })
+        Self::from_task(FilterTask { text: text.to_owned(), is_of_dead_letters: false })
     }
 
     /// Compiles a filter for the documents of dead letters: a misspelled member, which jq would read as null, is an
@@ -110,13 +110,13 @@ impl Filter {
     ///
     /// # Errors
     /// The same as of [`Filter::new`], and if the filter reads a member that dead letters do not have.
-    pub fn of_dead_letters(text: &str) -> Result<Self, FilterError> {
-        Self::of(Task { text: text.to_owned(), is_of_dead_letters: true })
+    pub fn for_dead_letters(text: &str) -> Result<Self, FilterError> {
+        Self::from_task(FilterTask { text: text.to_owned(), is_of_dead_letters: true })
     }
 
-    fn of(task: Task) -> Result<Self, FilterError> {
-        within_limits(&task.text)?;
-        let Started { worker, missing } = Worker::start(&task)?;
+    fn from_task(task: FilterTask) -> Result<Self, FilterError> {
+        check_limits(&task.text)?;
+        let StartedWorker { worker, missing } = Worker::start(&task)?;
         Ok(Self {
             task,
             worker: RefCell::new(worker),
@@ -138,18 +138,18 @@ impl Filter {
     /// # Errors
     /// If the first output is anything else. The filter `.a = "x"`, for example, outputs the changed document; treated
     /// as true it would pick every message. Also if the filter was stopped on four messages in a row.
-    pub fn matches(&self, message_id: &str, document: &str) -> Result<Choice, FilterError> {
-        let Answer { outputs, lacks } = self.run(message_id, document)?;
+    pub fn judge_document(&self, message_id: &str, document: &str) -> Result<Choice, FilterError> {
+        let FilterOutput { outputs, lacks } = self.run_task(message_id, document)?;
         let outputs = match outputs {
             Ok(outputs) => outputs,
             Err(why) => return Ok(Choice::NotJudged(why)),
         };
-        let verdict = verdict(outputs.first().map(String::as_str));
+        let verdict = parse_verdict(outputs.first().map(String::as_str));
         let is_match = verdict.map_err(|given| FilterError::NoVerdict {
             text: self.task.text.clone(),
             message_id: message_id.to_owned(),
             given,
-            hint: hint(&self.task.text),
+            hint: suggest_fix(&self.task.text),
         })?;
         if let Some(absent) = &mut *self.absent.borrow_mut() {
             absent.messages += u64::from(lacks);
@@ -173,8 +173,12 @@ impl Filter {
     ///
     /// # Errors
     /// If the filter was stopped on four messages in a row.
-    pub fn edit(&self, message_id: &str, document: &str) -> Result<Result<String, String>, FilterError> {
-        Ok(self.run(message_id, document)?.outputs.and_then(|mut outputs| {
+    pub fn edit_document(
+        &self,
+        message_id: &str,
+        document: &str,
+    ) -> Result<Result<String, String>, FilterError> {
+        Ok(self.run_task(message_id, document)?.outputs.and_then(|mut outputs| {
             match (outputs.pop(), outputs.is_empty()) {
                 (Some(output), true) => Ok(output),
                 (None, _) => Err("it has no output; one is needed".to_owned()),
@@ -184,8 +188,8 @@ impl Filter {
     }
 
     /// Returns the filter's answer, or that it takes too long on this document.
-    fn run(&self, message_id: &str, document: &str) -> Result<Answer, FilterError> {
-        if let Some(answer) = self.worker.borrow().ask(document, self.time_limit) {
+    fn run_task(&self, message_id: &str, document: &str) -> Result<FilterOutput, FilterError> {
+        if let Some(answer) = self.worker.borrow().run_document(document, self.time_limit) {
             self.late.set(0);
             return Ok(answer);
         }
@@ -197,17 +201,17 @@ impl Filter {
             return Err(FilterError::Endless { text, message_id, reason });
         }
         self.worker.replace(Worker::start(&self.task)?.worker);
-        Ok(Answer { outputs: Err(format!("the filter {reason} on it")), lacks: false })
+        Ok(FilterOutput { outputs: Err(format!("the filter {reason} on it")), lacks: false })
     }
 }
 
 /// Longer filters are not parsed: no person writes them.
-fn within_limits(text: &str) -> Result<(), FilterError> {
+fn check_limits(text: &str) -> Result<(), FilterError> {
     let wrong = |offset: usize, reason: String| {
         let shortened = |text: &str, length: usize| text.chars().take(length).collect::<String>();
         let rest = shortened(&text[offset..], 20);
         let text = format!("{}…", shortened(text, 60));
-        Err(FilterError::Compile { text, wrong: Wrong { offset, rest, reason } })
+        Err(FilterError::Compile { text, wrong: FilterSyntaxError { offset, rest, reason } })
     };
     if text.len() > TEXT_MAX {
         return wrong(0, format!("it has {} bytes; the limit is {TEXT_MAX}", text.len()));
@@ -227,7 +231,7 @@ fn within_limits(text: &str) -> Result<(), FilterError> {
 }
 
 /// The text of a string without anything to put in.
-fn text_of<'s>(term: &Term<&'s str>) -> Option<&'s str> {
+fn string_literal<'s>(term: &Term<&'s str>) -> Option<&'s str> {
     match term {
         Term::Str(None, parts) => match parts.as_slice() {
             [StrPart::Str(text)] => Some(text),

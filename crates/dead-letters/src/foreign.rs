@@ -11,21 +11,21 @@ mod subscriber;
 mod tests;
 mod topic;
 
-use redeliver_core::failure::annotation::{ERROR_DETAILS_BYTES_MAX, fingerprint};
+use redeliver_core::failure::annotation::{ERROR_DETAILS_BYTES_MAX, compute_fingerprint};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::truncate::{ERROR_TYPE_BYTES_MAX, clean, clean_without_middle};
+use redeliver_core::truncate::{ERROR_TYPE_BYTES_MAX, clean_text, clean_without_middle};
 use serde::Deserialize;
 
-use crate::groups::written;
-use name::resource;
+use crate::groups::format_timestamp;
+use name::resource_name;
 
 /// Bytes of an ARN, more than AWS has.
 const ARN_BYTES_MAX: usize = 2048;
 
 /// A dead letter that a service of AWS or a framework wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreign {
-    pub writer: Writer,
+pub struct ForeignDeadLetter {
+    pub writer: ForeignWriter,
     /// The ARN of the function, rule, subscriber, schedule, pipe, topic or queue that failed or that the message comes
     /// from. Empty if unknown.
     pub source: String,
@@ -40,16 +40,16 @@ pub struct Foreign {
     /// The time at which it was given up, if the message records it.
     pub failed_at: Option<Timestamp>,
     /// The records that it points to: they are not in the message.
-    pub batch: Option<Batch>,
+    pub batch: Option<StreamBatch>,
     /// The events that it points to: they are not in the message.
-    pub events: Option<Events>,
+    pub events: Option<BusEvents>,
     /// True if the body is only a part of the original.
     pub truncated: bool,
 }
 
 /// The service that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writer {
+pub enum ForeignWriter {
     /// An on-failure destination of asynchronous invocations.
     LambdaDestination,
     /// A function's own DLQ.
@@ -83,7 +83,7 @@ pub enum Writer {
 
 /// Records of a stream or a topic, which has them for a while only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
+pub struct StreamBatch {
     pub stream: Stream,
     pub stream_arn: String,
     /// The shard, or the partitions of a topic: `orders-0, orders-3`. Empty if unknown.
@@ -98,7 +98,7 @@ pub struct Batch {
 
 /// Events of a custom event bus, which keeps them for a while only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Events {
+pub struct BusEvents {
     pub bus_arn: String,
     pub events: u64,
     /// The times of the earliest and the latest of them.
@@ -116,7 +116,7 @@ pub enum Stream {
     Other,
 }
 
-impl Writer {
+impl ForeignWriter {
     /// The error type to show.
     #[must_use]
     pub fn code(self) -> &'static str {
@@ -145,27 +145,27 @@ impl Writer {
     }
 }
 
-impl Foreign {
+impl ForeignDeadLetter {
     /// Reads a message; `None` if it has no documented shape.
     #[must_use]
-    pub fn read(message: &ReceivedMessage) -> Option<Self> {
-        let found = subscriber::read(&message.body)
-            .or_else(|| attributes::read(message))
-            .or_else(|| record::read(&message.body))
-            .or_else(|| frameworks::read(message))
+    pub fn from_message(message: &ReceivedMessage) -> Option<Self> {
+        let found = subscriber::read_subscriber_record(&message.body)
+            .or_else(|| attributes::read_attributes(message))
+            .or_else(|| record::read_record(&message.body))
+            .or_else(|| frameworks::read_framework(message))
             // SQS moved it from a queue whose reader failed, so it was delivered: SNS is not to blame.
-            .or_else(|| moved(message))
-            .or_else(|| topic::read(&message.body))?;
-        Some(found.cut())
+            .or_else(|| read_moved(message))
+            .or_else(|| topic::read_notification(&message.body))?;
+        Some(found.truncate_texts())
     }
 
     /// The source without its account.
     #[must_use]
     pub fn source_name(&self) -> &str {
-        resource(&self.source)
+        resource_name(&self.source)
     }
 
-    fn new(writer: Writer, source: impl Into<String>) -> Self {
+    fn new(writer: ForeignWriter, source: impl Into<String>) -> Self {
         Self {
             writer,
             source: source.into(),
@@ -181,15 +181,15 @@ impl Foreign {
     }
 
     /// Others wrote these texts: they may be as long as a message.
-    fn cut(self) -> Self {
-        let name = |text: &str| clean(text, ERROR_TYPE_BYTES_MAX);
+    fn truncate_texts(self) -> Self {
+        let name = |text: &str| clean_text(text, ERROR_TYPE_BYTES_MAX);
         Self {
-            source: clean(&self.source, ARN_BYTES_MAX),
+            source: clean_text(&self.source, ARN_BYTES_MAX),
             error_type: name(&self.error_type),
             message: clean_without_middle(&self.message, ERROR_DETAILS_BYTES_MAX),
             condition: self.condition.as_deref().map(name),
-            batch: self.batch.map(|batch| Batch {
-                stream_arn: clean(&batch.stream_arn, ARN_BYTES_MAX),
+            batch: self.batch.map(|batch| StreamBatch {
+                stream_arn: clean_text(&batch.stream_arn, ARN_BYTES_MAX),
                 shard: name(&batch.shard),
                 first_sequence_number: name(&batch.first_sequence_number),
                 last_sequence_number: name(&batch.last_sequence_number),
@@ -197,7 +197,7 @@ impl Foreign {
             }),
             events: self
                 .events
-                .map(|events| Events { bus_arn: clean(&events.bus_arn, ARN_BYTES_MAX), ..events }),
+                .map(|events| BusEvents { bus_arn: clean_text(&events.bus_arn, ARN_BYTES_MAX), ..events }),
             ..self
         }
     }
@@ -205,8 +205,8 @@ impl Foreign {
     /// One line with what failed, its error, and the reason why it was not tried again.
     #[must_use]
     pub fn details(&self) -> String {
-        let batch = self.batch.as_ref().map(Batch::in_words).unwrap_or_default();
-        let events = self.events.as_ref().map(Events::in_words).unwrap_or_default();
+        let batch = self.batch.as_ref().map(StreamBatch::describe_records).unwrap_or_default();
+        let events = self.events.as_ref().map(BusEvents::describe_events).unwrap_or_default();
         let parts = [self.source_name(), &self.error_type, &self.message, &batch, &events];
         let said: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let condition = self.condition.as_ref().map(|condition| format!(" ({condition})"));
@@ -219,7 +219,7 @@ impl Foreign {
         let stream = self.batch.as_ref().map_or("", |batch| &batch.stream_arn);
         let condition = self.condition.as_deref().unwrap_or_default();
         let what = [self.source.as_str(), &self.error_type, condition, stream].join("\n");
-        fingerprint(self.writer.code(), &what, &self.message)
+        compute_fingerprint(self.writer.code(), &what, &self.message)
     }
 
     /// Warnings to show before the message is sent back: until when its records or events can be read, and whether its
@@ -228,13 +228,16 @@ impl Foreign {
     pub fn remarks(&self) -> Vec<String> {
         let truncated =
             self.truncated.then(|| "Its body is truncated: part of the original is missing.".to_owned());
-        let elsewhere =
-            self.batch.as_ref().map(Batch::remark).or_else(|| self.events.as_ref().map(Events::remark));
+        let elsewhere = self
+            .batch
+            .as_ref()
+            .map(StreamBatch::record_retention)
+            .or_else(|| self.events.as_ref().map(BusEvents::event_retention));
         elsewhere.into_iter().chain(truncated).collect()
     }
 }
 
-impl Batch {
+impl StreamBatch {
     /// The earliest time at which the first record is deleted from its stream: 24 hours after its arrival, the default
     /// of Kinesis and the fixed retention of DynamoDB ("Changing the data retention period", Amazon Kinesis Data
     /// Streams Developer Guide; "Change data capture for DynamoDB Streams").
@@ -246,15 +249,15 @@ impl Batch {
         self.first_arrival.filter(|_| is_known)?.checked_add_signed(chrono::TimeDelta::hours(24))
     }
 
-    fn in_words(&self) -> String {
+    fn describe_records(&self) -> String {
         let records = if self.records == 1 { "record" } else { "records" };
-        let place = [resource(&self.stream_arn), &self.shard];
+        let place = [resource_name(&self.stream_arn), &self.shard];
         let place: Vec<_> = place.into_iter().filter(|part| !part.is_empty()).collect();
         format!("{} {records} of {}", self.records, place.join(", "))
     }
 
-    fn remark(&self) -> String {
-        let until = match (self.stream, self.expires_at().map(written)) {
+    fn record_retention(&self) -> String {
+        let until = match (self.stream, self.expires_at().map(format_timestamp)) {
             (Stream::Kafka, _) => "the topic keeps them for its own retention".to_owned(),
             (Stream::Other, _) => "the source keeps them for its own retention".to_owned(),
             (_, None) => "the stream keeps them for 24 hours unless its retention is longer".to_owned(),
@@ -274,7 +277,7 @@ impl Batch {
     }
 }
 
-impl Events {
+impl BusEvents {
     /// The earliest time at which the first event is deleted from its bus: after 24 hours, the default; a bus can be
     /// set to keep events for up to 365 days ("Creating a bus", Amazon EventBridge User Guide). `None` if the time is
     /// unknown.
@@ -283,19 +286,19 @@ impl Events {
         self.first_at?.checked_add_signed(chrono::TimeDelta::hours(24))
     }
 
-    fn in_words(&self) -> String {
+    fn describe_events(&self) -> String {
         let events = if self.events == 1 { "event" } else { "events" };
-        format!("{} {events} of {}", self.events, resource(&self.bus_arn))
+        format!("{} {events} of {}", self.events, resource_name(&self.bus_arn))
     }
 
     /// AWS's way to deliver them again is a new subscriber ("Retry policies and dead-letter queues").
-    fn remark(&self) -> String {
+    fn event_retention(&self) -> String {
         let (range, until) = match (self.first_at, self.last_at, self.expires_at()) {
             (Some(first), Some(last), Some(end)) => (
-                format!(", from {} to {}", written(first), written(last)),
+                format!(", from {} to {}", format_timestamp(first), format_timestamp(last)),
                 format!(
                     "the bus deletes them from {} on, unless it keeps them longer than 24 hours",
-                    written(end)
+                    format_timestamp(end)
                 ),
             ),
             _ => (String::new(), "the bus keeps them for 24 hours unless its retention is longer".to_owned()),
@@ -309,14 +312,14 @@ impl Events {
 }
 
 /// Reads only objects: serde would read a struct from an array, too.
-fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
 /// The error text of a message that SQS moved from its queue.
 const MOVED: &str = "its consumers did not delete it, so SQS moved it";
 
-fn moved(message: &ReceivedMessage) -> Option<Foreign> {
+fn read_moved(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
     let from = message.redriven_from.as_ref()?;
-    Some(Foreign { message: MOVED.to_owned(), ..Foreign::new(Writer::Sqs, from) })
+    Some(ForeignDeadLetter { message: MOVED.to_owned(), ..ForeignDeadLetter::new(ForeignWriter::Sqs, from) })
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use redeliver_core::message::Timestamp;
-use redeliver_core::truncate::{clean, clean_without_middle};
+use redeliver_core::truncate::{clean_text, clean_without_middle};
 use serde::{Serialize, Serializer};
 
 use crate::DeadLetterRecord;
@@ -19,7 +19,7 @@ const ID_BYTES_MAX: usize = 128;
 
 /// Dead letters with the same fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Group {
+pub struct DeadLetterGroup {
     /// The fingerprint for `--group`; [`OTHER`] if the table was full.
     pub fingerprint: String,
     /// The error of the newest in a line: what happened.
@@ -48,8 +48,8 @@ const FUNCTIONS_MAX: usize = 32;
 /// Bytes of a function's name that are kept.
 const FUNCTION_BYTES_MAX: usize = 128;
 
-impl Group {
-    fn of(record: &DeadLetterRecord, fingerprint: &str) -> Self {
+impl DeadLetterGroup {
+    fn from_record(record: &DeadLetterRecord, fingerprint: &str) -> Self {
         let sent_at = record.message.sent_at;
         Self {
             fingerprint: fingerprint.to_owned(),
@@ -59,12 +59,12 @@ impl Group {
             first: sent_at,
             last: sent_at,
             error_details: clean_without_middle(&record.error_details, DETAILS_BYTES_MAX),
-            example: clean(record.message_id(), ID_BYTES_MAX),
+            example: clean_text(record.message_id(), ID_BYTES_MAX),
             last_by_function: BTreeMap::new(),
         }
     }
 
-    fn add(&mut self, record: &DeadLetterRecord) {
+    fn count_record(&mut self, record: &DeadLetterRecord) {
         let sent_at = record.message.sent_at;
         // By id if the time is the same, so that the order of reading does not matter.
         if (sent_at, record.message_id()) > (self.last, &self.example) {
@@ -73,16 +73,16 @@ impl Group {
                 count: self.count,
                 first: self.first,
                 last_by_function,
-                ..Self::of(record, &self.fingerprint)
+                ..Self::from_record(record, &self.fingerprint)
             };
         }
-        self.add_function(record.function().unwrap_or_default(), sent_at);
+        self.add_function(record.failed_function().unwrap_or_default(), sent_at);
         self.first = self.first.min(sent_at);
         self.count += 1;
     }
 }
 
-impl Group {
+impl DeadLetterGroup {
     fn add_function(&mut self, function: String, sent_at: Timestamp) {
         let all = &mut self.last_by_function;
         let is_kept = function.len() <= FUNCTION_BYTES_MAX
@@ -95,29 +95,29 @@ impl Group {
 /// The groups of the dead letters that were added, at most [`GROUPS_MAX`] and [`OTHER`].
 #[derive(Clone, Debug, Default)]
 pub struct GroupTable {
-    groups: HashMap<String, Group>,
+    groups: HashMap<String, DeadLetterGroup>,
 }
 
 impl GroupTable {
     /// Counts a dead letter in the group of its fingerprint. The newest one is the group's example.
-    pub fn add(&mut self, record: &DeadLetterRecord) {
+    pub fn add_record(&mut self, record: &DeadLetterRecord) {
         let is_full = self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&record.fingerprint);
         let fingerprint = if is_full { OTHER } else { &record.fingerprint };
         if let Some(group) = self.groups.get_mut(fingerprint) {
-            group.add(record);
+            group.count_record(record);
             return;
         }
-        let mut group = Group::of(record, fingerprint);
-        group.add(record);
+        let mut group = DeadLetterGroup::from_record(record, fingerprint);
+        group.count_record(record);
         self.groups.insert(fingerprint.to_owned(), group);
     }
 
     /// The groups, the largest first and [`OTHER`] last.
     #[must_use]
-    pub fn into_groups(self) -> Vec<Group> {
+    pub fn into_groups(self) -> Vec<DeadLetterGroup> {
         let mut groups: Vec<_> = self.groups.into_values().collect();
         groups.sort_by(|one, other| {
-            let key = |group: &Group| (group.fingerprint == OTHER, std::cmp::Reverse(group.count));
+            let key = |group: &DeadLetterGroup| (group.fingerprint == OTHER, std::cmp::Reverse(group.count));
             key(one).cmp(&key(other)).then_with(|| one.fingerprint.cmp(&other.fingerprint))
         });
         groups
@@ -129,12 +129,12 @@ impl GroupTable {
 /// # Errors
 /// The error of the serializer.
 pub fn millis<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&written(*moment))
+    serializer.serialize_str(&format_timestamp(*moment))
 }
 
 /// Formats a time in RFC 3339 with milliseconds, the precision of SQS's timestamps.
 #[must_use]
-pub fn written(moment: Timestamp) -> String {
+pub fn format_timestamp(moment: Timestamp) -> String {
     moment.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
@@ -143,17 +143,17 @@ mod tests {
     use super::*;
 
     fn record(code: &str, details: &str, number: u32) -> DeadLetterRecord {
-        DeadLetterRecord::new(redeliver_testing::dead_letters::record(code, details, number))
+        DeadLetterRecord::new(redeliver_testing::dead_letters::retried_record(code, details, number))
     }
 
     fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> DeadLetterRecord {
-        record.message.sent_at = redeliver_testing::dead_letters::at(seconds);
+        record.message.sent_at = redeliver_testing::dead_letters::at_seconds(seconds);
         record
     }
 
-    fn table(records: &[DeadLetterRecord]) -> Vec<Group> {
+    fn table(records: &[DeadLetterRecord]) -> Vec<DeadLetterGroup> {
         let mut table = GroupTable::default();
-        records.iter().for_each(|record| table.add(record));
+        records.iter().for_each(|record| table.add_record(record));
         table.into_groups()
     }
 
@@ -190,7 +190,7 @@ mod tests {
             of(40, None),
             of(50, Some(&long)),
         ]);
-        let at = redeliver_testing::dead_letters::at;
+        let at = redeliver_testing::dead_letters::at_seconds;
         let expected = [("", at(50)), ("orders:41", at(30)), ("orders:42", at(10))];
         assert_eq!(groups[0].last_by_function, expected.map(|(name, at)| (name.to_owned(), at)).into());
     }

@@ -1,7 +1,7 @@
 //! The headline of a dead letter: what happened, in a line.
 
 use redeliver_core::failure::annotation::{Cause, DeadLetter};
-use redeliver_core::truncate::{LAST_ERROR, clean};
+use redeliver_core::truncate::{LAST_ERROR, clean_text};
 
 use crate::{DeadLetterRecord, UNANNOTATED};
 
@@ -11,11 +11,11 @@ const HEADLINE_BYTES_MAX: usize = 300;
 const AT: &str = " (at ";
 
 /// The error in a line: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.
-pub(crate) fn headline(record: &DeadLetterRecord) -> String {
+pub(crate) fn format_headline(record: &DeadLetterRecord) -> String {
     let DeadLetterRecord { error_type: code, error_details, dead_letter, foreign, .. } = record;
     let line = match (dead_letter, foreign) {
         (Some(DeadLetter { cause: Cause { error_type, message, .. }, .. }), _) if *error_type != *code => {
-            of_error(error_type, message)
+            format_error(error_type, message)
         }
         (Some(DeadLetter { cause, .. }), _) => cause.message.clone(),
         (None, Some(_)) => error_details.clone(),
@@ -23,7 +23,7 @@ pub(crate) fn headline(record: &DeadLetterRecord) -> String {
         (None, None) => {
             let error = error_details.rsplit(LAST_ERROR).next().unwrap_or_default();
             match error.split_once(": ") {
-                Some((name, message)) if !name.contains(char::is_whitespace) => of_error(name, message),
+                Some((name, message)) if !name.contains(char::is_whitespace) => format_error(name, message),
                 _ => error.to_owned(),
             }
         }
@@ -32,17 +32,17 @@ pub(crate) fn headline(record: &DeadLetterRecord) -> String {
     match (line.as_str(), code.as_str()) {
         ("" | "-", UNANNOTATED) => "No error is recorded".to_owned(),
         ("" | "-", code) => code.to_owned(),
-        (line, _) => clean(line, HEADLINE_BYTES_MAX),
+        (line, _) => clean_text(line, HEADLINE_BYTES_MAX),
     }
 }
 
-fn of_error(name: &str, message: &str) -> String {
+fn format_error(name: &str, message: &str) -> String {
     // An answer's text names its status.
     if let Some(status) = name.strip_prefix("HttpStatus.") {
         return if message.is_empty() { format!("HTTP {status}") } else { message.to_owned() };
     }
     let (text, thrown) = message.split_once(AT).unwrap_or((message, ""));
-    let place = place(thrown).map(|place| format!(" at {place}")).unwrap_or_default();
+    let place = format_location(thrown).map(|place| format!(" at {place}")).unwrap_or_default();
     match (name, text) {
         ("", text) => format!("{text}{place}"),
         (name, "") => format!("{name}{place}"),
@@ -52,7 +52,7 @@ fn of_error(name: &str, message: &str) -> String {
 
 /// File and line of a stack frame, as the runtimes write it: `File "/var/task/orders.py", line 31` (Python),
 /// `/var/task/index.js:7:3` (Node.js), `Handler.java:31` (Java), `/src/Function.cs:line 31` (.NET).
-fn place(frame: &str) -> Option<String> {
+fn format_location(frame: &str) -> Option<String> {
     let is_of_name = |character: char| character.is_alphanumeric() || "._-".contains(character);
     ["\", line ", ":line ", ":"].into_iter().find_map(|between| {
         frame.match_indices(between).find_map(|(at, _)| {
@@ -66,7 +66,7 @@ fn place(frame: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use redeliver_testing::dead_letters::{foreign, record};
+    use redeliver_testing::dead_letters::{foreign_letter, retried_record};
 
     use super::*;
 
@@ -109,35 +109,38 @@ mod tests {
             ("Runtime.Exited", "", "Runtime.Exited"),
             ("", "no name", "no name"),
         ] {
-            assert_eq!(of_error(name, message), line);
+            assert_eq!(format_error(name, message), line);
         }
     }
 
     #[test]
     fn a_record_without_its_document_has_the_last_error_of_its_explanation() {
-        let mut message = record(
+        let mut message = retried_record(
             "RETRY_ATTEMPT_EXCEEDED",
             "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503 Service Unavailable",
             1,
         );
         message.attributes.remove("DeadLetter");
-        assert_eq!(headline(&DeadLetterRecord::new(message)), "HTTP 503 Service Unavailable");
-        assert_eq!(headline(&DeadLetterRecord::new(foreign("x", 1))), "No error is recorded");
+        assert_eq!(format_headline(&DeadLetterRecord::new(message)), "HTTP 503 Service Unavailable");
+        assert_eq!(format_headline(&DeadLetterRecord::new(foreign_letter("x", 1))), "No error is recorded");
     }
 
     #[test]
     fn an_error_without_a_text_is_named_by_its_code() {
         for (nothing, line) in [("", "HTTP 503"), ("-", "NON_RETRYABLE_ERROR")] {
-            let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", nothing, 1));
-            assert_eq!(headline(&record), line);
+            let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", nothing, 1));
+            assert_eq!(format_headline(&record), line);
         }
     }
 
     #[test]
     fn a_headline_is_one_line_of_limited_length() {
-        let record =
-            DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", &format!("a\n  b {}", "x".repeat(400)), 1));
-        let line = headline(&record);
+        let record = DeadLetterRecord::new(retried_record(
+            "NON_RETRYABLE_ERROR",
+            &format!("a\n  b {}", "x".repeat(400)),
+            1,
+        ));
+        let line = format_headline(&record);
         assert!(line.starts_with("a b xxx") && line.len() <= HEADLINE_BYTES_MAX, "{line}");
     }
 }

@@ -14,8 +14,8 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{FileError, check_new, read_own, replace};
-use crate::groups::{Group, OTHER, written};
+use crate::files::{FileError, check_new, read_own, replace_file};
+use crate::groups::{DeadLetterGroup, OTHER, format_timestamp};
 
 /// Limit on the causes in the file; beyond it those that were seen last are kept.
 const CAUSES_MAX: usize = 100_000;
@@ -26,13 +26,13 @@ pub struct KnownCauses {
     /// The DLQ's ARN.
     queue: String,
     /// By fingerprint.
-    causes: BTreeMap<String, Cause>,
+    causes: BTreeMap<String, KnownCause>,
     /// The last report that SQS deletes messages soon.
     deleted_soon_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Cause {
+struct KnownCause {
     fingerprint: String,
     error_type: String,
     /// The time at which its first known message was sent to the queue; RFC 3339.
@@ -41,10 +41,10 @@ struct Cause {
     seen_at: String,
     /// An operator's note on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    note: Option<Note>,
+    note: Option<CauseNote>,
     /// Set once its cause is gone, until it comes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    resolved: Option<Resolved>,
+    resolved: Option<Resolution>,
     /// The newest message of the last report that it came back; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     came_back_at: Option<Timestamp>,
@@ -56,7 +56,7 @@ struct Cause {
 /// The mark that a cause is fixed. A message that is sent to the DLQ later shows that it came back, unless the message
 /// failed in a version before the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resolved {
+pub struct Resolution {
     /// The time of the fix: messages that were sent to the DLQ until then do not count.
     pub at: Timestamp,
     /// The fix, as free text. If it is a version of the function, `NAME:VERSION`, earlier versions do not have it.
@@ -64,15 +64,15 @@ pub struct Resolved {
     pub by: Option<String>,
 }
 
-impl Resolved {
+impl Resolution {
     /// When the last message of a group was sent that shows that its cause came back; `None` if none does.
     #[must_use]
-    pub fn came_back_at(&self, group: &Group) -> Option<Timestamp> {
+    pub fn came_back_at(&self, group: &DeadLetterGroup) -> Option<Timestamp> {
         let later = group.last_by_function.iter().filter(|(function, _)| !self.is_without_fix(function));
         later.map(|(_, last)| *last).filter(|last| *last > self.at).max()
     }
 
-    fn is_back(&self, group: Option<&Group>) -> bool {
+    fn is_back(&self, group: Option<&DeadLetterGroup>) -> bool {
         group.is_some_and(|group| self.came_back_at(group).is_some())
     }
 
@@ -91,14 +91,14 @@ pub enum CauseState {
     /// It is not marked as resolved.
     #[default]
     Open,
-    Resolved(Resolved),
+    Resolved(Resolution),
     /// Newer messages show that it is back. An audit that has reported this keeps only the fact.
-    CameBack(Option<Resolved>),
+    CameBack(Option<Resolution>),
 }
 
 /// An operator's note on a cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Note {
+pub struct CauseNote {
     /// Time of writing.
     pub at: Timestamp,
     /// The text; may be empty.
@@ -106,14 +106,14 @@ pub struct Note {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
+struct KnownCausesHeader {
     /// Marks the file, so that no other file is overwritten.
     known_causes_of: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted_soon_reported_at: Option<Timestamp>,
 }
 
-impl Cause {
+impl KnownCause {
     /// True if it was resolved before the message that came back last, as an earlier report says.
     fn is_back_again(&self, came_back_at: Option<Timestamp>) -> bool {
         self.resolved.as_ref().is_some_and(|resolved| came_back_at.is_some_and(|last| last > resolved.at))
@@ -128,7 +128,7 @@ impl Cause {
 impl KnownCauses {
     /// No known causes.
     #[must_use]
-    pub fn nothing(queue_arn: &str) -> Self {
+    pub fn without_causes(queue_arn: &str) -> Self {
         Self { queue: queue_arn.to_owned(), causes: BTreeMap::new(), deleted_soon_at: None }
     }
 
@@ -137,26 +137,26 @@ impl KnownCauses {
     /// # Errors
     /// If the file cannot be read, is damaged, may have been written by another user, or belongs to another queue, or
     /// if its directory does not exist. Nothing was changed.
-    pub fn read(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
+    pub fn read_file(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
         let text = match read_own(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return check_new(path).map(|()| Self::nothing(queue_arn));
+                return check_new(path).map(|()| Self::without_causes(queue_arn));
             }
             Err(error) => return Err(FileError::new(path, format_args!("cannot be read: {error}"))),
         };
         let mut lines = text.lines();
-        let header = lines.next().and_then(|line| serde_json::from_str::<Header>(line).ok());
-        let Some(Header { known_causes_of, deleted_soon_reported_at }) = header else {
+        let header = lines.next().and_then(|line| serde_json::from_str::<KnownCausesHeader>(line).ok());
+        let Some(KnownCausesHeader { known_causes_of, deleted_soon_reported_at }) = header else {
             return Err(FileError::new(path, "is not a file of known causes; name another one"));
         };
         if known_causes_of != queue_arn {
             let why = format!("has the causes of {known_causes_of}, not of {queue_arn}; name another file");
             return Err(FileError::new(path, why));
         }
-        let mut known = Self { deleted_soon_at: deleted_soon_reported_at, ..Self::nothing(queue_arn) };
+        let mut known = Self { deleted_soon_at: deleted_soon_reported_at, ..Self::without_causes(queue_arn) };
         for (line, number) in lines.zip(2_u64..) {
-            let cause: Cause = serde_json::from_str(line).map_err(|error| {
+            let cause: KnownCause = serde_json::from_str(line).map_err(|error| {
                 let why = format!("line {number} is not a known cause ({error}): remove the line, and its cause is reported once more");
                 FileError::new(path, why)
             })?;
@@ -167,17 +167,21 @@ impl KnownCauses {
 
     /// The groups with a new cause. Messages beyond the table of groups have no cause of their own.
     #[must_use]
-    pub fn new_among<'g>(&self, groups: &'g [Group]) -> Vec<&'g Group> {
-        let is_new =
-            |group: &&Group| group.fingerprint != OTHER && !self.causes.contains_key(&group.fingerprint);
+    pub fn new_among<'g>(&self, groups: &'g [DeadLetterGroup]) -> Vec<&'g DeadLetterGroup> {
+        let is_new = |group: &&DeadLetterGroup| {
+            group.fingerprint != OTHER && !self.causes.contains_key(&group.fingerprint)
+        };
         groups.iter().filter(is_new).collect()
     }
 
     /// The groups with a cause that was resolved and came back: with messages that are newer than that, and not of a
     /// version before the fix.
     #[must_use]
-    pub fn came_back_among<'g>(&self, groups: &'g [Group]) -> Vec<(&'g Group, &Resolved)> {
-        let came_back = |group: &'g Group| {
+    pub fn came_back_among<'g>(
+        &self,
+        groups: &'g [DeadLetterGroup],
+    ) -> Vec<(&'g DeadLetterGroup, &Resolution)> {
+        let came_back = |group: &'g DeadLetterGroup| {
             let resolved = self.causes.get(&group.fingerprint)?.resolved.as_ref()?;
             resolved.came_back_at(group).map(|_| (group, resolved))
         };
@@ -185,7 +189,7 @@ impl KnownCauses {
     }
 
     /// Remembers that these groups were reported as come back: each is reported once, until it is resolved again.
-    pub fn remember_came_back(&mut self, groups: &[Group]) {
+    pub fn remember_came_back(&mut self, groups: &[DeadLetterGroup]) {
         for group in groups {
             let Some(cause) = self.causes.get_mut(&group.fingerprint) else { continue };
             let came_back_at = cause.resolved.as_ref().and_then(|resolved| resolved.came_back_at(group));
@@ -198,7 +202,7 @@ impl KnownCauses {
 
     /// The state of a cause with these messages; `None` without messages.
     #[must_use]
-    pub fn state(&self, fingerprint: &str, group: Option<&Group>) -> CauseState {
+    pub fn cause_state(&self, fingerprint: &str, group: Option<&DeadLetterGroup>) -> CauseState {
         let Some(cause) = self.causes.get(fingerprint) else { return CauseState::Open };
         match &cause.resolved {
             Some(resolved) if resolved.is_back(group) => CauseState::CameBack(Some(resolved.clone())),
@@ -216,9 +220,9 @@ impl KnownCauses {
         path: &Path,
         queue_arn: &str,
         fingerprint: &str,
-        resolved: Resolved,
+        resolved: Resolution,
     ) -> Result<Self, FileError> {
-        Self::change(path, queue_arn, fingerprint, |cause| cause.resolved = Some(resolved))
+        Self::change_cause(path, queue_arn, fingerprint, |cause| cause.resolved = Some(resolved))
     }
 
     /// Writes to the file that a remembered cause is not resolved. Returns the file's causes.
@@ -226,25 +230,25 @@ impl KnownCauses {
     /// # Errors
     /// As [`KnownCauses::write_note`].
     pub fn write_open(path: &Path, queue_arn: &str, fingerprint: &str) -> Result<Self, FileError> {
-        Self::change(path, queue_arn, fingerprint, Cause::open_again)
+        Self::change_cause(path, queue_arn, fingerprint, KnownCause::open_again)
     }
 
-    fn change(
+    fn change_cause(
         path: &Path,
         queue_arn: &str,
         fingerprint: &str,
-        change: impl FnOnce(&mut Cause),
+        change: impl FnOnce(&mut KnownCause),
     ) -> Result<Self, FileError> {
-        let mut all = Self::read(path, queue_arn)?;
+        let mut all = Self::read_file(path, queue_arn)?;
         let cause = all.causes.get_mut(fingerprint);
         change(cause.ok_or_else(|| FileError::new(path, "lacks this cause: reload the list first"))?);
-        replace(path, all.lines().as_bytes())?;
+        replace_file(path, all.serialize_lines().as_bytes())?;
         Ok(all)
     }
 
     /// The number of dead letters beyond the table of groups. Their causes may be new.
     #[must_use]
-    pub fn unknown_among(groups: &[Group]) -> u64 {
+    pub fn unknown_among(groups: &[DeadLetterGroup]) -> u64 {
         groups.iter().filter(|group| group.fingerprint == OTHER).map(|group| group.count).sum()
     }
 
@@ -255,7 +259,7 @@ impl KnownCauses {
 
     /// The time at which the first known message of a cause was sent to the queue.
     #[must_use]
-    pub fn first(&self, fingerprint: &str) -> Option<Timestamp> {
+    pub fn first_sent_at(&self, fingerprint: &str) -> Option<Timestamp> {
         parse_rfc3339(&self.causes.get(fingerprint)?.first)
     }
 
@@ -267,7 +271,7 @@ impl KnownCauses {
 
     /// The note on a cause, if it has one.
     #[must_use]
-    pub fn note(&self, fingerprint: &str) -> Option<&Note> {
+    pub fn find_note(&self, fingerprint: &str) -> Option<&CauseNote> {
         self.causes.get(fingerprint)?.note.as_ref()
     }
 
@@ -286,10 +290,10 @@ impl KnownCauses {
         path: &Path,
         queue_arn: &str,
         fingerprint: &str,
-        note: Option<Note>,
-        group: Option<&Group>,
+        note: Option<CauseNote>,
+        group: Option<&DeadLetterGroup>,
     ) -> Result<Self, FileError> {
-        Self::change(path, queue_arn, fingerprint, |cause| {
+        Self::change_cause(path, queue_arn, fingerprint, |cause| {
             let is_resolved = cause.resolved.as_ref().is_some_and(|resolved| !resolved.is_back(group));
             if note.is_some() && !is_resolved {
                 cause.open_again();
@@ -299,10 +303,10 @@ impl KnownCauses {
     }
 
     /// Remembers the causes of these groups.
-    pub fn remember(&mut self, groups: &[Group], now: Timestamp) {
+    pub fn remember_groups(&mut self, groups: &[DeadLetterGroup], now: Timestamp) {
         for group in groups.iter().filter(|group| group.fingerprint != OTHER) {
-            let first = written(group.first);
-            let cause = self.causes.entry(group.fingerprint.clone()).or_insert_with(|| Cause {
+            let first = format_timestamp(group.first);
+            let cause = self.causes.entry(group.fingerprint.clone()).or_insert_with(|| KnownCause {
                 fingerprint: group.fingerprint.clone(),
                 error_type: group.error_type.clone(),
                 first: first.clone(),
@@ -314,9 +318,9 @@ impl KnownCauses {
             });
             // All times are written alike, so they have the order of their texts.
             cause.first = first.min(std::mem::take(&mut cause.first));
-            cause.seen_at = written(now).max(std::mem::take(&mut cause.seen_at));
+            cause.seen_at = format_timestamp(now).max(std::mem::take(&mut cause.seen_at));
         }
-        self.forget_beyond(CAUSES_MAX);
+        self.forget_oldest(CAUSES_MAX);
     }
 
     /// True if it was not reported within a day that SQS deletes messages soon.
@@ -330,7 +334,7 @@ impl KnownCauses {
         self.deleted_soon_at = Some(now);
     }
 
-    fn forget_beyond(&mut self, most: usize) {
+    fn forget_oldest(&mut self, most: usize) {
         if self.causes.len() <= most {
             return;
         }
@@ -346,12 +350,12 @@ impl KnownCauses {
     ///
     /// # Errors
     /// If the file cannot be written, or was damaged meanwhile.
-    pub fn write(&self, path: &Path) -> Result<(), FileError> {
-        let mut all = Self::read(path, &self.queue)?;
+    pub fn merge_into_file(&self, path: &Path) -> Result<(), FileError> {
+        let mut all = Self::read_file(path, &self.queue)?;
         for (fingerprint, cause) in &self.causes {
             // Notes and what is resolved are written to the file at once, so the file has the newest.
             let in_file = all.causes.get(fingerprint).unwrap_or(cause);
-            let mut merged = Cause { note: in_file.note.clone(), resolved: None, ..cause.clone() };
+            let mut merged = KnownCause { note: in_file.note.clone(), resolved: None, ..cause.clone() };
             if !in_file.is_back_again(cause.came_back_at) {
                 merged.resolved.clone_from(&in_file.resolved);
                 merged.came_back_at = in_file.came_back_at;
@@ -359,13 +363,15 @@ impl KnownCauses {
             all.causes.insert(fingerprint.clone(), merged);
         }
         all.deleted_soon_at = all.deleted_soon_at.max(self.deleted_soon_at);
-        all.forget_beyond(CAUSES_MAX);
-        replace(path, all.lines().as_bytes())
+        all.forget_oldest(CAUSES_MAX);
+        replace_file(path, all.serialize_lines().as_bytes())
     }
 
-    fn lines(&self) -> String {
-        let header =
-            Header { known_causes_of: self.queue.clone(), deleted_soon_reported_at: self.deleted_soon_at };
+    fn serialize_lines(&self) -> String {
+        let header = KnownCausesHeader {
+            known_causes_of: self.queue.clone(),
+            deleted_soon_reported_at: self.deleted_soon_at,
+        };
         let mut lines = serde_json::to_string(&header).expect("strings and times always serialise") + "\n";
         for cause in self.causes.values() {
             lines += &serde_json::to_string(cause).expect("strings always serialise");

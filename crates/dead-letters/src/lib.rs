@@ -1,9 +1,9 @@
 //! Dead letters: read without consuming them, grouped, and sent back, archived or deleted.
 //!
-//! A [`Reader`] reads a DLQ, or a file of dead letters ([`FileQueue`]), and hides the messages that it has read. An
-//! [`archive_bucket`] is read into such a file. Each message becomes a [`DeadLetterRecord`], which a [`Pick`] selects or
-//! not. Selected ones are counted in [`groups`], written to an [`Archive`] (a file), sent back by a [`redrive`] or deleted
-//! by a [`purge`]. Nothing here prints: callers get values.
+//! A [`DeadLetterReader`] reads a DLQ, or a file of dead letters ([`FileQueue`]), and hides the messages that it has
+//! read. An [`archive_bucket`] is read into such a file. Each message becomes a [`DeadLetterRecord`], which a [`Pick`]
+//! selects or not. Selected ones are counted in [`groups`], written to an [`ArchiveFile`] (a file), sent back by a
+//! [`redrive`] or deleted by a [`purge`]. Nothing here prints: callers get values.
 
 mod archive;
 pub mod archive_bucket;
@@ -28,17 +28,19 @@ mod surrogates;
 
 /// The error of a queue, a file or a filter that ends a purge or a redrive early. Everything that was done until then
 /// is in the backup or the journal.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type DeadLetterError = Box<dyn std::error::Error + Send + Sync>;
 
-pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
-pub use backup::{Backup, LINE_BYTES_MAX};
+pub use archive::{ArchiveFile, ArchivedAttribute, ArchivedMessage};
+pub use backup::{BackupReader, LINE_BYTES_MAX};
 pub use exit_code::ExitCode;
 pub use file_queue::{BadLines, FileQueue};
 pub use filter::{Filter, FilterError, MissingMembers};
-pub use foreign::{Batch, Events, Foreign, Stream, Writer};
-pub use known_causes::{CauseState, KnownCauses, Note, Resolved};
+pub use foreign::{BusEvents, ForeignDeadLetter, ForeignWriter, Stream, StreamBatch};
+pub use known_causes::{CauseNote, CauseState, KnownCauses, Resolution};
 pub use pick::{Choice, NotJudged, Pick};
-pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError, SEND_KEY_RIGHTS, with_right};
-pub use record::{DeadLetterRecord, UNANNOTATED, plain};
+pub use reader::{
+    Coverage, DeadLetterReader, HIDDEN, NotDeleted, ReaderError, SEND_KEY_RIGHTS, explain_error,
+};
+pub use record::{DeadLetterRecord, UNANNOTATED, format_value};
 pub use retention::Retention;
 pub use surrogates::read_lossy;

@@ -25,7 +25,7 @@ pub struct Pick {
     by_beginning: bool,
     /// Only the messages of this set, by SQS's ids in this queue: copies of them are others.
     set: Option<BTreeSet<String>>,
-    found: Found,
+    found: ObservedNames,
 }
 
 /// The filter's choice for one dead letter.
@@ -49,7 +49,7 @@ pub struct NotJudged {
 
 impl NotJudged {
     /// Counts one.
-    pub fn add(&mut self, record: &DeadLetterRecord, reason: String) {
+    pub fn count_record(&mut self, record: &DeadLetterRecord, reason: String) {
         self.messages += 1;
         if self.example.is_none() {
             self.example = Some(record.message.sqs_message_id.clone());
@@ -60,7 +60,7 @@ impl NotJudged {
 
 /// The ids and groups that were asked for and seen.
 #[derive(Debug, Default)]
-struct Found {
+struct ObservedNames {
     group: Cell<bool>,
     ids: RefCell<BTreeSet<String>>,
     /// The whole ids of messages whose id only begins with what was named.
@@ -81,21 +81,21 @@ impl Pick {
 
     /// Selects the messages that the filter picks.
     #[must_use]
-    pub fn filtered(filter: Filter) -> Self {
+    pub fn with_filter(filter: Filter) -> Self {
         Self { filter: Some(filter), ..Self::default() }
     }
 
     /// Selects one message and its copies, by its id or by at least the first eight characters of it. Beginnings that
-    /// fit several messages select all of them: see [`Pick::ambiguous`].
+    /// fit several messages select all of them: see [`Pick::describe_ambiguity`].
     #[must_use]
-    pub fn one(id: &str) -> Self {
+    pub fn with_id(id: &str) -> Self {
         Self { ids: [id.to_owned()].into(), by_beginning: id.len() >= BEGINNING_MIN, ..Self::default() }
     }
 
     /// Selects a fixed set, by SQS's ids in this queue: only the messages that were shown before, none that arrived
     /// since.
     #[must_use]
-    pub fn exactly(sqs_message_ids: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_sqs_ids(sqs_message_ids: impl IntoIterator<Item = String>) -> Self {
         Self { set: Some(sqs_message_ids.into_iter().collect()), ..Self::default() }
     }
 
@@ -103,16 +103,19 @@ impl Pick {
     ///
     /// # Errors
     /// If the filter's output is neither true nor false, or it was stopped on four messages in a row.
-    pub fn picks(&self, record: &DeadLetterRecord) -> Result<Choice, FilterError> {
+    pub fn judge_record(&self, record: &DeadLetterRecord) -> Result<Choice, FilterError> {
         if self.set.as_ref().is_some_and(|set| !set.contains(&record.message.sqs_message_id)) {
             return Ok(Choice::NotPicked);
         }
-        let is_named = self.observe(record);
+        let is_named = self.observe_record(record);
         match &self.filter {
             Some(filter) if is_named => {
-                let choice = filter.matches(&record.message.sqs_message_id, &record.document())?;
+                let choice =
+                    filter.judge_document(&record.message.sqs_message_id, &record.filter_document())?;
                 match &choice {
-                    Choice::NotJudged(why) => self.found.not_judged.borrow_mut().add(record, why.clone()),
+                    Choice::NotJudged(why) => {
+                        self.found.not_judged.borrow_mut().count_record(record, why.clone())
+                    }
                     Choice::Picked | Choice::NotPicked => self.found.is_judged.set(true),
                 }
                 Ok(choice)
@@ -122,11 +125,12 @@ impl Pick {
         }
     }
 
-    /// Records that a dead letter is there, for [`Pick::missing`]. Returns true if it has an id and a group that are named,
-    /// or none are.
-    pub fn observe(&self, record: &DeadLetterRecord) -> bool {
-        let ids: Vec<_> = self.ids.iter().filter(|id| is_meant(record, id)).cloned().collect();
-        let begins = self.by_beginning && ids.is_empty() && self.ids.iter().any(|id| begins(record, id));
+    /// Records that a dead letter is there, for [`Pick::describe_missing`]. Returns true if it has an id and a group
+    /// that are named, or none are.
+    pub fn observe_record(&self, record: &DeadLetterRecord) -> bool {
+        let ids: Vec<_> = self.ids.iter().filter(|id| has_id(record, id)).cloned().collect();
+        let begins =
+            self.by_beginning && ids.is_empty() && self.ids.iter().any(|id| id_starts_with(record, id));
         if begins {
             let mut found = self.found.by_beginning.borrow_mut();
             // One more than are listed, so that a second one is known.
@@ -157,7 +161,7 @@ impl Pick {
 
     /// Sentences about ids and groups that were asked for and not seen.
     #[must_use]
-    pub fn missing(&self) -> Vec<String> {
+    pub fn describe_missing(&self) -> Vec<String> {
         let seen = self.found.ids.borrow();
         let is_begun = !self.found.by_beginning.borrow().is_empty();
         let ids = self.ids.iter().filter(|id| !seen.contains(*id) && !is_begun);
@@ -170,7 +174,7 @@ impl Pick {
 impl Pick {
     /// A sentence that lists the messages whose ids begin with what was named, if they are several.
     #[must_use]
-    pub fn ambiguous(&self) -> Option<String> {
+    pub fn describe_ambiguity(&self) -> Option<String> {
         let (id, found) = (self.ids.first()?, self.found.by_beginning.borrow());
         if found.len() < 2 || !self.found.ids.borrow().is_empty() {
             return None;
@@ -182,14 +186,14 @@ impl Pick {
 }
 
 /// True if this message's id, or SQS's, begins with these characters.
-fn begins(record: &DeadLetterRecord, beginning: &str) -> bool {
+fn id_starts_with(record: &DeadLetterRecord, beginning: &str) -> bool {
     let begins =
         |id: &str| id.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning));
     begins(record.message_id()) || begins(&record.message.sqs_message_id)
 }
 
 /// True if an id names this message: its own id, SQS's, or SQS's on the source queue, which is in the logs.
-fn is_meant(record: &DeadLetterRecord, id: &str) -> bool {
+fn has_id(record: &DeadLetterRecord, id: &str) -> bool {
     let source_id = record.dead_letter.as_ref().map(|ours| ours.sqs_message_id.as_str());
     record.message_id().eq_ignore_ascii_case(id)
         || record.message.sqs_message_id == id
@@ -201,18 +205,18 @@ mod any_body;
 
 #[cfg(test)]
 mod tests {
-    use redeliver_testing::dead_letters::{annotated, record};
+    use redeliver_testing::dead_letters::{annotated_record, retried_record};
 
     use super::*;
 
     #[test]
     fn a_message_is_meant_by_any_of_its_ids() {
         let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#;
-        let record = DeadLetterRecord::new(annotated(body, "NON_RETRYABLE_ERROR", "x", 7));
+        let record = DeadLetterRecord::new(annotated_record(body, "NON_RETRYABLE_ERROR", "x", 7));
         for id in ["0191F3A2-7B1C-7D3E-8F00-0123456789AB", "sqs-7", "source-7"] {
-            assert!(is_meant(&record, id), "{id}");
+            assert!(has_id(&record, id), "{id}");
         }
-        assert!(!is_meant(&record, "sqs-8") && !is_meant(&record, ""));
+        assert!(!has_id(&record, "sqs-8") && !has_id(&record, ""));
     }
 
     #[test]
@@ -221,22 +225,22 @@ mod tests {
             let body = format!(
                 r#"{{"metadata":{{"message_id":"0191f3a{first}-7b1c-7d3e-8f00-0123456789ab"}},"data":{{}}}}"#
             );
-            DeadLetterRecord::new(annotated(&body, "NON_RETRYABLE_ERROR", "x", first))
+            DeadLetterRecord::new(annotated_record(&body, "NON_RETRYABLE_ERROR", "x", first))
         };
-        let pick = Pick::one("0191F3A2");
-        assert_eq!(pick.picks(&of(2)).unwrap(), Choice::Picked);
-        assert_eq!(pick.picks(&of(3)).unwrap(), Choice::NotPicked);
-        assert_eq!((pick.missing(), pick.ambiguous()), (Vec::new(), None));
-        let too_short = Pick::one("0191f3a");
-        assert_eq!(too_short.picks(&of(2)).unwrap(), Choice::NotPicked);
-        assert_eq!(too_short.missing(), ["no message with the id 0191f3a was found"]);
-        let pick = Pick::one("00000000");
+        let pick = Pick::with_id("0191F3A2");
+        assert_eq!(pick.judge_record(&of(2)).unwrap(), Choice::Picked);
+        assert_eq!(pick.judge_record(&of(3)).unwrap(), Choice::NotPicked);
+        assert_eq!((pick.describe_missing(), pick.describe_ambiguity()), (Vec::new(), None));
+        let too_short = Pick::with_id("0191f3a");
+        assert_eq!(too_short.judge_record(&of(2)).unwrap(), Choice::NotPicked);
+        assert_eq!(too_short.describe_missing(), ["no message with the id 0191f3a was found"]);
+        let pick = Pick::with_id("00000000");
         for number in [1, 2] {
-            let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", number));
-            assert_eq!(pick.picks(&record).unwrap(), Choice::Picked);
+            let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", number));
+            assert_eq!(pick.judge_record(&record).unwrap(), Choice::Picked);
         }
         assert_eq!(
-            pick.ambiguous().unwrap(),
+            pick.describe_ambiguity().unwrap(),
             "several ids begin with 00000000: 00000000-0000-4000-8000-000000000001, \
              00000000-0000-4000-8000-000000000002; name one of them"
         );
@@ -246,10 +250,10 @@ mod tests {
     fn what_was_asked_for_and_is_not_there_is_told_and_what_a_filter_leaves_out_is_there() {
         let ids = ["sqs-1", "nope"].map(str::to_owned);
         let pick = Pick::new(Some("deadbeef".to_owned()), ids, Some(Filter::new("false").unwrap()));
-        let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1));
-        assert_eq!(pick.picks(&record).unwrap(), Choice::NotPicked);
+        let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));
+        assert_eq!(pick.judge_record(&record).unwrap(), Choice::NotPicked);
         assert_eq!(
-            pick.missing(),
+            pick.describe_missing(),
             ["no message of the group deadbeef was found", "no message with the id nope was found"]
         );
     }
@@ -257,19 +261,23 @@ mod tests {
     #[test]
     fn a_fixed_set_has_no_copies_of_its_messages() {
         let body = r#"{"metadata":{"message_id":"sqs-8"},"data":{}}"#;
-        let pick = Pick::exactly(["sqs-8".to_owned()]);
+        let pick = Pick::with_sqs_ids(["sqs-8".to_owned()]);
         let picks = |number| {
-            let record = DeadLetterRecord::new(annotated(body, "NON_RETRYABLE_ERROR", "x", number));
-            pick.picks(&record).unwrap()
+            let record = DeadLetterRecord::new(annotated_record(body, "NON_RETRYABLE_ERROR", "x", number));
+            pick.judge_record(&record).unwrap()
         };
         let of_8_and_7 = (picks(8), picks(7));
         assert_eq!(of_8_and_7, (Choice::Picked, Choice::NotPicked), "7 has the id of 8 as its own");
-        let nothing = Pick::exactly([]).picks(&DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1)));
+        let nothing = Pick::with_sqs_ids([]).judge_record(&DeadLetterRecord::new(retried_record(
+            "NON_RETRYABLE_ERROR",
+            "x",
+            1,
+        )));
         assert_eq!(nothing.unwrap(), Choice::NotPicked);
     }
 
     #[test]
     fn whoever_asks_for_nothing_misses_nothing() {
-        assert!(Pick::default().missing().is_empty());
+        assert!(Pick::default().describe_missing().is_empty());
     }
 }

@@ -4,15 +4,18 @@ use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;
 
-use crate::groups::{Group, GroupTable};
-use crate::{Archive, Choice, Coverage, DeadLetterRecord, Failure, NotDeleted, NotJudged, Pick, Reader};
+use crate::groups::{DeadLetterGroup, GroupTable};
+use crate::{
+    ArchiveFile, Choice, Coverage, DeadLetterError, DeadLetterReader, DeadLetterRecord, NotDeleted,
+    NotJudged, Pick,
+};
 
 /// The result of a purge, or of its plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Purged {
+pub struct PurgeReport {
     pub picked: u64,
     /// Their groups, the largest first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<DeadLetterGroup>,
     pub deleted: u64,
     /// Messages that the filter failed on. They stay.
     pub not_judged: NotJudged,
@@ -33,12 +36,12 @@ pub trait BackupWriter {
     ///
     /// # Errors
     /// If one of them is not: none of them may be deleted then.
-    fn keep(&mut self, records: &[DeadLetterRecord]) -> impl Future<Output = Result<(), Failure>>;
+    fn keep(&mut self, records: &[DeadLetterRecord]) -> impl Future<Output = Result<(), DeadLetterError>>;
 }
 
-impl BackupWriter for Archive {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
-        Ok(self.write(records.iter().map(|record| &record.message))?)
+impl BackupWriter for ArchiveFile {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
+        Ok(self.write_messages(records.iter().map(|record| &record.message))?)
     }
 }
 
@@ -68,55 +71,58 @@ impl<'a, Q: Queue, C: Clock> Purge<'a, Q, C> {
     ///
     /// # Errors
     /// If the queue or the filter fails.
-    pub async fn dry_run(self) -> Result<Purged, Failure> {
-        self.run(None::<&mut Archive>).await
+    pub async fn dry_run(self) -> Result<PurgeReport, DeadLetterError> {
+        self.run_purge(None::<&mut ArchiveFile>).await
     }
 
     /// Deletes each message after it is in the backup.
     ///
     /// # Errors
-    /// If the queue, the backup or the filter fails before the first deletion. A later error is in [`Purged::failed`],
-    /// beside what was done before it.
-    pub async fn apply(self, backup: &mut impl BackupWriter) -> Result<Purged, Failure> {
-        self.run(Some(backup)).await
+    /// If the queue, the backup or the filter fails before the first deletion. A later error is in
+    /// [`PurgeReport::failed`], beside what was done before it.
+    pub async fn apply(self, backup: &mut impl BackupWriter) -> Result<PurgeReport, DeadLetterError> {
+        self.run_purge(Some(backup)).await
     }
 
-    async fn run(self, backup: Option<&mut impl BackupWriter>) -> Result<Purged, Failure> {
-        let mut reader = Reader::new(self.queue, self.clock).await?;
-        let (purged, groups) = (Purged::default(), GroupTable::default());
-        let mut run = Run { purge: &self, backup, purged, groups, deletions_failed: 0 };
-        let outcome = run.work(&mut reader).await.and_then(|()| Ok(self.pick.check_filter()?));
+    async fn run_purge(self, backup: Option<&mut impl BackupWriter>) -> Result<PurgeReport, DeadLetterError> {
+        let mut reader = DeadLetterReader::new(self.queue, self.clock).await?;
+        let (purged, groups) = (PurgeReport::default(), GroupTable::default());
+        let mut run = PurgeRun { purge: &self, backup, purged, groups, deletions_failed: 0 };
+        let outcome = run.process_queue(&mut reader).await.and_then(|()| Ok(self.pick.check_filter()?));
         let coverage = Some(reader.finish().await);
-        let purged = Purged { coverage, groups: run.groups.into_groups(), ..run.purged };
+        let purged = PurgeReport { coverage, groups: run.groups.into_groups(), ..run.purged };
         match outcome {
             // The work until then must be reported nevertheless.
-            Err(error) if purged.deleted > 0 => Ok(Purged { failed: Some(error.to_string()), ..purged }),
+            Err(error) if purged.deleted > 0 => Ok(PurgeReport { failed: Some(error.to_string()), ..purged }),
             outcome => outcome.map(|()| purged),
         }
     }
 }
 
 /// A purge at work.
-struct Run<'r, 'a, Q, C, B> {
+struct PurgeRun<'r, 'a, Q, C, B> {
     purge: &'r Purge<'a, Q, C>,
     backup: Option<&'r mut B>,
-    purged: Purged,
+    purged: PurgeReport,
     groups: GroupTable,
     /// Deletions that failed since the last one that did not.
     deletions_failed: u64,
 }
 
-impl<'a, Q: Queue, C: Clock, B: BackupWriter> Run<'_, 'a, Q, C, B> {
-    async fn work(&mut self, reader: &mut Reader<'a, Q, C>) -> Result<(), Failure> {
-        while let Some(messages) = reader.next().await? {
-            let picked = self.pick(messages)?;
+impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
+    async fn process_queue(
+        &mut self,
+        reader: &mut DeadLetterReader<'a, Q, C>,
+    ) -> Result<(), DeadLetterError> {
+        while let Some(messages) = reader.next_messages().await? {
+            let picked = self.pick_messages(messages)?;
             if let Some(backup) = &mut self.backup {
                 // Kept first. If the process dies between the two, messages are in the backup and in the queue; never
                 // in neither.
                 backup.keep(&picked).await?;
-                self.delete(reader, &picked).await;
+                self.delete_picked(reader, &picked).await;
             }
-            if self.is_over() {
+            if self.should_stop() {
                 break;
             }
         }
@@ -124,26 +130,29 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> Run<'_, 'a, Q, C, B> {
     }
 
     /// The picked messages, counted. If the filter gives no answer for one, it is wrong, and none of them is deleted.
-    fn pick(&mut self, messages: Vec<ReceivedMessage>) -> Result<Vec<DeadLetterRecord>, Failure> {
+    fn pick_messages(
+        &mut self,
+        messages: Vec<ReceivedMessage>,
+    ) -> Result<Vec<DeadLetterRecord>, DeadLetterError> {
         let mut picked = Vec::new();
         for record in messages.into_iter().map(DeadLetterRecord::new) {
             if self.purged.picked + picked.len() as u64 >= self.purge.max {
                 break;
             }
-            match self.purge.pick.picks(&record)? {
+            match self.purge.pick.judge_record(&record)? {
                 Choice::Picked => picked.push(record),
                 Choice::NotPicked => {}
-                Choice::NotJudged(why) => self.purged.not_judged.add(&record, why),
+                Choice::NotJudged(why) => self.purged.not_judged.count_record(&record, why),
             }
         }
-        picked.iter().for_each(|record| self.groups.add(record));
+        picked.iter().for_each(|record| self.groups.add_record(record));
         self.purged.picked += picked.len() as u64;
         Ok(picked)
     }
 
-    async fn delete(&mut self, reader: &mut Reader<'a, Q, C>, picked: &[DeadLetterRecord]) {
+    async fn delete_picked(&mut self, reader: &mut DeadLetterReader<'a, Q, C>, picked: &[DeadLetterRecord]) {
         let messages: Vec<_> = picked.iter().map(|record| &record.message).collect();
-        for outcome in reader.delete(&messages).await {
+        for outcome in reader.delete_messages(&messages).await {
             match outcome {
                 Ok(()) => {
                     self.deletions_failed = 0;
@@ -159,7 +168,7 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> Run<'_, 'a, Q, C, B> {
         (self.purge.progress)(self.purged.deleted);
     }
 
-    fn is_over(&mut self) -> bool {
+    fn should_stop(&mut self) -> bool {
         if self.deletions_failed >= DELETIONS_FAILED_MAX {
             return true;
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::select_biased;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use redeliver_core::deliver::deletion::delete;
+use redeliver_core::deliver::deletion::delete_receives;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, Receive, is_fifo};
@@ -19,8 +19,8 @@ use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 pub use held::HIDDEN;
-use held::Held;
-use patience::{give_back, patiently};
+use held::HiddenMessages;
+use patience::{make_visible, retry_request};
 
 /// Requests of a kind at the same time: SQS answers one within some 20 ms, so this is thousands of messages per second.
 pub(crate) const REQUESTS_MAX: usize = 16;
@@ -30,19 +30,19 @@ const WAIT: Duration = Duration::from_secs(1);
 /// SQS's error while 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
 
-/// Reads a queue. Messages that came out and were not deleted are invisible until [`Reader::finish`]: for two minutes
-/// at a time, extended while [`Reader::next`] or [`Reader::during`] runs; for up to half an hour at a time if SQS
-/// answers too slowly to extend all of them in time.
-pub struct Reader<'a, Q, C> {
+/// Reads a queue. Messages that came out and were not deleted are invisible until [`DeadLetterReader::finish`]: for two
+/// minutes at a time, extended while [`DeadLetterReader::next_messages`] or [`DeadLetterReader::hold_during`] runs; for
+/// up to half an hour at a time if SQS answers too slowly to extend all of them in time.
+pub struct DeadLetterReader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     approximate: u64,
-    receivers: FuturesUnordered<BoxFuture<'a, Received>>,
+    receivers: FuturesUnordered<BoxFuture<'a, ReceiveAnswer>>,
     /// Receivers that have not come to an end; some wait until held messages are extended.
     receivers_left: usize,
     /// New messages that [`Reader::next`] has not given out yet.
     answers: VecDeque<Result<Vec<ReceivedMessage>, EntryError>>,
-    held: Held<'a, Q, C>,
+    held: HiddenMessages<'a, Q, C>,
     /// SQS's ids of all messages that have come out.
     seen: BTreeSet<String>,
     /// The ids of messages that could not be understood.
@@ -56,11 +56,11 @@ pub struct Reader<'a, Q, C> {
 }
 
 /// The answer of a receive, and its request.
-type Received = Result<(Asked, Vec<ReceivedMessage>), EntryError>;
+type ReceiveAnswer = Result<(ReceiveRequest, Vec<ReceivedMessage>), EntryError>;
 
 /// The request of a receive.
 #[derive(Clone, Copy)]
-struct Asked {
+struct ReceiveRequest {
     at: Timestamp,
     /// The time for which its messages are hidden.
     hidden: Duration,
@@ -68,7 +68,7 @@ struct Asked {
 
 /// The messages of one receive.
 #[derive(Default)]
-struct Answer {
+struct ReceiveOutcome {
     new: Vec<ReceivedMessage>,
     new_unreadable: u64,
     /// They came before.
@@ -142,7 +142,7 @@ impl Serialize for NotDeleted {
 
 /// The error that ends reading a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("reading {url}: {}", with_right(error, right, "kms:Decrypt"))]
+#[error("reading {url}: {}", explain_error(error, right, "kms:Decrypt"))]
 pub struct ReaderError {
     pub url: String,
     pub error: EntryError,
@@ -156,7 +156,7 @@ pub const SEND_KEY_RIGHTS: &str = "kms:GenerateDataKey and kms:Decrypt";
 /// Formats an error. If SQS denied access, the text names the missing right: `right` on the queue, or `key_right` on
 /// its key.
 #[must_use]
-pub fn with_right(error: &EntryError, right: &str, key_right: &str) -> String {
+pub fn explain_error(error: &EntryError, right: &str, key_right: &str) -> String {
     if !is_denied(error) {
         return error.to_string();
     }
@@ -171,16 +171,16 @@ pub(crate) fn is_denied(error: &EntryError) -> bool {
     error.code.contains("AccessDenied")
 }
 
-impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
+impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
     /// Starts to read.
     ///
     /// # Errors
     /// If SQS does not return the number of messages in five tries within some 3 s, or denies it
     /// (`sqs:GetQueueAttributes`).
     pub async fn new(queue: &'a Q, clock: &'a C) -> Result<Self, ReaderError> {
-        let depth = patiently(clock, || queue.depth())
+        let depth = retry_request(clock, || queue.depth())
             .await
-            .map_err(|error| at(queue, error, "sqs:GetQueueAttributes"))?;
+            .map_err(|error| reader_error(queue, error, "sqs:GetQueueAttributes"))?;
         let requests = usize::try_from(depth.total() / u64::from(MESSAGES_OF_A_REQUEST) + 1);
         let mut reader = Self {
             queue,
@@ -189,7 +189,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             receivers: FuturesUnordered::new(),
             receivers_left: requests.map_or(REQUESTS_MAX, |requests| requests.min(REQUESTS_MAX)),
             answers: VecDeque::new(),
-            held: Held::new(queue, clock),
+            held: HiddenMessages::new(queue, clock),
             seen: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             repeated: 0,
@@ -202,7 +202,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
 
     /// Messages that SQS counted at the start.
     #[must_use]
-    pub fn approximate(&self) -> u64 {
+    pub fn approximate_count(&self) -> u64 {
         self.approximate
     }
 
@@ -210,20 +210,20 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     ///
     /// # Errors
     /// If SQS refuses a receive, or fails five times in a row.
-    pub async fn next(&mut self) -> Result<Option<Vec<ReceivedMessage>>, ReaderError> {
+    pub async fn next_messages(&mut self) -> Result<Option<Vec<ReceivedMessage>>, ReaderError> {
         loop {
             let answer = self.answers.pop_front();
             self.receive_more();
             match answer {
                 Some(Ok(new)) if !new.is_empty() => return Ok(Some(new)),
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(at(self.queue, error, "sqs:ReceiveMessage")),
+                Some(Err(error)) => return Err(reader_error(self.queue, error, "sqs:ReceiveMessage")),
                 None if self.receivers_left == 0 && self.may_read_on => {
                     self.may_read_on = false;
                     self.receivers_left = 1;
                 }
                 None if self.receivers_left == 0 => return Ok(None),
-                None => self.turn().await,
+                None => self.wait_for_progress().await,
             }
         }
     }
@@ -231,10 +231,10 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// Runs a task on messages that came out, however long it takes; they stay hidden meanwhile. Receives that are
     /// under way are finished and no new ones start: an answer that is not read in time is lost, and its messages stay
     /// hidden.
-    pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+    pub async fn hold_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work.fuse());
         loop {
-            let mut turn = pin!(self.turn().fuse());
+            let mut turn = pin!(self.wait_for_progress().fuse());
             select_biased! {
                 done = work => return done,
                 () = turn => {}
@@ -251,20 +251,20 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
 
     /// Deletes messages that were read, and returns one outcome per message, in order. A message whose deletion is not
     /// certain is an error, stays held, and becomes visible again at the end.
-    pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
-        let deletion = self.deletion(messages);
-        let answers = self.during(deletion).await;
-        self.deleted(answers)
+    pub async fn delete_messages(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
+        let deletion = self.start_deletion(messages);
+        let answers = self.hold_during(deletion).await;
+        self.confirm_deletions(answers)
     }
 
-    /// Starts a deletion like [`Reader::delete`], so that several can run at the same time beside the reader.
-    /// [`Reader::deleted`] turns the answers into outcomes.
-    pub fn deletion(&self, messages: &[&ReceivedMessage]) -> BoxFuture<'a, Vec<DeletionAnswer>> {
-        let asked: Vec<_> = messages.iter().map(|message| self.asked_to_delete(message)).collect();
+    /// Starts a deletion like [`DeadLetterReader::delete_messages`], so that several can run at the same time beside
+    /// the reader. [`DeadLetterReader::confirm_deletions`] turns the answers into outcomes.
+    pub fn start_deletion(&self, messages: &[&ReceivedMessage]) -> BoxFuture<'a, Vec<DeletionAnswer>> {
+        let asked: Vec<_> = messages.iter().map(|message| self.deletion_request(message)).collect();
         let (queue, clock) = (self.queue, self.clock);
         async move {
             let handles: Vec<_> = asked.iter().map(|asked| asked.handle.clone()).collect();
-            let outcomes = delete(queue, clock, &handles).await;
+            let outcomes = delete_receives(queue, clock, &handles).await;
             asked
                 .into_iter()
                 .zip(outcomes)
@@ -276,20 +276,20 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
 
     /// Decides which messages are deleted: one outcome per answer. A message that is not deleted stays held, and
     /// becomes visible again at the end like all others.
-    pub fn deleted(&mut self, answers: Vec<DeletionAnswer>) -> Vec<Result<(), NotDeleted>> {
-        answers.into_iter().map(|answer| self.believed(answer)).collect()
+    pub fn confirm_deletions(&mut self, answers: Vec<DeletionAnswer>) -> Vec<Result<(), NotDeleted>> {
+        answers.into_iter().map(|answer| self.confirm_deletion(answer)).collect()
     }
 
     /// Decides whether SQS's "done" means that the message is gone. SQS says the same of a handle that another receive
     /// has replaced, and then deletes nothing. So it is trusted only if no other program can have received the message
     /// before the answer arrived.
-    fn believed(&mut self, answer: DeletionAnswer) -> Result<(), NotDeleted> {
+    fn confirm_deletion(&mut self, answer: DeletionAnswer) -> Result<(), NotDeleted> {
         answer.outcome.map_err(NotDeleted::Failed)?;
         let DeletionAnswer { id, handle, hidden_until, .. } = answer;
         let is_hidden =
             self.held.is_hidden(&id) || hidden_until.is_some_and(|until| self.clock.now() < until);
-        if self.held.handle(&id) == Some(&handle) && is_hidden {
-            self.held.release(&id);
+        if self.held.newest_handle(&id) == Some(&handle) && is_hidden {
+            self.held.release_message(&id);
             self.may_read_on |= self.groups.remove(&id).is_some();
             return Ok(());
         }
@@ -300,11 +300,11 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     pub async fn finish(mut self) -> Coverage {
         // A receive that is under way would hide messages that are never given back.
         while !self.receivers.is_empty() {
-            self.turn().await;
+            self.wait_for_progress().await;
         }
         let (seen, unreadable) = (self.seen.len() as u64, self.unreadable.len() as u64);
-        let reappeared = self.held.reappeared();
-        let full_groups = full_groups(self.groups.values());
+        let reappeared = self.held.reappeared_count();
+        let full_groups = count_full_groups(self.groups.values());
         let handles = self.held.into_handles().await;
         // SQS's count at the start may be a minute old, so fewer may have been there. It is complete, too, if now
         // nothing is left that this reader does not hold itself.
@@ -314,7 +314,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
                 depth.visible == 0 && depth.delayed == 0 && depth.in_flight <= handles.len() as u64
             });
         let complete = all_came_out && unreadable == 0;
-        let still_hidden = give_back(self.queue, self.clock, handles).await;
+        let still_hidden = make_visible(self.queue, self.clock, handles).await;
         Coverage {
             seen,
             approximate: self.approximate,
@@ -327,9 +327,9 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     }
 
     /// Extends held messages, or waits for the next answer. May be dropped at any time.
-    async fn turn(&mut self) {
+    async fn wait_for_progress(&mut self) {
         let answer = {
-            let mut holding = pin!(self.held.turn().fuse());
+            let mut holding = pin!(self.held.extend_next().fuse());
             // Extensions first: while answers come without a pause, messages that are held would become visible.
             select_biased! {
                 () = holding => return,
@@ -338,8 +338,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         };
         match answer {
             Ok((asked, messages)) => {
-                let answer = self.hold(asked, messages);
-                if self.is_last(&answer) {
+                let answer = self.hold_answer(asked, messages);
+                if self.is_receiver_done(&answer) {
                     self.receivers_left -= 1;
                 } else {
                     self.answers.push_back(Ok(answer.new));
@@ -357,10 +357,10 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
 
     /// Holds all messages of an answer, also those that came before, since only the newest handle is valid. Returns
     /// what the answer brought.
-    fn hold(&mut self, asked: Asked, messages: Vec<ReceivedMessage>) -> Answer {
-        let mut brought = Answer::default();
+    fn hold_answer(&mut self, asked: ReceiveRequest, messages: Vec<ReceivedMessage>) -> ReceiveOutcome {
+        let mut brought = ReceiveOutcome::default();
         for message in messages {
-            self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
+            self.held.hold_message(&message.sqs_message_id, &message.receipt_handle, asked);
             if self.seen.insert(message.sqs_message_id.clone()) {
                 if let Some(group) = message.message_group_id.clone().filter(|_| is_fifo(self.queue.arn())) {
                     self.groups.insert(message.sqs_message_id.clone(), group);
@@ -371,7 +371,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             }
         }
         for message in self.queue.take_unreadable() {
-            self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
+            self.held.hold_message(&message.sqs_message_id, &message.receipt_handle, asked);
             if self.unreadable.insert(message.sqs_message_id) {
                 brought.new_unreadable += 1;
             } else {
@@ -383,7 +383,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
 
     /// True if the receiver need not ask again: its answer was empty, or brought only messages that came before while
     /// all are known, or while the whole queue has come out once more with nothing new in it.
-    fn is_last(&mut self, answer: &Answer) -> bool {
+    fn is_receiver_done(&mut self, answer: &ReceiveOutcome) -> bool {
         if !answer.new.is_empty() || answer.new_unreadable > 0 {
             self.repeated = 0;
             return false;
@@ -393,10 +393,10 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         answer.repeated == 0 || known >= self.approximate || self.repeated >= known
     }
 
-    fn asked_to_delete(&self, message: &ReceivedMessage) -> DeletionAnswer {
+    fn deletion_request(&self, message: &ReceivedMessage) -> DeletionAnswer {
         let id = message.sqs_message_id.clone();
         // It may have come out again since. Of an older handle SQS says that the message is deleted, and it is not.
-        let handle = self.held.handle(&id).unwrap_or(&message.receipt_handle).to_owned();
+        let handle = self.held.newest_handle(&id).unwrap_or(&message.receipt_handle).to_owned();
         let hidden_until = self.held.hidden_until(&id);
         DeletionAnswer {
             id,
@@ -410,28 +410,28 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// would have to be extended, too, and what is held would become visible and come out again.
     fn receive_more(&mut self) {
         while self.receivers.len() + self.answers.len() < self.receivers_left && !self.held.is_late() {
-            self.receivers.push(self.receive());
+            self.receivers.push(self.start_receive());
         }
     }
 
-    fn receive(&self) -> BoxFuture<'a, Received> {
-        let (queue, clock, hidden) = (self.queue, self.clock, self.held.hidden());
+    fn start_receive(&self) -> BoxFuture<'a, ReceiveAnswer> {
+        let (queue, clock, hidden) = (self.queue, self.clock, self.held.hide_duration());
         let request = Receive {
             max_messages: MESSAGES_OF_A_REQUEST,
             wait: WAIT,
             visibility: VisibilitySeconds::new(hidden.as_secs()),
         };
         let ask = move || async move {
-            let asked = Asked { at: clock.now(), hidden };
+            let asked = ReceiveRequest { at: clock.now(), hidden };
             queue.receive(request).await.map(|messages| (asked, messages))
         };
-        async move { patiently(clock, ask).await }.boxed()
+        async move { retry_request(clock, ask).await }.boxed()
     }
 }
 
 /// Counts the message groups with ten messages or more ("FIFO queue delivery logic", Amazon SQS Developer Guide: one
 /// receive brings up to ten of a group, and the next one none before these are deleted or visible again).
-fn full_groups<'g>(groups: impl Iterator<Item = &'g String>) -> u64 {
+fn count_full_groups<'g>(groups: impl Iterator<Item = &'g String>) -> u64 {
     let mut messages: BTreeMap<&str, u8> = BTreeMap::new();
     for group in groups {
         let count = messages.entry(group).or_default();
@@ -440,7 +440,7 @@ fn full_groups<'g>(groups: impl Iterator<Item = &'g String>) -> u64 {
     messages.values().filter(|count| **count >= MESSAGES_OF_A_REQUEST).count() as u64
 }
 
-pub(crate) fn at<Q: Queue>(queue: &Q, error: EntryError, right: &'static str) -> ReaderError {
+pub(crate) fn reader_error<Q: Queue>(queue: &Q, error: EntryError, right: &'static str) -> ReaderError {
     ReaderError { url: queue.url().to_owned(), error, right }
 }
 

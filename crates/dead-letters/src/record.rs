@@ -5,8 +5,10 @@ use std::sync::LazyLock;
 
 use redeliver_core::archive::Death;
 use redeliver_core::arrival::{Arrival, has_document, producers_attributes, trace_header_and_verdict};
-use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
-use redeliver_core::failure::reason::Code;
+use redeliver_core::failure::annotation::{
+    DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, compute_fingerprint,
+};
+use redeliver_core::failure::reason::ReasonCode;
 use redeliver_core::failure::{FAILURE, LastError, Verdict};
 use redeliver_core::json::value::is_json;
 use redeliver_core::message::attempt_logs::AttemptLogs;
@@ -18,9 +20,9 @@ use redeliver_core::trace::TraceContext;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::Foreign;
-use crate::groups::written;
-use crate::headline::headline;
+use crate::ForeignDeadLetter;
+use crate::groups::format_timestamp;
+use crate::headline::format_headline;
 use crate::surrogates::read_lossy;
 
 /// Shown as the error type of a message that has none: its writer is unknown, or there was no room for it.
@@ -47,7 +49,7 @@ pub struct DeadLetterRecord {
     /// True if redeliver wrote the `ErrorType`.
     pub is_annotated: bool,
     /// The document of an AWS service, if the message is not ours.
-    pub foreign: Option<Foreign>,
+    pub foreign: Option<ForeignDeadLetter>,
     /// Our document, if there is one.
     pub dead_letter: Option<DeadLetter>,
     /// The fingerprint of its error.
@@ -64,7 +66,7 @@ pub(crate) const MEMBERS: [&str; 8] =
 
 /// The document for filters, with [`MEMBERS`].
 #[derive(Serialize)]
-struct Document<'a> {
+struct FilterDocument<'a> {
     message_id: &'a str,
     sent_at: String,
     error_type: &'a str,
@@ -72,12 +74,12 @@ struct Document<'a> {
     attempts: Option<u32>,
     fingerprint: &'a str,
     attributes: BTreeMap<&'a str, String>,
-    body: Body<'a>,
+    body: DocumentBody<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Body<'a> {
+enum DocumentBody<'a> {
     Json(&'a RawValue),
     Text(&'a str),
 }
@@ -90,17 +92,17 @@ impl DeadLetterRecord {
         let code = annotated_code(&message);
         let is_annotated = code.is_some();
         let verdict = attached_verdict(&message);
-        let is_ours = is_annotated || is_raw(&message) || dead_letter.is_some() || verdict.is_some();
-        let foreign = if is_ours { None } else { Foreign::read(&message) };
+        let is_ours = is_annotated || has_failure(&message) || dead_letter.is_some() || verdict.is_some();
+        let foreign = if is_ours { None } else { ForeignDeadLetter::from_message(&message) };
         let error_type = code
             .or(verdict.as_ref().map(|verdict| verdict.code.as_str()))
             .or(foreign.as_ref().map(|foreign| foreign.writer.code()))
             .unwrap_or(UNANNOTATED)
             .to_owned();
         let error_details = code
-            .and(text(&message, ERROR_DETAILS).map(str::to_owned))
-            .or_else(|| verdict.as_ref().map(Verdict::explained))
-            .or_else(|| foreign.as_ref().map(Foreign::details))
+            .and(attribute_text(&message, ERROR_DETAILS).map(str::to_owned))
+            .or_else(|| verdict.as_ref().map(Verdict::full_explanation))
+            .or_else(|| foreign.as_ref().map(ForeignDeadLetter::details))
             .unwrap_or_default();
         let annotators = dead_letter.as_ref().map(|ours| &ours.fingerprint);
         let fingerprint = if let Some(annotators) = annotators.filter(|text| is_fingerprint(text)) {
@@ -110,31 +112,31 @@ impl DeadLetterRecord {
         } else if let Some(Verdict { case, .. }) = verdict {
             let error = case.map(|case| case.failure.error);
             let LastError { error_type: last, details, .. } = error.unwrap_or_default();
-            fingerprint(&error_type, &last, &details)
+            compute_fingerprint(&error_type, &last, &details)
         } else {
-            fingerprint(&error_type, "", &error_details)
+            compute_fingerprint(&error_type, "", &error_details)
         };
-        let metadata = metadata(&message, dead_letter.as_ref());
+        let metadata = read_metadata(&message, dead_letter.as_ref());
         Self { error_type, error_details, is_annotated, foreign, dead_letter, fingerprint, metadata, message }
     }
 
     /// True if redeliver wrote nothing in the message: no envelope, no attribute `Redeliver`, and no document of its
     /// functions.
     #[must_use]
-    pub fn is_of_others(&self) -> bool {
+    pub fn is_untouched(&self) -> bool {
         self.metadata.is_none() && !has_document(&self.message)
     }
 
     /// The error in a line of at most 300 bytes: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.
     #[must_use]
     pub fn headline(&self) -> String {
-        headline(self)
+        format_headline(self)
     }
 
     /// The version of the user's function that failed, such as `orders:41`, if it is known; else the function that gave
     /// the message up: redeliver's own by its part of the loop, any other by its name.
     #[must_use]
-    pub fn function(&self) -> Option<String> {
+    pub fn failed_function(&self) -> Option<String> {
         let failed = |ours: &DeadLetter| ours.cause.function.clone();
         let ours = self.dead_letter.as_ref();
         let ours = ours.map(|ours| failed(ours).unwrap_or_else(|| ours.stage.as_str().to_owned()));
@@ -160,8 +162,8 @@ impl DeadLetterRecord {
     /// True if the attribute's value is shown without `--reveal`: the tenant, by which dead letters are counted, and
     /// what redeliver has written. All other values are masked like the body.
     #[must_use]
-    pub fn is_open(&self, attribute: &str) -> bool {
-        attribute == TENANT || self.is_ours(attribute)
+    pub fn is_unmasked(&self, attribute: &str) -> bool {
+        attribute == TENANT || self.is_own_attribute(attribute)
     }
 
     /// True if the member `metadata` of its body is redeliver's own, and so is shown without `--reveal`.
@@ -172,13 +174,13 @@ impl DeadLetterRecord {
 
     /// True if redeliver has written the attribute.
     #[must_use]
-    pub fn is_ours(&self, attribute: &str) -> bool {
+    pub fn is_own_attribute(&self, attribute: &str) -> bool {
         self.dead_letter.is_some() && [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&attribute)
     }
 
     /// The places that an archive has left out: `/data/email, /data/name`, or `body`; empty if there are none.
     #[must_use]
-    pub fn omitted(&self) -> String {
+    pub fn omitted_places(&self) -> String {
         let place = |pointer: &String| if pointer.is_empty() { "body".to_owned() } else { pointer.clone() };
         self.message.omitted.iter().map(place).collect::<Vec<_>>().join(", ")
     }
@@ -187,8 +189,8 @@ impl DeadLetterRecord {
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.attempts);
-        let told = ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.retry_attempt));
-        told.or_else(|| self.foreign.as_ref()?.attempts)
+        let reported = ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.retry_attempt));
+        reported.or_else(|| self.foreign.as_ref()?.attempts)
     }
 
     /// The time for which it was held because its target was down; 0 if it was not.
@@ -197,7 +199,9 @@ impl DeadLetterRecord {
         // Our document leaves out a 0. The body may still be of the generation before.
         match &self.dead_letter {
             Some(ours) => ours.held_seconds.unwrap_or(0),
-            None => self.metadata.as_ref().map_or(0, |metadata| metadata.holds.seconds(Origin::Unknown)),
+            None => {
+                self.metadata.as_ref().map_or(0, |metadata| metadata.holds.trusted_seconds(Origin::Unknown))
+            }
         }
     }
 
@@ -244,7 +248,7 @@ impl DeadLetterRecord {
     pub fn trace_context(&self) -> Option<TraceContext> {
         let attributes = producers_attributes(self.message.attributes.clone()).attributes;
         let (trace_header, _) = trace_header_and_verdict(&self.message);
-        TraceContext::of(&attributes, &self.message.body, trace_header.as_deref())
+        TraceContext::from_parts(&attributes, &self.message.body, trace_header.as_deref())
     }
 
     /// The identity of the death in an archive. For a final record it is the annotator's: the time of the last failure,
@@ -263,33 +267,35 @@ impl DeadLetterRecord {
     /// The JSON document for `--where` and `--edit`: `{message_id, sent_at, error_type, error_details, attempts,
     /// fingerprint, attributes, body}`. A body that is not JSON, or nested too deeply, is text.
     #[must_use]
-    pub fn document(&self) -> String {
+    pub fn filter_document(&self) -> String {
         let attributes = self.message.attributes.iter();
-        let document = Document {
+        let document = FilterDocument {
             message_id: self.message_id(),
-            sent_at: written(self.message.sent_at),
+            sent_at: format_timestamp(self.message.sent_at),
             error_type: &self.error_type,
             error_details: &self.error_details,
             attempts: self.attempts(),
             fingerprint: &self.fingerprint,
             attributes: attributes
-                .map(|(name, attribute)| (name.as_str(), plain(&attribute.value)))
+                .map(|(name, attribute)| (name.as_str(), format_value(&attribute.value)))
                 .collect(),
             body: match serde_json::from_str(&self.message.body) {
-                Ok(json) if levels(&self.message.body) <= FILTERED_LEVELS_MAX => Body::Json(json),
-                _ => Body::Text(&self.message.body),
+                Ok(json) if nesting_depth(&self.message.body) <= FILTERED_LEVELS_MAX => {
+                    DocumentBody::Json(json)
+                }
+                _ => DocumentBody::Text(&self.message.body),
             },
         };
         serde_json::to_string(&document).expect("strings, numbers and maps with string keys always serialise")
     }
 }
 
-fn text<'a>(message: &'a ReceivedMessage, name: &str) -> Option<&'a str> {
+fn attribute_text<'a>(message: &'a ReceivedMessage, name: &str) -> Option<&'a str> {
     message.attributes.get(name).and_then(|attribute| attribute.text())
 }
 
 /// True if it is not a final record: a notice of a blocked group, or a verdict that the annotator could not handle.
-fn is_raw(message: &ReceivedMessage) -> bool {
+fn has_failure(message: &ReceivedMessage) -> bool {
     message.attributes.contains_key(FAILURE)
 }
 
@@ -297,27 +303,27 @@ fn is_raw(message: &ReceivedMessage) -> bool {
 /// has no `Failure` any more. A code of a later version counts only beside a document that the annotator certainly
 /// wrote.
 fn annotated_code(message: &ReceivedMessage) -> Option<&str> {
-    let code = text(message, ERROR_TYPE).filter(|_| !is_raw(message))?;
-    let is_code = match Code::read(code)? {
-        Code::Known(_) => true,
-        Code::Unknown(_) => producers_attributes(message.attributes.clone()).came_back.is_some(),
+    let code = attribute_text(message, ERROR_TYPE).filter(|_| !has_failure(message))?;
+    let is_code = match ReasonCode::from_text(code)? {
+        ReasonCode::Known(_) => true,
+        ReasonCode::Unknown(_) => producers_attributes(message.attributes.clone()).came_back.is_some(),
     };
     is_code.then_some(code)
 }
 
 /// The verdict in its `Failure` or in its trace header.
 fn attached_verdict(message: &ReceivedMessage) -> Option<Verdict> {
-    if is_raw(message) {
-        Arrival::open(message.clone(), message.sent_at).take_verdict().ok()
+    if has_failure(message) {
+        Arrival::from_record(message.clone(), message.sent_at).take_verdict().ok()
     } else {
         trace_header_and_verdict(message).1
     }
 }
 
-fn metadata(message: &ReceivedMessage, dead_letter: Option<&DeadLetter>) -> Option<Metadata> {
+fn read_metadata(message: &ReceivedMessage, dead_letter: Option<&DeadLetter>) -> Option<Metadata> {
     // `Redeliver` may be folded.
     let producers = || producers_attributes(message.attributes.clone()).attributes;
-    let parsed = SCHEMA.parse(&message.body).ok().map(Parsed::Envelope);
+    let parsed = SCHEMA.parse_envelope(&message.body).ok().map(Parsed::Envelope);
     let first_id = first_id(message, dead_letter);
     let parsed = parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), first_id).ok())?;
     let metadata = parsed.metadata().clone();
@@ -327,7 +333,7 @@ fn metadata(message: &ReceivedMessage, dead_letter: Option<&DeadLetter>) -> Opti
 
 /// An attribute's value as text; bytes in base64.
 #[must_use]
-pub fn plain(value: &AttributeValue) -> String {
+pub fn format_value(value: &AttributeValue) -> String {
     match value {
         AttributeValue::Text(text) => text.clone(),
         AttributeValue::Binary(bytes) => {
@@ -351,7 +357,7 @@ fn is_fingerprint(text: &str) -> bool {
 /// each of its brackets counts.
 pub(crate) fn is_nested_too_deep(text: &str) -> bool {
     let levels = if is_json(text) {
-        levels(text)
+        nesting_depth(text)
     } else {
         text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count()
     };
@@ -359,7 +365,7 @@ pub(crate) fn is_nested_too_deep(text: &str) -> bool {
 }
 
 /// The depth of nested JSON.
-fn levels(json: &str) -> usize {
+fn nesting_depth(json: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     let (mut in_string, mut bytes) = (false, json.bytes());
     while let Some(byte) = bytes.next() {

@@ -1,7 +1,7 @@
 //! Redriving: dead letters are sent from the DLQ back to the source queue, and none is lost on the way.
 //!
-//! A [`Redrive`] reads each dead letter and its [`Plan`] decides on it. The [`Journal`] records each step on disk, the
-//! [`RedriveReport`] counts the results, and the [`Ending`] is the exit code.
+//! A [`RedriveJob`] reads each dead letter and its [`RedrivePlan`] decides on it. The [`RedriveJournal`] records each
+//! step on disk, the [`RedriveReport`] counts the results, and the [`RedriveEnding`] is the exit code.
 
 mod apply;
 mod ending;
@@ -11,8 +11,8 @@ mod report;
 mod run;
 mod task;
 
-pub use ending::Ending;
-pub use journal::{Entry, Journal, JournalCounts, JournalError, plan_id};
-pub use plan::{Edit, Plan, Reason, SendBack, Sources, Verdict};
-pub use report::{DiedAgain, Early, EditExample, RedriveReport, Watched};
-pub use task::{Limits, Progress, Redrive};
+pub use ending::RedriveEnding;
+pub use journal::{JournalCounts, JournalEntry, JournalError, RedriveJournal, plan_id};
+pub use plan::{BodyEdit, RedriveDecision, RedrivePlan, SendBack, Sources, StayReason};
+pub use report::{DiedAgain, EarlyEnd, EditExample, PilotResult, RedriveReport};
+pub use task::{RedriveJob, RedriveLimits, RedriveProgress};

@@ -12,7 +12,7 @@ pub struct Retention(TimeDelta);
 impl Retention {
     /// The retention of a queue in seconds; `None` if it is longer than the calendar.
     #[must_use]
-    pub fn of_seconds(seconds: u64) -> Option<Self> {
+    pub fn from_seconds(seconds: u64) -> Option<Self> {
         TimeDelta::try_seconds(seconds.try_into().ok()?).map(Self)
     }
 
@@ -56,7 +56,7 @@ mod tests {
     fn a_message_is_deleted_soon_in_the_last_fifth_of_its_retention() {
         let sent_at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
         for (days, seconds_soon) in [(14, 241_920), (4, 69_120), (1, 17_280)] {
-            let retention = Retention::of_seconds(days * 86_400).unwrap();
+            let retention = Retention::from_seconds(days * 86_400).unwrap();
             assert_eq!(retention.last_fifth(), TimeDelta::seconds(seconds_soon));
             let ends_at = retention.ends_at(sent_at).unwrap();
             assert_eq!((ends_at - sent_at).num_days(), i64::try_from(days).unwrap());
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn a_retention_beyond_all_dates_ends_never() {
-        assert_eq!(Retention::of_seconds(u64::MAX), None);
-        let longest = Retention::of_seconds(u64::try_from(i64::MAX / 1000).unwrap()).unwrap();
+        assert_eq!(Retention::from_seconds(u64::MAX), None);
+        let longest = Retention::from_seconds(u64::try_from(i64::MAX / 1000).unwrap()).unwrap();
         assert_eq!(longest.ends_at(Timestamp::MAX_UTC), None);
     }
 }

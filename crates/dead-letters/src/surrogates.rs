@@ -7,7 +7,7 @@ use redeliver_core::json::value;
 use serde_json::Value;
 
 /// JSON with the escape of U+FFFD in place of each lone surrogate's: what jq and browsers make of it.
-pub(crate) fn replaced(json: &str) -> Cow<'_, str> {
+pub(crate) fn replace_surrogates(json: &str) -> Cow<'_, str> {
     let lone: Vec<_> = lone_escapes(json).collect();
     if lone.is_empty() {
         return Cow::Borrowed(json);
@@ -26,11 +26,11 @@ pub(crate) fn replaced(json: &str) -> Cow<'_, str> {
 /// # Errors
 /// If the text is not JSON, or is nested too deep.
 pub fn read_lossy(json: &str) -> serde_json::Result<Value> {
-    value::read(&replaced(json))
+    value::parse_value(&replace_surrogates(json))
 }
 
 /// True if the change would replace a lone surrogate in `before` with U+FFFD, which was not asked for.
-pub(crate) fn are_lost(before: &str, after: &str) -> bool {
+pub(crate) fn loses_surrogates(before: &str, after: &str) -> bool {
     let count = |text: &str| text.matches(char::REPLACEMENT_CHARACTER).count();
     lone_escapes(before).next().is_some() && count(after) > count(before)
 }
@@ -75,7 +75,7 @@ mod tests {
             (r#""\ud800é€""#, r#""\ufffdé€""#),
             ("[1,2]", "[1,2]"),
         ] {
-            assert_eq!(replaced(json), expected, "{json}");
+            assert_eq!(replace_surrogates(json), expected, "{json}");
             assert!(read_lossy(json).is_ok(), "{json}");
         }
     }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn text_that_is_no_json_is_no_reason_to_panic() {
         for text in ["\\", "\\u", "\\ud8", "\\ud800\\", "\\ud800é", "\\u+800"] {
-            let _whatever_it_is = replaced(text);
+            let _whatever_it_is = replace_surrogates(text);
         }
     }
 }

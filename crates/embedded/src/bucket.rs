@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use redeliver_core::lock;
-use redeliver_core::ports::{EntryError, Listing, ObjectStore, Page, ReadableStore};
+use redeliver_core::ports::{EntryError, Listing, ListingPage, ObjectStore, ReadableStore};
 
 use crate::Injection;
 
@@ -21,26 +21,26 @@ pub enum BucketRequest {
 }
 
 /// Decides the fault of each request.
-type Faults = Box<dyn FnMut(&BucketRequest) -> Option<Injection> + Send>;
+type BucketFaults = Box<dyn FnMut(&BucketRequest) -> Option<Injection> + Send>;
 
 /// An S3 bucket in memory, without objects and faults by default. Clones are the same bucket.
 #[derive(Clone, Default)]
 pub struct MemoryBucket {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<BucketState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct BucketState {
     objects: BTreeMap<String, Vec<u8>>,
     requests: Vec<BucketRequest>,
-    faults: Option<Faults>,
+    faults: Option<BucketFaults>,
 }
 
 impl MemoryBucket {
     /// A bucket whose requests fail with the injection that `faults` returns for them; `None` lets a request succeed.
     #[must_use]
     pub fn with_faults(faults: impl FnMut(&BucketRequest) -> Option<Injection> + Send + 'static) -> Self {
-        let state = State { faults: Some(Box::new(faults)), ..State::default() };
+        let state = BucketState { faults: Some(Box::new(faults)), ..BucketState::default() };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -57,10 +57,10 @@ impl MemoryBucket {
     }
 
     /// Carries out a request unless its fault prevents it; the answer may be lost all the same.
-    fn request<T>(
+    fn run_request<T>(
         &self,
         request: BucketRequest,
-        carry_out: impl FnOnce(&mut State) -> T,
+        carry_out: impl FnOnce(&mut BucketState) -> T,
     ) -> Result<T, EntryError> {
         let mut state = lock(&self.state);
         let fault = state.faults.as_mut().and_then(|faults| faults(&request));
@@ -68,22 +68,22 @@ impl MemoryBucket {
         match fault {
             None => Ok(carry_out(&mut state)),
             Some(fault) => {
-                if fault.is_done() {
+                if fault.takes_effect() {
                     carry_out(&mut state);
                 }
-                Err(fault.error())
+                Err(fault.to_error())
             }
         }
     }
 }
 
-impl State {
-    fn page(&self, listing: &Listing<'_>) -> Page {
+impl BucketState {
+    fn list_page(&self, listing: &Listing<'_>) -> ListingPage {
         let start = listing.page.map_or(Bound::Unbounded, Bound::Excluded);
         let prefix = listing.prefix;
         let keys = self.objects.range::<str, _>((start, Bound::Unbounded)).map(|(key, _)| key);
         let keys = keys.skip_while(|key| key.as_str() < prefix).take_while(|key| key.starts_with(prefix));
-        let mut page = Page::default();
+        let mut page = ListingPage::default();
         let mut last = None;
         for key in keys {
             let folder = key[prefix.len()..].find('/').filter(|_| listing.by_folder);
@@ -107,8 +107,8 @@ impl State {
 }
 
 impl ObjectStore for MemoryBucket {
-    async fn create(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
-        self.request(BucketRequest::Create(key.to_owned()), |state| {
+    async fn create_object(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
+        self.run_request(BucketRequest::Create(key.to_owned()), |state| {
             let is_new = !state.objects.contains_key(key);
             if is_new {
                 state.objects.insert(key.to_owned(), content);
@@ -119,12 +119,12 @@ impl ObjectStore for MemoryBucket {
 }
 
 impl ReadableStore for MemoryBucket {
-    async fn read(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
-        self.request(BucketRequest::Read(key.to_owned()), |state| state.objects.get(key).cloned())
+    async fn read_object(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
+        self.run_request(BucketRequest::Read(key.to_owned()), |state| state.objects.get(key).cloned())
     }
 
-    async fn list(&self, listing: Listing<'_>) -> Result<Page, EntryError> {
-        self.request(BucketRequest::List(listing.prefix.to_owned()), |state| state.page(&listing))
+    async fn list_keys(&self, listing: Listing<'_>) -> Result<ListingPage, EntryError> {
+        self.run_request(BucketRequest::List(listing.prefix.to_owned()), |state| state.list_page(&listing))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redeliver_core::ports::{EntryError, FIFO_SUFFIX, Fault, QueueSettings};
 
-pub use content::accepts;
+pub use content::check_content;
 pub(crate) use content::check_queue_type;
 
 /// "Amazon SQS message quotas": retention is 60 seconds to 14 days.

@@ -16,11 +16,11 @@ use redeliver_core::ports::Clock;
 /// of sleep takes no real time. Clones share one time.
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ClockState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ClockState {
     now: Timestamp,
     /// Timers by due time, then in the order of registration.
     timers: BTreeMap<(Timestamp, u64), Waker>,
@@ -46,15 +46,16 @@ impl VirtualClock {
     /// A clock that stands at `start`.
     #[must_use]
     pub fn new(start: Timestamp) -> Self {
-        let state = State { now: start, timers: BTreeMap::new(), next_timer: 0, holds: 0, executor: None };
+        let state =
+            ClockState { now: start, timers: BTreeMap::new(), next_timer: 0, holds: 0, executor: None };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
     /// Keeps time from jumping while the guard lives: for work in real time, such as an HTTP call.
     #[must_use = "time jumps again as soon as the guard is dropped"]
-    pub fn hold(&self) -> Hold {
-        self.lock().holds += 1;
-        Hold { clock: self.clone() }
+    pub fn hold_time(&self) -> TimeHold {
+        self.lock_state().holds += 1;
+        TimeHold { clock: self.clone() }
     }
 
     /// Completes at `deadline`; at once if that is past.
@@ -65,8 +66,8 @@ impl VirtualClock {
 
     /// Jumps to the next timer and wakes it, unless time is held or there is work: another thread that drops a hold wakes
     /// the executor first.
-    pub(crate) fn advance(&self, is_woken: impl FnOnce() -> bool) -> Advance {
-        let mut state = self.lock();
+    pub(crate) fn advance_time(&self, is_woken: impl FnOnce() -> bool) -> Advance {
+        let mut state = self.lock_state();
         if state.holds > 0 {
             return Advance::Held;
         }
@@ -86,10 +87,10 @@ impl VirtualClock {
 
     /// Replaces the executor; returns the previous one.
     pub(crate) fn set_executor(&self, executor: Option<Waker>) -> Option<Waker> {
-        std::mem::replace(&mut self.lock().executor, executor)
+        std::mem::replace(&mut self.lock_state().executor, executor)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, ClockState> {
         // No foreign code runs under the lock, so a panic leaves the state intact.
         lock(&self.state)
     }
@@ -97,16 +98,16 @@ impl VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
-        self.lock().now
+        self.lock_state().now
     }
 
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        self.sleep_until(later(self.now(), duration))
+        self.sleep_until(add_duration(self.now(), duration))
     }
 }
 
 /// `moment` plus `duration`, at most `Timestamp::MAX_UTC`.
-pub(crate) fn later(moment: Timestamp, duration: Duration) -> Timestamp {
+pub(crate) fn add_duration(moment: Timestamp, duration: Duration) -> Timestamp {
     TimeDelta::from_std(duration)
         .ok()
         .and_then(|delta| moment.checked_add_signed(delta))
@@ -126,7 +127,7 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let sleep = &mut *self;
-        let mut state = sleep.clock.lock();
+        let mut state = sleep.clock.lock_state();
         if state.now >= sleep.deadline {
             return Poll::Ready(());
         }
@@ -142,20 +143,20 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(timer) = self.timer {
-            self.clock.lock().timers.remove(&(self.deadline, timer));
+            self.clock.lock_state().timers.remove(&(self.deadline, timer));
         }
     }
 }
 
-/// Keeps time from jumping; see [`VirtualClock::hold`].
+/// Keeps time from jumping; see [`VirtualClock::hold_time`].
 #[derive(Debug)]
-pub struct Hold {
+pub struct TimeHold {
     clock: VirtualClock,
 }
 
-impl Drop for Hold {
+impl Drop for TimeHold {
     fn drop(&mut self) {
-        let mut state = self.clock.lock();
+        let mut state = self.clock.lock_state();
         state.holds -= 1;
         if state.holds > 0 {
             return;

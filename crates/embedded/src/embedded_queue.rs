@@ -11,12 +11,12 @@ use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{OutgoingMessage, ReceivedMessage};
 use redeliver_core::ports::{
     Clock, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, QueueService, QueueSettings,
-    Receive, Unreadable, VisibilityControl,
+    Receive, UnreadableMessage, VisibilityControl,
 };
 
 use crate::checks::sender_fault;
-use crate::clock::later;
-use crate::faults::Action;
+use crate::clock::add_duration;
+use crate::faults::SqsAction;
 use crate::service::EmbeddedSqs;
 
 const ARN_PREFIX: &str = "arn:aws:sqs:us-east-1:000000000000:";
@@ -69,13 +69,13 @@ impl EmbeddedQueue {
 
     async fn long_poll(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         let clock = self.sqs.clock();
-        let deadline = later(clock.now(), request.wait);
+        let deadline = add_duration(clock.now(), request.wait);
         loop {
             let now = clock.now();
-            let arrivals = self.sqs.lock().queue(&self.arn)?.arrivals();
+            let arrivals = self.sqs.lock_state().queue_mut(&self.arn)?.arrivals();
             // Before the attempt, so that an arrival after it ends the wait at once.
             let arrival = pin!(arrivals.notified());
-            let attempt = self.sqs.request(|state| state.receive(now, &self.arn, request))?;
+            let attempt = self.sqs.run_request(|state| state.receive_messages(now, &self.arn, request))?;
             if !attempt.messages.is_empty() || now >= deadline {
                 return Ok(attempt.messages);
             }
@@ -91,12 +91,12 @@ impl QueueSender for EmbeddedQueue {
         let entries = batch.entries();
         self.count_request(!entries.is_empty());
         let bytes: usize = entries.iter().map(OutgoingMessage::size).sum();
-        self.sqs.request(|state| {
-            state.batch(Action::SendMessageBatch, &self.arn, entries, |state, entry| {
+        self.sqs.run_request(|state| {
+            state.apply_batch(SqsAction::SendMessageBatch, &self.arn, entries, |state, entry| {
                 if bytes > BATCH_BYTES_MAX {
                     return Err(sender_fault("BatchRequestTooLong"));
                 }
-                state.send(now, &self.arn, &self.sender_id, entry.content())
+                state.send_message(now, &self.arn, &self.sender_id, entry.content())
             })
         })
     }
@@ -109,9 +109,9 @@ impl VisibilityControl for EmbeddedQueue {
     ) -> Vec<EntryOutcome<()>> {
         let now = self.sqs.clock().now();
         self.count_request(!entries.is_empty());
-        self.sqs.request(|state| {
-            state.batch(
-                Action::ChangeMessageVisibilityBatch,
+        self.sqs.run_request(|state| {
+            state.apply_batch(
+                SqsAction::ChangeMessageVisibilityBatch,
                 &self.arn,
                 entries,
                 |state, (handle, visibility)| state.change_visibility(now, &self.arn, handle, *visibility),
@@ -123,34 +123,36 @@ impl VisibilityControl for EmbeddedQueue {
 impl QueueDepth for EmbeddedQueue {
     async fn depth(&self) -> Result<Depth, EntryError> {
         let now = self.sqs.clock().now();
-        self.sqs.lock().request(Action::GetQueueAttributes, &self.arn, |state| state.depth(now, &self.arn))
+        self.sqs.lock_state().apply_request(SqsAction::GetQueueAttributes, &self.arn, |state| {
+            state.queue_depth(now, &self.arn)
+        })
     }
 }
 
 impl Queue for EmbeddedQueue {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        let fault = self.sqs.lock().begin(Action::ReceiveMessage, &self.arn);
-        if let Some(fault) = fault.filter(|fault| !fault.is_done()) {
-            return Err(fault.error());
+        let fault = self.sqs.lock_state().begin_request(SqsAction::ReceiveMessage, &self.arn);
+        if let Some(fault) = fault.filter(|fault| !fault.takes_effect()) {
+            return Err(fault.to_error());
         }
         if !(1..=10).contains(&request.max_messages) || request.wait > WAIT_MAX {
             return Err(sender_fault("InvalidParameterValue"));
         }
         let received = self.long_poll(request).await?;
         self.count_request(!received.is_empty());
-        fault.map_or(Ok(received), |fault| Err(fault.error()))
+        fault.map_or(Ok(received), |fault| Err(fault.to_error()))
     }
 
     /// None: its records are always readable.
-    fn take_unreadable(&self) -> Vec<Unreadable> {
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         Vec::new()
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
         let now = self.sqs.clock().now();
         self.count_request(!handles.is_empty());
-        self.sqs.request(|state| {
-            state.batch(Action::DeleteMessageBatch, &self.arn, handles, |state, handle| {
+        self.sqs.run_request(|state| {
+            state.apply_batch(SqsAction::DeleteMessageBatch, &self.arn, handles, |state, handle| {
                 state.delete_message(now, &self.arn, handle)
             })
         })
@@ -173,12 +175,15 @@ impl QueueService for EmbeddedSqs {
         let (arn, url) = (format!("{ARN_PREFIX}{name}"), format!("{URL_PREFIX}{name}"));
         let queue = EmbeddedQueue::new(self.clone(), arn, url);
         let arn = queue.arn();
-        self.lock().request(Action::CreateQueue, arn, |state| state.create(name, arn, settings))?;
+        self.lock_state()
+            .apply_request(SqsAction::CreateQueue, arn, |state| state.create_queue(name, arn, settings))?;
         Ok(queue)
     }
 
     async fn delete_queue(&self, queue: &EmbeddedQueue) -> Result<(), EntryError> {
         let arn = queue.arn();
-        self.request(|state| state.request(Action::DeleteQueue, arn, |state| state.delete(arn)))
+        self.run_request(|state| {
+            state.apply_request(SqsAction::DeleteQueue, arn, |state| state.delete_queue(arn))
+        })
     }
 }

@@ -26,7 +26,8 @@ pub struct Stuck {
 impl VirtualClock {
     /// Runs `future` in this clock's time: whenever it waits and nothing has woken it, time jumps to the next timer.
     ///
-    /// Runs under any runtime. While a [`hold`](Self::hold) lives it waits for the real wake-up like any other future.
+    /// Runs under any runtime. While a [`hold`](Self::hold_time) lives it waits for the real wake-up like any other
+    /// future.
     ///
     /// # Errors
     /// [`Stuck`] if the future waits, no timer is set and no hold lives.
@@ -36,11 +37,11 @@ impl VirtualClock {
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Stuck> {
         let flag = Arc::new(WakeFlag::default());
         let waker = Waker::from(Arc::clone(&flag));
-        let _running = Running::start(self, &waker);
+        let _running = ExecutorGuard::start(self, &waker);
         let mut future = pin!(future);
         poll_fn(move |outer| {
             loop {
-                flag.clear();
+                flag.clear_wakeup();
                 if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                     return Poll::Ready(Ok(output));
                 }
@@ -48,10 +49,10 @@ impl VirtualClock {
                 if flag.is_woken() {
                     continue;
                 }
-                match self.advance(|| flag.is_woken()) {
+                match self.advance_time(|| flag.is_woken()) {
                     Advance::Moved | Advance::Woken => {}
                     // Parked before `Pending`: otherwise a wake-up between the two would be lost, and the run would hang.
-                    Advance::Held if flag.park(outer.waker()) => return Poll::Pending,
+                    Advance::Held if flag.register_outer(outer.waker()) => return Poll::Pending,
                     Advance::Held => {}
                     Advance::Nothing => return Poll::Ready(Err(Stuck { at: self.now() })),
                 }
@@ -73,11 +74,11 @@ impl VirtualClock {
 }
 
 /// The only executor of a clock.
-struct Running<'a> {
+struct ExecutorGuard<'a> {
     clock: &'a VirtualClock,
 }
 
-impl<'a> Running<'a> {
+impl<'a> ExecutorGuard<'a> {
     fn start(clock: &'a VirtualClock, waker: &Waker) -> Self {
         let other = clock.set_executor(Some(waker.clone()));
         assert!(
@@ -88,7 +89,7 @@ impl<'a> Running<'a> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for ExecutorGuard<'_> {
     fn drop(&mut self) {
         self.clock.set_executor(None);
     }
@@ -102,7 +103,7 @@ struct WakeFlag {
 }
 
 impl WakeFlag {
-    fn clear(&self) {
+    fn clear_wakeup(&self) {
         drop(self.outer.take());
         self.woken.store(false, Ordering::SeqCst);
     }
@@ -112,7 +113,7 @@ impl WakeFlag {
     }
 
     /// Registers the outer waker; false if a wake-up came first.
-    fn park(&self, outer: &Waker) -> bool {
+    fn register_outer(&self, outer: &Waker) -> bool {
         // Registers first and checks then; `wake` does it the other way round, so one of the two sees the other.
         self.outer.register(outer);
         !self.is_woken()

@@ -6,7 +6,7 @@ use redeliver_core::ports::{EntryError, Fault};
 
 /// The requests to the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
+pub enum SqsAction {
     ChangeMessageVisibilityBatch,
     CreateQueue,
     DeleteMessageBatch,
@@ -16,10 +16,10 @@ pub enum Action {
     SendMessageBatch,
 }
 
-impl Action {
+impl SqsAction {
     /// Its name in the Amazon SQS API Reference.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn api_name(self) -> &'static str {
         match self {
             Self::ChangeMessageVisibilityBatch => "ChangeMessageVisibilityBatch",
             Self::CreateQueue => "CreateQueue",
@@ -50,13 +50,13 @@ pub enum Injection {
 impl Injection {
     /// True if the request still takes effect.
     #[must_use]
-    pub const fn is_done(self) -> bool {
+    pub const fn takes_effect(self) -> bool {
         matches!(self, Self::LostAnswer)
     }
 
     /// The error that the client gets.
     #[must_use]
-    pub fn error(self) -> EntryError {
+    pub fn to_error(self) -> EntryError {
         let (fault, code) = match self {
             Self::Throttled => (Fault::Throttled, "RequestThrottled"),
             Self::Service => (Fault::Service, "InternalError"),
@@ -69,7 +69,7 @@ impl Injection {
 
 /// The scope of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum FaultScope {
     Request,
     /// Single entries of batches; the other entries succeed.
     Entry,
@@ -77,7 +77,7 @@ pub enum Scope {
 
 /// The requests or entries that fail, of those that a rule matches.
 #[derive(Clone, Debug, PartialEq)]
-pub enum When {
+pub enum FaultTrigger {
     /// Those with these numbers; the rule counts from 1.
     Numbers(Vec<u64>),
     /// Each with this probability, 0.0..=1.0.
@@ -87,11 +87,11 @@ pub enum When {
 /// A rule that injects a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultRule {
-    pub action: Action,
+    pub action: SqsAction,
     /// The ARN of the queue; `None` for every queue.
     pub queue: Option<String>,
-    pub scope: Scope,
-    pub when: When,
+    pub scope: FaultScope,
+    pub when: FaultTrigger,
     pub injection: Injection,
 }
 
@@ -111,13 +111,18 @@ impl FaultPlan {
 
     /// Adds a rule. If several rules match a request, the first one decides, and all of them count it.
     #[must_use]
-    pub fn with(mut self, rule: FaultRule) -> Self {
+    pub fn with_rule(mut self, rule: FaultRule) -> Self {
         self.rules.push((rule, 0));
         self
     }
 
     /// The fault of the next request or entry of this kind, if any. Every matching rule counts it.
-    pub(crate) fn next(&mut self, scope: Scope, action: Action, queue: &str) -> Option<Injection> {
+    pub(crate) fn next_fault(
+        &mut self,
+        scope: FaultScope,
+        action: SqsAction,
+        queue: &str,
+    ) -> Option<Injection> {
         let mut hit = None;
         for (rule, count) in &mut self.rules {
             let matches = rule.scope == scope
@@ -128,8 +133,8 @@ impl FaultPlan {
             }
             *count += 1;
             let fails = match &rule.when {
-                When::Numbers(numbers) => numbers.contains(count),
-                When::Chance(probability) => self.rng.random::<f64>() < *probability,
+                FaultTrigger::Numbers(numbers) => numbers.contains(count),
+                FaultTrigger::Chance(probability) => self.rng.random::<f64>() < *probability,
             };
             if fails {
                 hit = hit.or(Some(rule.injection));

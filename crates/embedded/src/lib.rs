@@ -38,10 +38,10 @@ mod service;
 mod state;
 
 pub use bucket::{BucketRequest, MemoryBucket};
-pub use changes::{Change, What};
-pub use checks::accepts;
-pub use clock::{Hold, Sleep, VirtualClock};
+pub use changes::{ChangeKind, MessageChange};
+pub use checks::check_content;
+pub use clock::{Sleep, TimeHold, VirtualClock};
 pub use embedded_queue::EmbeddedQueue;
 pub use executor::Stuck;
-pub use faults::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+pub use faults::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 pub use service::EmbeddedSqs;

@@ -13,21 +13,21 @@ use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Depth, EntryError, Fault, QueueSettings, is_fifo};
 use tokio::sync::Notify;
 
-use crate::changes::{Change, ChangeLog, What};
+use crate::changes::{ChangeKind, ChangeLog, MessageChange};
 use crate::checks::sender_fault;
-use crate::clock::later;
+use crate::clock::add_duration;
 use deduplication::Deduplication;
-pub(crate) use store::{Key, Stored};
-use store::{Lease, Place, Store};
+use store::{ArrivalNumber, MessageStore, ReceiveLease};
+pub(crate) use store::{MessageKey, StoredMessage};
 
 /// "Amazon SQS standard queue quotas" and "Amazon SQS FIFO queue quotas": a queue has at most about 120,000 messages in flight.
 const IN_FLIGHT_MAX: u64 = 120_000;
 
 /// The result of one attempt to receive.
-pub(crate) struct Received {
+pub(crate) struct ReceiveOutput {
     pub(crate) messages: Vec<ReceivedMessage>,
     /// Messages that reached the `maxReceiveCount`, for the dead-letter queue.
-    pub(crate) exhausted: Vec<Stored>,
+    pub(crate) exhausted: Vec<StoredMessage>,
 }
 
 /// The state of one queue.
@@ -36,8 +36,8 @@ pub(crate) struct QueueState {
     arn: String,
     number: u32,
     settings: QueueSettings,
-    messages: Store,
-    arrived: Place,
+    messages: MessageStore,
+    arrived: ArrivalNumber,
     /// `None` for a standard queue.
     deduplication: Option<Deduplication>,
     /// The last count of its messages, and the time of it.
@@ -54,7 +54,7 @@ impl QueueState {
         Self {
             arn,
             number,
-            messages: Store::new(settings.retention, is_fifo),
+            messages: MessageStore::new(settings.retention, is_fifo),
             arrived: 0,
             deduplication: is_fifo.then(Deduplication::default),
             settings,
@@ -79,29 +79,33 @@ impl QueueState {
     }
 
     /// SQS's id of the message that a FIFO queue accepted with this deduplication id in the last five minutes.
-    pub(crate) fn duplicate_of(&mut self, now: Timestamp, deduplication_id: Option<&str>) -> Option<&String> {
-        self.deduplication.as_mut()?.find(now, deduplication_id?)
+    pub(crate) fn find_duplicate(
+        &mut self,
+        now: Timestamp,
+        deduplication_id: Option<&str>,
+    ) -> Option<&String> {
+        self.deduplication.as_mut()?.find_sent(now, deduplication_id?)
     }
 
     /// Adds a message from a producer.
-    pub(crate) fn send(
+    pub(crate) fn add_sent(
         &mut self,
         now: Timestamp,
-        (key, id): (Key, String),
+        (key, id): (MessageKey, String),
         sender_id: Arc<str>,
         content: Content,
     ) {
-        self.note(now, &id, || What::Sent(content.clone()));
+        self.log_change(now, &id, || ChangeKind::Sent(content.clone()));
         if let (Some(deduplication), Some(token)) = (&mut self.deduplication, &content.deduplication_id) {
-            deduplication.remember(now, token.clone(), id.clone());
+            deduplication.remember_id(now, token.clone(), id.clone());
         }
         let place = self.next_place();
         let sent_at = now.trunc_subsecs(3); // `SentTimestamp` is in milliseconds
-        self.messages.insert(Stored {
+        self.messages.insert_message(StoredMessage {
             key,
             place,
             id,
-            visible_at: later(now, content.delay.duration()),
+            visible_at: add_duration(now, content.delay.duration()),
             content,
             sent_at,
             enqueued_at: sent_at,
@@ -111,18 +115,18 @@ impl QueueState {
             redriven_from: None,
             lease: None,
         });
-        self.settle(now);
+        self.apply_time(now);
     }
 
     /// Adds a message that another queue's redrive policy moves here: visible at once, and with its original send time.
     ///
     /// "Setting-up dead-letter queue retention in Amazon SQS": "For FIFO queues, the enqueue timestamp resets when the message is
     /// moved to a dead-letter queue"; for standard queues it is unchanged.
-    pub(crate) fn accept(&mut self, now: Timestamp, message: Stored, source_arn: &str) {
+    pub(crate) fn add_redriven(&mut self, now: Timestamp, message: StoredMessage, source_arn: &str) {
         let redriven_from = Some(source_arn.to_owned());
         let enqueued_at = if self.is_fifo() { now } else { message.enqueued_at };
         let place = self.next_place();
-        self.messages.insert(Stored {
+        self.messages.insert_message(StoredMessage {
             place,
             enqueued_at,
             redriven_from,
@@ -130,28 +134,28 @@ impl QueueState {
             lease: None,
             ..message
         });
-        self.settle(now);
+        self.apply_time(now);
     }
 
     /// Up to `max` visible messages, the longest visible first, or in the order of their groups. Messages that have been
     /// received `redrive_limit` times are moved instead.
-    pub(crate) fn receive(
+    pub(crate) fn receive_batch(
         &mut self,
         now: Timestamp,
         max: usize,
         visibility: Option<VisibilitySeconds>,
         redrive_limit: Option<u32>,
         mut nonce: impl FnMut() -> u64,
-    ) -> Result<Received, EntryError> {
-        self.settle(now);
-        let mut received = Received { messages: Vec::new(), exhausted: Vec::new() };
+    ) -> Result<ReceiveOutput, EntryError> {
+        self.apply_time(now);
+        let mut received = ReceiveOutput { messages: Vec::new(), exhausted: Vec::new() };
         if self.is_full() {
             // "Amazon SQS FIFO queue quotas": "If this limit is reached, Amazon SQS does not return an error".
             let over_limit = || EntryError::new(Fault::Throttled, "OverLimit");
             return if self.is_fifo() { Ok(received) } else { Err(over_limit()) };
         }
-        let until = later(now, visibility.unwrap_or(self.settings.visibility).duration());
-        let mut scan = self.messages.scan();
+        let until = add_duration(now, visibility.unwrap_or(self.settings.visibility).duration());
+        let mut scan = self.messages.begin_scan();
         // Hidden only after the last one, since a receive may give several messages of one group.
         let mut hidden = Vec::new();
         while received.messages.len() < max {
@@ -161,22 +165,24 @@ impl QueueState {
             // As in SQS, the message moves on the receive after the last one.
             if redrive_limit.is_some_and(|limit| message.receive_count >= limit) {
                 let target_arn = self.settings.redrive.as_ref().map(|redrive| redrive.target_arn.clone());
-                self.note(now, &message.id, || What::Moved(target_arn.unwrap_or_default()));
+                self.log_change(now, &message.id, || ChangeKind::Moved(target_arn.unwrap_or_default()));
                 received.exhausted.push(message);
                 continue;
             }
             message.receive_count += 1;
-            self.note(now, &message.id, || What::Received { receive_count: message.receive_count });
+            self.log_change(now, &message.id, || ChangeKind::Received {
+                receive_count: message.receive_count,
+            });
             // In milliseconds, as in SQS: a test must not depend on a precision that AWS does not have.
             message.first_received_at.get_or_insert(now.trunc_subsecs(3));
             message.visible_at = until;
             let nonce = nonce();
-            message.lease = Some(Lease { nonce, received_at: now });
-            received.messages.push(self.delivered(&message, nonce));
+            message.lease = Some(ReceiveLease { nonce, received_at: now });
+            received.messages.push(self.build_delivery(&message, nonce));
             hidden.push(message);
         }
-        hidden.into_iter().for_each(|message| self.messages.insert(message));
-        self.settle(now);
+        hidden.into_iter().for_each(|message| self.messages.insert_message(message));
+        self.apply_time(now);
         Ok(received)
     }
 
@@ -188,16 +194,16 @@ impl QueueState {
     ///
     /// Not so in a FIFO queue. "ReceiveMessage": "if a consumer whose message processing time is longer than the
     /// visibility timeout tries to delete the processed messages, the action fails with an error".
-    pub(crate) fn delete(&mut self, now: Timestamp, handle: &str) -> Result<(), EntryError> {
-        self.settle(now);
-        let Handle { key, nonce } = self.parse_handle(handle)?;
+    pub(crate) fn delete_message(&mut self, now: Timestamp, handle: &str) -> Result<(), EntryError> {
+        self.apply_time(now);
+        let ReceiptHandle { key, nonce } = self.parse_handle(handle)?;
         if self.is_fifo() && self.messages.has_expired(key, nonce) {
             return Err(sender_fault("ReceiptHandleIsInvalid"));
         }
-        if self.messages.leased(key, nonce).is_some()
-            && let Some(message) = self.messages.remove(key)
+        if self.messages.current_lease(key, nonce).is_some()
+            && let Some(message) = self.messages.remove_message(key)
         {
-            self.note(now, &message.id, || What::Deleted);
+            self.log_change(now, &message.id, || ChangeKind::Deleted);
         }
         Ok(())
     }
@@ -211,39 +217,40 @@ impl QueueState {
         handle: &str,
         visibility: VisibilitySeconds,
     ) -> Result<(), EntryError> {
-        self.settle(now);
-        let Handle { key, nonce } = self.parse_handle(handle)?;
-        let lease = self.messages.leased(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
-        let until = later(now, visibility.duration());
+        self.apply_time(now);
+        let ReceiptHandle { key, nonce } = self.parse_handle(handle)?;
+        let lease =
+            self.messages.current_lease(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
+        let until = add_duration(now, visibility.duration());
         // Counted from the receive: repeated changes must not hide a message for longer than 12 hours.
-        if until > later(lease.received_at, VisibilitySeconds::MAX.duration()) {
+        if until > add_duration(lease.received_at, VisibilitySeconds::MAX.duration()) {
             return Err(sender_fault("InvalidParameterValue"));
         }
         if !self.messages.is_hidden(key) {
             return Err(sender_fault("MessageNotInflight"));
         }
-        if let Some(message) = self.messages.remove(key) {
-            self.note(now, &message.id, || What::Hidden { seconds: visibility.get() });
-            self.messages.insert(Stored { visible_at: until, ..message });
+        if let Some(message) = self.messages.remove_message(key) {
+            self.log_change(now, &message.id, || ChangeKind::Hidden { seconds: visibility.get() });
+            self.messages.insert_message(StoredMessage { visible_at: until, ..message });
         }
-        self.settle(now);
+        self.apply_time(now);
         Ok(())
     }
 
     /// The number of messages by state, as it was at most `lag` ago.
-    pub(crate) fn counted(&mut self, now: Timestamp, lag: Duration) -> Depth {
+    pub(crate) fn lagged_depth(&mut self, now: Timestamp, lag: Duration) -> Depth {
         match self.last_counted {
-            Some((at, depth)) if now < later(at, lag) => depth,
+            Some((at, depth)) if now < add_duration(at, lag) => depth,
             _ => {
-                let depth = self.depth(now);
+                let depth = self.exact_depth(now);
                 self.last_counted = Some((now, depth));
                 depth
             }
         }
     }
 
-    pub(crate) fn depth(&mut self, now: Timestamp) -> Depth {
-        self.settle(now);
+    pub(crate) fn exact_depth(&mut self, now: Timestamp) -> Depth {
+        self.apply_time(now);
         self.messages.depth()
     }
 
@@ -256,20 +263,20 @@ impl QueueState {
         self.messages.depth().in_flight >= IN_FLIGHT_MAX
     }
 
-    fn next_place(&mut self) -> Place {
+    fn next_place(&mut self) -> ArrivalNumber {
         self.arrived += 1;
         self.arrived
     }
 
     /// Applies the passing of time: drops expired messages, and shows those that are due.
-    fn settle(&mut self, now: Timestamp) {
+    fn apply_time(&mut self, now: Timestamp) {
         while let Some(expired) = self.messages.take_expired(now) {
-            self.note(now, &expired.id, || What::Expired);
+            self.log_change(now, &expired.id, || ChangeKind::Expired);
         }
-        self.messages.show(now);
+        self.messages.show_due(now);
     }
 
-    fn delivered(&self, message: &Stored, nonce: u64) -> ReceivedMessage {
+    fn build_delivery(&self, message: &StoredMessage, nonce: u64) -> ReceivedMessage {
         ReceivedMessage {
             sqs_message_id: message.id.clone(),
             receipt_handle: format!("{:08x}-{:016x}-{nonce:016x}", self.number, message.key),
@@ -287,8 +294,8 @@ impl QueueState {
         }
     }
 
-    fn note(&self, at: Timestamp, sqs_message_id: &str, what: impl FnOnce() -> What) {
-        self.log.write(|| Change {
+    fn log_change(&self, at: Timestamp, sqs_message_id: &str, what: impl FnOnce() -> ChangeKind) {
+        self.log.push_change(|| MessageChange {
             at,
             queue_arn: self.arn.clone(),
             sqs_message_id: sqs_message_id.to_owned(),
@@ -296,21 +303,21 @@ impl QueueState {
         });
     }
 
-    fn parse_handle(&self, handle: &str) -> Result<Handle, EntryError> {
+    fn parse_handle(&self, handle: &str) -> Result<ReceiptHandle, EntryError> {
         let parse = || {
             let (number, rest) = handle.split_once('-')?;
             let (key, nonce) = rest.split_once('-')?;
             let is_own = u32::from_str_radix(number, 16).ok()? == self.number;
             let [key, nonce] = [key, nonce].map(|number| u64::from_str_radix(number, 16).ok());
-            is_own.then_some(Handle { key: key?, nonce: nonce? })
+            is_own.then_some(ReceiptHandle { key: key?, nonce: nonce? })
         };
         parse().ok_or_else(|| sender_fault("ReceiptHandleIsInvalid"))
     }
 }
 
 /// A receipt handle, parsed.
-struct Handle {
-    key: Key,
+struct ReceiptHandle {
+    key: MessageKey,
     /// The number of the receive.
     nonce: u64,
 }

@@ -8,60 +8,60 @@ use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
 
-use crate::changes::Change;
+use crate::changes::MessageChange;
 use crate::clock::VirtualClock;
 use crate::faults::FaultPlan;
-use crate::state::State;
+use crate::state::ServiceState;
 
 /// SQS in memory. Clones share one service.
 #[derive(Clone, Debug)]
 pub struct EmbeddedSqs {
     clock: VirtualClock,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ServiceState>>,
 }
 
 impl EmbeddedSqs {
     /// A service without queues, in the time of `clock`. `seed` seeds message ids and receipt handles.
     #[must_use]
     pub fn new(clock: VirtualClock, seed: u64) -> Self {
-        Self { clock, state: Arc::new(Mutex::new(State::new(seed))) }
+        Self { clock, state: Arc::new(Mutex::new(ServiceState::new(seed))) }
     }
 
     /// The number of requests so far, by action, including injected faults. A long poll is one request.
     #[must_use]
-    pub fn requests(&self) -> BTreeMap<&'static str, u64> {
-        self.lock().requests.clone()
+    pub fn request_counts(&self) -> BTreeMap<&'static str, u64> {
+        self.lock_state().requests.clone()
     }
 
     /// Replaces the faults; [`FaultPlan::default`] has none.
     pub fn set_faults(&self, faults: FaultPlan) {
-        self.lock().faults = faults;
+        self.lock_state().faults = faults;
     }
 
     /// Sets the largest age of the queues' counts, which are exact by default. SQS's counts become consistent "at least 1
     /// minute after the producers stop sending messages" ("GetQueueAttributes", Amazon SQS API Reference).
     pub fn set_counts_lag(&self, lag: Duration) {
-        self.lock().counts_lag = lag;
+        self.lock_state().counts_lag = lag;
     }
 
     /// The exact number of messages that can be received now; 0 if there is no such queue. Not a request.
     #[must_use]
-    pub fn visible(&self, arn: &str) -> u64 {
+    pub fn visible_count(&self, arn: &str) -> u64 {
         let now = self.clock.now();
-        self.lock().queue(arn).map_or(0, |queue| queue.depth(now).visible)
+        self.lock_state().queue_mut(arn).map_or(0, |queue| queue.exact_depth(now).visible)
     }
 
     /// The changes of messages since the last call, in order. The first call begins the log.
     #[must_use]
-    pub fn take_changes(&self) -> Vec<Change> {
-        self.lock().log.take()
+    pub fn take_changes(&self) -> Vec<MessageChange> {
+        self.lock_state().log.take_changes()
     }
 
     /// The time at which the next message of any queue is or becomes visible; `None` if all queues are empty. That message
     /// may expire before.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.lock().next_visible()
+        self.lock_state().next_visible()
     }
 
     /// The clock of the service.
@@ -70,14 +70,14 @@ impl EmbeddedSqs {
         &self.clock
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock_state(&self) -> MutexGuard<'_, ServiceState> {
         // No foreign code runs under the lock, so a panic leaves the state intact.
         lock(&self.state)
     }
 
     /// Runs `request` on the state, then wakes the long polls that it concerns, after the lock is released.
-    pub(crate) fn request<T>(&self, request: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.lock();
+    pub(crate) fn run_request<T>(&self, request: impl FnOnce(&mut ServiceState) -> T) -> T {
+        let mut state = self.lock_state();
         let answer = request(&mut state);
         let arrivals = state.take_arrivals();
         drop(state);

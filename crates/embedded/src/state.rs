@@ -12,15 +12,15 @@ use redeliver_core::ports::{Depth, EntryError, EntryOutcome, QueueSettings, Rece
 use tokio::sync::Notify;
 
 use crate::changes::ChangeLog;
-use crate::checks::{accepts, check_name, check_queue_type, check_settings, sender_fault};
-use crate::faults::{Action, FaultPlan, Injection, Scope};
-use crate::queue::{Key, QueueState};
+use crate::checks::{check_content, check_name, check_queue_type, check_settings, sender_fault};
+use crate::faults::{FaultPlan, FaultScope, Injection, SqsAction};
+use crate::queue::{MessageKey, QueueState};
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ServiceState {
     queues: BTreeMap<String, QueueState>,
     queues_created: u32,
-    messages_sent: Key,
+    messages_sent: MessageKey,
     rng: StdRng,
     pub(crate) requests: BTreeMap<&'static str, u64>,
     pub(crate) faults: FaultPlan,
@@ -32,13 +32,13 @@ pub(crate) struct State {
 }
 
 /// One attempt of a long poll.
-pub(crate) struct Attempt {
+pub(crate) struct ReceiveAttempt {
     pub(crate) messages: Vec<ReceivedMessage>,
     /// The time at which another attempt may bring a message.
     pub(crate) next_visible: Option<Timestamp>,
 }
 
-impl State {
+impl ServiceState {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             queues: BTreeMap::new(),
@@ -53,20 +53,20 @@ impl State {
         }
     }
 
-    fn exists(&self, arn: &str) -> bool {
+    fn has_queue(&self, arn: &str) -> bool {
         self.queues.contains_key(arn)
     }
 
-    pub(crate) fn depth(&mut self, now: Timestamp, arn: &str) -> Result<Depth, EntryError> {
+    pub(crate) fn queue_depth(&mut self, now: Timestamp, arn: &str) -> Result<Depth, EntryError> {
         let lag = self.counts_lag;
-        Ok(self.queue(arn)?.counted(now, lag))
+        Ok(self.queue_mut(arn)?.lagged_depth(now, lag))
     }
 
     pub(crate) fn next_visible(&self) -> Option<Timestamp> {
         self.queues.values().filter_map(QueueState::next_visible).min()
     }
 
-    pub(crate) fn queue(&mut self, arn: &str) -> Result<&mut QueueState, EntryError> {
+    pub(crate) fn queue_mut(&mut self, arn: &str) -> Result<&mut QueueState, EntryError> {
         self.queues.get_mut(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))
     }
 
@@ -77,26 +77,26 @@ impl State {
     }
 
     /// Counts a request; returns its fault, if any.
-    pub(crate) fn begin(&mut self, action: Action, arn: &str) -> Option<Injection> {
-        *self.requests.entry(action.name()).or_default() += 1;
-        self.faults.next(Scope::Request, action, arn)
+    pub(crate) fn begin_request(&mut self, action: SqsAction, arn: &str) -> Option<Injection> {
+        *self.requests.entry(action.api_name()).or_default() += 1;
+        self.faults.next_fault(FaultScope::Request, action, arn)
     }
 
     /// A request without entries.
-    pub(crate) fn request<T>(
+    pub(crate) fn apply_request<T>(
         &mut self,
-        action: Action,
+        action: SqsAction,
         arn: &str,
         apply: impl FnOnce(&mut Self) -> Result<T, EntryError>,
     ) -> Result<T, EntryError> {
-        let fault = self.begin(action, arn);
-        under(fault, || apply(self))
+        let fault = self.begin_request(action, arn);
+        apply_fault(fault, || apply(self))
     }
 
     /// A batch request: one outcome per entry, in order.
-    pub(crate) fn batch<E, T>(
+    pub(crate) fn apply_batch<E, T>(
         &mut self,
-        action: Action,
+        action: SqsAction,
         arn: &str,
         entries: &[E],
         mut apply: impl FnMut(&mut Self, &E) -> EntryOutcome<T>,
@@ -104,20 +104,20 @@ impl State {
         if entries.is_empty() {
             return Vec::new();
         }
-        let whole = self.begin(action, arn);
+        let whole = self.begin_request(action, arn);
         if entries.len() > BATCH_ENTRIES_MAX {
             return entries.iter().map(|_| Err(sender_fault("TooManyEntriesInBatchRequest"))).collect();
         }
         entries
             .iter()
             .map(|entry| {
-                let fault = whole.or_else(|| self.faults.next(Scope::Entry, action, arn));
-                under(fault, || apply(self, entry))
+                let fault = whole.or_else(|| self.faults.next_fault(FaultScope::Entry, action, arn));
+                apply_fault(fault, || apply(self, entry))
             })
             .collect()
     }
 
-    pub(crate) fn create(
+    pub(crate) fn create_queue(
         &mut self,
         name: &str,
         arn: &str,
@@ -131,7 +131,7 @@ impl State {
         }
         // "Using dead-letter queues in Amazon SQS": the dead-letter queue of a FIFO queue must also be a FIFO queue, that of
         // a standard queue a standard queue.
-        let fits = |target: &str| self.exists(target) && is_fifo(target) == is_fifo(name);
+        let fits = |target: &str| self.has_queue(target) && is_fifo(target) == is_fifo(name);
         if settings.redrive.as_ref().is_some_and(|redrive| !fits(&redrive.target_arn)) {
             return Err(sender_fault("InvalidParameterValue"));
         }
@@ -141,7 +141,7 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn delete(&mut self, arn: &str) -> Result<(), EntryError> {
+    pub(crate) fn delete_queue(&mut self, arn: &str) -> Result<(), EntryError> {
         let queue = self.queues.remove(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
         // Its long polls find that the queue is gone.
         self.arrivals.push(queue.arrivals());
@@ -149,23 +149,23 @@ impl State {
     }
 
     /// Sends one message; returns its SQS message id, or that of the message which it repeats.
-    pub(crate) fn send(
+    pub(crate) fn send_message(
         &mut self,
         now: Timestamp,
         arn: &str,
         sender_id: &Arc<str>,
         content: &Content,
     ) -> EntryOutcome<String> {
-        accepts(content)?;
-        let queue = self.queue(arn)?;
+        check_content(content)?;
+        let queue = self.queue_mut(arn)?;
         check_queue_type(queue.is_fifo(), content)?;
-        if let Some(id) = queue.duplicate_of(now, content.deduplication_id.as_deref()) {
+        if let Some(id) = queue.find_duplicate(now, content.deduplication_id.as_deref()) {
             return Ok(id.clone());
         }
         let id = uuid::Builder::from_random_bytes(self.rng.random()).into_uuid().to_string();
         let key = self.messages_sent;
-        let queue = self.queue(arn)?;
-        queue.send(now, (key, id.clone()), Arc::clone(sender_id), content.clone());
+        let queue = self.queue_mut(arn)?;
+        queue.add_sent(now, (key, id.clone()), Arc::clone(sender_id), content.clone());
         let arrivals = queue.arrivals();
         self.arrivals.push(arrivals);
         self.messages_sent += 1;
@@ -174,8 +174,8 @@ impl State {
 
     /// Deletes a message; in a FIFO queue, this unblocks its group.
     pub(crate) fn delete_message(&mut self, now: Timestamp, arn: &str, handle: &str) -> EntryOutcome<()> {
-        let queue = self.queue(arn)?;
-        queue.delete(now, handle)?;
+        let queue = self.queue_mut(arn)?;
+        queue.delete_message(now, handle)?;
         if queue.is_fifo() {
             let arrivals = queue.arrivals();
             self.arrivals.push(arrivals);
@@ -191,7 +191,7 @@ impl State {
         handle: &str,
         visibility: VisibilitySeconds,
     ) -> EntryOutcome<()> {
-        let queue = self.queue(arn)?;
+        let queue = self.queue_mut(arn)?;
         queue.change_visibility(now, handle, visibility)?;
         let arrivals = queue.arrivals();
         self.arrivals.push(arrivals);
@@ -199,24 +199,24 @@ impl State {
     }
 
     /// One attempt to receive. Exhausted messages go to the dead-letter queue, or are delivered if that is deleted.
-    pub(crate) fn receive(
+    pub(crate) fn receive_messages(
         &mut self,
         now: Timestamp,
         arn: &str,
         request: Receive,
-    ) -> Result<Attempt, EntryError> {
-        let redrive = self.queue(arn)?.settings().redrive.clone();
-        let redrive = redrive.filter(|redrive| self.exists(&redrive.target_arn));
+    ) -> Result<ReceiveAttempt, EntryError> {
+        let redrive = self.queue_mut(arn)?.settings().redrive.clone();
+        let redrive = redrive.filter(|redrive| self.has_queue(&redrive.target_arn));
         let limit = redrive.as_ref().map(|redrive| u32::from(redrive.max_receive_count));
         let rng = &mut self.rng;
         let queue = self.queues.get_mut(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
         let max = usize::from(request.max_messages);
-        let received = queue.receive(now, max, request.visibility, limit, || rng.random())?;
-        let attempt = Attempt { messages: received.messages, next_visible: queue.next_visible() };
+        let received = queue.receive_batch(now, max, request.visibility, limit, || rng.random())?;
+        let attempt = ReceiveAttempt { messages: received.messages, next_visible: queue.next_visible() };
         if let Some(redrive) = redrive.filter(|_| !received.exhausted.is_empty()) {
-            let target = self.queue(&redrive.target_arn)?;
+            let target = self.queue_mut(&redrive.target_arn)?;
             for message in received.exhausted {
-                target.accept(now, message, arn);
+                target.add_redriven(now, message, arn);
             }
             let arrivals = target.arrivals();
             self.arrivals.push(arrivals);
@@ -226,18 +226,18 @@ impl State {
 }
 
 /// Applies a request, unless the fault prevents it; returns its answer, unless the fault replaces it.
-fn under<T>(
+fn apply_fault<T>(
     fault: Option<Injection>,
     apply: impl FnOnce() -> Result<T, EntryError>,
 ) -> Result<T, EntryError> {
     match fault {
         None => apply(),
         Some(fault) => {
-            if fault.is_done() {
+            if fault.takes_effect() {
                 // Its answer is lost.
                 let _ = apply();
             }
-            Err(fault.error())
+            Err(fault.to_error())
         }
     }
 }

@@ -2,19 +2,19 @@
 
 mod on_aws;
 
-use redeliver_core::accepted::{Accepted, FailedMessage};
+use redeliver_core::accepted::{AcceptedMessage, FailedMessage};
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::next_hop;
-use redeliver_core::deliver::{Outbox, until};
+use redeliver_core::deliver::{Outbox, time_until};
 use redeliver_core::events::Event;
-use redeliver_core::failure::{HandOff, HandedOff, Stage};
+use redeliver_core::failure::{HandOff, HandedOffFailure, Stage};
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueSender};
 use redeliver_core::redelivery::{Redelivery, Routes};
-use redeliver_core::trace::messaging::Process;
+use redeliver_core::trace::messaging::ProcessSpan;
 use redeliver_core::trace::{Span, TraceContext, Tracer};
 
 pub use on_aws::{NAME, run};
@@ -40,15 +40,15 @@ pub struct FailedMessageProcessor<Q, C, O> {
 }
 
 impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let mut routes = Routes::default();
         let now = self.clock.now();
         for record in records {
-            self.route(record, &mut routes, now);
+            self.route_record(record, &mut routes, now);
         }
-        self.redelivery.send(&outbox, &self.annotation_queue, routes).await
+        self.redelivery.send_routes(&outbox, &self.annotation_queue, routes).await
     }
 
     fn tracer(&self) -> Option<&Tracer> {
@@ -57,13 +57,13 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<
 }
 
 impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
-    fn route(&self, record: ReceivedMessage, routes: &mut Routes, now: Timestamp) {
-        let mut arrival = Arrival::open(record, now).resolve_origin(&self.resenders);
+    fn route_record(&self, record: ReceivedMessage, routes: &mut Routes, now: Timestamp) {
+        let mut arrival = Arrival::from_record(record, now).resolve_origin(&self.resenders);
         self.report_arrival(&arrival.record, now);
-        let HandedOff { hand_off, due_at } = arrival.take_hand_off(now);
+        let HandedOffFailure { hand_off, due_at } = arrival.take_hand_off(now);
         // Before the body is validated: it was valid at the first hop, and a message hops up to 48 times.
         if let Some(due_at) = next_hop(&self.policy, &hand_off, due_at, now) {
-            return routes.hop(arrival.hop(hand_off, due_at));
+            return routes.add_hop(arrival.into_hop(hand_off, due_at));
         }
         let stage = Stage::FailedMessageProcessor;
         match arrival.accept(&self.schema, Some(&hand_off.delivery)) {
@@ -73,13 +73,13 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
                 // The error of a message that SQS moved is unknown; the message-processor has reported all others.
                 let failed =
                     FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: context };
-                let decision = routes.add(&self.policy, failed, now);
+                let decision = routes.route_message(&self.policy, failed, now);
                 if let Some((tracer, mut span)) = self.observer.tracer().zip(span) {
                     span.attributes.push(("redeliver.decision", decision.into()));
-                    tracer.record(span);
+                    tracer.record_span(span);
                 }
             }
-            Err(refused) => routes.give_up(refused.give_up(stage, Some(hand_off), now)),
+            Err(refused) => routes.add_verdict(refused.give_up(stage, Some(hand_off), now)),
         }
     }
 
@@ -87,32 +87,32 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
     /// not called has no span.
     fn decision_span(
         &self,
-        accepted: &Accepted,
+        accepted: &AcceptedMessage,
         hand_off: &HandOff,
         now: Timestamp,
     ) -> Option<Span<'static>> {
         let tracer = self.observer.tracer()?;
         let record = accepted.record();
         let (context, parent, links) = match (hand_off.was_called(), hand_off.delivery.last_attempt) {
-            (Some(true), Some(attempt)) => (tracer.child(attempt), Some(attempt), Vec::new()),
+            (Some(true), Some(attempt)) => (tracer.child_span(attempt), Some(attempt), Vec::new()),
             (None, last) => {
                 let metadata = accepted.metadata();
-                let producer = TraceContext::of_message(&accepted.message(metadata.retry_attempt), record);
-                let unanswered = tracer.attempt(producer, last.or(metadata.last_attempt), now);
+                let producer = TraceContext::from_message(&accepted.message(metadata.retry_attempt), record);
+                let unanswered = tracer.begin_attempt(producer, last.or(metadata.last_attempt), now);
                 (unanswered.context.span, unanswered.parent, unanswered.links())
             }
             _ => return None,
         };
         let message_id = Some(accepted.metadata().message_id_text.as_str());
-        let process = Process { record, message_id, parent, links, start: now, end: now };
-        Some(process.span(context).into_owned())
+        let process = ProcessSpan { record, message_id, parent, links, start: now, end: now };
+        Some(process.into_span(context).into_owned())
     }
 
     fn report_arrival(&self, record: &ReceivedMessage, now: Timestamp) {
         let sqs_message_id = record.sqs_message_id.clone();
         let receive_count = record.receive_count;
         if receive_count > RECEIVES_EXPECTED {
-            let age_seconds = until(record.sent_at, now).as_secs_f64();
+            let age_seconds = time_until(record.sent_at, now).as_secs_f64();
             let sqs_message_id = sqs_message_id.clone();
             self.observer.observe(&Event::ReceivedAgain { sqs_message_id, receive_count, age_seconds });
         }

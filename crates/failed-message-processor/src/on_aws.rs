@@ -6,7 +6,7 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::settings::FailedMessageProcessorSettings;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
-use redeliver_aws::telemetry::JsonLines;
+use redeliver_aws::telemetry::JsonLinesObserver;
 use redeliver_core::ports::Observer;
 use redeliver_core::redelivery::Redelivery;
 
@@ -20,7 +20,7 @@ pub const NAME: &str = "failed-message-processor";
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FailedMessageProcessorSettings::from_env()?;
-        let lines = JsonLines::stdout(NAME, settings.logging);
+        let lines = JsonLinesObserver::for_stdout(NAME, settings.logging);
         Ok(FailedMessageProcessor::on_aws(settings, &start::sdk_config().await, lines))
     })
     .await
@@ -33,10 +33,10 @@ impl<O: Observer> FailedMessageProcessor<SqsQueue, SystemClock, O> {
         let client = start::sqs_client(config);
         Self {
             redelivery: Redelivery {
-                source_queue: start::queue(&client, settings.source_queue_url),
-                intermediate_dlq: start::queue(&client, settings.intermediate_dlq_url),
+                source_queue: start::queue_sender(&client, settings.source_queue_url),
+                intermediate_dlq: start::queue_sender(&client, settings.intermediate_dlq_url),
             },
-            annotation_queue: start::queue(&client, settings.annotation_queue_url),
+            annotation_queue: start::queue_sender(&client, settings.annotation_queue_url),
             clock: SystemClock,
             observer,
             schema: settings.schema,

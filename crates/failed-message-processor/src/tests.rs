@@ -14,7 +14,7 @@ mod verdicts;
 
 use std::time::Duration;
 
-use redeliver_core::decide::backoff::{Key, delay, target_delay};
+use redeliver_core::decide::backoff::{JitterKey, retry_delay, target_delay};
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{Attribute, Attributes, Content};
@@ -30,19 +30,19 @@ const RESENDER: &str = "AROAREDELIVER00000000";
 
 /// A failed-message-processor with its queues.
 struct Setup {
-    world: World,
-    source: Spy,
-    intermediate: Spy,
-    annotation: Spy,
+    world: FunctionWorld,
+    source: SpyQueue,
+    intermediate: SpyQueue,
+    annotation: SpyQueue,
     policy: Policy,
     schema: MessageSchema,
 }
 
 impl Setup {
     fn new() -> Self {
-        let world = World::new();
-        let (source, annotation) = (world.queue("source"), world.queue("annotation"));
-        let intermediate = world.queue("intermediate");
+        let world = FunctionWorld::new();
+        let (source, annotation) = (world.add_queue("source"), world.add_queue("annotation"));
+        let intermediate = world.add_queue("intermediate");
         Self {
             world,
             source,
@@ -57,7 +57,7 @@ impl Setup {
         Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
     }
 
-    fn processor(&self) -> FailedMessageProcessor<Spy, VirtualClock, Recorder> {
+    fn processor(&self) -> FailedMessageProcessor<SpyQueue, VirtualClock, EventRecorder> {
         FailedMessageProcessor {
             redelivery: Redelivery {
                 source_queue: self.source.clone(),
@@ -78,13 +78,13 @@ impl Setup {
     }
 
     fn process_within(&self, time: Duration, records: Vec<ReceivedMessage>) -> Vec<String> {
-        self.world.invoke(&self.processor(), records, time)
+        self.world.invoke_function(&self.processor(), records, time)
     }
 
     /// The `Failure` of the only verdict.
     fn verdict(&self) -> Value {
-        assert!(self.source.sent().is_empty(), "given up, so not sent again");
-        document(&self.annotation.only().attributes, FAILURE)
+        assert!(self.source.sent_contents().is_empty(), "given up, so not sent again");
+        attribute_document(&self.annotation.only_sent().attributes, FAILURE)
     }
 }
 
@@ -94,10 +94,10 @@ fn busy(n: usize) -> Value {
         "type": "Db.Busy",
         "details": "come later",
         "kind": "transient",
-        "failed_at": moment(-1),
+        "failed_at": format_moment(-1),
         "source_message_id": format!("source-{n}"),
         "source_queue_arn": SOURCE_ARN,
-        "first_sent_time": moment(-10),
+        "first_sent_time": format_moment(-10),
     })
 }
 
@@ -112,9 +112,9 @@ fn with(mut document: Value, more: Value) -> Value {
 fn handed_off(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
     ReceivedMessage {
         attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]),
-        sent_at: start() - chrono::TimeDelta::seconds(1),
+        sent_at: start_time() - chrono::TimeDelta::seconds(1),
         queue_arn: INTERMEDIATE_ARN.to_owned(),
-        ..record(n, body)
+        ..nth_record(n, body)
     }
 }
 
@@ -124,17 +124,17 @@ fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
         receive_count: 2,
         redriven_from: Some(SOURCE_ARN.to_owned()),
         queue_arn: INTERMEDIATE_ARN.to_owned(),
-        ..record(n, body)
+        ..nth_record(n, body)
     }
 }
 
 /// The n-th body with additional metadata members.
 fn body_with(n: usize, metadata: &str) -> String {
-    format!(r#"{{"metadata":{{"message_id":"{}",{metadata}}},"data":{{"n":{n}}}}}"#, id(n))
+    format!(r#"{{"metadata":{{"message_id":"{}",{metadata}}},"data":{{"n":{n}}}}}"#, nth_id(n))
 }
 
-fn key(n: usize, generation: u32, attempt: u32) -> Key {
-    Key { message_id: Uuid::parse_str(&id(n)).unwrap(), generation, attempt }
+fn key(n: usize, generation: u32, attempt: u32) -> JitterKey {
+    JitterKey { message_id: Uuid::parse_str(&nth_id(n)).unwrap(), generation, attempt }
 }
 
 const FIXED: &str = r#"{"backoff":{"kind":"fixed","delay_seconds":100,"jitter":"none"}}"#;

@@ -5,21 +5,23 @@ mod on_aws;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use redeliver_core::archive::{Archive, Death, FinalRecord, Kept};
+use redeliver_core::archive::{Archive, Death, FinalRecord, ReleasedRecord};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::deliver::{Outbox, keep_free, until};
+use redeliver_core::deliver::{Outbox, stop_time, time_until};
 use redeliver_core::events::Event;
-use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, fingerprint};
-use redeliver_core::failure::reason::{Code, DeadLetterReason};
-use redeliver_core::failure::{Case, Delivery, Failure, LastError, Stage, Verdict, in_its_generation};
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, compute_fingerprint};
+use redeliver_core::failure::reason::{DeadLetterReason, ReasonCode};
+use redeliver_core::failure::{
+    Delivery, Failure, LastError, Stage, Verdict, VerdictDetails, in_current_generation,
+};
 use redeliver_core::json::forward_compatible::OpenEnum;
-use redeliver_core::message::metadata::{Metadata, rfc3339};
+use redeliver_core::message::metadata::{Metadata, format_rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::readable_metadata;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::notices::{DeathNotice, NOTICES_MAX, NoNotifier, Notices, Notifier, own_name};
+use redeliver_core::notices::{DeathNotice, NOTICES_MAX, NoNotifier, Notices, Notifier, own_error_name};
 use redeliver_core::ports::{Clock, FlushOnDrop, Function, NoStore, ObjectStore, Observer, QueueSender};
-use redeliver_core::trace::messaging::Process;
+use redeliver_core::trace::messaging::ProcessSpan;
 use redeliver_core::trace::{SpanContext, TraceContext, Tracer};
 
 pub use on_aws::{NAME, run};
@@ -56,17 +58,17 @@ impl<Q, C, O> FinalDlqAnnotator<Q, C, O> {
 impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Function
     for FinalDlqAnnotator<Q, C, O, S, N>
 {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
-        let annotated = records.into_iter().map(|record| self.annotate(record, now));
+        let annotated = records.into_iter().map(|record| self.annotate_record(record, now));
         let (records, deaths): (Vec<_>, Vec<_>) =
             annotated.map(|Annotated { record, death }| (record, death)).unzip();
-        let kept = self.keep(records, deadline).await;
-        let outgoing = kept.into_iter().map(Kept::into_outgoing).collect();
+        let kept = self.archive_records(records, deadline).await;
+        let outgoing = kept.into_iter().map(ReleasedRecord::into_outgoing).collect();
         let confirmed = outbox.send(&self.final_dlq, "final record", outgoing).await;
-        self.notify(deaths, &confirmed, outbox.answer_by()).await;
+        self.notify_deaths(deaths, &confirmed, outbox.answer_by()).await;
         confirmed
     }
 
@@ -76,18 +78,23 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Functio
 }
 
 impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDlqAnnotator<Q, C, O, S, N> {
-    async fn keep(&self, records: Vec<FinalRecord>, deadline: Timestamp) -> Vec<Kept> {
+    async fn archive_records(&self, records: Vec<FinalRecord>, deadline: Timestamp) -> Vec<ReleasedRecord> {
         match &self.archive {
-            None => records.into_iter().map(Kept::without_archive).collect(),
+            None => records.into_iter().map(ReleasedRecord::without_archive).collect(),
             Some(archive) => {
-                let end = keep_free(SEND_RESERVE, self.clock.now(), deadline);
-                archive.keep(&self.clock, &self.observer, end, records).await
+                let end = stop_time(SEND_RESERVE, self.clock.now(), deadline);
+                archive.archive_records(&self.clock, &self.observer, end, records).await
             }
         }
     }
 
     /// Reports the deaths that have reached the final DLQ.
-    async fn notify(&self, deaths: Vec<UnconfirmedDeath>, confirmed: &[Confirmed], answer_by: Timestamp) {
+    async fn notify_deaths(
+        &self,
+        deaths: Vec<UnconfirmedDeath>,
+        confirmed: &[Confirmed],
+        answer_by: Timestamp,
+    ) {
         let Some(notices) = &self.notices else { return };
         let confirmed: HashSet<_> = confirmed.iter().map(Confirmed::sqs_message_id).collect();
         let is_confirmed = |death: &UnconfirmedDeath| confirmed.contains(death.sqs_message_id.as_str());
@@ -96,22 +103,23 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         notices.notify(&deaths, &self.clock, &self.observer, end).await;
     }
 
-    fn annotate(&self, record: ReceivedMessage, now: Timestamp) -> Annotated {
+    fn annotate_record(&self, record: ReceivedMessage, now: Timestamp) -> Annotated {
         let received = record.without_content();
-        let mut arrival = Arrival::open(record, now);
-        let came_back = arrival.came_back_before_it_failed();
+        let mut arrival = Arrival::from_record(record, now);
+        let came_back = arrival.came_back_before_failure();
         // Even an invalid body gets its record, without what cannot be read.
         let metadata = readable_metadata(&arrival.record.body, &arrival.record.attributes);
-        let metadata = metadata.map(|metadata| in_its_generation(metadata, came_back));
+        let metadata = metadata.map(|metadata| in_current_generation(metadata, came_back));
         let verdict = arrival.take_verdict();
         let kept_verdict = verdict.clone();
         let kept_verdict =
-            kept_verdict.unwrap_or_else(|_| Verdict::bare(DeadLetterReason::OrchestrationFailed));
-        let explained = explain(&arrival.record, verdict, metadata.as_ref(), now);
-        let notice = explained.notice();
+            kept_verdict.unwrap_or_else(|_| Verdict::from_code(DeadLetterReason::OrchestrationFailed));
+        let explained = explain_death(&arrival.record, verdict, metadata.as_ref(), now);
+        let notice = explained.death_notice();
         let span = self.record_span(&arrival.record, metadata.as_ref(), &explained.annotation, now);
-        let dead_lettered = explained.event(&arrival.record, metadata, now);
-        let outgoing = arrival.annotated(&explained.annotation, &kept_verdict, dead_lettered).within(span);
+        let dead_lettered = explained.dead_lettered_event(&arrival.record, metadata, now);
+        let outgoing =
+            arrival.into_final_record(&explained.annotation, &kept_verdict, dead_lettered).with_span(span);
         let sqs_message_id = received.sqs_message_id.clone();
         Annotated {
             record: FinalRecord { outgoing, death: notice.death.clone(), received },
@@ -129,23 +137,23 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
     ) -> Option<SpanContext> {
         let tracer = self.observer.tracer()?;
         let (context, parent, links) = match annotation.record.last_attempt() {
-            Some(attempt) => (tracer.child(attempt), Some(attempt), Vec::new()),
+            Some(attempt) => (tracer.child_span(attempt), Some(attempt), Vec::new()),
             None => {
-                let first = tracer.attempt(producers_context(record), None, now);
+                let first = tracer.begin_attempt(producers_context(record), None, now);
                 (first.context.span, first.parent, first.links())
             }
         };
         let message_id = metadata.map(|metadata| metadata.message_id_text.as_str());
-        let process = Process { record, message_id, parent, links, start: now, end: now };
-        let mut span = process.span(context);
-        span.attributes.push(("redeliver.dead_letter", annotation.reason.loggable().into()));
-        tracer.record(span);
+        let process = ProcessSpan { record, message_id, parent, links, start: now, end: now };
+        let mut span = process.into_span(context);
+        span.attributes.push(("redeliver.dead_letter", annotation.reason.log_label().into()));
+        tracer.record_span(span);
         Some(context)
     }
 }
 
 fn producers_context(record: &ReceivedMessage) -> Option<TraceContext> {
-    TraceContext::of(&record.attributes, &record.body, record.trace_header.as_deref())
+    TraceContext::from_parts(&record.attributes, &record.body, record.trace_header.as_deref())
 }
 
 /// A final record, and the death that it reports.
@@ -169,41 +177,46 @@ struct Explained {
 }
 
 impl Explained {
-    fn notice(&self) -> DeathNotice {
+    fn death_notice(&self) -> DeathNotice {
         let Annotation { reason, record: DeadLetter { cause, fingerprint, sqs_message_id, .. }, .. } =
             &self.annotation;
         DeathNotice {
             death: Death::new(self.died_at, fingerprint, sqs_message_id),
-            error_type: reason.loggable().to_owned(),
-            last_error: own_name(&cause.error_type).map(str::to_owned),
+            error_type: reason.log_label().to_owned(),
+            last_error: own_error_name(&cause.error_type).map(str::to_owned),
         }
     }
 
-    fn event(&self, received: &ReceivedMessage, metadata: Option<Metadata>, now: Timestamp) -> Event {
+    fn dead_lettered_event(
+        &self,
+        received: &ReceivedMessage,
+        metadata: Option<Metadata>,
+        now: Timestamp,
+    ) -> Event {
         let Annotation { reason, record, .. } = &self.annotation;
         let producers = || producers_context(received).map(|context| context.span);
         Event::DeadLettered {
             trace_id: record.last_attempt().or_else(producers).map(|trace| trace.trace_id()),
             message_id: metadata.map(|metadata| metadata.message_id_text),
             sqs_message_id: record.sqs_message_id.clone(),
-            error_type: reason.loggable(),
+            error_type: reason.log_label(),
             retry_attempt: record.attempts.unwrap_or(0),
-            age_seconds: until(self.first_sent, now).as_secs_f64(),
+            age_seconds: time_until(self.first_sent, now).as_secs_f64(),
             logs: record.last_attempt_logs.as_ref().map(|logs| logs.location().clone()).unwrap_or_default(),
         }
     }
 }
 
-fn explain(
+fn explain_death(
     received: &ReceivedMessage,
     verdict: Result<Verdict, Option<LastError>>,
     metadata: Option<&Metadata>,
     now: Timestamp,
 ) -> Explained {
     let is_redriven = received.redriven_from.is_some();
-    let Reason { code, details, error, unverified, stage, attempts, delivery } = match verdict {
-        Ok(verdict) => Reason::from_verdict(verdict),
-        Err(error) => Reason::without_verdict(error, is_redriven),
+    let GiveUpReason { code, details, error, unverified, stage, attempts, delivery } = match verdict {
+        Ok(verdict) => GiveUpReason::from_verdict(verdict),
+        Err(error) => GiveUpReason::without_verdict(error, is_redriven),
     };
     let LastError { error_type, details: message, function } = error;
     let source_queue_arn = match &delivery {
@@ -211,11 +224,11 @@ fn explain(
         None => received.redriven_from.clone(),
     };
     // Every receive of this record must give the same time: it identifies the death.
-    let own_delivery = || Delivery::of(received, None, Origin::Unknown, received.sent_at);
+    let own_delivery = || Delivery::from_record(received, None, Origin::Unknown, received.sent_at);
     let delivery = delivery.unwrap_or_else(own_delivery);
     let last_attempt = delivery.last_attempt.or_else(|| metadata.and_then(|metadata| metadata.last_attempt));
     let first_sent = metadata.map_or(delivery.sent_at, |metadata| metadata.first_sent(delivery.sent_at));
-    let held_seconds = metadata.map(|metadata| metadata.holds.seconds(delivery.origin));
+    let held_seconds = metadata.map(|metadata| metadata.holds.trusted_seconds(delivery.origin));
     let record = DeadLetter {
         stage: stage.unwrap_or(Stage::FinalDlqAnnotator.into()),
         attempts: attempts.or_else(|| {
@@ -227,14 +240,14 @@ fn explain(
         redrive_generation: metadata.and_then(|metadata| metadata.redrive_generation),
         held_seconds: held_seconds.filter(|seconds| *seconds > 0),
         redrive_count: metadata.map(|metadata| metadata.redrive_count).filter(|count| *count > 0),
-        first_sent_time: Some(rfc3339(first_sent)),
-        dead_lettered_at: rfc3339(now),
-        died_at: Some(rfc3339(delivery.failed_at)),
+        first_sent_time: Some(format_rfc3339(first_sent)),
+        dead_lettered_at: format_rfc3339(now),
+        died_at: Some(format_rfc3339(delivery.failed_at)),
         source_queue_arn,
         sqs_message_id: delivery.source_message_id,
         last_attempt_traceparent: last_attempt.map(|span| span.traceparent()),
         last_attempt_logs: delivery.last_attempt_logs,
-        fingerprint: fingerprint(code.as_str(), &error_type, &message),
+        fingerprint: compute_fingerprint(code.as_str(), &error_type, &message),
         folded_attributes: Default::default(),
         cause: Cause { error_type, message, function, unverified },
     };
@@ -243,8 +256,8 @@ fn explain(
 }
 
 /// The reason why a message is given up, as far as its verdict has it.
-struct Reason {
-    code: Code,
+struct GiveUpReason {
+    code: ReasonCode,
     details: String,
     error: LastError,
     /// True if anyone may have written the error.
@@ -254,12 +267,13 @@ struct Reason {
     delivery: Option<Delivery>,
 }
 
-impl Reason {
+impl GiveUpReason {
     fn from_verdict(verdict: Verdict) -> Self {
-        let details = verdict.explained();
+        let details = verdict.full_explanation();
         let Verdict { code, case } = verdict;
         let reason = Self::new(code, details);
-        let Some(Case { stage, failure: Failure { error, attempts, delivery, .. }, .. }) = case else {
+        let Some(VerdictDetails { stage, failure: Failure { error, attempts, delivery, .. }, .. }) = case
+        else {
             return reason;
         };
         Self { error, stage, attempts, delivery: Some(delivery), ..reason }
@@ -272,7 +286,7 @@ impl Reason {
         Self { error: error.unwrap_or_default(), unverified: true, ..reason }
     }
 
-    fn new(code: Code, details: String) -> Self {
+    fn new(code: ReasonCode, details: String) -> Self {
         let error = LastError::default();
         Self { code, details, error, unverified: false, stage: None, attempts: None, delivery: None }
     }

@@ -8,9 +8,9 @@ use redeliver_aws::notifier::AwsNotifier;
 use redeliver_aws::settings::{ArchiveSettings, FinalDlqAnnotatorSettings};
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
-use redeliver_aws::telemetry::JsonLines;
-use redeliver_core::archive::{Archive, Layout, deployment_of};
-use redeliver_core::notices::{About, Notices};
+use redeliver_aws::telemetry::JsonLinesObserver;
+use redeliver_core::archive::{Archive, ArchiveLayout, deployment_of};
+use redeliver_core::notices::{DeploymentInfo, Notices};
 use redeliver_core::ports::Observer;
 
 use crate::FinalDlqAnnotator;
@@ -23,7 +23,7 @@ pub const NAME: &str = "final-dlq-annotator";
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FinalDlqAnnotatorSettings::from_env()?;
-        let lines = JsonLines::stdout(NAME, settings.logging);
+        let lines = JsonLinesObserver::for_stdout(NAME, settings.logging);
         Ok(FinalDlqAnnotator::on_aws(settings, &start::sdk_config().await, lines))
     })
     .await
@@ -41,12 +41,12 @@ impl<O: Observer> FinalDlqAnnotator<SqsQueue, SystemClock, O, S3Bucket, AwsNotif
         };
         let archive = archive.map(|ArchiveSettings { bucket, bucket_owner, prefix, omit }| Archive {
             store: S3Bucket::new(config, &bucket, Some(bucket_owner)),
-            layout: Layout { prefix, deployment: deployment.clone() },
+            layout: ArchiveLayout { prefix, deployment: deployment.clone() },
             omit,
         });
-        let about = About { deployment, source };
+        let about = DeploymentInfo { deployment, source };
         Self {
-            final_dlq: start::queue(&start::sqs_client(config), final_dlq_url),
+            final_dlq: start::queue_sender(&start::sqs_client(config), final_dlq_url),
             archive,
             notices: notify.map(|to| Notices::new(AwsNotifier::new(config, to), about)),
             clock: SystemClock,

@@ -23,14 +23,14 @@ const ANNOTATION_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:annotation";
 
 /// A final-dlq-annotator with its queue.
 struct Setup {
-    world: World,
-    final_dlq: Spy,
+    world: FunctionWorld,
+    final_dlq: SpyQueue,
 }
 
 impl Setup {
     fn new() -> Self {
-        let world = World::new();
-        Self { final_dlq: world.queue("final-dlq"), world }
+        let world = FunctionWorld::new();
+        Self { final_dlq: world.add_queue("final-dlq"), world }
     }
 
     fn sleep(&self, seconds: u64) {
@@ -41,7 +41,7 @@ impl Setup {
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
         let annotator =
             FinalDlqAnnotator::new(self.final_dlq.clone(), self.world.clock.clone(), self.world.seen.clone());
-        self.world.invoke(&annotator, records, Duration::from_secs(30))
+        self.world.invoke_function(&annotator, records, Duration::from_secs(30))
     }
 }
 
@@ -49,7 +49,7 @@ impl Setup {
 fn final_record(record: ReceivedMessage) -> Content {
     let setup = Setup::new();
     assert_eq!(setup.process(vec![record]), [""; 0]);
-    setup.final_dlq.only()
+    setup.final_dlq.only_sent()
 }
 
 /// The document that the failed-message-processor writes when it gives a message up.
@@ -58,10 +58,10 @@ fn failure(verdict: &str, more: Value) -> Value {
         "type": "HttpStatus.503",
         "details": "HTTP 503",
         "kind": "transient",
-        "failed_at": moment(-2),
+        "failed_at": format_moment(-2),
         "source_message_id": "source-1",
         "source_queue_arn": SOURCE_ARN,
-        "first_sent_time": moment(-100),
+        "first_sent_time": format_moment(-100),
         "verdict": verdict,
         "stage": "failed-message-processor",
     });
@@ -79,9 +79,9 @@ fn with(mut document: Value, more: Value) -> Value {
 fn given_up(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
     ReceivedMessage {
         attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]),
-        sent_at: start() - chrono::TimeDelta::seconds(1),
+        sent_at: start_time() - chrono::TimeDelta::seconds(1),
         queue_arn: ANNOTATION_ARN.to_owned(),
-        ..record(n, body)
+        ..nth_record(n, body)
     }
 }
 
@@ -91,7 +91,7 @@ fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
         receive_count: 101,
         redriven_from: Some(INTERMEDIATE_ARN.to_owned()),
         queue_arn: ANNOTATION_ARN.to_owned(),
-        ..record(n, body)
+        ..nth_record(n, body)
     }
 }
 
@@ -101,9 +101,9 @@ fn text<'a>(content: &'a Content, name: &str) -> &'a str {
 
 /// The n-th body after five retries.
 fn spent(n: usize) -> String {
-    let first = moment(-3600);
+    let first = format_moment(-3600);
     format!(
         r#"{{"metadata":{{"message_id":"{}","retry_attempt":5,"first_sent_time":"{first}"}},"data":{{"é":1e400}}}}"#,
-        id(n)
+        nth_id(n)
     )
 }

@@ -5,7 +5,7 @@ use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
 use crate::date_time::violated_rule;
-use crate::reading::{Document, Reading, UNREAD, ViolationBudget};
+use crate::reading::{InstanceView, UNREAD, ValidatedJson, ViolationBudget};
 use crate::{Violation, pointer_to};
 
 /// The most violations that are reported: a hostile message can violate a rule half a million times.
@@ -17,19 +17,23 @@ const VIOLATION_BYTES_MAX: usize = 65_536;
 const TOO_MANY: &str = "violates the schema in too many places to list";
 
 /// The first hundred violations of a schema by `instance`; each pointer begins with `at`.
-pub(super) fn violations(validator: &Validator<Document>, instance: &Value, at: &str) -> Vec<Violation> {
-    if validator.is_valid(Reading::new(instance, None)) {
+pub(super) fn find_violations(
+    validator: &Validator<ValidatedJson>,
+    instance: &Value,
+    at: &str,
+) -> Vec<Violation> {
+    if validator.is_valid(InstanceView::new(instance, None)) {
         return Vec::new();
     }
     let budget = ViolationBudget::default();
-    let errors = validator.iter_errors(Reading::new(instance, Some(&budget)));
+    let errors = validator.iter_errors(InstanceView::new(instance, Some(&budget)));
     let errors = errors.filter(|error| !std::ptr::eq(error.instance().as_ref(), &raw const UNREAD));
     let mut list = ViolationList::default();
     for error in errors {
         if list.is_full() {
             break;
         }
-        list.describe(&error, at);
+        list.push_error(&error, at);
     }
     if list.violations.is_empty() { vec![Violation::new(at, TOO_MANY)] } else { list.violations }
 }
@@ -41,7 +45,7 @@ struct ViolationList {
 }
 
 impl ViolationList {
-    fn describe(&mut self, error: &ValidationError<'_>, at: &str) {
+    fn push_error(&mut self, error: &ValidationError<'_>, at: &str) {
         let pointer = format!("{at}{}", error.instance_path().as_str());
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected }
@@ -58,17 +62,17 @@ impl ViolationList {
                 self.push(pointer_to(&pointer, name), "is missing".to_owned());
             }
             // `jsonschema` would name two options and count the others.
-            ValidationErrorKind::Enum { options } => self.push(pointer, one_of(options)),
+            ValidationErrorKind::Enum { options } => self.push(pointer, describe_options(options)),
             // The value is a member's name, which belongs into the pointer.
             ValidationErrorKind::PropertyNames { error } => {
                 let name = error.instance().as_str().unwrap_or_default();
-                let rule = without_value(&error.masked_with("").to_string());
+                let rule = collapse_spaces(&error.masked_with("").to_string());
                 self.push(pointer_to(&pointer, name), format!("has a name that {rule}"));
             }
             ValidationErrorKind::Format { format } if format.as_str() == "date-time" => {
                 self.push(pointer, violated_rule(error.instance().as_str().unwrap_or_default()));
             }
-            _ => self.push(pointer, without_value(&error.masked_with("").to_string())),
+            _ => self.push(pointer, collapse_spaces(&error.masked_with("").to_string())),
         }
     }
 
@@ -86,7 +90,7 @@ impl ViolationList {
 const OPTIONS_MAX: usize = 20;
 
 /// Lists the schema's values, which are not the message's.
-fn one_of(options: &Value) -> String {
+fn describe_options(options: &Value) -> String {
     let options: Vec<_> = options.as_array().into_iter().flatten().map(ToString::to_string).collect();
     match options.as_slice() {
         [one] => format!("is not one of {one}"),
@@ -101,6 +105,6 @@ fn one_of(options: &Value) -> String {
 }
 
 /// Removes the space that a masked value leaves.
-fn without_value(message: &str) -> String {
+fn collapse_spaces(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -15,7 +15,7 @@ pub(super) fn violated_rule(text: &str) -> String {
 /// The parts that are missing or spelled in another way, from left to right; `None` if the text is nothing like a time.
 fn missing_parts(text: &[u8]) -> Option<Vec<&'static str>> {
     let mut missing = Vec::new();
-    let rest = after(text, "0000-00-00")?;
+    let rest = strip_shape(text, "0000-00-00")?;
     let rest = match rest.split_first() {
         None => return Some(vec!["has no time of day: add T00:00:00Z"]),
         Some((b'T' | b't', rest)) => rest,
@@ -25,8 +25,8 @@ fn missing_parts(text: &[u8]) -> Option<Vec<&'static str>> {
         }
         Some(_) => return None,
     };
-    let minutes = after(rest, "00:00")?;
-    let rest = after(minutes, ":00").unwrap_or_else(|| {
+    let minutes = strip_shape(rest, "00:00")?;
+    let rest = strip_shape(minutes, ":00").unwrap_or_else(|| {
         missing.push("has no seconds: add :00");
         minutes
     });
@@ -47,13 +47,13 @@ fn missing_parts(text: &[u8]) -> Option<Vec<&'static str>> {
     missing.extend(match zone {
         [] => Some("has no time zone: add Z or +00:00"),
         [b'Z' | b'z'] => None,
-        [b'+' | b'-', offset @ ..] => match after(offset, "00:00") {
+        [b'+' | b'-', offset @ ..] => match strip_shape(offset, "00:00") {
             Some([]) => None,
             Some(_) => Some("has more text after its time zone: remove it"),
-            None if offset.len() == 4 && after(offset, "0000").is_some() => {
+            None if offset.len() == 4 && strip_shape(offset, "0000").is_some() => {
                 Some("has no colon in its time zone: write +00:00")
             }
-            None if offset.len() == 2 && after(offset, "00").is_some() => {
+            None if offset.len() == 2 && strip_shape(offset, "00").is_some() => {
                 Some("has no minutes in its time zone: write +00:00")
             }
             None => return None,
@@ -67,7 +67,7 @@ fn missing_parts(text: &[u8]) -> Option<Vec<&'static str>> {
 }
 
 /// The text after a shape, in which `0` stands for any digit.
-fn after<'t>(text: &'t [u8], shape: &str) -> Option<&'t [u8]> {
+fn strip_shape<'t>(text: &'t [u8], shape: &str) -> Option<&'t [u8]> {
     let (start, rest) = text.split_at_checked(shape.len())?;
     let fits = |(byte, shape): (&u8, u8)| if shape == b'0' { byte.is_ascii_digit() } else { *byte == shape };
     start.iter().zip(shape.bytes()).all(fits).then_some(rest)

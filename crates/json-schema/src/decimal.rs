@@ -20,20 +20,20 @@ pub struct Decimal<'a> {
 impl<'a> Decimal<'a> {
     /// The value of a JSON number.
     #[must_use]
-    pub fn of(number: &'a Number) -> Self {
+    pub fn from_number(number: &'a Number) -> Self {
         let text = number.as_str().as_bytes();
         let unsigned = text.strip_prefix(b"-").unwrap_or(text);
-        let (digits, exponent) = split(unsigned, |byte| matches!(byte, b'e' | b'E'));
-        let (whole, fraction) = split(digits, |byte| byte == b'.');
-        let (mut whole, mut fraction) = (without_leading(whole), without_trailing(fraction));
-        let mut exponent = exponent_of(exponent) - length(fraction);
+        let (digits, exponent) = split_at_separator(unsigned, |byte| matches!(byte, b'e' | b'E'));
+        let (whole, fraction) = split_at_separator(digits, |byte| byte == b'.');
+        let (mut whole, mut fraction) = (trim_leading_zeros(whole), trim_trailing_zeros(fraction));
+        let mut exponent = exponent_of(exponent) - digit_count(fraction);
         if fraction.is_empty() {
-            let significant = without_trailing(whole);
-            exponent += length(whole) - length(significant);
+            let significant = trim_trailing_zeros(whole);
+            exponent += digit_count(whole) - digit_count(significant);
             whole = significant;
         }
         if whole.is_empty() {
-            fraction = without_leading(fraction);
+            fraction = trim_leading_zeros(fraction);
         }
         let is_zero = whole.is_empty() && fraction.is_empty();
         Self {
@@ -82,7 +82,7 @@ impl<'a> Decimal<'a> {
 
     /// The position of the first digit.
     fn magnitude(&self) -> i64 {
-        length(self.whole) + length(self.fraction) + self.exponent
+        digit_count(self.whole) + digit_count(self.fraction) + self.exponent
     }
 
     fn sign(&self) -> i8 {
@@ -131,8 +131,8 @@ pub(crate) struct Divisor {
 
 impl Divisor {
     /// `None` for zero, and for more than 37 digits, not counting zeros at the ends.
-    pub(crate) fn of(number: &Number) -> Option<Self> {
-        let decimal = Decimal::of(number);
+    pub(crate) fn from_number(number: &Number) -> Option<Self> {
+        let decimal = Decimal::from_number(number);
         let digits = decimal.digits().take(38).fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
         let can_divide = (1..=37).contains(&decimal.digits().count());
         can_divide.then_some(Self { digits, exponent: decimal.exponent })
@@ -140,18 +140,18 @@ impl Divisor {
 }
 
 /// The parts before and after the first separator.
-fn split(text: &[u8], is_separator: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
+fn split_at_separator(text: &[u8], is_separator: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| is_separator(*byte)) {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, &[]),
     }
 }
 
-fn without_leading(digits: &[u8]) -> &[u8] {
+fn trim_leading_zeros(digits: &[u8]) -> &[u8] {
     &digits[digits.iter().take_while(|digit| **digit == b'0').count()..]
 }
 
-fn without_trailing(digits: &[u8]) -> &[u8] {
+fn trim_trailing_zeros(digits: &[u8]) -> &[u8] {
     &digits[..digits.len() - digits.iter().rev().take_while(|digit| **digit == b'0').count()]
 }
 
@@ -167,7 +167,7 @@ fn exponent_of(text: &[u8]) -> i64 {
 }
 
 #[expect(clippy::cast_possible_wrap, reason = "no text is that long")]
-fn length(text: &[u8]) -> i64 {
+fn digit_count(text: &[u8]) -> i64 {
     text.len() as i64
 }
 

@@ -37,7 +37,7 @@ use thiserror::Error;
 
 pub use decimal::Decimal;
 pub use schema::Schema;
-pub use violation::{Violation, list, pointer_to};
+pub use violation::{Violation, join_violations, pointer_to};
 
 /// The reason to refuse a schema, as a phrase about it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

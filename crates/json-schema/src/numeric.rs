@@ -8,11 +8,11 @@ use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Number, Value};
 
 use crate::decimal::{Decimal, Divisor};
-use crate::reading::{Document, Reading, are_equal};
-use crate::schema::Options;
+use crate::reading::{InstanceView, ValidatedJson, are_equal};
+use crate::schema::SchemaOptions;
 
 /// Replaces the validator's keywords of numbers.
-pub(crate) fn with_keywords<'a>(options: Options<'a>, schema: &Value) -> Options<'a> {
+pub(crate) fn with_keywords<'a>(options: SchemaOptions<'a>, schema: &Value) -> SchemaOptions<'a> {
     // Not for other constants: the validator finds the branch of a `oneOf` by them.
     let options = if has_number_as_const(schema) {
         options.with_keyword("const", |_, expected, _| Ok(Box::new(Constant(expected.clone()))))
@@ -21,18 +21,18 @@ pub(crate) fn with_keywords<'a>(options: Options<'a>, schema: &Value) -> Options
     };
     let options = options
         .with_keyword("multipleOf", multiple_of)
-        .with_keyword("minimum", |parent, limit, _| Ok(bound(MINIMUM, parent, limit)))
-        .with_keyword("maximum", |parent, limit, _| Ok(bound(MAXIMUM, parent, limit)));
+        .with_keyword("minimum", |parent, limit, _| Ok(inclusive_bound(MINIMUM, parent, limit)))
+        .with_keyword("maximum", |parent, limit, _| Ok(inclusive_bound(MAXIMUM, parent, limit)));
     options
-        .with_keyword("exclusiveMinimum", |_, limit, _| Ok(exclusive(MINIMUM, limit)))
-        .with_keyword("exclusiveMaximum", |_, limit, _| Ok(exclusive(MAXIMUM, limit)))
+        .with_keyword("exclusiveMinimum", |_, limit, _| Ok(exclusive_bound(MINIMUM, limit)))
+        .with_keyword("exclusiveMaximum", |_, limit, _| Ok(exclusive_bound(MAXIMUM, limit)))
 }
 
-type AnyKeyword = Box<dyn for<'i> Keyword<'i, Document>>;
+type AnyKeyword = Box<dyn for<'i> Keyword<'i, ValidatedJson>>;
 
 /// One end of a range.
 #[derive(Clone, Copy)]
-struct End {
+struct RangeEnd {
     /// The order of an invalid number to the limit.
     beyond: Ordering,
     /// The older drafts' member that excludes the limit itself if it is `true`.
@@ -41,28 +41,28 @@ struct End {
     phrases: [&'static str; 2],
 }
 
-const MINIMUM: End = End {
+const MINIMUM: RangeEnd = RangeEnd {
     beyond: Ordering::Less,
     exclusive: "exclusiveMinimum",
     phrases: ["less than the minimum of", "less than or equal to the minimum of"],
 };
-const MAXIMUM: End = End {
+const MAXIMUM: RangeEnd = RangeEnd {
     beyond: Ordering::Greater,
     exclusive: "exclusiveMaximum",
     phrases: ["greater than the maximum of", "greater than or equal to the maximum of"],
 };
 
-fn bound(end: End, parent: &Map<String, Value>, limit: &Value) -> AnyKeyword {
+fn inclusive_bound(end: RangeEnd, parent: &Map<String, Value>, limit: &Value) -> AnyKeyword {
     let is_exclusive = parent.get(end.exclusive) == Some(&Value::Bool(true));
-    limit.as_number().map_or_else(anything, |limit| {
-        Box::new(Numeric { rule: Rule::Within { end, is_exclusive }, operand: limit.clone() })
+    limit.as_number().map_or_else(any_value, |limit| {
+        Box::new(Numeric { rule: NumericRule::Within { end, is_exclusive }, operand: limit.clone() })
     })
 }
 
 /// An exclusive limit. In draft 4 it is a boolean, which [`bound`] reads.
-fn exclusive(end: End, limit: &Value) -> AnyKeyword {
-    limit.as_number().map_or_else(anything, |limit| {
-        Box::new(Numeric { rule: Rule::Within { end, is_exclusive: true }, operand: limit.clone() })
+fn exclusive_bound(end: RangeEnd, limit: &Value) -> AnyKeyword {
+    limit.as_number().map_or_else(any_value, |limit| {
+        Box::new(Numeric { rule: NumericRule::Within { end, is_exclusive: true }, operand: limit.clone() })
     })
 }
 
@@ -72,10 +72,12 @@ fn multiple_of<'a>(
     _: Location,
 ) -> Result<AnyKeyword, ValidationError<'a>> {
     let Some(number) = divisor.as_number() else {
-        return Ok(anything());
+        return Ok(any_value());
     };
-    match Divisor::of(number) {
-        Some(divisor) => Ok(Box::new(Numeric { rule: Rule::MultipleOf(divisor), operand: number.clone() })),
+    match Divisor::from_number(number) {
+        Some(divisor) => {
+            Ok(Box::new(Numeric { rule: NumericRule::MultipleOf(divisor), operand: number.clone() }))
+        }
         // Also zero: the meta-schema refuses it, but does not check referenced schemas under names that are not
         // keywords.
         None => Err(ValidationError::custom("\"multipleOf\" is 0, or has more than 37 digits")),
@@ -83,47 +85,49 @@ fn multiple_of<'a>(
 }
 
 /// Allows everything, for values that the meta-schema has already refused.
-fn anything() -> AnyKeyword {
-    Box::new(Numeric { rule: Rule::Any, operand: Number::from(0) })
+fn any_value() -> AnyKeyword {
+    Box::new(Numeric { rule: NumericRule::Any, operand: Number::from(0) })
 }
 
 struct Numeric {
-    rule: Rule,
+    rule: NumericRule,
     /// The limit or divisor as the schema writes it.
     operand: Number,
 }
 
-enum Rule {
+enum NumericRule {
     MultipleOf(Divisor),
-    Within { end: End, is_exclusive: bool },
+    Within { end: RangeEnd, is_exclusive: bool },
     Any,
 }
 
-impl<'i> Keyword<'i, Document> for Numeric {
-    fn validate(&self, node: Reading<'i>) -> Result<(), ValidationError<'i>> {
+impl<'i> Keyword<'i, ValidatedJson> for Numeric {
+    fn validate(&self, node: InstanceView<'i>) -> Result<(), ValidationError<'i>> {
         if self.is_valid(node) {
             return Ok(());
         }
         let phrase = match &self.rule {
-            Rule::MultipleOf(_) => "not a multiple of",
-            Rule::Within { end, is_exclusive } => end.phrases[usize::from(*is_exclusive)],
-            Rule::Any => "allowed",
+            NumericRule::MultipleOf(_) => "not a multiple of",
+            NumericRule::Within { end, is_exclusive } => end.phrases[usize::from(*is_exclusive)],
+            NumericRule::Any => "allowed",
         };
         Err(ValidationError::custom(format!("is {phrase} {}", self.operand)))
     }
 
-    fn is_valid(&self, node: Reading<'i>) -> bool {
+    fn is_valid(&self, node: InstanceView<'i>) -> bool {
         let Some(number) = node.value().as_number() else {
             return true;
         };
-        let number = Decimal::of(number);
+        let number = Decimal::from_number(number);
         match &self.rule {
-            Rule::MultipleOf(divisor) => number.is_multiple_of(divisor),
-            Rule::Within { end, is_exclusive } => match number.cmp(&Decimal::of(&self.operand)) {
-                Ordering::Equal => !is_exclusive,
-                side => side != end.beyond,
-            },
-            Rule::Any => true,
+            NumericRule::MultipleOf(divisor) => number.is_multiple_of(divisor),
+            NumericRule::Within { end, is_exclusive } => {
+                match number.cmp(&Decimal::from_number(&self.operand)) {
+                    Ordering::Equal => !is_exclusive,
+                    side => side != end.beyond,
+                }
+            }
+            NumericRule::Any => true,
         }
     }
 }
@@ -141,15 +145,15 @@ fn has_number_as_const(schema: &Value) -> bool {
 
 struct Constant(Value);
 
-impl<'i> Keyword<'i, Document> for Constant {
-    fn validate(&self, node: Reading<'i>) -> Result<(), ValidationError<'i>> {
+impl<'i> Keyword<'i, ValidatedJson> for Constant {
+    fn validate(&self, node: InstanceView<'i>) -> Result<(), ValidationError<'i>> {
         if self.is_valid(node) {
             return Ok(());
         }
         Err(ValidationError::custom(format!("{} was expected", self.0)))
     }
 
-    fn is_valid(&self, node: Reading<'i>) -> bool {
-        node.is_over() || are_equal(node.value(), &self.0)
+    fn is_valid(&self, node: InstanceView<'i>) -> bool {
+        node.is_budget_spent() || are_equal(node.value(), &self.0)
     }
 }

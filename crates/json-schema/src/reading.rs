@@ -14,7 +14,7 @@ use jsonschema::json::{Json, JsonNumber, Node, NodeIdentity};
 use serde_json::{Number, Value};
 
 use crate::decimal::Decimal;
-use containers::{Items, Members};
+use containers::{ItemsView, MembersView};
 
 /// The most bytes of violations that are made: each takes about half a kilobyte and its pointer.
 const VIOLATION_BYTES_MAX: usize = 8 << 20;
@@ -47,11 +47,11 @@ impl ViolationBudget {
 }
 
 /// The representation of documents for the validator.
-pub(crate) struct Document;
+pub(crate) struct ValidatedJson;
 
 /// A value of a document.
 #[derive(Clone, Copy)]
-pub(crate) struct Reading<'a> {
+pub(crate) struct InstanceView<'a> {
     value: &'a Value,
     /// `None` where no violations are made.
     budget: Option<&'a ViolationBudget>,
@@ -59,28 +59,28 @@ pub(crate) struct Reading<'a> {
     pointer_bytes: usize,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> InstanceView<'a> {
     pub(crate) fn new(value: &'a Value, budget: Option<&'a ViolationBudget>) -> Self {
         Self { value, budget, pointer_bytes: 0 }
     }
 
     /// The value, or null after the end of the budget.
     pub(crate) fn value(self) -> &'a Value {
-        if self.is_over() { &UNREAD } else { self.value }
+        if self.is_budget_spent() { &UNREAD } else { self.value }
     }
 
     /// True after the end of the budget.
-    pub(crate) fn is_over(self) -> bool {
+    pub(crate) fn is_budget_spent(self) -> bool {
         self.budget.is_some_and(ViolationBudget::is_spent)
     }
 
-    fn part(self, value: &'a Value, pointer_bytes: usize) -> Self {
+    fn child_view(self, value: &'a Value, pointer_bytes: usize) -> Self {
         Self { value, pointer_bytes: self.pointer_bytes + pointer_bytes, ..self }
     }
 }
 
-impl Json for Document {
-    type Node<'a> = Reading<'a>;
+impl Json for ValidatedJson {
+    type Node<'a> = InstanceView<'a>;
     type PreparedKey = String;
     type StringBuffer = Value;
 
@@ -91,31 +91,31 @@ impl Json for Document {
         key.to_owned()
     }
 
-    fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(Reading<'_>) -> T) -> T {
+    fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(InstanceView<'_>) -> T) -> T {
         *buffer = Value::String(string.to_owned());
-        f(Reading::new(buffer, None))
+        f(InstanceView::new(buffer, None))
     }
 }
 
-impl<'a> Node<'a, Document> for Reading<'a> {
-    type Object = Members<'a>;
-    type Array = Items<'a>;
-    type Number = Digits<'a>;
+impl<'a> Node<'a, ValidatedJson> for InstanceView<'a> {
+    type Object = MembersView<'a>;
+    type Array = ItemsView<'a>;
+    type Number = NumberView<'a>;
 
-    fn as_object(&self) -> Option<Members<'a>> {
-        self.value().as_object().map(|members| Members { members, object: *self })
+    fn as_object(&self) -> Option<MembersView<'a>> {
+        self.value().as_object().map(|members| MembersView { members, object: *self })
     }
 
-    fn as_array(&self) -> Option<Items<'a>> {
-        self.value().as_array().map(|items| Items { items, array: *self })
+    fn as_array(&self) -> Option<ItemsView<'a>> {
+        self.value().as_array().map(|items| ItemsView { items, array: *self })
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
         self.value().as_str().map(Cow::Borrowed)
     }
 
-    fn as_number(&self) -> Option<Digits<'a>> {
-        self.value().as_number().map(Digits)
+    fn as_number(&self) -> Option<NumberView<'a>> {
+        self.value().as_number().map(NumberView)
     }
 
     fn as_boolean(&self) -> Option<bool> {
@@ -154,7 +154,9 @@ impl<'a> Node<'a, Document> for Reading<'a> {
 /// Equality by JSON Schema, which compares numbers by value.
 pub(crate) fn are_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Number(left), Value::Number(right)) => Decimal::of(left) == Decimal::of(right),
+        (Value::Number(left), Value::Number(right)) => {
+            Decimal::from_number(left) == Decimal::from_number(right)
+        }
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len() && left.iter().zip(right).all(|(left, right)| are_equal(left, right))
         }
@@ -167,9 +169,9 @@ pub(crate) fn are_equal(left: &Value, right: &Value) -> bool {
 }
 
 /// A number. The validator only asks whether it is an integer; [`crate::numeric`] reads its value.
-pub(crate) struct Digits<'a>(&'a Number);
+pub(crate) struct NumberView<'a>(&'a Number);
 
-impl JsonNumber for Digits<'_> {
+impl JsonNumber for NumberView<'_> {
     fn as_u64(&self) -> Option<u64> {
         self.0.as_u64()
     }
@@ -191,6 +193,6 @@ impl JsonNumber for Digits<'_> {
     }
 
     fn is_integer(&self) -> bool {
-        Decimal::of(self.0).is_integer()
+        Decimal::from_number(self.0).is_integer()
     }
 }

@@ -7,7 +7,7 @@ use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, ValidationOptio
 use regex::RegexBuilder;
 use serde_json::Value;
 
-use crate::reading::Document;
+use crate::reading::ValidatedJson;
 use crate::{SchemaError, Violation, check, numeric};
 
 /// The limit on a compiled pattern: the default of `regex::RegexBuilder::size_limit`.
@@ -16,11 +16,11 @@ const PATTERN_MIB_MAX: usize = 10;
 const QUOTED_BYTES_MAX: usize = 200;
 
 /// Options to compile a schema.
-pub(crate) type Options<'a> = ValidationOptions<'a, Arc<dyn Retrieve>, Document>;
+pub(crate) type SchemaOptions<'a> = ValidationOptions<'a, Arc<dyn Retrieve>, ValidatedJson>;
 
 /// A compiled JSON Schema.
 #[derive(Clone, Debug)]
-pub struct Schema(Validator<Document>);
+pub struct Schema(Validator<ValidatedJson>);
 
 impl Schema {
     /// Compiles one of our schemas. The dialect is that of its `$schema`, 2020-12 by default.
@@ -28,7 +28,7 @@ impl Schema {
     /// # Errors
     /// Not JSON, not a valid schema, or a remote `$ref`, which is never fetched.
     pub fn new(text: &str) -> Result<Self, SchemaError> {
-        Self::of(&read(text)?)
+        Self::from_value(&parse_json(text)?)
     }
 
     /// Compiles any schema like [`Schema::new`]. The caller's parser must have refused names that `serde_json`
@@ -36,8 +36,8 @@ impl Schema {
     ///
     /// # Errors
     /// As [`Schema::new`].
-    pub fn of(schema: &Value) -> Result<Self, SchemaError> {
-        Self::build(schema, jsonschema::options_for())
+    pub fn from_value(schema: &Value) -> Result<Self, SchemaError> {
+        Self::compile_schema(schema, jsonschema::options_for())
     }
 
     /// Compiles a schema like [`Schema::new`], and also checks each `format`, which is optional since draft 2019-09.
@@ -45,22 +45,22 @@ impl Schema {
     /// # Errors
     /// As [`Schema::new`].
     pub fn with_formats(text: &str) -> Result<Self, SchemaError> {
-        Self::build(&read(text)?, jsonschema::options_for().should_validate_formats(true))
+        Self::compile_schema(&parse_json(text)?, jsonschema::options_for().should_validate_formats(true))
     }
 
-    fn build(schema: &Value, options: Options<'_>) -> Result<Self, SchemaError> {
+    fn compile_schema(schema: &Value, options: SchemaOptions<'_>) -> Result<Self, SchemaError> {
         // An engine that never backtracks: what a text costs follows from its length.
         let patterns = PatternOptions::regex().size_limit(PATTERN_MIB_MAX << 20);
         let options = options.with_retriever(NoRemoteReferences).with_pattern_options(patterns);
         let validator = numeric::with_keywords(options, schema).build(schema);
-        validator.map(Self).map_err(|error| SchemaError::NotASchema(describe(&error)))
+        validator.map(Self).map_err(|error| SchemaError::NotASchema(describe_error(&error)))
     }
 
     /// The violations by `instance`, at most 100 and about 64 KiB of text; each pointer begins with `at`. Empty if the
     /// instance is valid.
     #[must_use]
     pub fn violations(&self, instance: &Value, at: &str) -> Vec<Violation> {
-        check::violations(&self.0, instance, at)
+        check::find_violations(&self.0, instance, at)
     }
 }
 
@@ -72,18 +72,18 @@ impl Retrieve for NoRemoteReferences {
     }
 }
 
-fn read(text: &str) -> Result<Value, SchemaError> {
+fn parse_json(text: &str) -> Result<Value, SchemaError> {
     serde_json::from_str(text).map_err(|error| SchemaError::NotJson(error.to_string()))
 }
 
-fn describe(error: &ValidationError<'_>) -> String {
-    let pointer = shortened(error.instance_path().as_str());
+fn describe_error(error: &ValidationError<'_>) -> String {
+    let pointer = shorten_text(error.instance_path().as_str());
     let value = error.instance().to_string();
     let rule = match value.len() > QUOTED_BYTES_MAX {
-        true => error.masked_with(shortened(&value)).to_string(),
+        true => error.masked_with(shorten_text(&value)).to_string(),
         false => error.to_string(),
     };
-    let rule = match why_not_a_regex(error) {
+    let rule = match explain_regex_error(error) {
         Some(why) => format!("{rule}: {why}"),
         None => rule,
     };
@@ -91,7 +91,7 @@ fn describe(error: &ValidationError<'_>) -> String {
 }
 
 /// The reason why the engine refuses a regular expression that is not simply misspelt.
-fn why_not_a_regex(error: &ValidationError<'_>) -> Option<String> {
+fn explain_regex_error(error: &ValidationError<'_>) -> Option<String> {
     let pattern = error.instance().as_str()?;
     if may_backtrack(pattern) {
         let why = "look-around and back-references are not supported; write \"(?!x)\" as \"not\"";
@@ -112,7 +112,7 @@ fn may_backtrack(pattern: &str) -> bool {
 }
 
 /// The beginning of a text.
-fn shortened(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     if text.len() <= QUOTED_BYTES_MAX {
         return text.to_owned();
     }

@@ -23,7 +23,7 @@ fn write_key(value: &Value, key: &mut Vec<u8>) {
         Value::Null => key.push(b'n'),
         Value::Bool(true) => key.push(b't'),
         Value::Bool(false) => key.push(b'f'),
-        Value::Number(number) => Decimal::of(number).write_into(key),
+        Value::Number(number) => Decimal::from_number(number).write_into(key),
         Value::String(text) => write_text(text, key),
         Value::Array(items) => {
             key.push(b'[');

@@ -28,7 +28,7 @@ impl fmt::Display for Violation {
 
 /// All violations in one line, separated by `; `.
 #[must_use]
-pub fn list(violations: &[Violation]) -> String {
+pub fn join_violations(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

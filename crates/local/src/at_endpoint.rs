@@ -10,21 +10,21 @@ use redeliver_aws::{NO_CONNECTION, SystemClock};
 use redeliver_sim::{LoopError, Topology};
 use uuid::Uuid;
 
-use crate::Setup;
+use crate::LocalSetup;
 use crate::report::RunReport;
 use crate::run::{self, Backend};
-use redeliver_operator::Failure;
-use redeliver_operator::queues::{Requests, emulator_credentials, is_on_this_machine};
-use redeliver_operator::terminal::signals::interrupted;
+use redeliver_operator::CommandFailure;
+use redeliver_operator::queues::{RequestLog, emulator_credentials, is_on_this_machine};
+use redeliver_operator::terminal::signals::stop_on_signal;
 
 /// Runs the loop in real time on queues of its own at this endpoint.
 pub(crate) async fn run_at_endpoint(
-    setup: Setup,
+    setup: LocalSetup,
     url: &str,
     bar: &ProgressBar,
     output: &mut dyn Write,
-) -> Result<RunReport, Failure> {
-    let sent = Requests::default();
+) -> Result<RunReport, CommandFailure> {
+    let sent = RequestLog::default();
     let mut loader = aws_config::from_env().endpoint_url(url);
     if is_on_this_machine(url)? {
         loader = loader.credentials_provider(emulator_credentials());
@@ -36,7 +36,7 @@ pub(crate) async fn run_at_endpoint(
         .interceptor(sent.clone())
         .build();
     let service = SqsService::new(aws_sdk_sqs::Client::from_conf(config));
-    let requests = || sent.counts();
+    let requests = || sent.counts_by_action();
     let backend = Backend {
         // Emulators name senders in their own way.
         of_functions: Topology::clone,
@@ -51,10 +51,10 @@ pub(crate) async fn run_at_endpoint(
         visible: &|_| 0,
         requests: &requests,
     };
-    let stop = interrupted("interrupted: deleting its queues; Ctrl-C again leaves them there")?;
+    let stop = stop_on_signal("interrupted: deleting its queues; Ctrl-C again leaves them there")?;
     let no_connection =
         |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.code == NO_CONNECTION);
-    run::run(setup, backend, bar, output, &stop).await.map_err(|error| match error.downcast_ref() {
+    run::run_loop(setup, backend, bar, output, &stop).await.map_err(|error| match error.downcast_ref() {
         Some(error) if no_connection(error) => {
             format!("{error}: no connection to {url}: is it running? check --endpoint-url").into()
         }

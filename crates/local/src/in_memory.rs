@@ -9,42 +9,42 @@ use redeliver_embedded::EmbeddedSqs;
 use redeliver_sim::Topology;
 use redeliver_sim::virtual_time;
 
-use crate::Setup;
+use crate::LocalSetup;
 use crate::report::RunReport;
 use crate::run::{self, Backend};
-use crate::target::Target;
-use redeliver_operator::Failure;
-use redeliver_operator::terminal::signals::interrupted;
+use crate::target::LocalTarget;
+use redeliver_operator::CommandFailure;
+use redeliver_operator::terminal::signals::stop_on_signal;
 
 /// Runs the loop in virtual time, which stands still during calls of a real target.
 pub(crate) async fn run_in_memory(
-    setup: Setup,
+    setup: LocalSetup,
     bar: &ProgressBar,
     output: &mut dyn Write,
-) -> Result<RunReport, Failure> {
-    let clock = virtual_time::clock();
+) -> Result<RunReport, CommandFailure> {
+    let clock = virtual_time::start_clock();
     let sqs = EmbeddedSqs::new(clock.clone(), setup.seed);
-    let hold = (!matches!(setup.target, Target::BuiltIn(_))).then(|| clock.clone());
+    let hold = (!matches!(setup.target, LocalTarget::BuiltIn(_))).then(|| clock.clone());
     let requests = || {
-        sqs.requests()
+        sqs.request_counts()
             .iter()
             .map(|(action, count)| ((*action).to_owned(), *count))
             .collect::<BTreeMap<_, _>>()
     };
     let backend = Backend {
-        of_functions: Topology::of_functions,
+        of_functions: Topology::for_functions,
         service: &sqs,
         clock: &clock,
         is_virtual: true,
         hold,
         prefix: "local".to_owned(),
         wait: Duration::from_secs(20),
-        visible: &|arn| sqs.visible(arn),
+        visible: &|arn| sqs.visible_count(arn),
         requests: &requests,
     };
-    let stop = interrupted(match setup.target {
-        Target::OwnFunction(_) => "interrupted: ending the function; Ctrl-C again does not wait",
+    let stop = stop_on_signal(match setup.target {
+        LocalTarget::OwnFunction(_) => "interrupted: ending the function; Ctrl-C again does not wait",
         _ => "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait",
     })?;
-    clock.run(run::run(setup, backend, bar, output, &stop)).await?
+    clock.run(run::run_loop(setup, backend, bar, output, &stop)).await?
 }

@@ -7,7 +7,9 @@ use redeliver_core::json::pointer::Pointer;
 use redeliver_core::message::{Content, OutgoingMessage};
 
 use redeliver_operator::files::FileError;
-use redeliver_operator::message_file::{Form, Lines, dead_letter, open, remark_on_recognized, unreadable};
+use redeliver_operator::message_file::{
+    InputLines, LineForm, dead_letter_hint, input_error, open_input, remark_on_recognized,
+};
 
 /// Consecutive lines of the input.
 #[derive(Debug, Default)]
@@ -43,19 +45,19 @@ impl ChunkSize {
 
 /// The message groups of a FIFO queue.
 #[derive(Clone, Debug)]
-pub struct Groups {
+pub struct InputGroups {
     /// The place of a message's group in its body; `None` if all messages are one group.
     pub pointer: Option<Pointer>,
 }
 
-impl Groups {
+impl InputGroups {
     /// The message with its group, and its line as the deduplication id.
-    fn grouped(&self, message: OutgoingMessage, line: usize) -> Result<OutgoingMessage, String> {
+    fn add_group(&self, message: OutgoingMessage, line: usize) -> Result<OutgoingMessage, String> {
         let content = message.into_content();
         let group = match &self.pointer {
             // An export has the groups that its messages had.
             None => content.message_group_id.clone().unwrap_or_else(|| "all".to_owned()),
-            Some(pointer) => pointer.text(&content.body).ok_or("no message group at --group-pointer")?,
+            Some(pointer) => pointer.find_text(&content.body).ok_or("no message group at --group-pointer")?,
         };
         let (message_group_id, deduplication_id) = (Some(group), Some(line.to_string()));
         OutgoingMessage::new(Content { message_group_id, deduplication_id, ..content })
@@ -66,10 +68,10 @@ impl Groups {
 /// Reads a file, or standard input, one chunk ahead.
 pub struct Chunks {
     pub(crate) path: Box<Path>,
-    lines: Lines<Box<dyn BufRead + Send>>,
-    form: Form,
+    lines: InputLines<Box<dyn BufRead + Send>>,
+    form: LineForm,
     /// `None` if the source queue is a standard queue.
-    groups: Option<Groups>,
+    groups: Option<InputGroups>,
     size: ChunkSize,
     next: Option<Chunk>,
     has_dead_letters: bool,
@@ -81,38 +83,43 @@ impl Chunks {
     ///
     /// # Errors
     /// If the input cannot be read.
-    pub fn open(path: &Path, form: Form, groups: Option<Groups>, size: ChunkSize) -> Result<Self, FileError> {
-        Self::new(path, open(path)?, form, groups, size)
+    pub fn open_input(
+        path: &Path,
+        form: LineForm,
+        groups: Option<InputGroups>,
+        size: ChunkSize,
+    ) -> Result<Self, FileError> {
+        Self::new(path, open_input(path)?, form, groups, size)
     }
 
     fn new(
         path: &Path,
         input: Box<dyn BufRead + Send>,
-        form: Form,
-        groups: Option<Groups>,
+        form: LineForm,
+        groups: Option<InputGroups>,
         size: ChunkSize,
     ) -> Result<Self, FileError> {
-        let (lines, path) = (form.lines(input), path.into());
+        let (lines, path) = (form.read_lines(input), path.into());
         let next = None;
         let mut chunks =
             Self { path, lines, form, groups, size, next, has_dead_letters: false, is_over: false };
-        chunks.next()?;
+        chunks.next_chunk()?;
         Ok(chunks)
     }
 
     /// Takes the next chunk and reads the one after it; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Chunk>, FileError> {
-        let following = self.read().map_err(|error| unreadable(&self.path, &error))?;
+    pub(crate) fn next_chunk(&mut self) -> Result<Option<Chunk>, FileError> {
+        let following = self.read_chunk().map_err(|error| input_error(&self.path, &error))?;
         let is_empty = following.messages.is_empty() && following.refused.is_empty();
         Ok(std::mem::replace(&mut self.next, (!is_empty).then_some(following)))
     }
 
     /// The chunk that [`next`](Self::next) will return.
-    pub(crate) fn peek(&self) -> Option<&Chunk> {
+    pub(crate) fn peek_chunk(&self) -> Option<&Chunk> {
         self.next.as_ref()
     }
 
-    fn read(&mut self) -> io::Result<Chunk> {
+    fn read_chunk(&mut self) -> io::Result<Chunk> {
         let mut chunk = Chunk::default();
         let mut bytes = 0;
         while chunk.messages.len() < self.size.messages && bytes < self.size.bytes {
@@ -123,15 +130,15 @@ impl Chunks {
                 break;
             };
             let number = line.number;
-            let read = self.form.read(line).and_then(|message| {
+            let read = self.form.read_message(line).and_then(|message| {
                 if !self.has_dead_letters {
-                    let hint = dead_letter(&message.sendable.content().body);
+                    let hint = dead_letter_hint(&message.sendable.content().body);
                     chunk.dead_letter = hint.map(|hint| (number, hint));
                     self.has_dead_letters = chunk.dead_letter.is_some();
                 }
                 match &self.groups {
                     None => Ok(message.sendable),
-                    Some(groups) => groups.grouped(message.sendable, number).map_err(|reason| vec![reason]),
+                    Some(groups) => groups.add_group(message.sendable, number).map_err(|reason| vec![reason]),
                 }
             });
             match read {
@@ -153,7 +160,7 @@ mod tests {
     use super::*;
 
     fn chunks(text: &'static [u8], size: ChunkSize) -> Chunks {
-        Chunks::new(Path::new("-"), Box::new(text), Form::Anything, None, size).unwrap()
+        Chunks::new(Path::new("-"), Box::new(text), LineForm::Anything, None, size).unwrap()
     }
 
     fn bodies(input: &Chunk) -> Vec<&str> {
@@ -162,7 +169,8 @@ mod tests {
 
     #[test]
     fn each_line_is_a_message_or_is_refused_with_its_number() {
-        let input = chunks(b"{}\r\n\nnot JSON\n\xFF\n\x07\n", ChunkSize::WHOLE).next().unwrap().unwrap();
+        let input =
+            chunks(b"{}\r\n\nnot JSON\n\xFF\n\x07\n", ChunkSize::WHOLE).next_chunk().unwrap().unwrap();
         assert_eq!(bodies(&input), ["{}", "not JSON"]);
         let refused: Vec<_> =
             input.refused.iter().map(|refused| (refused.line, refused.reason.as_str())).collect();
@@ -178,15 +186,15 @@ mod tests {
 
     #[test]
     fn a_last_line_needs_no_end_and_an_empty_file_has_no_lines() {
-        assert_eq!(chunks(b"{}", ChunkSize::WHOLE).next().unwrap().unwrap().messages.len(), 1);
-        assert!(chunks(b"", ChunkSize::WHOLE).next().unwrap().is_none());
+        assert_eq!(chunks(b"{}", ChunkSize::WHOLE).next_chunk().unwrap().unwrap().messages.len(), 1);
+        assert!(chunks(b"", ChunkSize::WHOLE).next_chunk().unwrap().is_none());
     }
 
     #[test]
     fn a_chunk_is_limited_in_messages_and_bytes() {
         let chunks_of = |messages, bytes| {
             let mut input = chunks(b"1\n\n22\n3\n44\n5", ChunkSize { messages, bytes });
-            std::iter::from_fn(move || input.next().unwrap()).collect::<Vec<_>>()
+            std::iter::from_fn(move || input.next_chunk().unwrap()).collect::<Vec<_>>()
         };
         let twos = chunks_of(2, 100);
         assert_eq!(
@@ -203,11 +211,11 @@ mod tests {
 
     /// Body, group and deduplication id of each message for a FIFO queue.
     fn grouped(text: &'static [u8], pointer: Option<&str>) -> (Vec<[String; 3]>, Vec<RefusedLine>) {
-        let groups = Groups { pointer: pointer.map(|pointer| Pointer::new(pointer).unwrap()) };
-        let form = Form::Anything;
+        let groups = InputGroups { pointer: pointer.map(|pointer| Pointer::new(pointer).unwrap()) };
+        let form = LineForm::Anything;
         let mut input =
             Chunks::new(Path::new("-"), Box::new(text), form, Some(groups), ChunkSize::WHOLE).unwrap();
-        let Chunk { messages, refused, .. } = input.next().unwrap().unwrap();
+        let Chunk { messages, refused, .. } = input.next_chunk().unwrap().unwrap();
         let of = |message: OutgoingMessage| {
             let Content { body, message_group_id, deduplication_id, .. } = message.into_content();
             [body, message_group_id.unwrap(), deduplication_id.unwrap()]
@@ -234,10 +242,10 @@ mod tests {
 
     #[test]
     fn a_message_that_fails_the_check_is_refused_too() {
-        let too_short = Form::Payload(|_| Err("too short".to_owned()));
+        let too_short = LineForm::Payload(|_| Err("too short".to_owned()));
         let mut input =
             Chunks::new(Path::new("-"), Box::new(&b"1"[..]), too_short, None, ChunkSize::WHOLE).unwrap();
-        let input = input.next().unwrap().unwrap();
+        let input = input.next_chunk().unwrap().unwrap();
         assert_eq!(input.refused, [RefusedLine { line: 1, reason: "too short".to_owned() }]);
     }
 }

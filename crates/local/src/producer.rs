@@ -11,7 +11,7 @@ use redeliver_sim::Tracker;
 use crate::input::{Chunk, Chunks, RefusedLine};
 use redeliver_core::lock;
 use redeliver_operator::files::FileError;
-use redeliver_operator::message_file::named;
+use redeliver_operator::message_file::input_name;
 use redeliver_operator::terminal::stderr;
 
 /// Each chunk is announced before the one before it is sent: otherwise the run could settle between the two.
@@ -31,28 +31,28 @@ impl<'a> Producer<'a> {
     }
 
     /// The chunk to send now, or `None` at the end of the input.
-    pub(crate) fn next(&mut self) -> Result<Option<Chunk>, FileError> {
-        let chunk = self.chunks.next()?;
+    pub(crate) fn next_chunk(&mut self) -> Result<Option<Chunk>, FileError> {
+        let chunk = self.chunks.next_chunk()?;
         self.announce_next();
         Ok(chunk)
     }
 
     fn announce_next(&mut self) {
-        let Some(Chunk { messages, refused, dead_letter }) = self.chunks.peek() else { return };
-        let input = named(&self.chunks.path);
+        let Some(Chunk { messages, refused, dead_letter }) = self.chunks.peek_chunk() else { return };
+        let input = input_name(&self.chunks.path);
         let refusals = refused.iter().map(|RefusedLine { line, reason }| (line, reason));
         for (line, warning) in refusals.chain(dead_letter.iter().map(|(line, hint)| (line, hint))) {
             stderr::warning(format_args!("{}:{line}: {warning}", input.display()));
         }
         self.refused += refused.len() as u64;
-        lock(self.tracker).expect(messages.len() as u64);
+        lock(self.tracker).expect_messages(messages.len() as u64);
         self.bar.inc_length(messages.len() as u64);
     }
 }
 
 /// Completes when no message is visible. While their number falls, the functions are busy at this very moment; otherwise
 /// they wait for something real, and time must pass.
-pub(crate) async fn drained(visible: impl Fn() -> u64, clock: &impl Clock) {
+pub(crate) async fn wait_until_drained(visible: impl Fn() -> u64, clock: &impl Clock) {
     let mut before = u64::MAX;
     loop {
         yield_now().await;

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use redeliver_sim::{EventCounts, Tracker};
 use serde::Serialize;
 
-use redeliver_operator::terminal::escape::escaped;
-use redeliver_operator::terminal::units::{bar, counted, grouped, span, table};
+use redeliver_operator::terminal::escape::escape_line;
+use redeliver_operator::terminal::units::{draw_bar, format_count, format_span, format_table, group_digits};
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -69,7 +69,7 @@ const BAR: u64 = 40;
 
 /// Divides the delays from 0 to the longest into at most ten buckets of equal width; `counts[s]` re-sends had a delay of
 /// `s` seconds.
-fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
+fn build_histogram(counts: &[u64]) -> Vec<DelayBucket> {
     let Some(longest) = counts.iter().rposition(|count| *count > 0) else {
         return Vec::new();
     };
@@ -98,24 +98,27 @@ impl RunReport {
             probes: events.probes,
             dead_lettered: tracker.dead_letters().clone(),
             waiting,
-            copies: tracker.copies(),
-            unaccounted: tracker.missing() - waiting,
+            copies: tracker.copy_count(),
+            unaccounted: tracker.missing_count() - waiting,
             all_sent: !tracker.expects_more(),
-            delays: histogram(&events.delays),
+            delays: build_histogram(&events.delays),
             ..Self::default()
         }
     }
 
     /// A hint with the last error, for a run without a successful call; `None` otherwise, and for the built-in target.
     #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    pub fn failure_hint(&self) -> Option<String> {
         let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;
-        Some(format!("no call succeeded; the last one failed with {}: check the target", escaped(failure)))
+        Some(format!(
+            "no call succeeded; the last one failed with {}: check the target",
+            escape_line(failure)
+        ))
     }
 
     /// A hint for answers that look like failure reports and that Lambda counts as successes; `None` if there are none.
     #[must_use]
-    pub fn taken_as_success(&self) -> Option<String> {
+    pub fn success_hint(&self) -> Option<String> {
         let shapes = &self.taken_as_success;
         (!shapes.is_empty()).then(|| {
             format!(
@@ -136,25 +139,25 @@ impl RunReport {
             problems.push(format!("interrupted before every {what}"));
         }
         if self.unaccounted > 0 {
-            problems.push(format!("{} unaccounted for", counted(self.unaccounted, "message")));
+            problems.push(format!("{} unaccounted for", format_count(self.unaccounted, "message")));
         }
         if self.waiting > 0 {
-            problems.push(format!("{} still waiting", counted(self.waiting, "message")));
+            problems.push(format!("{} still waiting", format_count(self.waiting, "message")));
         }
         if self.refused > 0 {
-            problems.push(format!("{} refused, and not sent", counted(self.refused, "line")));
+            problems.push(format!("{} refused, and not sent", format_count(self.refused, "line")));
         }
         problems
     }
 
     /// The report as a table, with a histogram of the delays.
     #[must_use]
-    pub fn table(&self) -> String {
+    pub fn format_table(&self) -> String {
         let mut rows: Vec<Vec<String>> = Vec::new();
         let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
         let mut count = |name: &str, count: u64, always: bool| {
             if always || count > 0 {
-                row(name, grouped(count));
+                row(name, group_digits(count));
             }
         };
         count("sent", self.sent, true);
@@ -175,15 +178,15 @@ impl RunReport {
         if self.interrupted {
             row("interrupted", "yes".to_owned());
         }
-        row(if self.is_virtual { "virtual time" } else { "time" }, span(whole(self.seconds)));
-        row("SQS requests", grouped(self.requests.values().sum()));
+        row(if self.is_virtual { "virtual time" } else { "time" }, format_span(round_seconds(self.seconds)));
+        row("SQS requests", group_digits(self.requests.values().sum()));
         for (action, requests) in &self.requests {
-            row(&format!("  {action}"), grouped(*requests));
+            row(&format!("  {action}"), group_digits(*requests));
         }
-        table(&[], rows, [1]) + &self.bars()
+        format_table(&[], rows, [1]) + &self.format_bars()
     }
 
-    fn bars(&self) -> String {
+    fn format_bars(&self) -> String {
         let most = self.delays.iter().map(|bucket| bucket.count).max().unwrap_or(0);
         if most == 0 {
             return String::new();
@@ -191,7 +194,7 @@ impl RunReport {
         let mut bars = "\nretries by delay\n".to_owned();
         let digits = self.delays.last().map_or(0, |bucket| bucket.to_seconds.to_string().len()).max(3);
         for DelayBucket { from_seconds, to_seconds, count } in &self.delays {
-            let (bar, count) = (bar(*count, most, BAR), grouped(*count));
+            let (bar, count) = (draw_bar(*count, most, BAR), group_digits(*count));
             let line = format!("{from_seconds:>5}–{to_seconds:<digits$} s {count:>6} {bar}");
             let _ = writeln!(bars, "{}", line.trim_end());
         }
@@ -204,7 +207,7 @@ impl RunReport {
     clippy::cast_sign_loss,
     reason = "a run takes a few weeks at most"
 )]
-fn whole(seconds: f64) -> u64 {
+fn round_seconds(seconds: f64) -> u64 {
     seconds.round() as u64
 }
 
@@ -223,7 +226,7 @@ mod tests {
         counts[90] = 2;
         counts[91] = 3;
         counts[900] = 4;
-        let buckets = histogram(&counts);
+        let buckets = build_histogram(&counts);
         assert_eq!(buckets.len(), 10);
         assert_eq!(
             (buckets[0], buckets[1], buckets[9]),
@@ -234,7 +237,7 @@ mod tests {
 
     #[test]
     fn short_delays_have_buckets_of_a_second() {
-        assert_eq!(histogram(&[0, 5, 0, 0]), [bucket(0, 0, 0), bucket(1, 1, 5)]);
-        assert_eq!(histogram(&[0; 901]), []);
+        assert_eq!(build_histogram(&[0, 5, 0, 0]), [bucket(0, 0, 0), bucket(1, 1, 5)]);
+        assert_eq!(build_histogram(&[0; 901]), []);
     }
 }

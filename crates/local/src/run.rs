@@ -22,14 +22,14 @@ use redeliver_sim::functions::{
     async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
 };
 use redeliver_sim::{
-    Engine, EventCounter, Functions, LocalLambda, LoopError, Pollers, Topology, Tracker, payload_of,
+    Engine, EventCounter, LocalLambda, LoopError, LoopFunctions, Pollers, Topology, Tracker, extract_payload,
 };
 
-use crate::Setup;
-use crate::producer::{Producer, drained};
+use crate::LocalSetup;
+use crate::producer::{Producer, wait_until_drained};
 use crate::report::RunReport;
 use crate::target::TrackedTarget;
-use redeliver_operator::Failure;
+use redeliver_operator::CommandFailure;
 
 /// An SQS in memory and in virtual time, or an endpoint in real time.
 pub(crate) struct Backend<'a, S: QueueService, C> {
@@ -52,15 +52,15 @@ pub(crate) struct Backend<'a, S: QueueService, C> {
 }
 
 /// Runs the loop, and deletes its queues even if it fails.
-pub(crate) async fn run<S: QueueService, C: Clock>(
-    setup: Setup,
+pub(crate) async fn run_loop<S: QueueService, C: Clock>(
+    setup: LocalSetup,
     backend: Backend<'_, S, C>,
     bar: &ProgressBar,
     output: &mut dyn Write,
     stop: &Stop,
-) -> Result<RunReport, Failure> {
-    let Setup { retry_loop, policy, .. } = &setup;
-    let topology = Topology::create(
+) -> Result<RunReport, CommandFailure> {
+    let LocalSetup { retry_loop, policy, .. } = &setup;
+    let topology = Topology::create_queues(
         backend.service,
         &backend.prefix,
         *retry_loop,
@@ -68,28 +68,29 @@ pub(crate) async fn run<S: QueueService, C: Clock>(
         Batching::default(),
     )
     .await
-    .map_err(LoopError::sqs("creating the queues"))?;
-    let outcome = run_on(&topology, setup, &backend, bar, output, stop).await;
-    let deleted = topology.delete(backend.service).await.map_err(LoopError::sqs("deleting the queues"));
+    .map_err(LoopError::while_doing("creating the queues"))?;
+    let outcome = run_on_topology(&topology, setup, &backend, bar, output, stop).await;
+    let deleted =
+        topology.delete_queues(backend.service).await.map_err(LoopError::while_doing("deleting the queues"));
     outcome.and_then(|report| Ok(deleted.map(|()| report)?))
 }
 
-async fn run_on<S: QueueService, C: Clock>(
+async fn run_on_topology<S: QueueService, C: Clock>(
     topology: &Topology<S::Queue>,
-    setup: Setup,
+    setup: LocalSetup,
     backend: &Backend<'_, S, C>,
     bar: &ProgressBar,
     output: &mut dyn Write,
     requested: &Stop,
-) -> Result<RunReport, Failure> {
+) -> Result<RunReport, CommandFailure> {
     let clock = backend.clock;
     let started = clock.now();
-    let interrupted_at = requested.requested().map(|()| clock.now()).shared();
+    let interrupted_at = requested.wait_requested().map(|()| clock.now()).shared();
     let stop = || interrupted_at.clone().map(drop);
-    let observed = Observed::default();
-    let Observed { tracker, events, last_failure } = &observed;
+    let observed = RunObservations::default();
+    let RunObservations { tracker, events, last_failure } = &observed;
     let mut producer = Producer::new(setup.chunks, tracker, bar);
-    let run = Run {
+    let run = LocalRun {
         engine: Engine {
             topology,
             clock,
@@ -99,7 +100,11 @@ async fn run_on<S: QueueService, C: Clock>(
             wait: backend.wait,
             pollers: Pollers::constant(1),
             inner_pollers: Pollers::constant(1),
-            original_body: if setup.retry_loop == RetryLoop::AsyncRetry { payload_of } else { |body| body },
+            original_body: if setup.retry_loop == RetryLoop::AsyncRetry {
+                extract_payload
+            } else {
+                |body| body
+            },
         },
         queues: &(backend.of_functions)(topology),
         target: TrackedTarget {
@@ -122,31 +127,35 @@ async fn run_on<S: QueueService, C: Clock>(
     }
     bar.finish_and_clear();
     let refused = producer.refused;
-    let report = report(observed, topology, backend, started, interrupted_at.peek().copied()).await?;
+    let report = build_report(observed, topology, backend, started, interrupted_at.peek().copied()).await?;
     Ok(RunReport { refused, taken_as_success: setup.target.taken_as_success(), ..report })
 }
 
 /// The events of a run.
 #[derive(Default)]
-struct Observed {
+struct RunObservations {
     tracker: Mutex<Tracker>,
     events: EventCounter,
     /// The last failure of a real target.
     last_failure: Mutex<Option<String>>,
 }
 
-async fn report<S: QueueService, C: Clock>(
-    Observed { tracker, events, last_failure }: Observed,
+async fn build_report<S: QueueService, C: Clock>(
+    RunObservations { tracker, events, last_failure }: RunObservations,
     topology: &Topology<S::Queue>,
     backend: &Backend<'_, S, C>,
     started: Timestamp,
     interrupted_at: Option<Timestamp>,
-) -> Result<RunReport, Failure> {
+) -> Result<RunReport, CommandFailure> {
     let tracker = tracker.into_inner().unwrap_or_else(PoisonError::into_inner);
     // A message that has come out is not waiting, even if a copy of it is in a queue or SQS's count lags behind.
-    let waiting = match tracker.missing() {
+    let waiting = match tracker.missing_count() {
         0 => 0,
-        missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
+        missing => topology
+            .count_waiting()
+            .await
+            .map_err(LoopError::while_doing("counting what waits"))?
+            .min(missing),
     };
     let interrupted_at = interrupted_at.filter(|_| !tracker.is_settled());
     let end = interrupted_at.or_else(|| tracker.last_settled_at());
@@ -164,7 +173,7 @@ async fn report<S: QueueService, C: Clock>(
 }
 
 /// The functions of a run, and the engine that polls for them.
-struct Run<'a, Q, C> {
+struct LocalRun<'a, Q, C> {
     engine: Engine<'a, Q, C>,
     /// The queues as the functions use them.
     queues: &'a Topology<Q>,
@@ -174,11 +183,11 @@ struct Run<'a, Q, C> {
     schema: &'a MessageSchema,
 }
 
-impl<Q: Queue + Clone, C: Clock> Run<'_, Q, C> {
-    fn functions<F: Function>(&self, on_source: F) -> Functions<F, impl Function, impl Function> {
+impl<Q: Queue + Clone, C: Clock> LocalRun<'_, Q, C> {
+    fn build_functions<F: Function>(&self, on_source: F) -> LoopFunctions<F, impl Function, impl Function> {
         let Self { engine: Engine { clock, .. }, queues, events, policy, schema, .. } = *self;
         let (schema, policy) = (schema.clone(), policy.clone());
-        Functions {
+        LoopFunctions {
             on_source,
             failed_message_processor: failed_message_processor(queues, clock, events, schema, policy),
             final_dlq_annotator: final_dlq_annotator(queues, clock, events),
@@ -192,15 +201,15 @@ impl<Q: Queue + Clone, C: Clock> Run<'_, Q, C> {
         seed: u64,
         output: &mut dyn Write,
         stop: impl Fn() -> F,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let Self { ref engine, queues, ref target, events, policy, .. } = *self;
         let lambda = LocalLambda::new(target.clone(), &engine.topology.source, engine.clock, seed);
-        while let Some(chunk) = producer.next()? {
-            engine.invoke(chunk.messages, &lambda, stop()).await?;
+        while let Some(chunk) = producer.next_chunk()? {
+            engine.invoke_messages(chunk.messages, &lambda, stop()).await?;
         }
         let functions =
-            self.functions(async_retry_handler(queues, &lambda, engine.clock, events, policy.clone()));
-        Ok(engine.run(&functions, output, stop()).await?)
+            self.build_functions(async_retry_handler(queues, &lambda, engine.clock, events, policy.clone()));
+        Ok(engine.run_functions(&functions, output, stop()).await?)
     }
 
     /// All strategies: messages are sent while the functions run.
@@ -210,27 +219,27 @@ impl<Q: Queue + Clone, C: Clock> Run<'_, Q, C> {
         visible: &dyn Fn() -> u64,
         output: &mut dyn Write,
         stop: impl Fn() -> F,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let Self { ref engine, queues, ref target, events, policy, schema } = *self;
-        let functions = self.functions(MessageProcessor {
-            max_concurrency: target.target.concurrency(),
+        let functions = self.build_functions(MessageProcessor {
+            max_concurrency: target.target.max_concurrency(),
             ..message_processor(queues, target.clone(), engine.clock, events, schema.clone(), policy.clone())
         });
-        if let Some(chunk) = producer.next()? {
-            engine.send(chunk.messages, stop()).await?;
+        if let Some(chunk) = producer.next_chunk()? {
+            engine.send_messages(chunk.messages, stop()).await?;
         }
         let sending = async {
             // The next chunk waits until the source queue is empty, so that memory does not grow with the input.
-            while let Some(chunk) = producer.next()? {
-                let drained = drained(visible, engine.clock);
+            while let Some(chunk) = producer.next_chunk()? {
+                let drained = wait_until_drained(visible, engine.clock);
                 if let Either::Left(_) = select(pin!(stop()), pin!(drained)).await {
                     break;
                 }
-                engine.send(chunk.messages, std::future::pending()).await?;
+                engine.send_messages(chunk.messages, std::future::pending()).await?;
             }
-            Ok::<_, Failure>(())
+            Ok::<_, CommandFailure>(())
         };
-        let running = async { Ok(engine.run(&functions, output, stop()).await?) };
+        let running = async { Ok(engine.run_functions(&functions, output, stop()).await?) };
         try_join!(sending, running)?;
         Ok(())
     }

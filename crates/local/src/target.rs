@@ -13,21 +13,21 @@ use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
 use redeliver_operator::own_function::start_own_function;
 use redeliver_operator::terminal::signals::Signals;
-use redeliver_operator::{Failure, Interrupted};
+use redeliver_operator::{CommandFailure, Interrupted};
 use redeliver_sim::functions::MAX_CONCURRENCY;
 use redeliver_sim::{BuiltInTarget, Tracker};
 
 /// The target of a run: one that fails at random, an HTTP endpoint, or the function of `--exec`.
 #[derive(Debug)]
-pub enum Target {
+pub enum LocalTarget {
     BuiltIn(BuiltInTarget),
     Http(Box<HttpTarget>),
     OwnFunction(Box<OwnFunction>),
 }
 
-impl Target {
+impl LocalTarget {
     /// Starts the user's own function, unless a signal comes first.
-    pub(crate) async fn start(&self) -> Result<(), Failure> {
+    pub(crate) async fn start_function(&self) -> Result<(), CommandFailure> {
         let Self::OwnFunction(function) = self else { return Ok(()) };
         let mut signals = Signals::listen()?;
         match select(pin!(start_own_function(function)), pin!(signals.next())).await {
@@ -45,10 +45,10 @@ impl Target {
     }
 
     /// The number of concurrent calls.
-    pub(crate) fn concurrency(&self) -> NonZeroUsize {
+    pub(crate) fn max_concurrency(&self) -> NonZeroUsize {
         match self {
             Self::BuiltIn(_) | Self::Http(_) => MAX_CONCURRENCY,
-            Self::OwnFunction(function) => function.concurrency(),
+            Self::OwnFunction(function) => function.max_concurrency(),
         }
     }
 }
@@ -56,7 +56,7 @@ impl Target {
 /// A target whose successes are tracked, and whose last failure is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct TrackedTarget<'a, C> {
-    pub(crate) target: &'a Target,
+    pub(crate) target: &'a LocalTarget,
     pub(crate) tracker: &'a Mutex<Tracker>,
     /// The last failure of a real target; the built-in one fails on purpose.
     pub(crate) last_failure: &'a Mutex<Option<String>>,
@@ -73,7 +73,7 @@ impl<C: Clock> TrackedTarget<'_, C> {
         &self,
         call: impl Future<Output = Result<(), HandlerError>>,
     ) -> Result<(), HandlerError> {
-        let _held = self.hold.as_ref().map(VirtualClock::hold);
+        let _held = self.hold.as_ref().map(VirtualClock::hold_time);
         call.await.inspect_err(|HandlerError { error_type, details, .. }| {
             *lock(self.last_failure) = Some(format!("{}: {details}", error_type.name()));
         })
@@ -84,42 +84,42 @@ impl<C: Clock> TrackedTarget<'_, C> {
         &self,
         call: impl Future<Output = Result<(), HandlerError>>,
     ) -> Result<(), HandlerError> {
-        match select(pin!(self.stop.requested()), pin!(self.call_real(call))).await {
+        match select(pin!(self.stop.wait_requested()), pin!(self.call_real(call))).await {
             Either::Left(_) => Err(HandlerError::not_started()),
             Either::Right((outcome, _)) => outcome,
         }
     }
 
-    fn processed(&self, message: &Message<'_>) {
-        lock(self.tracker).processed(message.body, self.clock.now());
+    fn record_processed(&self, message: &Message<'_>) {
+        lock(self.tracker).record_processed(message.body, self.clock.now());
     }
 }
 
 impl<C: Clock> Handler for TrackedTarget<'_, C> {
-    fn function(&self) -> Option<&str> {
+    fn function_version(&self) -> Option<&str> {
         match self.target {
-            Target::BuiltIn(_) | Target::Http(_) => None,
-            Target::OwnFunction(target) => target.function(),
+            LocalTarget::BuiltIn(_) | LocalTarget::Http(_) => None,
+            LocalTarget::OwnFunction(target) => target.function_version(),
         }
     }
 
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match self.target {
-            Target::BuiltIn(target) => target.answer(message)?,
-            Target::Http(target) => self.call_real(target.handle(message)).await?,
-            Target::OwnFunction(target) => self.call_until_stop(target.handle(message)).await?,
+            LocalTarget::BuiltIn(target) => target.answer_call(message)?,
+            LocalTarget::Http(target) => self.call_real(target.handle(message)).await?,
+            LocalTarget::OwnFunction(target) => self.call_until_stop(target.handle(message)).await?,
         }
-        self.processed(message);
+        self.record_processed(message);
         Ok(())
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         match self.target {
-            Target::Http(target) => self.call_real(target.invoke(invocation)).await?,
-            Target::OwnFunction(target) => self.call_until_stop(target.invoke(invocation)).await?,
-            Target::BuiltIn(_) => return self.handle(invocation.message).await,
+            LocalTarget::Http(target) => self.call_real(target.invoke(invocation)).await?,
+            LocalTarget::OwnFunction(target) => self.call_until_stop(target.invoke(invocation)).await?,
+            LocalTarget::BuiltIn(_) => return self.handle(invocation.message).await,
         }
-        self.processed(invocation.message);
+        self.record_processed(invocation.message);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use redeliver_message_processor::{Form, Handler, HandlerError, Message, run};
+use redeliver_message_processor::{BodyForm, Handler, HandlerError, Message, run};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
     let message = Message {
         body: &body,
         message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab",
-        form: &Form::Envelope,
+        form: &BodyForm::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
         held_seconds: 0,

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use redeliver_core::accepted::{Accepted, ReportedOutage};
-use redeliver_core::decide::breaker::{Breaker, Caller, Change, Hold, Key, Patience, Permission, Permit};
+use redeliver_core::accepted::{AcceptedMessage, ReportedOutage};
+use redeliver_core::decide::breaker::{
+    Breaker, Caller, CircuitChange, CircuitKey, Hold, Patience, Permission, Permit,
+};
 use redeliver_core::decide::{CallOutcome, call_outcome, hold_grace};
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::events::Event;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::lock;
@@ -15,7 +17,7 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Observer};
 
 use crate::MessageProcessor;
-use crate::outcome::{Outcome, timeout};
+use crate::outcome::{AttemptOutcome, timeout_error};
 
 /// A held message's report about its target is trusted for this long after its re-send: the longest delay, and as long
 /// again on the queue.
@@ -28,17 +30,17 @@ pub struct SharedBreaker(Option<Arc<Mutex<Breaker>>>);
 impl SharedBreaker {
     /// A closed breaker with the settings of the policy's `circuit_breaker`. Without it, every call is permitted.
     #[must_use]
-    pub fn of(policy: &Policy) -> Self {
+    pub fn from_policy(policy: &Policy) -> Self {
         Self(policy.circuit_breaker.as_ref().map(|_| Arc::default()))
     }
 
-    fn lock(&self) -> Option<MutexGuard<'_, Breaker>> {
+    fn lock_breaker(&self) -> Option<MutexGuard<'_, Breaker>> {
         self.0.as_ref().map(|breaker| lock(breaker))
     }
 }
 
 /// The breaker's answer for one message.
-pub(super) enum Asked<'a, H, Q, C: Clock, O: Observer> {
+pub(super) enum BreakerAnswer<'a, H, Q, C: Clock, O: Observer> {
     Call(Permitted<'a, H, Q, C, O>),
     /// A running probe decides, or the rate limit may have a place soon.
     Wait,
@@ -54,79 +56,86 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Passes the outages that held messages report to the breaker: a new environment has no evidence of its own.
-    pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
-        let Some(mut breaker) = self.breaker.lock() else { return };
+    pub(super) fn learn_outages(&self, accepted: &[AcceptedMessage], now: Timestamp) {
+        let Some(mut breaker) = self.breaker.lock_breaker() else { return };
         for message in accepted {
-            let recent = message.outage().filter(|outage| until(outage.reported_at, now) < HELD_MOMENTS_AGO);
+            let recent = message
+                .reported_outage()
+                .filter(|outage| time_until(outage.reported_at, now) < HELD_MOMENTS_AGO);
             if let Some(ReportedOutage { outage, reported_at }) = recent {
-                breaker.learn(self.key(message), outage, reported_at, now);
+                breaker.apply_report(self.circuit_key(message), outage, reported_at, now);
             }
         }
     }
 
-    fn caller(&self, accepted: &Accepted, now: Timestamp) -> Caller {
+    fn breaker_caller(&self, accepted: &AcceptedMessage, now: Timestamp) -> Caller {
         Caller {
             message_id: accepted.metadata().message_id,
-            key: self.key(accepted),
-            failures: self.on_failure.failures(accepted),
+            key: self.circuit_key(accepted),
+            failures: self.on_failure.failed_calls(accepted),
             held_seconds: self.on_failure.held_seconds(accepted, now),
             calls_before: self.on_failure.calls_before(accepted),
         }
     }
 
     /// The key of the message's circuit.
-    pub(super) fn key(&self, accepted: &Accepted) -> Option<Key> {
+    pub(super) fn circuit_key(&self, accepted: &AcceptedMessage) -> Option<CircuitKey> {
         let record = accepted.record();
         let per = &self.policy.circuit_breaker.as_ref()?.per;
-        per.key_of(record.message_group_id.as_deref(), &record.attributes).map(Key::of)
+        per.key_of(record.message_group_id.as_deref(), &record.attributes).map(CircuitKey::from_text)
     }
 
     /// Asks if this message may be called now.
-    pub(super) fn ask<'a>(&'a self, accepted: &'a Accepted, patience: Patience) -> Asked<'a, H, Q, C, O> {
-        let permitted = |permit| Asked::Call(Permitted { processor: self, permit });
-        let Some(mut breaker) = self.breaker.lock() else {
+    pub(super) fn ask_breaker<'a>(
+        &'a self,
+        accepted: &'a AcceptedMessage,
+        patience: Patience,
+    ) -> BreakerAnswer<'a, H, Q, C, O> {
+        let permitted = |permit| BreakerAnswer::Call(Permitted { processor: self, permit });
+        let Some(mut breaker) = self.breaker.lock_breaker() else {
             return permitted(None);
         };
         let now = self.clock.now();
-        let caller = self.caller(accepted, now);
+        let caller = self.breaker_caller(accepted, now);
         // A message at its hold limit is called in any state.
         let permission = if self.on_failure.is_overdue(&self.policy, accepted, now) {
-            breaker.ask_overdue(caller, hold_grace(&self.policy, caller.held_seconds), now)
+            breaker.request_overdue_call(caller, hold_grace(&self.policy, caller.held_seconds), now)
         } else {
-            breaker.ask(caller, patience, now)
+            breaker.request_call(caller, patience, now)
         };
         match permission {
             Permission::Call(permit) => permitted(Some(permit)),
-            Permission::Wait => Asked::Wait,
-            Permission::Hold(hold) => Asked::Hold(hold),
+            Permission::Wait => BreakerAnswer::Wait,
+            Permission::Hold(hold) => BreakerAnswer::Hold(hold),
         }
     }
 
     /// The hold of a message whose own call failed with this error; `None` if the call spends an attempt.
-    fn hold(&self, accepted: &Accepted, error: &HandlerError) -> Option<Hold> {
+    fn decide_hold(&self, accepted: &AcceptedMessage, error: &HandlerError) -> Option<Hold> {
         let met = call_outcome(&self.policy, error);
         let now = self.clock.now();
-        self.breaker.lock()?.hold(self.caller(accepted, now), met, now)
+        self.breaker.lock_breaker()?.hold_after_call(self.breaker_caller(accepted, now), met, now)
     }
 
     /// Holds the message, without spending an attempt, if its call was answered "not now" or observed an outage.
-    pub(super) fn held_or_failed(&self, accepted: &Accepted, error: HandlerError) -> Outcome {
-        match self.hold(accepted, &error) {
-            Some(hold) => Outcome::Held { hold, error: Some(error) },
-            None => Outcome::Failure(error),
+    pub(super) fn held_or_failed(&self, accepted: &AcceptedMessage, error: HandlerError) -> AttemptOutcome {
+        match self.decide_hold(accepted, &error) {
+            Some(hold) => AttemptOutcome::Held { hold, error: Some(error) },
+            None => AttemptOutcome::Failure(error),
         }
     }
 
     /// Records an outcome. Returns true if the message may be held.
-    fn record(&self, permit: Permit, error: Option<&HandlerError>) -> bool {
-        let Some(mut breaker) = self.breaker.lock() else { return false };
+    fn record_outcome(&self, permit: Permit, error: Option<&HandlerError>) -> bool {
+        let Some(mut breaker) = self.breaker.lock_breaker() else { return false };
         let met = error.map_or(CallOutcome::Answer, |error| call_outcome(&self.policy, error));
         let may_be_held = permit.may_be_held(met);
-        let change = breaker.record(permit, met, self.clock.now());
+        let change = breaker.record_outcome(permit, met, self.clock.now());
         drop(breaker);
         if let Some(change) = change {
-            let error_type = error.map(|error| error.error_type.loggable().into_owned()).unwrap_or_default();
-            self.observer.observe(&event_of(change, error_type));
+            let error_type =
+                error.map(|error| error.error_type.loggable_name().into_owned()).unwrap_or_default();
+            self.observer.observe(&change_event(change, error_type));
         }
         may_be_held
     }
@@ -144,19 +153,21 @@ impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
     }
 
     /// Records the outcome of the call.
-    pub(super) fn record(mut self, met: Result<(), HandlerError>) -> Outcome {
+    pub(super) fn record_call(mut self, met: Result<(), HandlerError>) -> AttemptOutcome {
         let permit = self.permit.take();
-        let may_be_held = permit.is_some_and(|permit| self.processor.record(permit, met.as_ref().err()));
+        let may_be_held =
+            permit.is_some_and(|permit| self.processor.record_outcome(permit, met.as_ref().err()));
         match met {
-            Ok(()) => Outcome::Success,
-            Err(error) if may_be_held => Outcome::Trouble(error),
-            Err(error) => Outcome::Failure(error),
+            Ok(()) => AttemptOutcome::Success,
+            Err(error) if may_be_held => AttemptOutcome::Trouble(error),
+            Err(error) => AttemptOutcome::Failure(error),
         }
     }
 
     /// Returns the permit of a call that is not made.
     pub(super) fn give_back(mut self) {
-        if let (Some(permit), Some(mut breaker)) = (self.permit.take(), self.processor.breaker.lock()) {
+        if let (Some(permit), Some(mut breaker)) = (self.permit.take(), self.processor.breaker.lock_breaker())
+        {
             breaker.give_back(permit, self.processor.clock.now());
         }
     }
@@ -165,22 +176,22 @@ impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
 impl<H, Q, C: Clock, O: Observer> Drop for Permitted<'_, H, Q, C, O> {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
-            self.processor.record(permit, Some(&timeout()));
+            self.processor.record_outcome(permit, Some(&timeout_error()));
         }
     }
 }
 
-fn event_of(change: Change, error_type: String) -> Event {
+fn change_event(change: CircuitChange, error_type: String) -> Event {
     match change {
-        Change::Opened { outages, probe_in } => {
+        CircuitChange::Opened { outages, probe_in } => {
             let probe_in_seconds = probe_in.as_secs_f64();
             Event::CircuitOpened { outages, error_type, probe_in_seconds }
         }
-        Change::ProbeFailed { probe_in } => {
+        CircuitChange::ProbeFailed { probe_in } => {
             let probe_in_seconds = probe_in.as_secs_f64();
             Event::ProbeFailed { error_type, probe_in_seconds }
         }
-        Change::Closed { open_for, probes } => {
+        CircuitChange::Closed { open_for, probes } => {
             Event::CircuitClosed { open_seconds: open_for.as_secs_f64(), probes }
         }
     }

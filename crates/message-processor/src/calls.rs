@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures_util::future::{Either, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
-use redeliver_core::accepted::{Accepted, FailedMessage};
+use redeliver_core::accepted::{AcceptedMessage, FailedMessage};
 use redeliver_core::decide::breaker::{HoldReason, PATIENCE, Patience};
 use redeliver_core::decide::immediate_retries;
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::events::Event;
 use redeliver_core::failure::{HandOff, NOT_STARTED, Stage};
 use redeliver_core::handler::{CallLogs, FailureKind, Handler, HandlerError, Invocation};
@@ -20,9 +20,9 @@ use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::SpanContext;
 
 use crate::MessageProcessor;
-use crate::breaker::{Asked, Permitted};
-use crate::outcome::{Call, Outcome, held_for};
-use crate::spans::{CallUnderWay, Spans, Traced};
+use crate::breaker::{BreakerAnswer, Permitted};
+use crate::outcome::{AttemptOutcome, FinishedCall, summarize_held};
+use crate::spans::{BatchSpans, CallUnderWay, TracedAttempt};
 use crate::turns::{Turn, Turns};
 
 /// Before all calls are cut off, so that an immediate retry can be abandoned in time.
@@ -34,7 +34,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy)]
 struct Reports<'a> {
     logs: &'a CallLogs,
-    traced: Option<Traced<'a>>,
+    traced: Option<TracedAttempt<'a>>,
 }
 
 impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
@@ -51,25 +51,25 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     pub(super) async fn call_all(
         &self,
         end: Timestamp,
-        accepted: &[Accepted],
+        accepted: &[AcceptedMessage],
         logs: &[CallLogs],
-        spans: Option<&Spans<'_>>,
-    ) -> Vec<Call> {
+        spans: Option<&BatchSpans<'_>>,
+    ) -> Vec<FinishedCall> {
         // A loop of its own, since `buffer_unordered` does not report which calls had started when time ran out.
         let clock = &self.clock;
         let start = |Turn { index, permitted }| async move {
             let started = clock.now();
-            let traced = spans.map(|spans| spans.of(index));
+            let traced = spans.map(|spans| spans.for_message(index));
             let reports = Reports { logs: &logs[index], traced };
-            let outcome = self.call(&accepted[index], permitted, end, reports).await;
-            let seconds = until(started, clock.now()).as_secs_f64();
-            let was_called = !matches!(outcome, Outcome::NotStarted);
-            (index, Call { outcome, started: was_called.then_some(started), seconds })
+            let outcome = self.call_with_retries(&accepted[index], permitted, end, reports).await;
+            let seconds = time_until(started, clock.now()).as_secs_f64();
+            let was_called = !matches!(outcome, AttemptOutcome::NotStarted);
+            (index, FinishedCall { outcome, started: was_called.then_some(started), seconds })
         };
         let mut turns = Turns::new(self, accepted);
         let mut running = FuturesUnordered::new();
         let began = clock.now();
-        let time_is_up = clock.sleep(until(began, end)).fuse();
+        let time_is_up = clock.sleep(time_until(began, end)).fuse();
         pin_mut!(time_is_up);
         loop {
             // Fills the concurrency limit; each call that ends makes room for the next.
@@ -77,12 +77,12 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             while running.len() < self.max_concurrency.get() {
                 let patience = if !running.is_empty() {
                     Patience::OthersRun
-                } else if until(began, clock.now()) < PATIENCE {
+                } else if time_until(began, clock.now()) < PATIENCE {
                     Patience::NewBatch
                 } else {
                     Patience::Over
                 };
-                let Some(turn) = turns.next(&mut pass, patience) else { break };
+                let Some(turn) = turns.next_turn(&mut pass, patience) else { break };
                 running.push(start(turn));
             }
             if running.is_empty() && turns.are_over() {
@@ -98,7 +98,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             pin_mut!(checks_again);
             // A completed call counts even at the very end: answers are checked before the time.
             select_biased! {
-                (index, call) = running.select_next_some() => turns.end(index, call),
+                (index, call) = running.select_next_some() => turns.end_call(index, call),
                 () = time_is_up => break,
                 () = checks_again => {}
             }
@@ -109,17 +109,20 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     }
 
     /// The events for held messages, one for each reason: an outage, an answer "not now", or the rate limit.
-    pub(super) fn held(&self, accepted: &[Accepted], calls: &[Call]) -> impl Iterator<Item = Event> {
+    pub(super) fn held_events(
+        &self,
+        accepted: &[AcceptedMessage],
+        calls: &[FinishedCall],
+    ) -> impl Iterator<Item = Event> {
         let now = self.clock.now();
         let event = move |reason| {
-            let held = held_for(reason, calls.iter().map(|call| &call.outcome))?;
-            let is_held =
-                |call: &Call| matches!(&call.outcome, Outcome::Held { hold, .. } if hold.reason == reason);
+            let held = summarize_held(reason, calls.iter().map(|call| &call.outcome))?;
+            let is_held = |call: &FinishedCall| matches!(&call.outcome, AttemptOutcome::Held { hold, .. } if hold.reason == reason);
             let of_reason = accepted.iter().zip(calls).filter(|(_, call)| is_held(call));
             let held_seconds = of_reason.map(|(message, _)| self.on_failure.held_seconds(message, now));
             let longest_hold_seconds = held_seconds.max().unwrap_or(0);
             let messages = held.count;
-            let seconds = until(held.since, now).as_secs_f64();
+            let seconds = time_until(held.since, now).as_secs_f64();
             Some(match reason {
                 HoldReason::Down => Event::Held { messages, open_seconds: seconds, longest_hold_seconds },
                 HoldReason::NotNow => {
@@ -134,42 +137,46 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     }
 
     /// The consequence of a call: the record is done, or its message has failed.
-    pub(super) fn answered(
+    pub(super) fn settle_call(
         &self,
-        accepted: Accepted,
-        call: &Call,
+        accepted: AcceptedMessage,
+        call: &FinishedCall,
         logs: &CallLogs,
         span: Option<SpanContext>,
         now: Timestamp,
     ) -> Result<(Confirmed, Event), Box<FailedMessage>> {
-        let delivery = || accepted.delivery(now);
+        let delivery = || accepted.failed_delivery(now);
         let (mut hand_off, error_type) = match &call.outcome {
-            Outcome::Success => {
-                self.on_failure.forget(&accepted.record().sqs_message_id);
+            AttemptOutcome::Success => {
+                self.on_failure.forget_attempts(&accepted.record().sqs_message_id);
                 let processed = Event::Processed {
                     message_id: accepted.metadata().message_id_text.clone(),
                     retry_attempt: self.on_failure.retries_made(&accepted),
-                    age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
+                    age_seconds: time_until(accepted.first_sent(), now).as_secs_f64(),
                     target_seconds: call.seconds,
                 };
                 return Ok((accepted.into_receipt().confirm(), processed));
             }
-            Outcome::Failure(error) | Outcome::Trouble(error) => {
-                (HandOff::of_handler(error, delivery()), error.error_type.loggable().into_owned())
-            }
-            Outcome::Held { hold, error: None } => {
-                let hand_off = HandOff::held(*hold, delivery());
+            AttemptOutcome::Failure(error) | AttemptOutcome::Trouble(error) => (
+                HandOff::from_handler_error(error, delivery()),
+                error.error_type.loggable_name().into_owned(),
+            ),
+            AttemptOutcome::Held { hold, error: None } => {
+                let hand_off = HandOff::for_hold(*hold, delivery());
                 let error_type = hand_off.error.error_type.clone();
                 (hand_off, error_type)
             }
-            Outcome::Held { hold, error: Some(error) } => {
-                (HandOff::held_after_call(error, *hold, delivery()), error.error_type.loggable().into_owned())
-            }
-            Outcome::NotStarted => (HandOff::not_started(delivery()), NOT_STARTED.to_owned()),
+            AttemptOutcome::Held { hold, error: Some(error) } => (
+                HandOff::for_hold_after_call(error, *hold, delivery()),
+                error.error_type.loggable_name().into_owned(),
+            ),
+            AttemptOutcome::NotStarted => (HandOff::for_not_started(delivery()), NOT_STARTED.to_owned()),
         };
-        if let Outcome::Failure(_) | Outcome::Trouble(_) | Outcome::Held { error: Some(_), .. } = call.outcome
+        if let AttemptOutcome::Failure(_)
+        | AttemptOutcome::Trouble(_)
+        | AttemptOutcome::Held { error: Some(_), .. } = call.outcome
         {
-            hand_off.error = hand_off.error.of_function(self.handler.function());
+            hand_off.error = hand_off.error.with_function(self.handler.function_version());
             let ended = |started| AttemptLogs::new(logs.location(), started, started + call.duration());
             hand_off.delivery.last_attempt_logs = call.started.and_then(ended);
         }
@@ -180,25 +187,27 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
 
     /// Calls the target until it succeeds, the policy's immediate retries are used up, or no time remains. An immediate
     /// retry that the end cuts off does not count: it would leave a `Timeout` in place of the known error.
-    async fn call(
+    async fn call_with_retries(
         &self,
-        accepted: &Accepted,
+        accepted: &AcceptedMessage,
         permitted: Permitted<'_, H, Q, C, O>,
         end: Timestamp,
         reports: Reports<'_>,
-    ) -> Outcome {
+    ) -> AttemptOutcome {
         let end = end - CUT_OFF;
         // A call started too late would be cut off at once, and spend an attempt for nothing.
         if self.clock.now() >= end {
             permitted.give_back();
-            return Outcome::NotStarted;
+            return AttemptOutcome::NotStarted;
         }
         let own_logs = reports.logs.location();
-        let mut outcome = self.guarded(accepted, permitted, end, reports).await;
+        let mut outcome = self.call_once(accepted, permitted, end, reports).await;
         // For this delivery only: an immediate retry is not written to the message, and spends nothing.
         let mut made = 0;
         loop {
-            let (Outcome::Failure(error) | Outcome::Trouble(error)) = &outcome else { return outcome };
+            let (AttemptOutcome::Failure(error) | AttemptOutcome::Trouble(error)) = &outcome else {
+                return outcome;
+            };
             // Checked for each error: the last one may not be a blip.
             let again = immediate_retries(&self.policy, error).filter(|again| made < again.max_attempts);
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
@@ -206,27 +215,27 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             };
             self.clock.sleep(again.delay).await;
             // The target went down meanwhile, or reached its rate limit: the known error is worth more than a wait.
-            let Asked::Call(permitted) = self.ask(accepted, Patience::OthersRun) else {
+            let BreakerAnswer::Call(permitted) = self.ask_breaker(accepted, Patience::OthersRun) else {
                 return outcome;
             };
             self.observer.observe(&Event::RetriedImmediately {
                 message_id: accepted.metadata().message_id_text.clone(),
                 retry_attempt: self.on_failure.retries_made(accepted),
-                error_type: error.error_type.loggable().into_owned(),
+                error_type: error.error_type.loggable_name().into_owned(),
             });
             made += 1;
             let logs = reports.logs.location();
             // A call that no function answers has lines here alone.
-            reports.logs.set(own_logs.clone());
-            let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
-            let call = self.guarded(accepted, permitted, end, reports).fuse();
+            reports.logs.set_location(own_logs.clone());
+            let time_is_up = self.clock.sleep(time_until(self.clock.now(), end)).fuse();
+            let call = self.call_once(accepted, permitted, end, reports).fuse();
             pin_mut!(time_is_up, call);
             let newer = select_biased! {
                 newer = call => newer,
-                () = time_is_up => Outcome::NotStarted,
+                () = time_is_up => AttemptOutcome::NotStarted,
             };
-            if matches!(newer, Outcome::NotStarted) {
-                reports.logs.set(logs);
+            if matches!(newer, AttemptOutcome::NotStarted) {
+                reports.logs.set_location(logs);
                 return outcome;
             }
             outcome = newer;
@@ -235,14 +244,14 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
 
     /// One call, with its outcome for the breaker. A panic fails only this call. Its text is not read: it may hold
     /// payload.
-    async fn guarded(
+    async fn call_once(
         &self,
-        accepted: &Accepted,
+        accepted: &AcceptedMessage,
         permitted: Permitted<'_, H, Q, C, O>,
         end: Timestamp,
         Reports { logs, traced }: Reports<'_>,
-    ) -> Outcome {
-        let span = traced.map(|traced| traced.call(&self.handler, &self.clock, permitted.is_probe()));
+    ) -> AttemptOutcome {
+        let span = traced.map(|traced| traced.begin_call(&self.handler, &self.clock, permitted.is_probe()));
         let message = accepted.message(self.on_failure.retries_made(accepted));
         let trace = span.as_ref().map(|span| &span.context);
         let invocation =
@@ -254,11 +263,11 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             // It has no outcome for the target.
             permitted.give_back();
             span.into_iter().for_each(CallUnderWay::not_made);
-            return Outcome::NotStarted;
+            return AttemptOutcome::NotStarted;
         }
         if let Some(span) = span {
-            span.answered(&met);
+            span.end_call(&met);
         }
-        permitted.record(met)
+        permitted.record_call(met)
     }
 }

@@ -32,9 +32,9 @@ mod turns;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use redeliver_core::accepted::Accepted;
+use redeliver_core::accepted::AcceptedMessage;
 use redeliver_core::arrival::Arrival;
-use redeliver_core::deliver::{Outbox, keep_free};
+use redeliver_core::deliver::{Outbox, stop_time};
 use redeliver_core::failure::Stage;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
@@ -43,16 +43,16 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueSender, VisibilityControl};
 use redeliver_core::strategy::{GivenUp, SendContext, Unsent};
 use redeliver_core::trace::Tracer;
-use spans::Spans;
+use spans::BatchSpans;
 
 pub use breaker::SharedBreaker;
-pub use on_aws::{Command, NAME, run, run_around, run_with_target};
+pub use on_aws::{NAME, RuntimeCommand, run, run_around, run_with_target};
 pub use redeliver_core::handler::{
-    CallLogs, ErrorType, FailureKind, Form, Handler, HandlerError, Invocation, LogLocation, Message,
+    BodyForm, CallLogs, ErrorType, FailureKind, Handler, HandlerError, Invocation, LogLocation, Message,
 };
 pub use redeliver_core::message::{ReceivedMessage, Timestamp};
 pub use redeliver_core::strategy::OnFailure;
-pub use redeliver_core::trace::{AttributeValue, CallSpan, SpanKind};
+pub use redeliver_core::trace::{CallSpan, SpanKind, SpanValue};
 
 /// Time at the end of an invocation that is reserved for the sends and the answer.
 const SEND_RESERVE: Duration = Duration::from_secs(5);
@@ -86,33 +86,33 @@ pub struct MessageProcessor<H, Q, C, O> {
 impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Function
     for MessageProcessor<H, Q, C, O>
 {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let mut unsent = Unsent::default();
         let mut accepted = Vec::with_capacity(records.len());
         for record in records {
-            match self.accept(record, now) {
+            match self.accept_record(record, now) {
                 Ok(message) => accepted.push(message),
                 Err(given_up) => unsent.given_up.push(*given_up),
             }
         }
         // Fixed before the calls begin: a hanging target must leave time to send its messages on.
-        let calls_end = keep_free(SEND_RESERVE, now, deadline);
-        self.learn(&accepted, now);
-        let spans = Spans::begin(self, &accepted, now);
+        let calls_end = stop_time(SEND_RESERVE, now, deadline);
+        self.learn_outages(&accepted, now);
+        let spans = BatchSpans::begin_batch(self, &accepted, now);
         let logs = self.call_logs(accepted.len());
         let calls = self.call_all(calls_end, &accepted, &logs, spans.as_ref()).await;
 
         let now = self.clock.now();
-        let mut events = Vec::from_iter(self.held(&accepted, &calls));
+        let mut events = Vec::from_iter(self.held_events(&accepted, &calls));
         let mut done = Vec::with_capacity(accepted.len());
         if let Some(spans) = &spans {
-            spans.end(self, &accepted, &calls, now);
+            spans.end_batch(self, &accepted, &calls, now);
         }
         for (index, (message, call)) in accepted.into_iter().zip(calls).enumerate() {
-            let span = spans.as_ref().and_then(|spans| spans.attempt(index, &call));
-            match self.answered(message, &call, &logs[index], span, now) {
+            let span = spans.as_ref().and_then(|spans| spans.attempt_span(index, &call));
+            match self.settle_call(message, &call, &logs[index], span, now) {
                 Ok((confirmed, processed)) => {
                     done.push(confirmed);
                     events.push(processed);
@@ -127,7 +127,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
             annotation_queue: &self.annotation_queue,
             outbox: Outbox::new(&self.clock, &self.observer, deadline),
         };
-        done.extend(self.on_failure.keep(&context, unsent).await);
+        done.extend(self.on_failure.settle_unsent(&context, unsent).await);
         done
     }
 
@@ -139,20 +139,24 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         self.observer.tracer()
     }
 
-    fn invoked(&self, request_id: &str) {
-        self.observer.invoked(request_id);
+    fn begin_invocation(&self, request_id: &str) {
+        self.observer.begin_invocation(request_id);
     }
 }
 
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     /// A message to call the target for, or the verdict on one that must not be called.
-    fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<GivenUp>> {
+    fn accept_record(
+        &self,
+        record: ReceivedMessage,
+        now: Timestamp,
+    ) -> Result<AcceptedMessage, Box<GivenUp>> {
         let received = ReceiveTimes::new(&record, now);
-        let nobody = Resenders::nobody();
+        let no_resenders = Resenders::empty();
         // On a queue where failed messages stay, nothing is re-sent.
-        let resenders = if self.on_failure.stays_on_queue() { &nobody } else { &self.resenders };
+        let resenders = if self.on_failure.stays_on_queue() { &no_resenders } else { &self.resenders };
         // A `Failure` on the source queue is its producer's, so it is not trusted.
-        let arrival = Arrival::open(record, now).resolve_origin(resenders);
+        let arrival = Arrival::from_record(record, now).resolve_origin(resenders);
         let accepted = match arrival.accept(&self.schema, None) {
             Ok(accepted) => self.on_failure.check_receives(&self.policy, accepted, now),
             Err(refused) => Err(Box::new(refused.give_up(Stage::MessageProcessor, None, now))),

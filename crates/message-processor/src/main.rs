@@ -3,11 +3,11 @@
 use std::env;
 use std::process::ExitCode;
 
-use redeliver_message_processor::{Command, run_around, run_with_target};
+use redeliver_message_processor::{RuntimeCommand, run_around, run_with_target};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    match Command::new(env::args_os().skip(1)) {
+    match RuntimeCommand::new(env::args_os().skip(1)) {
         None => run_with_target().await,
         Some(command) => run_around(command).await,
     }

@@ -9,9 +9,9 @@ use redeliver_aws::settings::MessageProcessorSettings;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::stderr;
-pub use redeliver_aws::targets::Command;
+pub use redeliver_aws::targets::RuntimeCommand;
 use redeliver_aws::targets::Target;
-use redeliver_aws::telemetry::JsonLines;
+use redeliver_aws::telemetry::JsonLinesObserver;
 use redeliver_core::handler::Handler;
 use redeliver_core::ports::Observer;
 
@@ -27,7 +27,7 @@ pub const NAME: &str = "message-processor";
 pub async fn run(handler: impl Handler) -> ExitCode {
     start::run(NAME, async {
         let settings = MessageProcessorSettings::from_env()?;
-        let lines = JsonLines::stdout(NAME, settings.logging).with_schema(&settings.schema);
+        let lines = JsonLinesObserver::for_stdout(NAME, settings.logging).with_schema(&settings.schema);
         Ok(MessageProcessor::on_aws(handler, settings, &start::sdk_config().await, lines))
     })
     .await
@@ -37,26 +37,28 @@ pub async fn run(handler: impl Handler) -> ExitCode {
 pub async fn run_with_target() -> ExitCode {
     start::run(NAME, async {
         let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
-        if let Some(remark) = target.remark() {
-            stderr::line(format_args!("warning: {remark}"));
+        if let Some(remark) = target.secret_warning() {
+            stderr::write_line(format_args!("warning: {remark}"));
         }
         let config = start::sdk_config().await;
-        let lines = Arc::new(JsonLines::stdout(NAME, settings.logging).with_schema(&settings.schema));
+        let lines =
+            Arc::new(JsonLinesObserver::for_stdout(NAME, settings.logging).with_schema(&settings.schema));
         let observer: Arc<dyn Observer> = lines;
-        let target = start::target(&config, target, Arc::clone(&observer)).await?;
+        let target = start::build_target(&config, target, Arc::clone(&observer)).await?;
         Ok(MessageProcessor::on_aws(target, settings, &config, observer))
     })
     .await
 }
 
 /// [`run`] around a user's own function, in any language: `command` starts its runtime as our child process.
-pub async fn run_around(command: Command) -> ExitCode {
+pub async fn run_around(command: RuntimeCommand) -> ExitCode {
     start::run_beside(NAME, async {
         let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
-        let lines = Arc::new(JsonLines::stdout(NAME, settings.logging).with_schema(&settings.schema));
+        let lines =
+            Arc::new(JsonLinesObserver::for_stdout(NAME, settings.logging).with_schema(&settings.schema));
         let observer: Arc<dyn Observer> = lines;
         // Concurrent, since both take time.
-        let started = start::own_function(command, own, Arc::clone(&observer));
+        let started = start::start_own_function(command, own, Arc::clone(&observer));
         let (function, config) = join!(started, start::sdk_config());
         let function = function?;
         let handler = Target::OwnFunction(Arc::clone(&function));
@@ -72,10 +74,10 @@ impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
         let client = start::sqs_client(config);
         Self {
             handler,
-            on_failure: settings.on_failure.map(|url| start::queue(&client, url)),
-            breaker: SharedBreaker::of(&settings.policy),
+            on_failure: settings.on_failure.map_queues(|url| start::queue_sender(&client, url)),
+            breaker: SharedBreaker::from_policy(&settings.policy),
             policy: settings.policy,
-            annotation_queue: start::queue(&client, settings.annotation_queue_url),
+            annotation_queue: start::queue_sender(&client, settings.annotation_queue_url),
             clock: SystemClock,
             observer,
             schema: settings.schema,

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use redeliver_core::accepted::Accepted;
+use redeliver_core::accepted::AcceptedMessage;
 
 use crate::MessageProcessor;
-use crate::outcome::Outcome;
+use crate::outcome::AttemptOutcome;
 
 /// The groups of a batch. A message is called only after the target has processed all that come before it in its group:
 /// after the first failure or hold, the rest of the group goes back to the queue. A message without a group waits for none.
-pub(super) struct Order<'a> {
+pub(super) struct GroupOrder<'a> {
     /// The group of each message, by its place in the batch.
     groups: Vec<Option<&'a str>>,
     running: BTreeSet<&'a str>,
@@ -17,46 +17,46 @@ pub(super) struct Order<'a> {
 }
 
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
-    pub(super) fn order<'a>(&self, accepted: &'a [Accepted]) -> Order<'a> {
-        let groups = accepted.iter().map(|message| self.on_failure.group(message)).collect();
-        Order { groups, running: BTreeSet::new(), stopped: BTreeSet::new() }
+    pub(super) fn group_order<'a>(&self, accepted: &'a [AcceptedMessage]) -> GroupOrder<'a> {
+        let groups = accepted.iter().map(|message| self.on_failure.ordering_group(message)).collect();
+        GroupOrder { groups, running: BTreeSet::new(), stopped: BTreeSet::new() }
     }
 }
 
-impl<'a> Order<'a> {
+impl<'a> GroupOrder<'a> {
     /// The groups with a call under way. The caller adds each group whose message it skips.
-    pub(super) fn running(&self) -> BTreeSet<&'a str> {
+    pub(super) fn running_groups(&self) -> BTreeSet<&'a str> {
         self.running.clone()
     }
 
-    pub(super) fn group(&self, index: usize) -> Option<&'a str> {
+    pub(super) fn group_at(&self, index: usize) -> Option<&'a str> {
         self.groups[index]
     }
 
     /// True if a message before this one failed, was held or was not started.
     pub(super) fn is_stopped(&self, index: usize) -> bool {
-        self.group(index).is_some_and(|group| self.stopped.contains(group))
+        self.group_at(index).is_some_and(|group| self.stopped.contains(group))
     }
 
     /// True if a message before this one was not processed before time was up.
     pub(super) fn is_unfinished(&self, index: usize) -> bool {
-        self.is_stopped(index) || self.group(index).is_some_and(|group| self.running.contains(group))
+        self.is_stopped(index) || self.group_at(index).is_some_and(|group| self.running.contains(group))
     }
 
-    pub(super) fn starts(&mut self, index: usize) {
-        self.running.extend(self.group(index));
+    pub(super) fn mark_started(&mut self, index: usize) {
+        self.running.extend(self.group_at(index));
     }
 
-    pub(super) fn stops(&mut self, index: usize) {
-        self.stopped.extend(self.group(index));
+    pub(super) fn mark_stopped(&mut self, index: usize) {
+        self.stopped.extend(self.group_at(index));
     }
 
-    pub(super) fn ended(&mut self, index: usize, outcome: &Outcome) {
-        if let Some(group) = self.group(index) {
+    pub(super) fn mark_ended(&mut self, index: usize, outcome: &AttemptOutcome) {
+        if let Some(group) = self.group_at(index) {
             self.running.remove(group);
         }
-        if !matches!(outcome, Outcome::Success) {
-            self.stops(index);
+        if !matches!(outcome, AttemptOutcome::Success) {
+            self.mark_stopped(index);
         }
     }
 }

@@ -8,7 +8,7 @@ use redeliver_core::message::Timestamp;
 
 /// The outcome of one call.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum AttemptOutcome {
     Success,
     Failure(HandlerError),
     /// A failure that means "not now", or that may be an outage: the message is held if the circuit is open when all
@@ -25,15 +25,15 @@ pub(super) enum Outcome {
 
 /// An outcome, and the time that the target took, immediate retries included.
 #[derive(Debug)]
-pub(super) struct Call {
-    pub(super) outcome: Outcome,
+pub(super) struct FinishedCall {
+    pub(super) outcome: AttemptOutcome,
     /// `None` if the target was not called.
     pub(super) started: Option<Timestamp>,
     pub(super) seconds: f64,
 }
 
-impl Call {
-    pub(super) fn not_made(outcome: Outcome) -> Self {
+impl FinishedCall {
+    pub(super) fn not_made(outcome: AttemptOutcome) -> Self {
         Self { outcome, started: None, seconds: 0.0 }
     }
 
@@ -43,12 +43,12 @@ impl Call {
 }
 
 /// The error of a call that was cut off at the invocation's end.
-pub(super) fn timeout() -> HandlerError {
+pub(super) fn timeout_error() -> HandlerError {
     HandlerError::transient("Timeout", "the target did not answer before the invocation's end")
 }
 
 /// Messages that were held for one reason.
-pub(super) struct HeldMessages {
+pub(super) struct HeldSummary {
     pub(super) count: u32,
     /// The earliest time of the reason.
     pub(super) since: Timestamp,
@@ -57,18 +57,21 @@ pub(super) struct HeldMessages {
 }
 
 /// Adds up the messages that were held for this reason; `None` if none was.
-pub(super) fn held_for<'a>(
+pub(super) fn summarize_held<'a>(
     reason: HoldReason,
-    outcomes: impl Iterator<Item = &'a Outcome> + Clone,
-) -> Option<HeldMessages> {
+    outcomes: impl Iterator<Item = &'a AttemptOutcome> + Clone,
+) -> Option<HeldSummary> {
     let held = outcomes.filter_map(|outcome| match outcome {
-        Outcome::Held { hold, error } if hold.reason == reason => Some((hold.outage.since, error)),
+        AttemptOutcome::Held { hold, error } if hold.reason == reason => Some((hold.outage.since, error)),
         _ => None,
     });
     let mut errors = held.clone().filter_map(|(_, error)| error.as_ref());
-    Some(HeldMessages {
+    Some(HeldSummary {
         count: u32::try_from(held.clone().count()).unwrap_or(u32::MAX),
         since: held.map(|(since, _)| since).min()?,
-        error_type: errors.next().map(|error| error.error_type.loggable().into_owned()).unwrap_or_default(),
+        error_type: errors
+            .next()
+            .map(|error| error.error_type.loggable_name().into_owned())
+            .unwrap_or_default(),
     })
 }

@@ -2,89 +2,91 @@
 
 use std::borrow::Cow;
 
-use redeliver_core::accepted::Accepted;
+use redeliver_core::accepted::AcceptedMessage;
 use redeliver_core::decide::breaker::HoldReason;
-use redeliver_core::deliver::until;
-use redeliver_core::failure::Answer;
+use redeliver_core::deliver::time_until;
+use redeliver_core::failure::Classification;
 use redeliver_core::handler::{Handler, HandlerError};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
-use redeliver_core::trace::messaging::{self, Process};
-use redeliver_core::trace::{Attempt, CallSpan, Link, Span, SpanContext, SpanEvent, TraceContext, Tracer};
+use redeliver_core::trace::messaging::{self, ProcessSpan};
+use redeliver_core::trace::{
+    AttemptSpan, CallSpan, Span, SpanContext, SpanEvent, TraceContext, TraceLink, Tracer,
+};
 
 use crate::MessageProcessor;
-use crate::outcome::{Call, Outcome, held_for};
+use crate::outcome::{AttemptOutcome, FinishedCall, summarize_held};
 
 /// The spans of a batch, if spans are written.
-pub(super) struct Spans<'a> {
+pub(super) struct BatchSpans<'a> {
     tracer: &'a Tracer,
     batch: SpanContext,
     start: Timestamp,
     /// One for each accepted message. Only those of messages that are called are recorded.
-    attempts: Vec<Attempt>,
+    attempts: Vec<AttemptSpan>,
 }
 
 /// An attempt whose calls are traced.
 #[derive(Clone, Copy)]
-pub(super) struct Traced<'a> {
+pub(super) struct TracedAttempt<'a> {
     tracer: &'a Tracer,
-    attempt: &'a Attempt,
+    attempt: &'a AttemptSpan,
 }
 
-impl Drop for Spans<'_> {
+impl Drop for BatchSpans<'_> {
     fn drop(&mut self) {
         self.tracer.batch_ended(self.batch);
     }
 }
 
-impl<'a> Spans<'a> {
-    pub(super) fn begin<H, Q, C, O: Observer>(
+impl<'a> BatchSpans<'a> {
+    pub(super) fn begin_batch<H, Q, C, O: Observer>(
         processor: &'a MessageProcessor<H, Q, C, O>,
-        accepted: &[Accepted],
+        accepted: &[AcceptedMessage],
         now: Timestamp,
     ) -> Option<Self> {
         let tracer = processor.observer.tracer()?;
-        let attempt = |accepted: &Accepted| {
+        let attempt = |accepted: &AcceptedMessage| {
             let record = accepted.record();
-            let producer = TraceContext::of_message(&accepted.message(0), record);
+            let producer = TraceContext::from_message(&accepted.message(0), record);
             let last = accepted.metadata().last_attempt;
             if processor.on_failure.stays_on_queue() {
-                tracer.attempt_on_queue(producer, last, record)
+                tracer.begin_attempt_on_queue(producer, last, record)
             } else {
-                tracer.attempt(producer, last, now)
+                tracer.begin_attempt(producer, last, now)
             }
         };
         let attempts: Vec<_> = accepted.iter().map(attempt).collect();
         // A batch without a sampled message is not recorded either.
         let is_sampled = attempts.iter().any(|attempt| attempt.context.span.is_sampled);
-        let batch = tracer.begin(now, is_sampled);
+        let batch = tracer.begin_trace(now, is_sampled);
         tracer.batch_began(batch);
         Some(Self { tracer, batch, start: now, attempts })
     }
 
-    pub(super) fn of(&self, index: usize) -> Traced<'_> {
-        Traced { tracer: self.tracer, attempt: &self.attempts[index] }
+    pub(super) fn for_message(&self, index: usize) -> TracedAttempt<'_> {
+        TracedAttempt { tracer: self.tracer, attempt: &self.attempts[index] }
     }
 
     /// The attempt of a message, if it was called.
-    pub(super) fn attempt(&self, index: usize, call: &Call) -> Option<SpanContext> {
+    pub(super) fn attempt_span(&self, index: usize, call: &FinishedCall) -> Option<SpanContext> {
         call.started.map(|_| self.attempts[index].context.span)
     }
 
     /// Records the batch, and the attempts that were made.
-    pub(super) fn end<H, Q, C, O>(
+    pub(super) fn end_batch<H, Q, C, O>(
         &self,
         processor: &MessageProcessor<H, Q, C, O>,
-        accepted: &[Accepted],
-        calls: &[Call],
+        accepted: &[AcceptedMessage],
+        calls: &[FinishedCall],
         now: Timestamp,
     ) {
         let Some(first) = accepted.first() else { return };
         for ((accepted, call), attempt) in accepted.iter().zip(calls).zip(&self.attempts) {
             if let Some(start) = call.started {
                 let mut links = attempt.links();
-                links.push(Link { to: self.batch, role: "receive" });
-                let process = Process {
+                links.push(TraceLink { to: self.batch, role: "receive" });
+                let process = ProcessSpan {
                     record: accepted.record(),
                     message_id: Some(&accepted.metadata().message_id_text),
                     parent: attempt.parent,
@@ -92,20 +94,26 @@ impl<'a> Spans<'a> {
                     start,
                     end: start + call.duration(),
                 };
-                let mut span = process.span(attempt.context.span);
-                describe(&mut span, accepted, call, processor.on_failure.retries_made(accepted));
-                self.tracer.record(span);
+                let mut span = process.into_span(attempt.context.span);
+                describe_attempt(&mut span, accepted, call, processor.on_failure.retries_made(accepted));
+                self.tracer.record_span(span);
             }
         }
         let messages = u32::try_from(accepted.len()).unwrap_or(u32::MAX);
-        let mut span = messaging::receive(self.batch, &first.record().queue_arn, messages, self.start, now);
-        span.events = held(calls, now);
-        self.tracer.record(span);
+        let mut span =
+            messaging::receive_span(self.batch, &first.record().queue_arn, messages, self.start, now);
+        span.events = held_span_events(calls, now);
+        self.tracer.record_span(span);
     }
 }
 
 /// Adds the attributes of an attempt and its outcome to its span.
-fn describe<'a>(span: &mut Span<'a>, accepted: &Accepted, call: &'a Call, retry_attempt: u32) {
+fn describe_attempt<'a>(
+    span: &mut Span<'a>,
+    accepted: &AcceptedMessage,
+    call: &'a FinishedCall,
+    retry_attempt: u32,
+) {
     span.attributes.push(("redeliver.retry_attempt", retry_attempt.into()));
     span.attributes.push(("redeliver.generation", accepted.metadata().generation().into()));
     let held_seconds = accepted.held_seconds();
@@ -113,23 +121,24 @@ fn describe<'a>(span: &mut Span<'a>, accepted: &Accepted, call: &'a Call, retry_
         span.attributes.push(("redeliver.held_seconds", held_seconds.into()));
     }
     let (verdict, error) = match &call.outcome {
-        Outcome::Success => ("processed", None),
-        Outcome::Failure(error) | Outcome::Trouble(error) => {
-            (Answer::of(error.kind).kind().as_str(), Some(error))
+        AttemptOutcome::Success => ("processed", None),
+        AttemptOutcome::Failure(error) | AttemptOutcome::Trouble(error) => {
+            (Classification::from_failure_kind(error.kind).known_class().as_str(), Some(error))
         }
-        Outcome::Held { error, .. } => ("held", error.as_ref()),
-        Outcome::NotStarted => ("not_started", None),
+        AttemptOutcome::Held { error, .. } => ("held", error.as_ref()),
+        AttemptOutcome::NotStarted => ("not_started", None),
     };
     span.attributes.push(("redeliver.verdict", verdict.into()));
-    span.error = error.map(|error| error.error_type.loggable());
+    span.error = error.map(|error| error.error_type.loggable_name());
 }
 
 /// The messages of a batch that were held without a call, one event for each reason.
-fn held(calls: &[Call], now: Timestamp) -> Vec<SpanEvent> {
-    let is_without_call = |outcome: &&Outcome| matches!(outcome, Outcome::Held { error: None, .. });
+fn held_span_events(calls: &[FinishedCall], now: Timestamp) -> Vec<SpanEvent> {
+    let is_without_call =
+        |outcome: &&AttemptOutcome| matches!(outcome, AttemptOutcome::Held { error: None, .. });
     let event = |name, reason| {
-        let held = held_for(reason, calls.iter().map(|call| &call.outcome).filter(is_without_call))?;
-        let seconds = u32::try_from(until(held.since, now).as_secs()).unwrap_or(u32::MAX);
+        let held = summarize_held(reason, calls.iter().map(|call| &call.outcome).filter(is_without_call))?;
+        let seconds = u32::try_from(time_until(held.since, now).as_secs()).unwrap_or(u32::MAX);
         let attributes =
             vec![("redeliver.messages", held.count.into()), ("redeliver.trouble_seconds", seconds.into())];
         Some(SpanEvent { name, at: now, attributes })
@@ -140,7 +149,7 @@ fn held(calls: &[Call], now: Timestamp) -> Vec<SpanEvent> {
 
 /// A call under way. If it is dropped before its answer, the end of the invocation has cut it off.
 pub(super) struct CallUnderWay<'a, H: Handler, C: Clock> {
-    traced: Traced<'a>,
+    traced: TracedAttempt<'a>,
     handler: &'a H,
     clock: &'a C,
     pub(super) context: TraceContext,
@@ -150,8 +159,8 @@ pub(super) struct CallUnderWay<'a, H: Handler, C: Clock> {
     events: Vec<SpanEvent>,
 }
 
-impl<'a> Traced<'a> {
-    pub(super) fn call<H: Handler, C: Clock>(
+impl<'a> TracedAttempt<'a> {
+    pub(super) fn begin_call<H: Handler, C: Clock>(
         self,
         handler: &'a H,
         clock: &'a C,
@@ -163,7 +172,7 @@ impl<'a> Traced<'a> {
             traced: self,
             handler,
             clock,
-            context: self.attempt.context.with_span(self.tracer.child(self.attempt.context.span)),
+            context: self.attempt.context.with_span(self.tracer.child_span(self.attempt.context.span)),
             start,
             is_over: false,
             events: is_probe.then(probe).into_iter().collect(),
@@ -172,9 +181,9 @@ impl<'a> Traced<'a> {
 }
 
 impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
-    pub(super) fn answered(mut self, met: &Result<(), HandlerError>) {
-        let error = met.as_ref().err().map(|error| error.error_type.loggable());
-        self.record(error.as_deref());
+    pub(super) fn end_call(mut self, met: &Result<(), HandlerError>) {
+        let error = met.as_ref().err().map(|error| error.error_type.loggable_name());
+        self.record_span(error.as_deref());
     }
 
     /// The call was not made.
@@ -182,7 +191,7 @@ impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
         self.is_over = true;
     }
 
-    fn record(&mut self, error: Option<&str>) {
+    fn record_span(&mut self, error: Option<&str>) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
@@ -193,7 +202,7 @@ impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
         attributes.extend(code.map(|code| ("http.response.status_code", code.into())));
         // Named so by the conventions for HTTP.
         let error = status.filter(|_| code.is_some()).or(error).map(Cow::Borrowed);
-        self.traced.tracer.record(Span {
+        self.traced.tracer.record_span(Span {
             context: self.context.span,
             parent: Some(self.traced.attempt.context.span),
             links: Vec::new(),
@@ -210,6 +219,6 @@ impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
 
 impl<H: Handler, C: Clock> Drop for CallUnderWay<'_, H, C> {
     fn drop(&mut self) {
-        self.record(Some("Timeout"));
+        self.record_span(Some("Timeout"));
     }
 }

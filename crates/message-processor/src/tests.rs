@@ -27,7 +27,7 @@ use redeliver_core::handler::{HandlerError, Invocation};
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Attributes, Content};
 use redeliver_core::policy::OnGiveUp;
-use redeliver_core::strategy::{Missing, Role, Strategy, Wiring};
+use redeliver_core::strategy::{MissingSetting, Role, Strategy, Wiring};
 use redeliver_core::trace::{CallSpan, TraceContext};
 use redeliver_embedded::VirtualClock;
 
@@ -39,11 +39,11 @@ const RESENDER: &str = "AROAREDELIVER00000000";
 
 /// A message-processor with its queues.
 struct Setup {
-    world: World,
-    intermediate: Spy,
-    annotation: Spy,
-    source: Spy,
-    blocked: Spy,
+    world: FunctionWorld,
+    intermediate: SpyQueue,
+    annotation: SpyQueue,
+    source: SpyQueue,
+    blocked: SpyQueue,
     strategy: Strategy,
     /// The largest batch from an ordered queue.
     batch_size: u16,
@@ -57,7 +57,7 @@ struct Setup {
 
 impl Setup {
     fn new() -> Self {
-        let world = World::new();
+        let world = FunctionWorld::new();
         let handler = Scripted {
             clock: world.clock.clone(),
             steps: BTreeMap::new(),
@@ -68,10 +68,10 @@ impl Setup {
             span: CallSpan::default(),
         };
         Self {
-            intermediate: world.queue("intermediate"),
-            annotation: world.queue("annotation"),
-            source: world.queue("source"),
-            blocked: world.queue("blocked"),
+            intermediate: world.add_queue("intermediate"),
+            annotation: world.add_queue("annotation"),
+            source: world.add_queue("source"),
+            blocked: world.add_queue("blocked"),
             strategy: Strategy::DelayedResend,
             batch_size: 10,
             policy: Policy::default(),
@@ -89,7 +89,7 @@ impl Setup {
 
     /// Scripts the n-th message; all others succeed.
     fn on(mut self, n: usize, step: Step) -> Self {
-        self.handler.steps.insert(id(n), step);
+        self.handler.steps.insert(nth_id(n), step);
         self
     }
 
@@ -97,11 +97,11 @@ impl Setup {
         self.on(n, Step::Fail(error))
     }
 
-    fn processor(&self) -> MessageProcessor<Scripted, Spy, VirtualClock, Recorder> {
+    fn processor(&self) -> MessageProcessor<Scripted, SpyQueue, VirtualClock, EventRecorder> {
         MessageProcessor {
             handler: self.handler.clone(),
-            on_failure: OnFailure::wired(self.strategy, self).expect("it has a message-processor"),
-            breaker: self.breaker.get_or_init(|| SharedBreaker::of(&self.policy)).clone(),
+            on_failure: OnFailure::from_wiring(self.strategy, self).expect("it has a message-processor"),
+            breaker: self.breaker.get_or_init(|| SharedBreaker::from_policy(&self.policy)).clone(),
             policy: self.policy.clone(),
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),
@@ -114,7 +114,7 @@ impl Setup {
 
     /// Processes with `seconds` until the deadline; returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
-        self.world.invoke(&self.processor(), records, Duration::from_secs(seconds))
+        self.world.invoke_function(&self.processor(), records, Duration::from_secs(seconds))
     }
 
     fn sleep(&self, seconds: u64) {
@@ -123,9 +123,9 @@ impl Setup {
 }
 
 impl Wiring for &Setup {
-    type Queue = Spy;
+    type Queue = SpyQueue;
 
-    fn queue(&mut self, role: Role) -> Option<Spy> {
+    fn queue(&mut self, role: Role) -> Option<SpyQueue> {
         match role {
             Role::Source => Some(self.source.clone()),
             Role::IntermediateDlq => Some(self.intermediate.clone()),
@@ -142,7 +142,7 @@ impl Wiring for &Setup {
         Some(self.batch_size)
     }
 
-    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Spy>, Missing> {
+    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<SpyQueue>, MissingSetting> {
         Ok((self.policy.on_give_up == OnGiveUp::Block).then(|| self.blocked.clone()))
     }
 }
@@ -186,7 +186,7 @@ const CANARY: &str = "canary-4711";
 struct Seen {
     body: String,
     message_id: String,
-    form: Form,
+    form: BodyForm,
     retry_attempt: u32,
     redrive_generation: u32,
     attributes: Attributes,
@@ -232,7 +232,7 @@ impl Scripted {
 }
 
 impl Handler for Scripted {
-    fn function(&self) -> Option<&str> {
+    fn function_version(&self) -> Option<&str> {
         self.function
     }
 

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use redeliver_core::accepted::Accepted;
-use redeliver_core::decide::breaker::{Key, Patience};
+use redeliver_core::accepted::AcceptedMessage;
+use redeliver_core::decide::breaker::{CircuitKey, Patience};
 use redeliver_core::decide::{CallOutcome, call_outcome};
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 
 use crate::MessageProcessor;
-use crate::breaker::{Asked, Permitted};
-use crate::order::Order;
-use crate::outcome::{Call, Outcome, timeout};
+use crate::breaker::{BreakerAnswer, Permitted};
+use crate::order::GroupOrder;
+use crate::outcome::{AttemptOutcome, FinishedCall, timeout_error};
 
 /// A message of the batch, from its turn to its outcome.
 enum Slot {
@@ -22,14 +22,14 @@ enum Slot {
         since: Timestamp,
         may_be_held: bool,
     },
-    Ended(Call),
+    Ended(FinishedCall),
 }
 
 pub(super) struct Turns<'a, H, Q, C, O> {
     processor: &'a MessageProcessor<H, Q, C, O>,
-    accepted: &'a [Accepted],
-    keys: Vec<Option<Key>>,
-    order: Order<'a>,
+    accepted: &'a [AcceptedMessage],
+    keys: Vec<Option<CircuitKey>>,
+    order: GroupOrder<'a>,
     /// The outcome of a call that is cut off.
     cut_off: CallOutcome,
     slots: Vec<Slot>,
@@ -47,7 +47,7 @@ pub(super) struct Turn<'a, H, Q, C: Clock, O: Observer> {
 pub(super) struct Pass<'a> {
     next: usize,
     /// Keys whose messages wait for a call under way.
-    keys: BTreeSet<Option<Key>>,
+    keys: BTreeSet<Option<CircuitKey>>,
     /// Groups that have a message under way, or one that this pass has left behind.
     groups: BTreeSet<&'a str>,
 }
@@ -60,13 +60,13 @@ impl Pass<'_> {
 }
 
 impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
-    pub(super) fn new(processor: &'a MessageProcessor<H, Q, C, O>, accepted: &'a [Accepted]) -> Self {
+    pub(super) fn new(processor: &'a MessageProcessor<H, Q, C, O>, accepted: &'a [AcceptedMessage]) -> Self {
         Self {
             processor,
             accepted,
-            keys: accepted.iter().map(|message| processor.key(message)).collect(),
-            order: processor.order(accepted),
-            cut_off: call_outcome(&processor.policy, &timeout()),
+            keys: accepted.iter().map(|message| processor.circuit_key(message)).collect(),
+            order: processor.group_order(accepted),
+            cut_off: call_outcome(&processor.policy, &timeout_error()),
             slots: accepted.iter().map(|_| Slot::Waiting).collect(),
             front: 0,
         }
@@ -76,12 +76,16 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         while matches!(self.slots.get(self.front), Some(Slot::Running { .. } | Slot::Ended(_))) {
             self.front += 1;
         }
-        Pass { next: self.front, keys: BTreeSet::new(), groups: self.order.running() }
+        Pass { next: self.front, keys: BTreeSet::new(), groups: self.order.running_groups() }
     }
 
     /// The next message of the pass that may be called now. Those before it are held, left for a later pass, or not
     /// started because their group has stopped.
-    pub(super) fn next(&mut self, pass: &mut Pass<'a>, patience: Patience) -> Option<Turn<'a, H, Q, C, O>> {
+    pub(super) fn next_turn(
+        &mut self,
+        pass: &mut Pass<'a>,
+        patience: Patience,
+    ) -> Option<Turn<'a, H, Q, C, O>> {
         while pass.next < self.slots.len() {
             let index = pass.next;
             pass.next += 1;
@@ -89,30 +93,31 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
                 continue;
             }
             if self.order.is_stopped(index) {
-                self.slots[index] = Slot::Ended(Call::not_made(Outcome::NotStarted));
+                self.slots[index] = Slot::Ended(FinishedCall::not_made(AttemptOutcome::NotStarted));
                 continue;
             }
             // Messages further back may have other keys and other groups.
-            let group = self.order.group(index);
+            let group = self.order.group_at(index);
             let is_behind = group.is_some_and(|group| pass.groups.contains(group));
             if is_behind || pass.keys.contains(&self.keys[index]) {
                 pass.groups.extend(group);
                 continue;
             }
-            match self.processor.ask(&self.accepted[index], patience) {
-                Asked::Call(permitted) => {
+            match self.processor.ask_breaker(&self.accepted[index], patience) {
+                BreakerAnswer::Call(permitted) => {
                     let since = self.processor.clock.now();
                     let may_be_held = permitted.may_be_held(self.cut_off);
                     self.slots[index] = Slot::Running { since, may_be_held };
-                    self.order.starts(index);
+                    self.order.mark_started(index);
                     pass.groups.extend(group);
                     return Some(Turn { index, permitted });
                 }
-                Asked::Hold(hold) => {
-                    self.slots[index] = Slot::Ended(Call::not_made(Outcome::Held { hold, error: None }));
-                    self.order.stops(index);
+                BreakerAnswer::Hold(hold) => {
+                    self.slots[index] =
+                        Slot::Ended(FinishedCall::not_made(AttemptOutcome::Held { hold, error: None }));
+                    self.order.mark_stopped(index);
                 }
-                Asked::Wait => {
+                BreakerAnswer::Wait => {
                     pass.keys.insert(self.keys[index]);
                     pass.groups.extend(group);
                 }
@@ -121,8 +126,8 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         None
     }
 
-    pub(super) fn end(&mut self, index: usize, call: Call) {
-        self.order.ended(index, &call.outcome);
+    pub(super) fn end_call(&mut self, index: usize, call: FinishedCall) {
+        self.order.mark_ended(index, &call.outcome);
         self.slots[index] = Slot::Ended(call);
     }
 
@@ -131,37 +136,39 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
     }
 
     /// The calls, once none runs any more. What the time did not suffice for is cut off or not started.
-    pub(super) fn into_calls(mut self) -> Vec<Call> {
+    pub(super) fn into_calls(mut self) -> Vec<FinishedCall> {
         let now = self.processor.clock.now();
         let slots = std::mem::take(&mut self.slots);
         slots.into_iter().enumerate().map(|(index, slot)| self.call_of(index, slot, now)).collect()
     }
 
-    fn call_of(&mut self, index: usize, slot: Slot, now: Timestamp) -> Call {
+    fn call_of(&mut self, index: usize, slot: Slot, now: Timestamp) -> FinishedCall {
         let accepted = &self.accepted[index];
         match slot {
-            Slot::Ended(Call { outcome: Outcome::Trouble(error), started, seconds }) => {
-                Call { outcome: self.processor.held_or_failed(accepted, error), started, seconds }
+            Slot::Ended(FinishedCall { outcome: AttemptOutcome::Trouble(error), started, seconds }) => {
+                FinishedCall { outcome: self.processor.held_or_failed(accepted, error), started, seconds }
             }
             Slot::Ended(call) => call,
             Slot::Running { since, may_be_held } => {
-                let error = timeout();
+                let error = timeout_error();
                 let outcome = if may_be_held {
                     self.processor.held_or_failed(accepted, error)
                 } else {
-                    Outcome::Failure(error)
+                    AttemptOutcome::Failure(error)
                 };
-                Call { outcome, started: Some(since), seconds: until(since, now).as_secs_f64() }
+                FinishedCall { outcome, started: Some(since), seconds: time_until(since, now).as_secs_f64() }
             }
-            Slot::Waiting if self.order.is_unfinished(index) => Call::not_made(Outcome::NotStarted),
+            Slot::Waiting if self.order.is_unfinished(index) => {
+                FinishedCall::not_made(AttemptOutcome::NotStarted)
+            }
             Slot::Waiting => {
-                self.order.stops(index);
-                Call::not_made(match self.processor.ask(accepted, Patience::Over) {
-                    Asked::Hold(hold) => Outcome::Held { hold, error: None },
-                    Asked::Wait => Outcome::NotStarted,
-                    Asked::Call(permitted) => {
+                self.order.mark_stopped(index);
+                FinishedCall::not_made(match self.processor.ask_breaker(accepted, Patience::Over) {
+                    BreakerAnswer::Hold(hold) => AttemptOutcome::Held { hold, error: None },
+                    BreakerAnswer::Wait => AttemptOutcome::NotStarted,
+                    BreakerAnswer::Call(permitted) => {
                         permitted.give_back();
-                        Outcome::NotStarted
+                        AttemptOutcome::NotStarted
                     }
                 })
             }

@@ -8,18 +8,18 @@ use clap::Args;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::{AccountId, S3Bucket, bucket_of_uri};
-use redeliver_core::archive::{Layout, Prefix};
+use redeliver_core::archive::{ArchiveLayout, Prefix};
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::FileQueue;
-use redeliver_dead_letters::archive_bucket::{ArchiveBucket, Found, LeftOut, Period};
+use redeliver_dead_letters::archive_bucket::{ArchiveBucket, ArchiveListing, Period, SkippedObject};
 
-use crate::queues::{Connection, account};
+use crate::queues::{AwsConnection, account};
 use crate::terminal::help::{CONNECT, SELECT};
 use crate::terminal::stderr;
-use crate::terminal::units::{counted, grouped};
-use crate::{Failure, UsageError};
+use crate::terminal::units::{format_count, group_digits};
+use crate::{CommandFailure, UsageError};
 
 /// Bad objects that are named; the others are counted.
 const NAMED_MAX: usize = 20;
@@ -31,10 +31,10 @@ pub struct PeriodArgs {
     ///
     /// A day (UTC), a time such as 2026-11-27T08:30:00Z, or a span back from now, such as 2d.
     #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = moment)]
-    pub since: Option<Moment>,
+    pub since: Option<TimeArg>,
     /// With s3://: only what died before this time, as for --since
     #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = moment)]
-    pub until: Option<Moment>,
+    pub until: Option<TimeArg>,
     #[command(flatten)]
     pub owner: BucketOwnerArgs,
 }
@@ -51,7 +51,7 @@ pub struct BucketOwnerArgs {
 
 impl BucketOwnerArgs {
     /// The account that is named, or else the caller's own; `None` if STS does not answer.
-    async fn or_own_account(self, connection: &Connection) -> Option<AccountId> {
+    async fn or_own_account(self, connection: &AwsConnection) -> Option<AccountId> {
         match self.bucket_owner {
             Some(account) => Some(account),
             None => account::own_account(connection).await,
@@ -61,17 +61,17 @@ impl BucketOwnerArgs {
 
 /// A time on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum TimeArg {
     At(Timestamp),
     Ago(TimeDelta),
 }
 
 /// Parses a day, a time, or a span back from now.
-fn moment(text: &str) -> Result<Moment, String> {
+fn moment(text: &str) -> Result<TimeArg, String> {
     let day = text.parse::<NaiveDate>().ok().and_then(|day| day.and_hms_opt(0, 0, 0));
     let at = day.map(|midnight| midnight.and_utc()).or_else(|| parse_rfc3339(text));
     let span = || humantime::parse_duration(text).ok().and_then(|span| TimeDelta::from_std(span).ok());
-    at.map(Moment::At).or_else(|| span().map(Moment::Ago)).ok_or_else(|| {
+    at.map(TimeArg::At).or_else(|| span().map(TimeArg::Ago)).ok_or_else(|| {
         "write a day such as 2026-11-27, a time such as 2026-11-27T08:30:00Z, or a span such as 2d".to_owned()
     })
 }
@@ -86,10 +86,10 @@ impl PeriodArgs {
         self.since.is_none() && self.until.is_none()
     }
 
-    fn period(&self, now: Timestamp) -> Result<Period, Failure> {
+    fn resolve_period(&self, now: Timestamp) -> Result<Period, CommandFailure> {
         let at = |moment| match moment {
-            Moment::At(at) => at,
-            Moment::Ago(span) => now.checked_sub_signed(span).unwrap_or(Timestamp::UNIX_EPOCH),
+            TimeArg::At(at) => at,
+            TimeArg::Ago(span) => now.checked_sub_signed(span).unwrap_or(Timestamp::UNIX_EPOCH),
         };
         let (since, until) = (self.since.map(at), self.until.map(at));
         match (since, until) {
@@ -113,7 +113,7 @@ pub struct ArchiveUri {
 
 impl ArchiveUri {
     /// `None` if it is the name of a file.
-    pub fn of(path: &Path) -> Option<Result<Self, Failure>> {
+    pub fn from_path(path: &Path) -> Option<Result<Self, CommandFailure>> {
         let uri = path.to_str().filter(|uri| uri.starts_with("s3://"))?;
         Some(
             Self::parse(uri)
@@ -142,9 +142,9 @@ impl ArchiveUri {
     /// The archive, in the region of the connection, and in a bucket of this account if one is named.
     pub async fn open(
         &self,
-        connection: &Connection,
+        connection: &AwsConnection,
         owner: Option<AccountId>,
-    ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, Failure> {
+    ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, CommandFailure> {
         Ok(ArchiveBucket {
             store: S3Bucket::new(&connection.sdk_config(None).await?, &self.bucket, owner),
             clock: SystemClock,
@@ -157,17 +157,21 @@ impl ArchiveUri {
     /// deleted one's name could hold forged dead letters, which `audit --save` would pass on, so the bucket is the caller's own unless the options name another.
     async fn open_to_read(
         &self,
-        connection: &Connection,
+        connection: &AwsConnection,
         owner: BucketOwnerArgs,
-    ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, Failure> {
+    ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, CommandFailure> {
         self.open(connection, owner.or_own_account(connection).await).await
     }
 
     /// Refuses an address without an archive, such as a misspelt prefix.
-    pub async fn check(&self, connection: &Connection, owner: BucketOwnerArgs) -> Result<(), Failure> {
-        let deployments = self.open_to_read(connection, owner).await?.deployments().await;
-        if deployments.map_err(|error| self.failed(error))?.is_empty() {
-            return Err(self.without_archive());
+    pub async fn check_exists(
+        &self,
+        connection: &AwsConnection,
+        owner: BucketOwnerArgs,
+    ) -> Result<(), CommandFailure> {
+        let deployments = self.open_to_read(connection, owner).await?.list_deployments().await;
+        if deployments.map_err(|error| self.archive_error(error))?.is_empty() {
+            return Err(self.not_found_error());
         }
         Ok(())
     }
@@ -176,9 +180,9 @@ impl ArchiveUri {
     /// queue they go back to.
     pub async fn check_single_deployment(
         &self,
-        connection: &Connection,
+        connection: &AwsConnection,
         owner: BucketOwnerArgs,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let Some(account) = owner.or_own_account(connection).await else {
             return Err(format!(
                 "{}: could not determine your account from STS, and --save needs the bucket's owner: name it with --bucket-owner \
@@ -187,13 +191,13 @@ impl ArchiveUri {
             )
             .into());
         };
-        let deployments = self.open(connection, Some(account)).await?.deployments().await;
-        let deployments = deployments.map_err(|error| self.failed(error))?;
+        let deployments = self.open(connection, Some(account)).await?.list_deployments().await;
+        let deployments = deployments.map_err(|error| self.archive_error(error))?;
         if deployments.len() < 2 {
             return Ok(());
         }
-        let address = |layout: &Arc<Layout>| {
-            let folder = layout.days();
+        let address = |layout: &Arc<ArchiveLayout>| {
+            let folder = layout.days_folder();
             format!("s3://{}/{}", self.bucket, folder.trim_end_matches('/'))
         };
         let addresses: Vec<_> = deployments.iter().map(address).collect();
@@ -206,7 +210,7 @@ impl ArchiveUri {
     }
 
     /// Nothing is sent from an archive itself; this sentence says what to do instead.
-    pub fn how_to_send(&self) -> String {
+    pub fn send_hint(&self) -> String {
         let uri = &self.uri;
         format!(
             "{uri} is an archive, which can only be read: write its dead letters to a file with `redeliver audit {uri} \
@@ -219,42 +223,47 @@ impl ArchiveUri {
     ///
     /// # Errors
     /// S3 refuses a request, `--since` is not before `--until`, or the address has no archive.
-    pub async fn read(&self, period: PeriodArgs, connection: &Connection) -> Result<FileQueue, Failure> {
+    pub async fn read_period(
+        &self,
+        period: PeriodArgs,
+        connection: &AwsConnection,
+    ) -> Result<FileQueue, CommandFailure> {
         let archive = self.open_to_read(connection, period.owner).await?;
         let now = SystemClock.now();
-        let found = archive.find(period.period(now)?).await;
-        let Found { deaths, not_ours } = found.map_err(|error| self.failed(error))?;
+        let found = archive.find_deaths(period.resolve_period(now)?).await;
+        let ArchiveListing { deaths, not_ours } = found.map_err(|error| self.archive_error(error))?;
         let is_empty = deaths.is_empty() && not_ours.is_empty();
-        if is_empty && archive.deployments().await.map_err(|error| self.failed(error))?.is_empty() {
-            return Err(self.without_archive());
+        if is_empty && archive.list_deployments().await.map_err(|error| self.archive_error(error))?.is_empty()
+        {
+            return Err(self.not_found_error());
         }
-        let objects = counted(deaths.len() as u64, "object");
+        let objects = format_count(deaths.len() as u64, "object");
         let hint = if period.is_everything() { "; --since and --until read only a part" } else { "" };
         stderr::remark(format_args!("reading {objects} of {}{hint}", self.uri));
         let bar = ProgressBar::new(deaths.len() as u64);
-        let bar = stderr::progress(bar, "{bar:40} {human_pos}/{human_len} objects read, {elapsed}");
+        let bar = stderr::show_progress(bar, "{bar:40} {human_pos}/{human_len} objects read, {elapsed}");
         let mut file = tempfile::tempfile()?;
         let mut output = std::io::BufWriter::new(&mut file);
-        let read = archive.read(deaths, &mut output, &|done| bar.set_position(done)).await;
+        let read = archive.export_lines(deaths, &mut output, &|done| bar.set_position(done)).await;
         drop(output);
         bar.finish_and_clear();
-        let bad = read.map_err(|error| self.failed(error))?;
+        let bad = read.map_err(|error| self.archive_error(error))?;
         let not_ours = not_ours
             .into_iter()
-            .map(|key| LeftOut { key, why: "its key is not one of an archive".to_owned() });
+            .map(|key| SkippedObject { key, why: "its key is not one of an archive".to_owned() });
         let left_out: Vec<_> = not_ours.chain(bad).collect();
-        for LeftOut { key, why } in left_out.iter().take(NAMED_MAX) {
+        for SkippedObject { key, why } in left_out.iter().take(NAMED_MAX) {
             stderr::warning(format_args!("s3://{}/{key}: left out: {why}", self.bucket));
         }
         if left_out.len() > NAMED_MAX {
-            let count = grouped(left_out.len() as u64);
+            let count = group_digits(left_out.len() as u64);
             stderr::warning(format_args!("{}: {count} objects are left out", self.uri));
         }
         let queue = FileQueue::open(file, &self.uri, &self.uri, now)?;
-        Ok(queue.with_unreadable(left_out.into_iter().map(|LeftOut { key, .. }| key)))
+        Ok(queue.with_unreadable(left_out.into_iter().map(|SkippedObject { key, .. }| key)))
     }
 
-    fn failed(&self, error: impl std::fmt::Display) -> Failure {
+    fn archive_error(&self, error: impl std::fmt::Display) -> CommandFailure {
         let error = error.to_string();
         let hint = if error.contains("AccessDenied") {
             "; if the bucket is another account's, name that with --bucket-owner"
@@ -264,8 +273,8 @@ impl ArchiveUri {
         format!("s3://{}/{error}{hint}", self.bucket).into()
     }
 
-    fn without_archive(&self) -> Failure {
-        let place = Layout::deployments(&self.prefix);
+    fn not_found_error(&self) -> CommandFailure {
+        let place = ArchiveLayout::deployments_folder(&self.prefix);
         let (place, what) = match &self.deployment {
             Some(deployment) => {
                 (format!("{place}deployment={deployment}/"), "deployment's name: the final DLQ's".to_owned())
@@ -302,21 +311,21 @@ mod tests {
         assert_eq!(uri(&format!("s3://kept/{folder}")), of("kept", "", orders));
         assert_eq!(uri("s3://"), Err("has no bucket".to_owned()));
         assert!(uri("s3://kept/a b").unwrap_err().starts_with("the prefix has a character other than"));
-        assert!(ArchiveUri::of(Path::new("dead.jsonl")).is_none());
+        assert!(ArchiveUri::from_path(Path::new("dead.jsonl")).is_none());
     }
 
     #[test]
     fn a_time_is_a_day_a_moment_or_a_span() {
-        let at = |text| Ok(Moment::At(parse_rfc3339(text).unwrap()));
+        let at = |text| Ok(TimeArg::At(parse_rfc3339(text).unwrap()));
         assert_eq!(moment("2026-11-27"), at("2026-11-27T00:00:00Z"));
         assert_eq!(moment("2026-11-27T08:30:00Z"), at("2026-11-27T08:30:00Z"));
-        assert_eq!(moment("2d"), Ok(Moment::Ago(TimeDelta::days(2))));
+        assert_eq!(moment("2d"), Ok(TimeArg::Ago(TimeDelta::days(2))));
         for wrong in ["", "yesterday", "2026-13-01", "27.11.2026"] {
             assert!(moment(wrong).unwrap_err().starts_with("write a day such as"), "{wrong}");
         }
         let backwards =
             PeriodArgs { since: moment("1d").ok(), until: moment("2d").ok(), ..PeriodArgs::default() };
-        let error = backwards.period(Timestamp::UNIX_EPOCH + TimeDelta::days(9)).unwrap_err();
+        let error = backwards.resolve_period(Timestamp::UNIX_EPOCH + TimeDelta::days(9)).unwrap_err();
         assert_eq!(error.to_string(), "--since is not before --until: nothing is in between");
     }
 }

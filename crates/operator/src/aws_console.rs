@@ -1,7 +1,7 @@
 //! The addresses of AWS's console.
 
 /// The region of an ARN; `None` for what no region is called.
-pub(crate) fn region(arn: &str) -> Option<&str> {
+pub(crate) fn region_of_arn(arn: &str) -> Option<&str> {
     let region = arn.strip_prefix("arn:")?.split(':').nth(2)?;
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_region =
@@ -10,12 +10,12 @@ pub(crate) fn region(arn: &str) -> Option<&str> {
 }
 
 /// CloudWatch's page in the console of an ARN's partition and region, up to its `#`; `None` if one of them is not known.
-pub(crate) fn cloudwatch(arn: &str) -> Option<String> {
+pub(crate) fn cloudwatch_url(arn: &str) -> Option<String> {
     let host = match arn.split(':').nth(1)? {
         "aws" => "console.aws.amazon.com",
         "aws-cn" => "console.amazonaws.cn",
         "aws-us-gov" => "console.amazonaws-us-gov.com",
         _ => return None,
     };
-    Some(format!("https://{host}/cloudwatch/home?region={}#", region(arn)?))
+    Some(format!("https://{host}/cloudwatch/home?region={}#", region_of_arn(arn)?))
 }

@@ -9,29 +9,29 @@ use redeliver_core::archive::deployment_of;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::archive_bucket::BucketBackup;
 use redeliver_dead_letters::purge::BackupWriter;
-use redeliver_dead_letters::{Archive, DeadLetterRecord};
+use redeliver_dead_letters::{ArchiveFile, DeadLetterRecord};
 
-use crate::Failure;
+use crate::CommandFailure;
 use crate::archive::{ArchiveUri, BucketOwnerArgs};
-use crate::queues::Connection;
+use crate::queues::AwsConnection;
 
 /// A file that does not exist yet, or an archive.
 pub enum BackupPlace {
-    File(Archive),
+    File(ArchiveFile),
     Bucket(ArchiveUri),
 }
 
 /// An open backup. Messages are deleted from the queue only after it has them.
-pub enum Backup {
-    File(Archive),
+pub enum OpenBackup {
+    File(ArchiveFile),
     Bucket(Box<BucketBackup<S3Bucket, SystemClock>>),
 }
 
 impl BackupPlace {
     /// Refuses a file that is there already.
-    pub fn new(path: &Path) -> Result<Self, Failure> {
-        Ok(match ArchiveUri::of(path) {
-            None => Self::File(Archive::on_demand(path)?),
+    pub fn new(path: &Path) -> Result<Self, CommandFailure> {
+        Ok(match ArchiveUri::from_path(path) {
+            None => Self::File(ArchiveFile::on_demand(path)?),
             Some(archive) => Self::Bucket(archive?),
         })
     }
@@ -40,23 +40,23 @@ impl BackupPlace {
     /// `--bucket-owner` names it: any account may create a bucket under a deleted one's name.
     pub async fn open(
         self,
-        connection: &Connection,
+        connection: &AwsConnection,
         queue: &SqsQueue,
         owner: BucketOwnerArgs,
-    ) -> Result<Backup, Failure> {
+    ) -> Result<OpenBackup, CommandFailure> {
         Ok(match self {
-            Self::File(file) => Backup::File(file),
+            Self::File(file) => OpenBackup::File(file),
             Self::Bucket(archive) => {
                 let account = || queue.arn().split(':').nth(4)?.parse().ok();
                 let bucket = archive.open(connection, owner.bucket_owner.or_else(account)).await?;
-                Backup::Bucket(Box::new(BucketBackup::new(bucket, deployment_of(queue.url()))))
+                OpenBackup::Bucket(Box::new(BucketBackup::new(bucket, deployment_of(queue.url()))))
             }
         })
     }
 }
 
-impl BackupWriter for Backup {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
+impl BackupWriter for OpenBackup {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), CommandFailure> {
         match self {
             Self::File(file) => file.keep(records).await,
             Self::Bucket(bucket) => bucket.keep(records).await,
@@ -74,14 +74,14 @@ mod tests {
     #[tokio::test]
     async fn a_backup_goes_to_no_bucket_but_the_queues_accounts_or_that_of_the_account_that_is_named() {
         let endpoint = "http://127.0.0.1:9".to_owned();
-        let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint));
+        let connection = AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(endpoint));
         let client = sqs_client(&connection.sdk_config(None).await.unwrap());
         let arn = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
         let queue = SqsQueue::new(client, "http://127.0.0.1:9/123456789012/orders-final-dlq", arn);
         for (bucket_owner, expected) in [(None, "123456789012"), (Some("444455556666"), "444455556666")] {
             let options = BucketOwnerArgs { bucket_owner: bucket_owner.map(|id| id.parse().unwrap()) };
             let place = BackupPlace::new(Path::new("s3://letters")).unwrap();
-            let Backup::Bucket(bucket) = place.open(&connection, &queue, options).await.unwrap() else {
+            let OpenBackup::Bucket(bucket) = place.open(&connection, &queue, options).await.unwrap() else {
                 panic!("it is a bucket");
             };
             let (bucket, owner) = (format!("{bucket:?}"), format!("owner: Some(\"{expected}\")"));

@@ -12,23 +12,25 @@ use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
 use serde::Serialize;
 
 use crate::files::FileError;
-use crate::message_file::{Form, SeenIds, is_dead_letter, named, open, remark_on_recognized, unreadable};
+use crate::message_file::{
+    LineForm, SeenIds, input_error, input_name, is_dead_letter, open_input, remark_on_recognized,
+};
 use crate::terminal::stderr;
-use crate::terminal::units::{counted, span};
+use crate::terminal::units::{format_count, format_span};
 
 /// A file and its findings.
 #[derive(Debug, Serialize)]
-pub struct Checked {
+pub struct FileCheck {
     pub name: PathBuf,
     /// `None` if the file is a policy or a schema.
-    pub messages: Option<Counts>,
+    pub messages: Option<MessageCounts>,
     /// Empty if the file is valid. The first dead letter has its own; others are counted.
     pub findings: Vec<String>,
 }
 
 /// Messages of a file.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Counts {
+pub struct MessageCounts {
     pub all: u64,
     pub invalid: u64,
     pub plain: u64,
@@ -36,8 +38,8 @@ pub struct Counts {
     pub without_id: u64,
 }
 
-impl Checked {
-    fn whole(path: &Path, findings: impl IntoIterator<Item = impl Display>) -> Self {
+impl FileCheck {
+    fn for_file(path: &Path, findings: impl IntoIterator<Item = impl Display>) -> Self {
         let findings = findings.into_iter().map(|finding| format!("{}: {finding}", path.display())).collect();
         Self { name: path.to_owned(), messages: None, findings }
     }
@@ -45,23 +47,23 @@ impl Checked {
 
 /// Checks a retry policy. A policy that is valid but surprising gets warnings and remarks on standard error, as
 /// [`remark_on_policy`], and no finding.
-pub fn check_policy(path: &Path, text: &str) -> Checked {
+pub fn check_policy(path: &Path, text: &str) -> FileCheck {
     match Policy::from_json(text) {
         Ok(policy) => {
             remark_on_policy(path, &policy);
             if let Some(sentence) = thin_traffic(&policy) {
                 stderr::remark(format_args!("{}: {sentence}", path.display()));
             }
-            Checked::whole(path, None::<String>)
+            FileCheck::for_file(path, None::<String>)
         }
-        Err(PolicyError::Refused(violations)) => Checked::whole(path, &violations),
-        Err(error) => Checked::whole(path, [format_args!("the retry policy {error}")]),
+        Err(PolicyError::Refused(violations)) => FileCheck::for_file(path, &violations),
+        Err(error) => FileCheck::for_file(path, [format_args!("the retry policy {error}")]),
     }
 }
 
 /// Checks a JSON Schema for the `data` of messages.
-pub fn check_data_schema(path: &Path, text: &str) -> Checked {
-    Checked::whole(path, DataSchema::new(text).err())
+pub fn check_data_schema(path: &Path, text: &str) -> FileCheck {
+    FileCheck::for_file(path, DataSchema::new(text).err())
 }
 
 /// Warns of properties of a valid policy that are easily overlooked: retries that never happen because of
@@ -101,7 +103,7 @@ pub fn needs_evidence(policy: &Policy, error_type: ErrorType) -> bool {
 
 /// The remark on the traffic below which the circuit opens too late.
 fn thin_traffic(policy: &Policy) -> Option<String> {
-    let Evidence { attempts_seconds, interval_seconds } = Evidence::for_policy(policy)?;
+    let EvidenceTime { attempts_seconds, interval_seconds } = EvidenceTime::for_policy(policy)?;
     let faults = FAULTS.into_iter().filter(|(error_type, _)| needs_evidence(policy, error_type.clone()));
     let names: Vec<_> = faults.map(|(_, name)| name).collect();
     let (last, others) = names.split_last()?;
@@ -111,22 +113,22 @@ fn thin_traffic(policy: &Policy) -> Option<String> {
         format!(
             "{names} spend {THIN_TRAFFIC}: with less than one message per {}, the attempts (about {} in all) run out \
              before the circuit opens; {THIN_TRAFFIC_REMEDY}",
-            span(interval_seconds),
-            span(attempts_seconds)
+            format_span(interval_seconds),
+            format_span(attempts_seconds)
         )
     })
 }
 
 /// The time that a policy's attempts give the evidence of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Evidence {
+pub struct EvidenceTime {
     /// From the first call until the last retry, on average.
     pub attempts_seconds: u64,
     /// With messages further apart than this the attempts run out before the circuit opens; 0 if less than a second.
     pub interval_seconds: u64,
 }
 
-impl Evidence {
+impl EvidenceTime {
     /// `None` if nothing depends on it: without retries, or without a circuit breaker.
     #[must_use]
     pub fn for_policy(policy: &Policy) -> Option<Self> {
@@ -169,24 +171,24 @@ fn no_retry(policy: &Policy) -> Option<String> {
 ///
 /// # Errors
 /// The file cannot be read. Invalid lines are findings, not errors.
-pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, FileError> {
-    let name = named(path);
-    let form = Form::Body(Box::new(schema));
-    let (mut findings, mut counts, mut seen) = (Vec::new(), Counts::default(), SeenIds::default());
+pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<FileCheck, FileError> {
+    let name = input_name(path);
+    let form = LineForm::Body(Box::new(schema));
+    let (mut findings, mut counts, mut seen) = (Vec::new(), MessageCounts::default(), SeenIds::default());
     let (mut unread_ids, mut dead_letters) = (0_u64, 0_u64);
     let envelope_id = Pointer::new("/metadata/message_id").expect("it is a pointer");
-    let mut lines = form.lines(open(path)?);
+    let mut lines = form.read_lines(open_input(path)?);
     for line in lines.by_ref() {
-        let line = line.map_err(|error| unreadable(path, &error))?;
+        let line = line.map_err(|error| input_error(path, &error))?;
         let number = line.number;
         counts.all += 1;
-        match form.read(line) {
+        match form.read_message(line) {
             Ok(message) => {
                 counts.plain += u64::from(message.is_plain);
                 counts.without_id += u64::from(message.id.is_none());
                 let body = &message.sendable.content().body;
-                unread_ids += u64::from(message.id.is_none() && envelope_id.text(body).is_some());
-                if let Some(warning) = seen.see(number, &message) {
+                unread_ids += u64::from(message.id.is_none() && envelope_id.find_text(body).is_some());
+                if let Some(warning) = seen.record_id(number, &message) {
                     stderr::warning(format_args!("{}:{number}: {warning}", name.display()));
                 }
             }
@@ -205,7 +207,7 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
     }
     remark_on_recognized(path, &lines);
     if dead_letters > 1 {
-        let more = counted(dead_letters - 1, "more line");
+        let more = format_count(dead_letters - 1, "more line");
         let be = if dead_letters == 2 { "is a dead letter" } else { "are dead letters" };
         findings.push(format!("{}: {more} {be}", name.display()));
     }
@@ -214,13 +216,13 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, Fil
             "{}: {} with a metadata.message_id that is not a UUID, which makes it plain: --message-id-pointer \
              /metadata/message_id (MESSAGE_ID_POINTER) makes that its id",
             name.display(),
-            counted(unread_ids, "message")
+            format_count(unread_ids, "message")
         ));
     }
-    for warning in seen.rest() {
+    for warning in seen.describe_rest() {
         stderr::warning(format_args!("{}: {warning}", name.display()));
     }
-    Ok(Checked { name, messages: Some(counts), findings })
+    Ok(FileCheck { name, messages: Some(counts), findings })
 }
 
 #[cfg(test)]
@@ -234,7 +236,7 @@ mod tests {
         let line = r#"{"body":"{}","attributes":{"ErrorType":"X"}}"#;
         let findings = |lines: usize| {
             let text = format!("{line}\n").repeat(lines) + "x\n";
-            redeliver_dead_letters::files::replace(&path, text.as_bytes()).unwrap();
+            redeliver_dead_letters::files::replace_file(&path, text.as_bytes()).unwrap();
             let checked = check_messages(&path, MessageSchema::default()).unwrap();
             let name = path.display().to_string();
             assert_eq!(checked.messages.unwrap().invalid, lines as u64 + 1);
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn attempts_give_ten_first_calls_the_time_that_they_last() {
         let evidence = |policy| {
-            let evidence = Evidence::for_policy(&Policy::from_json(policy).unwrap());
+            let evidence = EvidenceTime::for_policy(&Policy::from_json(policy).unwrap());
             evidence.map(|evidence| (evidence.attempts_seconds, evidence.interval_seconds))
         };
         // Five delays of 0 to 900 s.
@@ -302,15 +304,17 @@ mod tests {
 
     #[test]
     fn delays_that_read_as_exact_and_are_spread_are_told() {
-        let told = |backoff: &str| {
+        let reported = |backoff: &str| {
             full_jitter(&Policy::from_json(&format!(r#"{{"backoff":{{{backoff}}}}}"#)).unwrap())
         };
         assert_eq!(
-            told(r#""kind":"fixed","delay_seconds":30"#).unwrap(),
+            reported(r#""kind":"fixed","delay_seconds":30"#).unwrap(),
             "with full jitter, the default, the first retry comes after 0 to 30 s; \"jitter\": \"none\" makes it 30 s"
         );
-        assert!(told(r#""kind":"schedule","delays_seconds":[5,60]"#).unwrap().contains("after 0 to 5 s;"));
-        assert_eq!(told(r#""kind":"fixed","delay_seconds":30,"jitter":"none""#), None);
-        assert_eq!(told(r#""kind":"uniform""#), None);
+        assert!(
+            reported(r#""kind":"schedule","delays_seconds":[5,60]"#).unwrap().contains("after 0 to 5 s;")
+        );
+        assert_eq!(reported(r#""kind":"fixed","delay_seconds":30,"jitter":"none""#), None);
+        assert_eq!(reported(r#""kind":"uniform""#), None);
     }
 }

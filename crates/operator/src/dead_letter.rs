@@ -10,28 +10,28 @@ mod timeline;
 pub use body::body_for_people;
 pub use edit_lines::{EditLine, edit_lines};
 pub use edit_of_invalid::edit_of_invalid;
-pub use json_text::{LaidOut, Layout, Mask, lay_out};
-pub use story::{STYLE, Showing, details, is_long, story};
-pub use timeline::{Event, Kind, Timeline, skipped_attempts};
+pub use json_text::{JsonLayout, LaidOut, Mask, lay_out};
+pub use story::{STYLE, Showing, is_long, render_details, render_story};
+pub use timeline::{Timeline, TimelineEvent, TimelineEventKind, skipped_attempts};
 
 #[cfg(test)]
 mod examples {
     use redeliver_dead_letters::DeadLetterRecord;
     use redeliver_testing::dead_letters;
 
-    pub(super) fn foreign(body: &str, number: u32) -> DeadLetterRecord {
-        DeadLetterRecord::new(dead_letters::foreign(body, number))
+    pub(super) fn foreign_record(body: &str, number: u32) -> DeadLetterRecord {
+        DeadLetterRecord::new(dead_letters::foreign_letter(body, number))
     }
 
-    pub(super) fn annotated(body: &str, code: &str, details: &str, number: u32) -> DeadLetterRecord {
-        DeadLetterRecord::new(dead_letters::annotated(body, code, details, number))
+    pub(super) fn annotated_record(body: &str, code: &str, details: &str, number: u32) -> DeadLetterRecord {
+        DeadLetterRecord::new(dead_letters::annotated_record(body, code, details, number))
     }
 
-    pub(super) fn record(code: &str, details: &str, number: u32) -> DeadLetterRecord {
-        DeadLetterRecord::new(dead_letters::record(code, details, number))
+    pub(super) fn sample_record(code: &str, details: &str, number: u32) -> DeadLetterRecord {
+        DeadLetterRecord::new(dead_letters::retried_record(code, details, number))
     }
 
-    pub(super) fn retried(retry_attempt: u32, failed: &[u32]) -> DeadLetterRecord {
-        DeadLetterRecord::new(dead_letters::retried(retry_attempt, failed))
+    pub(super) fn retried_record(retry_attempt: u32, failed: &[u32]) -> DeadLetterRecord {
+        DeadLetterRecord::new(dead_letters::retried_message(retry_attempt, failed))
     }
 }

@@ -11,22 +11,22 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
-    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, UnreadableMessage,
     VisibilityControl,
 };
 use redeliver_dead_letters::files::open_own;
-use redeliver_dead_letters::redrive::{Journal, JournalError};
+use redeliver_dead_letters::redrive::{JournalError, RedriveJournal};
 use redeliver_dead_letters::{ArchivedMessage, BadLines, FileQueue, Retention};
 
 use crate::archive::{ArchiveUri, PeriodArgs};
-use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send};
-use crate::files::{check_encoding, unreadable};
-use crate::message_file::{Lines, is_standard_input, named, open, remark_on_recognized};
-use crate::queues::{Counts, DeadLetterQueue, KnownQueue, name_in};
+use crate::file_journals::{check_not_begun, redrive_journal_path, send_journal_path};
+use crate::files::{check_encoding, read_error};
+use crate::message_file::{InputLines, input_name, is_standard_input, open_input, remark_on_recognized};
+use crate::queues::{DeadLetterQueue, KnownQueue, QueueCounts, name_in};
 use crate::sentences::repeated_lines;
 use crate::terminal::stderr;
-use crate::terminal::units::{counted, grouped};
-use crate::{Failure, UsageError};
+use crate::terminal::units::{format_count, group_digits};
+use crate::{CommandFailure, UsageError};
 
 /// The beginning of a file's ARN.
 const FILE: &str = "file:";
@@ -68,7 +68,7 @@ pub enum DeadLetters {
 
 impl DeadLetters {
     /// The lines, if they were read from a file or an archive.
-    pub fn lines(&self) -> Option<&FileQueue> {
+    pub fn as_file(&self) -> Option<&FileQueue> {
         match self {
             Self::Queue(_) => None,
             Self::File(file) => Some(file),
@@ -86,18 +86,18 @@ impl DeadLetters {
 
 impl DeadLetterSource {
     /// The archive, if it is one.
-    pub fn archive(&self) -> Result<Option<ArchiveUri>, Failure> {
-        self.file.as_deref().and_then(ArchiveUri::of).transpose()
+    pub fn archive_uri(&self) -> Result<Option<ArchiveUri>, CommandFailure> {
+        self.file.as_deref().and_then(ArchiveUri::from_path).transpose()
     }
 
     /// The options that name it, as words of a command line; `None` for standard input, which can be read only once.
-    pub fn words(&self) -> Option<Vec<String>> {
+    pub fn to_arguments(&self) -> Option<Vec<String>> {
         match self.file.as_deref() {
-            None => Some(self.queue.words()),
+            None => Some(self.queue.to_arguments()),
             Some(file) if is_standard_input(file) => None,
             Some(file) => {
                 let file = file.to_str()?.to_owned();
-                Some([file].into_iter().chain(self.queue.connection.words()).collect())
+                Some([file].into_iter().chain(self.queue.connection.to_arguments()).collect())
             }
         }
     }
@@ -108,8 +108,8 @@ impl DeadLetterSource {
     }
 
     /// Opens a queue or a file, or reads the period of an archive.
-    pub async fn open(&self, period: PeriodArgs) -> Result<OpenSource, Failure> {
-        let archive = self.archive()?;
+    pub async fn open(&self, period: PeriodArgs) -> Result<OpenSource, CommandFailure> {
+        let archive = self.archive_uri()?;
         if archive.is_none() && !period.is_default() {
             return Err(UsageError::new(
                 "--since, --until and --bucket-owner are for an archive, s3://BUCKET[/PREFIX]; for others select by \
@@ -118,41 +118,41 @@ impl DeadLetterSource {
             .into());
         }
         if let Some(archive) = archive {
-            let queue = archive.read(period, &self.queue.connection).await?;
+            let queue = archive.read_period(period, &self.queue.connection).await?;
             let name = queue.name().to_owned();
             return Ok(OpenSource { dead_letters: DeadLetters::File(queue), name, retention: None });
         }
         if let Some(path) = &self.file {
             let queue = open_file(path)?;
-            tell_what_is_left_out(&queue);
+            warn_left_out(&queue);
             let name = queue.name().to_owned();
             return Ok(OpenSource { dead_letters: DeadLetters::File(queue), name, retention: None });
         }
         let KnownQueue { queue, attributes } = self.queue.open().await?;
         Ok(OpenSource {
             name: name_in(queue.arn()).to_owned(),
-            retention: Counts::of(&attributes).retention(),
+            retention: QueueCounts::from_attributes(&attributes).retention(),
             dead_letters: DeadLetters::Queue(queue),
         })
     }
 }
 
 /// Opens a file. It must be empty, or have at least one dead letter.
-pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
-    let name = named(path).display().to_string();
-    let failed = |error: io::Error| unreadable(&named(path), &error);
+pub fn open_file(path: &Path) -> Result<FileQueue, CommandFailure> {
+    let name = input_name(path).display().to_string();
+    let failed = |error: io::Error| read_error(&input_name(path), &error);
     let arn = if is_standard_input(path) {
         format!("{FILE}-")
     } else {
         format!("{FILE}{}", std::path::absolute(path)?.display())
     };
     let now = SystemClock.now();
-    let mut file = seekable(path)?;
-    if let Some(lines) = lines_of_export(&file, path, now).map_err(failed)? {
+    let mut file = open_seekable(path)?;
+    if let Some(lines) = export_lines(&file, path, now).map_err(failed)? {
         file = lines;
     }
     let queue = FileQueue::open(file, &name, &arn, now).map_err(failed)?;
-    if queue.is_something_else() {
+    if queue.has_no_dead_letter() {
         let (line, why) =
             queue.bad_lines().first.first().map_or((1, ""), |(line, why)| (*line, why.as_str()));
         return Err(format!(
@@ -169,13 +169,13 @@ pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
 ///
 /// # Errors
 /// If a file cannot be read, or may have been written by another user, or another command has begun to send it.
-pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Failure> {
+pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, CommandFailure> {
     for path in backups {
-        check_not_begun(&journal_of_send(path), "redeliver send --backup")?;
+        check_not_begun(&send_journal_path(path), "redeliver send --backup")?;
     }
     let mut all = tempfile::tempfile()?;
     for path in backups {
-        let mut input = BufReader::new(open_own(path, false).map_err(|error| unreadable(path, &error))?);
+        let mut input = BufReader::new(open_own(path, false).map_err(|error| read_error(path, &error))?);
         let mut line = Vec::new();
         // Nothing was deleted after a last line without its line break.
         while input.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
@@ -191,9 +191,9 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Failure
 ///
 /// # Errors
 /// Another redrive has begun to send one, or its journal cannot be written.
-pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Result<(), Failure> {
+pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Result<(), CommandFailure> {
     for path in backups.iter().skip(1) {
-        let journal = Journal::open(&journal_of_redrive(path), id, from, to);
+        let journal = RedriveJournal::open(&redrive_journal_path(path), id, from, to);
         journal.map_err(JournalError::for_file)?;
     }
     Ok(())
@@ -204,31 +204,31 @@ pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Res
 /// # Errors
 /// The disk refuses.
 pub fn release_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> io::Result<()> {
-    for journal in backups.iter().skip(1).map(|path| journal_of_redrive(path)) {
-        if let Ok(Some(_)) = Journal::read(&journal, id, from, to) {
+    for journal in backups.iter().skip(1).map(|path| redrive_journal_path(path)) {
+        if let Ok(Some(_)) = RedriveJournal::read_existing(&journal, id, from, to) {
             fs::remove_file(&journal)?;
         }
     }
     Ok(())
 }
 
-fn tell_what_is_left_out(queue: &FileQueue) {
+fn warn_left_out(queue: &FileQueue) {
     let (name, BadLines { count, first }) = (queue.name(), queue.bad_lines());
     for (line, why) in first {
         stderr::warning(format_args!("{name}:{line}: left out: {why}"));
     }
     if *count > first.len() as u64 {
-        stderr::warning(format_args!("{name}: {} lines are left out", grouped(*count)));
+        stderr::warning(format_args!("{name}: {} lines are left out", group_digits(*count)));
     }
     repeated_lines(&name, queue.repeated_lines()).iter().for_each(stderr::remark);
 }
 
 /// The messages of an export as lines of dead letters, in a file without a name; `None` if the file is not an export.
-fn lines_of_export(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Option<File>> {
+fn export_lines(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Option<File>> {
     file.seek(SeekFrom::Start(0))?;
-    let mut lines = Lines::of_dead_letters(BufReader::new(file), now);
+    let mut lines = InputLines::for_dead_letters(BufReader::new(file), now);
     let mut next = lines.next().transpose()?;
-    if lines.recognized().is_none() {
+    if lines.describe_recognized().is_none() {
         return Ok(None);
     }
     let mut dead_letters = BufWriter::new(tempfile::tempfile()?);
@@ -243,8 +243,8 @@ fn lines_of_export(mut file: &File, path: &Path, now: Timestamp) -> io::Result<O
         next = lines.next().transpose()?;
     }
     remark_on_recognized(path, &lines);
-    if let Some(sentence) = unexplained(all, without_attributes) {
-        stderr::warning(format_args!("{}: {sentence}", named(path).display()));
+    if let Some(sentence) = describe_missing_attributes(all, without_attributes) {
+        stderr::warning(format_args!("{}: {sentence}", input_name(path).display()));
     }
     Ok(Some(dead_letters.into_inner()?))
 }
@@ -255,9 +255,9 @@ fn has_attributes(line: &[u8]) -> bool {
 }
 
 /// A sentence about an export whose messages all lack what explains them.
-fn unexplained(all: u64, without_attributes: u64) -> Option<String> {
+fn describe_missing_attributes(all: u64, without_attributes: u64) -> Option<String> {
     (all > 0 && without_attributes == all).then(|| {
-        let none = if all == 1 { "its message has no".to_owned() } else { format!("none of its {} has", counted(all, "message")) };
+        let none = if all == 1 { "its message has no".to_owned() } else { format!("none of its {} has", format_count(all, "message")) };
         format!(
             "{none} attributes, which hold the reason and the time of death; `aws sqs receive-message` leaves them \
              out without `--message-attribute-names All --message-system-attribute-names All`"
@@ -266,8 +266,8 @@ fn unexplained(all: u64, without_attributes: u64) -> Option<String> {
 }
 
 /// Opens a file for reading at any position. A pipe is copied to a file without a name.
-fn seekable(path: &Path) -> Result<File, Failure> {
-    let failed = |error: io::Error| unreadable(&named(path), &error);
+fn open_seekable(path: &Path) -> Result<File, CommandFailure> {
+    let failed = |error: io::Error| read_error(&input_name(path), &error);
     if !is_standard_input(path) && path.is_file() {
         let mut file = File::open(path).map_err(failed)?;
         let mut beginning = Vec::new();
@@ -275,7 +275,7 @@ fn seekable(path: &Path) -> Result<File, Failure> {
         check_encoding(path, &beginning)?;
         return Ok(file);
     }
-    let mut input = open(path)?;
+    let mut input = open_input(path)?;
     let mut file = tempfile::tempfile()?;
     io::copy(&mut input, &mut file).map_err(failed)?;
     Ok(file)
@@ -319,7 +319,7 @@ impl Queue for DeadLetters {
         }
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         match self {
             Self::Queue(queue) => queue.take_unreadable(),
             Self::File(file) => file.take_unreadable(),
@@ -354,17 +354,19 @@ mod tests {
 
     #[test]
     fn an_export_without_attributes_says_how_to_get_them() {
-        let mut message = redeliver_testing::dead_letters::record("NON_RETRYABLE_ERROR", "x", 1);
+        let mut message = redeliver_testing::dead_letters::retried_record("NON_RETRYABLE_ERROR", "x", 1);
         let line = |message: &ReceivedMessage| serde_json::to_vec(&ArchivedMessage::new(message)).unwrap();
         assert!(has_attributes(&line(&message)));
         message.attributes.clear();
         assert!(!has_attributes(&line(&message)));
-        assert_eq!((unexplained(0, 0), unexplained(3, 2)), (None, None));
+        assert_eq!((describe_missing_attributes(0, 0), describe_missing_attributes(3, 2)), (None, None));
         assert_eq!(
-            unexplained(3, 3).unwrap(),
+            describe_missing_attributes(3, 3).unwrap(),
             "none of its 3 messages has attributes, which hold the reason and the time of death; `aws sqs receive-message` \
              leaves them out without `--message-attribute-names All --message-system-attribute-names All`"
         );
-        assert!(unexplained(1, 1).unwrap().starts_with("its message has no attributes, which"));
+        assert!(
+            describe_missing_attributes(1, 1).unwrap().starts_with("its message has no attributes, which")
+        );
     }
 }

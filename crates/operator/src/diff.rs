@@ -18,7 +18,7 @@ pub enum DiffLine<'t> {
 /// The lines that differ between two texts, and those around them.
 #[must_use]
 pub fn diff_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
-    abridged(&lines(before, after))
+    abridge_lines(&compare_lines(before, after))
 }
 
 /// True if at most 400 lines lie between the first change and the last. Of more, all count as changed.
@@ -36,7 +36,7 @@ fn common_ends(before: &[&str], after: &[&str]) -> (usize, usize) {
 }
 
 /// All lines of both texts, in order, the longest common part as such.
-fn lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
+fn compare_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
     let (first, last) = common_ends(&before, &after);
     let [old, new] = [&before[first..before.len() - last], &after[first..after.len() - last]];
@@ -45,14 +45,14 @@ fn lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
         all.extend(old.iter().map(|line| DiffLine::Old(line)));
         all.extend(new.iter().map(|line| DiffLine::New(line)));
     } else {
-        all.extend(compared(old, new));
+        all.extend(diff_changed(old, new));
     }
     all.extend(before[before.len() - last..].iter().map(|line| DiffLine::Same(line)));
     all
 }
 
 /// The difference of two short texts, by their longest common subsequence.
-fn compared<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
+fn diff_changed<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
     // The length for the rest of both, from each pair of lines on.
     let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
@@ -81,7 +81,7 @@ fn compared<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
 }
 
 /// Without the lines that are far from a change.
-fn abridged<'t>(all: &[DiffLine<'t>]) -> Vec<DiffLine<'t>> {
+fn abridge_lines<'t>(all: &[DiffLine<'t>]) -> Vec<DiffLine<'t>> {
     let is_same = |line: &DiffLine<'_>| matches!(line, DiffLine::Same(_));
     let is_near = |index: usize| {
         let around = index.saturating_sub(AROUND)..(index + AROUND + 1).min(all.len());

@@ -3,7 +3,7 @@
 use redeliver_dead_letters::{ExitCode, FilterError};
 use thiserror::Error;
 
-use crate::Failure;
+use crate::CommandFailure;
 
 /// An error in the arguments that clap cannot detect, such as `--since` after `--until`. The exit code is 2.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -24,7 +24,7 @@ pub struct Interrupted(pub &'static str);
 
 /// The exit code of a command that ended with this error: 2 for wrong usage and for a filter that is not jq, 130 for an
 /// interrupt, else 1.
-pub fn exit_code_of(failure: &Failure) -> ExitCode {
+pub fn exit_code_of(failure: &CommandFailure) -> ExitCode {
     if failure.is::<UsageError>() || matches!(failure.downcast_ref(), Some(FilterError::Compile { .. })) {
         return ExitCode::Usage;
     }
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn wrong_usage_and_an_interrupt_are_no_failures_of_the_command() {
-        let wrong = Filter::of_dead_letters("[").unwrap_err();
+        let wrong = Filter::for_dead_letters("[").unwrap_err();
         for (failure, code) in [
             (UsageError::new("name a queue").into(), ExitCode::Usage),
             (wrong.into(), ExitCode::Usage),

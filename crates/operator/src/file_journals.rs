@@ -7,13 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The journal of `redeliver send`: `FILE.sent`.
-pub fn journal_of_send(file: &Path) -> PathBuf {
+pub fn send_journal_path(file: &Path) -> PathBuf {
     with_suffix(file, ".sent")
 }
 
 /// The journal of `redeliver redrive`: `FILE.redriven`. It is the same for every selection, so that each dead letter of
 /// the file is sent once.
-pub fn journal_of_redrive(file: &Path) -> PathBuf {
+pub fn redrive_journal_path(file: &Path) -> PathBuf {
     with_suffix(file, ".redriven")
 }
 
@@ -33,7 +33,7 @@ pub fn check_not_begun(journal_of_other: &Path, other: &str) -> Result<(), Strin
 }
 
 /// Adds what a command with --journal can do instead.
-pub fn or_all_once_more(refusal: String) -> String {
+pub fn with_journal_hint(refusal: String) -> String {
     refusal + ". To send all of the file once more, name a new journal with --journal"
 }
 
@@ -57,15 +57,15 @@ mod tests {
         let folder = folder.path().canonicalize().unwrap();
         let [file, link, links_link, lost] =
             ["dead.jsonl", "link.jsonl", "links-link.jsonl", "lost.jsonl"].map(|name| folder.join(name));
-        redeliver_dead_letters::files::replace(&file, b"").unwrap();
+        redeliver_dead_letters::files::replace_file(&file, b"").unwrap();
         symlink("dead.jsonl", &link).unwrap();
         symlink(&link, &links_link).unwrap();
         symlink("nowhere", &lost).unwrap();
         for name in [&file, &link, &links_link] {
-            assert_eq!(journal_of_redrive(name), folder.join("dead.jsonl.redriven"), "{}", name.display());
-            assert_eq!(journal_of_send(name), folder.join("dead.jsonl.sent"), "{}", name.display());
+            assert_eq!(redrive_journal_path(name), folder.join("dead.jsonl.redriven"), "{}", name.display());
+            assert_eq!(send_journal_path(name), folder.join("dead.jsonl.sent"), "{}", name.display());
         }
-        assert_eq!(journal_of_redrive(&lost), folder.join("lost.jsonl.redriven"));
-        assert_eq!(journal_of_redrive(Path::new("dead.jsonl")), Path::new("dead.jsonl.redriven"));
+        assert_eq!(redrive_journal_path(&lost), folder.join("lost.jsonl.redriven"));
+        assert_eq!(redrive_journal_path(Path::new("dead.jsonl")), Path::new("dead.jsonl.redriven"));
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use redeliver_core::message::plain::{IdSources, PlainMessages};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::policy::{OnGiveUp, Policy};
-use redeliver_core::strategy::Definition;
+use redeliver_core::strategy::StrategyDefinition;
 
 use crate::plain_args::PlainArguments;
 
@@ -18,7 +18,7 @@ pub use redeliver_dead_letters::files::{FileError, create_output};
 /// # Errors
 /// It cannot be read, is UTF-16, begins with a byte order mark, or is not UTF-8; the error has the place.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
-    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    let bytes = std::fs::read(path).map_err(|error| read_error(path, &error))?;
     check_encoding(path, &bytes)?;
     String::from_utf8(bytes).map_err(|error| {
         FileError::new(path, format_args!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
@@ -37,7 +37,7 @@ pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
 }
 
 /// The error of a file that cannot be read, with a hint for `-` and for `s3://`, which only some commands accept.
-pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
+pub fn read_error(path: &Path, error: &io::Error) -> FileError {
     // A command that reads archives, or messages from standard input, does not look for a file of that name.
     let hint = if path == Path::new("-") {
         "; only messages are read from standard input: name a file"
@@ -50,19 +50,19 @@ pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
 }
 
 /// The error of a file that cannot be written.
-pub fn unwritable(path: &Path, error: &io::Error) -> FileError {
+pub fn write_error(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be written: {error}"))
 }
 
 /// Reads a policy file for a strategy. Missing members, or a missing file, are filled from the strategy's default
 /// policy. The run must end by itself, so no group may be blocked.
-pub fn read_policy(path: Option<&Path>, strategy: &Definition) -> Result<Policy, FileError> {
+pub fn read_policy(path: Option<&Path>, strategy: &StrategyDefinition) -> Result<Policy, FileError> {
     const ENDLESS: &str = "has /on_give_up, which is block: blocked groups cannot be released here, and the run would \
                            never end; remove it";
     let text = path.map_or(Ok("{}".to_owned()), read_text)?;
     let named = path.unwrap_or(Path::new("the default policy"));
     let refused = |why: &dyn Display| FileError::new(named, format_args!("the retry policy {why}"));
-    let policy = strategy.policy(&text).map_err(|error| refused(&error))?;
+    let policy = strategy.parse_policy(&text).map_err(|error| refused(&error))?;
     if policy.on_give_up == OnGiveUp::Block { Err(refused(&ENDLESS)) } else { Ok(policy) }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use std::io::Write as _;
 
     use redeliver_core::strategy::{RetryLoop, Strategy};
-    use redeliver_dead_letters::files::{IS_THERE, create_new, replace};
+    use redeliver_dead_letters::files::{ALREADY_EXISTS, create_new, replace_file};
 
     use super::*;
 
@@ -92,7 +92,7 @@ mod tests {
     fn a_policy_that_the_strategy_cannot_follow_is_refused_with_the_files_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
-        replace(&path, br#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
+        replace_file(&path, br#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
         let read = |retry_loop: RetryLoop| read_policy(Some(&path), retry_loop.definition());
         let [delayed, direct, visibility] =
             [Strategy::DelayedResend, Strategy::DirectResend, Strategy::Visibility]
@@ -101,8 +101,8 @@ mod tests {
         assert_eq!(
             read(RetryLoop::AsyncRetry).unwrap_err().to_string(),
             format!(
-                "{}: the retry policy has /immediate, but the outcome of an asynchronous invocation is unknown \
-                 when it is made: remove it",
+                "{}: the retry policy has /immediate, but an asynchronous invocation has no outcome \
+                 yet when it is made: remove it",
                 path.display()
             )
         );
@@ -112,12 +112,12 @@ mod tests {
     fn a_run_that_would_wait_for_a_person_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
-        replace(&path, br#"{"on_give_up":"block"}"#).unwrap();
+        replace_file(&path, br#"{"on_give_up":"block"}"#).unwrap();
         let refusal = read_policy(Some(&path), Strategy::Ordered.definition()).unwrap_err().to_string();
         let why = "the retry policy has /on_give_up, which is block: blocked groups cannot be released here, and the \
                    run would never end; remove it";
         assert_eq!(refusal, format!("{}: {why}", path.display()));
-        replace(&path, br#"{"on_give_up":"continue"}"#).unwrap();
+        replace_file(&path, br#"{"on_give_up":"continue"}"#).unwrap();
         assert!(read_policy(Some(&path), Strategy::Ordered.definition()).is_ok());
     }
 
@@ -130,14 +130,17 @@ mod tests {
             (b"\xff\xfe{\0}\0", "is UTF-16; save it as UTF-8"),
             (b"\xfe\xff\0{\0}", "is UTF-16; save it as UTF-8"),
         ] {
-            replace(&path, bytes).unwrap();
+            replace_file(&path, bytes).unwrap();
             let refusal = format!("{}: {said}", path.display());
             assert_eq!(read_text(&path).unwrap_err().to_string(), refusal);
-            assert_eq!(crate::message_file::open(&path).err().map(|error| error.to_string()), Some(refusal));
+            assert_eq!(
+                crate::message_file::open_input(&path).err().map(|error| error.to_string()),
+                Some(refusal)
+            );
         }
-        replace(&path, b"{\"a\":\"\xe9\"}").unwrap();
+        replace_file(&path, b"{\"a\":\"\xe9\"}").unwrap();
         assert!(read_text(&path).unwrap_err().to_string().ends_with(": not UTF-8 at byte 6"));
-        replace(&path, "{\"a\":\"\u{feff}\"}".as_bytes()).unwrap();
+        replace_file(&path, "{\"a\":\"\u{feff}\"}".as_bytes()).unwrap();
         assert_eq!(read_text(&path).unwrap(), "{\"a\":\"\u{feff}\"}");
     }
 
@@ -149,7 +152,7 @@ mod tests {
         create_output(&path).unwrap().write_all(b"precious").unwrap();
         for error in [create_new(&path), create_output(&path)].map(|created| created.unwrap_err().to_string())
         {
-            assert_eq!(error, IS_THERE);
+            assert_eq!(error, ALREADY_EXISTS);
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
@@ -164,16 +167,16 @@ mod tests {
     fn a_report_is_not_written_into_a_pipe_of_another_user_who_waits_there() {
         use std::process::{Command, Stdio};
 
-        use redeliver_testing::planted::{ANOTHER_USER, pipe};
+        use redeliver_testing::planted::{ANOTHER_USER, create_pipe};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.html");
-        pipe(&path);
+        create_pipe(&path);
         let reader = Command::new("cat").arg(&path).stdout(Stdio::piped()).spawn().unwrap();
         create_output(&path).unwrap().write_all(b"mine").unwrap();
         assert_eq!(reader.wait_with_output().unwrap().stdout, b"mine", "a pipe of one's own is written to");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert_eq!(create_output(&link).unwrap_err().to_string(), IS_THERE);
+        assert_eq!(create_output(&link).unwrap_err().to_string(), ALREADY_EXISTS);
         // Only root can give a file away; elsewhere the rule itself is tested (`only_ones_own_pipe_…`).
         if std::os::unix::fs::chown(&path, Some(ANOTHER_USER), None).is_ok() {
             let why = format!(

@@ -15,19 +15,19 @@ use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 
-pub use report::{Code, Dlq, DlqState, Finding, Fleet, Region};
+pub use report::{Dlq, DlqState, FindingCode, Fleet, QueueFinding, RegionSummary};
 
-use crate::queues::Connection;
+use crate::queues::AwsConnection;
 
 /// Reads the regions and profiles of these connections, four at a time, and judges the dead-letter queues found there.
 /// What AWS refuses is one of the report's problems, not an error.
-pub async fn look(connections: &[Connection], progress: &ProgressBar) -> Fleet {
-    gather::look(connections, SystemClock.now().trunc_subsecs(0), progress).await
+pub async fn survey_fleet(connections: &[AwsConnection], progress: &ProgressBar) -> Fleet {
+    gather::survey_connections(connections, SystemClock.now().trunc_subsecs(0), progress).await
 }
 
 /// Reads and judges one region as above, without a progress bar: for the page of the console.
-pub async fn look_silently(connection: &Connection) -> Fleet {
-    look(std::slice::from_ref(connection), &ProgressBar::hidden()).await
+pub async fn survey_silently(connection: &AwsConnection) -> Fleet {
+    survey_fleet(std::slice::from_ref(connection), &ProgressBar::hidden()).await
 }
 
 #[cfg(test)]

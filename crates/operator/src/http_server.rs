@@ -27,7 +27,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves a router forever: one request per connection, a head of at most 16 KiB and 64 headers within 5 seconds, and
 /// 256 connections at a time.
-pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
+pub async fn serve_router(listener: TcpListener, router: Router) -> Infallible {
     let mut tasks = JoinSet::new();
     let mut connections = Connections::default();
     loop {
@@ -36,8 +36,8 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
                 while tasks.try_join_next().is_some() {}
                 connections.make_room();
                 let has_asked = Arc::default();
-                let task = tasks.spawn(connection(stream, router.clone(), Arc::clone(&has_asked)));
-                connections.0.push_back(Connection { task, has_asked });
+                let task = tasks.spawn(serve_connection(stream, router.clone(), Arc::clone(&has_asked)));
+                connections.0.push_back(OpenConnection { task, has_asked });
                 // Its request may be here already: it must be read before the connection can be closed as silent.
                 tokio::task::yield_now().await;
             }
@@ -48,10 +48,10 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
 
 /// The open connections, oldest first.
 #[derive(Debug, Default)]
-struct Connections(VecDeque<Connection>);
+struct Connections(VecDeque<OpenConnection>);
 
 #[derive(Debug)]
-struct Connection {
+struct OpenConnection {
     task: AbortHandle,
     /// True once the head of its request has arrived.
     has_asked: Arc<AtomicBool>,
@@ -68,7 +68,7 @@ impl Connections {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, has_asked: Arc<AtomicBool>) {
+async fn serve_connection(stream: TcpStream, router: Router, has_asked: Arc<AtomicBool>) {
     let service = TowerToHyperService::new(router);
     let noticed = service_fn(move |request| {
         has_asked.store(true, Ordering::Relaxed);
@@ -96,7 +96,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut tasks = JoinSet::new();
-            let open = |place| Connection {
+            let open = |place| OpenConnection {
                 task: tasks.spawn(pending::<()>()),
                 has_asked: Arc::new(asked(place).into()),
             };

@@ -46,4 +46,4 @@ pub use failure::{Interrupted, UsageError, exit_code_of};
 pub use redeliver_dead_letters::ExitCode;
 
 /// The error of a command or a page, as a sentence.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type CommandFailure = Box<dyn std::error::Error + Send + Sync>;

@@ -13,14 +13,14 @@ use redeliver_dead_letters::DeadLetterRecord;
 use serde::Serialize;
 
 use crate::aws_console;
-use crate::terminal::shell::quoted;
+use crate::terminal::shell::quote_word;
 
 /// Before the call and after it: clocks differ, and a line may be a moment late.
 const MARGIN: TimeDelta = TimeDelta::seconds(1);
 
 /// The log lines of the last attempt, and the ways to them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LogLines {
+pub struct LogLinks {
     #[serde(flatten)]
     pub location: LogLocation,
     /// The log group of a Lambda function that was invoked, if it has not chosen another one.
@@ -34,10 +34,10 @@ pub struct LogLines {
     pub command: Option<String>,
 }
 
-impl LogLines {
+impl LogLinks {
     /// `None` if the dead letter has no log location.
     #[must_use]
-    pub fn of(record: &DeadLetterRecord) -> Option<Self> {
+    pub fn for_record(record: &DeadLetterRecord) -> Option<Self> {
         let logs = record.last_attempt_logs()?;
         let location = logs.location().clone();
         let default_log_group = default_log_group(record, &location);
@@ -45,11 +45,11 @@ impl LogLines {
         // A file of dead letters has no region, but the source queue has.
         let source = record.dead_letter.as_ref().and_then(|ours| ours.source_queue_arn.as_deref());
         let arn = [Some(record.message.queue_arn.as_str()), source].into_iter().flatten();
-        let arn = arn.into_iter().find(|arn| aws_console::region(arn).is_some());
+        let arn = arn.into_iter().find(|arn| aws_console::region_of_arn(arn).is_some());
         let place = arn.zip(group).filter(|_| location.request_id().or(location.log_stream()).is_some());
         Some(Self {
-            url: place.and_then(|(arn, group)| insights(arn, group, &logs)),
-            command: place.and_then(|(arn, group)| command(arn, group, &logs)),
+            url: place.and_then(|(arn, group)| insights_url(arn, group, &logs)),
+            command: place.and_then(|(arn, group)| filter_command(arn, group, &logs)),
             default_log_group,
             location,
         })
@@ -57,7 +57,7 @@ impl LogLines {
 
     /// The log group and the log stream, as far as they are known.
     #[must_use]
-    pub fn place(&self) -> Option<String> {
+    pub fn describe_location(&self) -> Option<String> {
         if let Some(group) = &self.default_log_group {
             return Some(format!("{group}, unless the function has another log group"));
         }
@@ -79,25 +79,25 @@ fn default_log_group(record: &DeadLetterRecord, location: &LogLocation) -> Optio
 }
 
 /// The times of the call in milliseconds, with a margin.
-fn period(logs: &AttemptLogs) -> (Timestamp, Timestamp) {
+fn call_period(logs: &AttemptLogs) -> (Timestamp, Timestamp) {
     let from = logs.started_at().checked_sub_signed(MARGIN).unwrap_or(logs.started_at());
     let to = logs.ended_at().checked_add_signed(MARGIN).unwrap_or(logs.ended_at());
     (from.max(Timestamp::UNIX_EPOCH), to.max(Timestamp::UNIX_EPOCH))
 }
 
-fn command(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
-    let (from, to) = period(logs);
+fn filter_command(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
+    let (from, to) = call_period(logs);
     let mut command = format!(
         "aws logs filter-log-events --region {} --log-group-name {}",
-        quoted(aws_console::region(arn)?),
-        quoted(group)
+        quote_word(aws_console::region_of_arn(arn)?),
+        quote_word(group)
     );
     if let Some(stream) = logs.location().log_stream() {
-        let _ = write!(command, " --log-stream-names {}", quoted(stream));
+        let _ = write!(command, " --log-stream-names {}", quote_word(stream));
     }
     if let Some(id) = logs.location().request_id() {
         // A term with a hyphen needs quotation marks ("Filter pattern syntax", Amazon CloudWatch Logs User Guide).
-        let _ = write!(command, " --filter-pattern {}", quoted(&format!("\"{id}\"")));
+        let _ = write!(command, " --filter-pattern {}", quote_word(&format!("\"{id}\"")));
     }
     let (from, to) = (from.timestamp_millis(), to.timestamp_millis());
     let _ =
@@ -105,8 +105,8 @@ fn command(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
     Some(command)
 }
 
-fn insights(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
-    let (from, to) = period(logs);
+fn insights_url(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
+    let (from, to) = call_period(logs);
     let location = logs.location();
     // Lines that the handler prints without the request id are in the stream, too.
     let filter = match (location.log_stream(), location.request_id()) {
@@ -116,20 +116,20 @@ fn insights(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
     };
     let query =
         format!("fields @timestamp, @message\n| filter {filter}\n| sort @timestamp asc\n| limit 1000");
-    let time = |time: Timestamp| text(&time.to_rfc3339_opts(SecondsFormat::Millis, true));
+    let time = |time: Timestamp| encode_text(&time.to_rfc3339_opts(SecondsFormat::Millis, true));
     let detail = format!(
         "~(end~{}~start~{}~timeType~'ABSOLUTE~tz~'UTC~editorString~{}~source~(~{}))",
         time(to),
         time(from),
-        text(&query),
-        text(group)
+        encode_text(&query),
+        encode_text(group)
     );
-    let page = aws_console::cloudwatch(arn)?;
-    Some(format!("{page}logsV2:logs-insights$3FqueryDetail$3D{}", encoded_twice(&detail)))
+    let page = aws_console::cloudwatch_url(arn)?;
+    Some(format!("{page}logsV2:logs-insights$3FqueryDetail$3D{}", encode_twice(&detail)))
 }
 
 /// A text in the console's notation of objects: `'` and the text, with `*2f` for a slash.
-fn text(text: &str) -> String {
+fn encode_text(text: &str) -> String {
     let mut written = "'".to_owned();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
@@ -142,7 +142,7 @@ fn text(text: &str) -> String {
 }
 
 /// The console's notation in a link: percent-encoded twice, with `$` for `%`.
-fn encoded_twice(text: &str) -> String {
+fn encode_twice(text: &str) -> String {
     let mut written = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.*".contains(&byte) {

@@ -4,25 +4,25 @@ pub mod chart;
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use redeliver_core::message::Timestamp;
-use redeliver_dead_letters::groups::written;
+use redeliver_dead_letters::groups::format_timestamp;
 
-use crate::terminal::escape::escaped_lines;
+use crate::terminal::escape::escape_lines;
 
 /// The rules of all pages.
 pub const STYLE: &str = concat!(include_str!("markup/chart.css"), include_str!("markup/page.css"));
 
 /// A page on its own, with the rules of all pages and its own.
-pub fn page(title: &str, rules: &str, body: &Markup) -> String {
+pub fn render_standalone_page(title: &str, rules: &str, body: &Markup) -> String {
     let head = html! {
         // Even if part of a message became markup, it could not load, run or send anything.
         meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
         style { (PreEscaped(STYLE)) (PreEscaped(rules)) }
     };
-    document(title, &head, body)
+    render_document(title, &head, body)
 }
 
-/// The frame of every page. maud escapes text as markup, and [`safe`] escapes unsafe characters.
-pub fn document(title: &str, head: &Markup, body: &Markup) -> String {
+/// The frame of every page. maud escapes text as markup, and [`escape_markup`] escapes unsafe characters.
+pub fn render_document(title: &str, head: &Markup, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -36,12 +36,12 @@ pub fn document(title: &str, head: &Markup, body: &Markup) -> String {
             body { (body) }
         }
     };
-    safe(&page) + "\n"
+    escape_markup(&page) + "\n"
 }
 
 /// Escapes unsafe characters in the text of markup. Values of fields and `textarea`s stay as they are, since a form
 /// sends them back.
-pub fn safe(markup: &Markup) -> String {
+pub fn escape_markup(markup: &Markup) -> String {
     const FIELDS: [(&str, &str); 2] = [(" value=\"", "\""), ("<textarea", "</textarea>")];
     let mut rest = markup.0.as_str();
     let mut safe = String::with_capacity(rest.len());
@@ -51,15 +51,15 @@ pub fn safe(markup: &Markup) -> String {
     {
         let (before, field) = rest.split_at(at);
         let (field, after) = field.split_at(field.find(end).unwrap_or(field.len()));
-        safe += &escaped_lines(before);
+        safe += &escape_lines(before);
         safe += field;
         rest = after;
     }
-    safe + &escaped_lines(rest)
+    safe + &escape_lines(rest)
 }
 
 /// A figure with its title and a note above the content.
-pub fn figure(title: &str, note: &str, content: impl Render) -> Markup {
+pub fn render_titled_figure(title: &str, note: &str, content: impl Render) -> Markup {
     html! { figure { figcaption { h2 { (title) } p { (note) } } (content) } "\n" }
 }
 
@@ -79,7 +79,7 @@ impl<'a> Fact<'a> {
 }
 
 /// The key figures at the top of a page.
-pub fn facts(facts: &[Fact<'_>]) -> Markup {
+pub fn render_fact_list(facts: &[Fact<'_>]) -> Markup {
     html! {
         dl class="facts" {
             @for Fact { name, value, remark, is_alarm } in facts {
@@ -92,9 +92,9 @@ pub fn facts(facts: &[Fact<'_>]) -> Markup {
 }
 
 /// A time in UTC, without a line break inside.
-pub fn moment(moment: Timestamp) -> Markup {
+pub fn render_timestamp(moment: Timestamp) -> Markup {
     let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
-    html! { time datetime=(written(moment)) { (PreEscaped(words)) } }
+    html! { time datetime=(format_timestamp(moment)) { (PreEscaped(words)) } }
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn nothing_becomes_markup_and_no_control_character_remains() {
         let hostile = "</script><b a='1' c=\"2\">&amp;\u{0}\u{1b}\n";
-        let page = page(hostile, "", &html! { p title=(hostile) { (hostile) } });
+        let page = render_standalone_page(hostile, "", &html! { p title=(hostile) { (hostile) } });
         let harmless = "&lt;/script&gt;&lt;b a='1' c=&quot;2&quot;&gt;&amp;amp;\\u{0}\\u{1b}\n";
         assert!(page.contains(&format!("<title>{harmless}</title>")), "{page}");
         assert!(page.ends_with(&format!("<p title=\"{harmless}\">{harmless}</p></body></html>\n")), "{page}");
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn a_form_gives_back_what_it_was_given() {
-        let (hostile, shown) = redeliver_testing::hostile::hostile();
+        let (hostile, shown) = redeliver_testing::hostile::hostile_text();
         let markup = html! {
             p { (hostile) } input type="hidden" name="q" value=(hostile); b title=(hostile) {}
             textarea rows="2" { "\n" (hostile) } i { " value=" (hostile) }
         };
         assert_eq!(
-            safe(&markup),
+            escape_markup(&markup),
             format!(
                 "<p>{shown}</p><input type=\"hidden\" name=\"q\" value=\"{hostile}\"><b title=\"{shown}\"></b>\
                  <textarea rows=\"2\">\n{hostile}</textarea><i> value={shown}</i>"

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use redeliver_core::message::schema::{Invalid, MessageSchema, Parsed};
 use redeliver_core::message::{OutgoingMessage, Timestamp};
-use redeliver_dead_letters::{Backup, LINE_BYTES_MAX};
+use redeliver_dead_letters::{BackupReader, LINE_BYTES_MAX};
 use uuid::Uuid;
 
-pub use jsonl::{Line, Lines};
+pub use jsonl::{InputLine, InputLines};
 pub use seen_ids::SeenIds;
 
 use crate::files::{self, FileError, check_encoding};
@@ -29,7 +29,7 @@ const SEND_AGAIN: &str = "a dead letter, not a message: `redeliver audit FILE` s
 
 /// The kind of line in a file.
 #[derive(Debug)]
-pub enum Form {
+pub enum LineForm {
     /// A message's body; it must match the schema.
     Body(Box<MessageSchema>),
     /// Anything that SQS accepts, even if it is not a message.
@@ -37,12 +37,12 @@ pub enum Form {
     /// The input of an asynchronous invocation, which this check accepts.
     Payload(fn(&OutgoingMessage) -> Result<(), String>),
     /// A dead letter, as `audit --save` and `purge --backup` write it.
-    Backup(Box<Backup>),
+    Backup(Box<BackupReader>),
 }
 
 /// A line that can be sent.
 #[derive(Debug)]
-pub struct Message {
+pub struct FileMessage {
     pub sendable: OutgoingMessage,
     /// `message_id`, if it was read and is the producer's own.
     pub id: Option<Uuid>,
@@ -50,41 +50,40 @@ pub struct Message {
     pub is_plain: bool,
 }
 
-impl Form {
+impl LineForm {
     /// The lines of an input.
-    pub fn lines<R: BufRead>(&self, input: R) -> Lines<R> {
+    pub fn read_lines<R: BufRead>(&self, input: R) -> InputLines<R> {
         match self {
-            Self::Body(_) | Self::Anything => Lines::of_messages(input),
-            Self::Payload(_) => Lines::of_payloads(input),
+            Self::Body(_) | Self::Anything => InputLines::for_messages(input),
+            Self::Payload(_) => InputLines::for_payloads(input),
             // When it was sent is of no use here.
-            Self::Backup(_) => Lines::of_dead_letters(input, Timestamp::UNIX_EPOCH),
+            Self::Backup(_) => InputLines::for_dead_letters(input, Timestamp::UNIX_EPOCH),
         }
     }
 
     /// Returns the message of a line, or all its problems.
-    pub fn read(&self, line: Line) -> Result<Message, Vec<String>> {
-        let unread = |sendable| Message { sendable, id: None, is_plain: false };
+    pub fn read_message(&self, line: InputLine) -> Result<FileMessage, Vec<String>> {
+        let unread = |sendable| FileMessage { sendable, id: None, is_plain: false };
         match self {
             Self::Body(schema) => {
-                let sendable = line.message().map_err(|refused| vec![refused])?;
+                let sendable = line.into_message().map_err(|refused| vec![refused])?;
                 let content = sendable.content();
-                let (id, is_plain) = match schema.read(&content.body, &content.attributes, NO_ID) {
+                let (id, is_plain) = match schema.read_message(&content.body, &content.attributes, NO_ID) {
                     Ok(Parsed::Envelope(envelope)) => (Some(envelope.metadata.message_id), false),
                     Ok(Parsed::Plain(plain)) => {
                         let metadata = plain.metadata();
                         (Some(metadata.message_id).filter(|_| metadata.message_id_text != NO_ID), true)
                     }
                     Err(invalid) => {
-                        return Err(
-                            dead_letter(&content.body).map_or_else(|| described(&invalid), |hint| vec![hint])
-                        );
+                        return Err(dead_letter_hint(&content.body)
+                            .map_or_else(|| describe_invalid(&invalid), |hint| vec![hint]));
                     }
                 };
-                Ok(Message { sendable, id, is_plain })
+                Ok(FileMessage { sendable, id, is_plain })
             }
-            Self::Anything => Ok(unread(line.message().map_err(|refused| vec![refused])?)),
+            Self::Anything => Ok(unread(line.into_message().map_err(|refused| vec![refused])?)),
             Self::Payload(check) => {
-                let sendable = line.message().map_err(|refused| vec![refused])?;
+                let sendable = line.into_message().map_err(|refused| vec![refused])?;
                 check(&sendable).map_err(|refused| vec![refused])?;
                 Ok(unread(sendable))
             }
@@ -92,13 +91,13 @@ impl Form {
                 let content = line.content.map_err(|bytes| {
                     vec![format!("{bytes} bytes; a line of a backup has at most {LINE_BYTES_MAX}")]
                 })?;
-                backup.message(&content).map(unread).map_err(|reason| vec![reason])
+                backup.read_message(&content).map(unread).map_err(|reason| vec![reason])
             }
         }
     }
 }
 
-impl Default for Form {
+impl Default for LineForm {
     fn default() -> Self {
         Self::Body(Box::default())
     }
@@ -110,12 +109,12 @@ pub fn is_dead_letter(problems: &[String]) -> bool {
 }
 
 /// A hint for a line that holds a dead letter instead of a message.
-pub fn dead_letter(line: &str) -> Option<String> {
-    Backup::is_line(line.as_bytes()).then(|| SEND_AGAIN.to_owned())
+pub fn dead_letter_hint(line: &str) -> Option<String> {
+    BackupReader::is_dead_letter_line(line.as_bytes()).then(|| SEND_AGAIN.to_owned())
 }
 
 /// Each violation with its code.
-pub fn described(invalid: &Invalid) -> Vec<String> {
+pub fn describe_invalid(invalid: &Invalid) -> Vec<String> {
     match invalid {
         Invalid::Format(malformed) => vec![format!("INVALID_MESSAGE_FORMAT {malformed}")],
         Invalid::Schema(violations) => {
@@ -126,9 +125,9 @@ pub fn described(invalid: &Invalid) -> Vec<String> {
 
 /// Prints the form of an input that was not read line by line, such as `12 messages of a receive-message export`, with
 /// the number of its messages.
-pub fn remark_on_recognized(path: &Path, lines: &Lines<impl BufRead>) {
-    if let Some(recognized) = lines.recognized() {
-        stderr::remark(format_args!("{}: {recognized}", named(path).display()));
+pub fn remark_on_recognized(path: &Path, lines: &InputLines<impl BufRead>) {
+    if let Some(recognized) = lines.describe_recognized() {
+        stderr::remark(format_args!("{}: {recognized}", input_name(path).display()));
     }
 }
 
@@ -138,8 +137,8 @@ pub fn is_standard_input(path: &Path) -> bool {
 }
 
 /// A file, or standard input if the name is `-`.
-pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
-    let failed = |error: io::Error| unreadable(path, &error);
+pub fn open_input(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
+    let failed = |error: io::Error| input_error(path, &error);
     let mut input: Box<dyn BufRead + Send> = if is_standard_input(path) {
         if io::stdin().is_terminal() {
             stderr::remark("reading messages from standard input, one per line; end with Ctrl-D");
@@ -150,7 +149,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     };
     let mut beginning = Vec::new();
     input.by_ref().take(3).read_to_end(&mut beginning).map_err(failed)?;
-    check_encoding(&named(path), &beginning)?;
+    check_encoding(&input_name(path), &beginning)?;
     // After its end a terminal must not be read again: it would wait for more input.
     let is_all = beginning.len() < 3;
     let beginning = Cursor::new(beginning);
@@ -158,11 +157,11 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
 }
 
 /// The error of an input that cannot be opened or read.
-pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
-    files::unreadable(&named(path), error)
+pub fn input_error(path: &Path, error: &io::Error) -> FileError {
+    files::read_error(&input_name(path), error)
 }
 
 /// The input's name in messages.
-pub fn named(path: &Path) -> PathBuf {
+pub fn input_name(path: &Path) -> PathBuf {
     if is_standard_input(path) { "standard input".into() } else { path.to_owned() }
 }

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::fmt;
 
-use crate::terminal::escape::escaped;
-use crate::terminal::shell::quoted;
+use crate::terminal::escape::escape_line;
+use crate::terminal::shell::quote_word;
 
 /// The address of the docs, set when the program is built; without it no page is named, since the folder `docs` is not
 /// where the program is installed.
@@ -24,7 +24,7 @@ impl NextCommand {
     }
 
     /// The command line of this process; `None` if an argument is not text.
-    pub fn again(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
+    pub fn from_args(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let given = arguments.into_iter().skip(1).map(|word| word.into_string().ok());
         let mut words = vec!["redeliver".to_owned()];
         words.extend(given.collect::<Option<Vec<_>>>()?);
@@ -33,20 +33,20 @@ impl NextCommand {
 
     /// With the words of a source or a connection.
     #[must_use]
-    pub fn with(mut self, words: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_words(mut self, words: impl IntoIterator<Item = String>) -> Self {
         self.words.extend(words);
         self
     }
 
     /// With an option and its value.
     #[must_use]
-    pub fn option(self, name: &str, value: &str) -> Self {
-        self.with([format!("--{name}"), value.to_owned()])
+    pub fn with_option(self, name: &str, value: &str) -> Self {
+        self.with_words([format!("--{name}"), value.to_owned()])
     }
 
     /// With an option that has no value. It stands before `--`, behind which there are no options.
     #[must_use]
-    pub fn flag(mut self, name: &str) -> Self {
+    pub fn with_flag(mut self, name: &str) -> Self {
         let end = self.words.iter().position(|word| word == "--").unwrap_or(self.words.len());
         self.words.insert(end, format!("--{name}"));
         self
@@ -61,18 +61,18 @@ impl NextCommand {
     /// True if no word has characters that would be escaped, so that the printed command can be copied.
     #[must_use]
     pub fn is_printable(&self) -> bool {
-        self.words.iter().all(|word| escaped(word) == *word)
+        self.words.iter().all(|word| escape_line(word) == *word)
     }
 
     /// Its lines: several, joined for the shell, if it is wider than the terminal.
     #[must_use]
-    pub fn lines(&self, columns: Option<usize>, indent: usize) -> String {
+    pub fn wrap_lines(&self, columns: Option<usize>, indent: usize) -> String {
         let line = self.to_string();
         let Some(columns) = columns.filter(|columns| indent + line.chars().count() > *columns) else {
             return line;
         };
         let (mut text, mut used) = (String::new(), indent);
-        for (index, part) in self.parts().into_iter().enumerate() {
+        for (index, part) in self.quoted_parts().into_iter().enumerate() {
             let width = part.chars().count();
             // Two columns for ` \`.
             if index > 0 && used + 1 + width + 2 > columns {
@@ -91,9 +91,9 @@ impl NextCommand {
     }
 
     /// The command, then each option with its value.
-    fn parts(&self) -> Vec<String> {
+    fn quoted_parts(&self) -> Vec<String> {
         let mut parts: Vec<String> = Vec::new();
-        for word in self.words.iter().map(|word| quoted(word)) {
+        for word in self.words.iter().map(|word| quote_word(word)) {
             match parts.last_mut() {
                 Some(part) if !word.starts_with("--") => {
                     part.push(' ');
@@ -108,7 +108,7 @@ impl NextCommand {
 
 impl fmt::Display for NextCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.parts().join(" "))
+        f.write_str(&self.quoted_parts().join(" "))
     }
 }
 
@@ -135,11 +135,13 @@ mod tests {
 
     #[test]
     fn a_command_is_quoted_for_the_shell_and_broken_before_an_option() {
-        let command =
-            NextCommand::new("redrive").option("queue", "orders dlq").flag("plain").option("group", "1");
+        let command = NextCommand::new("redrive")
+            .with_option("queue", "orders dlq")
+            .with_flag("plain")
+            .with_option("group", "1");
         assert_eq!(command.to_string(), "redeliver redrive --queue 'orders dlq' --plain --group 1");
-        assert_eq!(command.lines(Some(80), 6), command.to_string());
-        let narrow = command.lines(Some(45), 6);
+        assert_eq!(command.wrap_lines(Some(80), 6), command.to_string());
+        let narrow = command.wrap_lines(Some(45), 6);
         assert_eq!(
             narrow,
             "redeliver redrive \\\n        --queue 'orders dlq' --plain \\\n        --group 1"
@@ -150,21 +152,21 @@ mod tests {
     #[test]
     fn the_same_command_again_has_all_its_words() {
         let words = ["/usr/bin/redeliver", "redrive", "--where", ".a == 'b'"].map(OsString::from);
-        let again = NextCommand::again(words).unwrap().flag("apply");
+        let again = NextCommand::from_args(words).unwrap().with_flag("apply");
         assert_eq!(again.to_string(), r#"redeliver redrive --where '.a == '\''b'\''' --apply"#);
     }
 
     #[test]
     fn a_flag_stands_before_the_end_of_the_options() {
         let words = ["redeliver", "redrive", "--to", "q", "--", "-dead.jsonl"].map(OsString::from);
-        let again = NextCommand::again(words).unwrap().flag("apply");
+        let again = NextCommand::from_args(words).unwrap().with_flag("apply");
         assert_eq!(again.words(), ["redeliver", "redrive", "--to", "q", "--apply", "--", "-dead.jsonl"]);
     }
 
     #[test]
     fn a_command_with_control_characters_is_not_printable() {
-        assert!(NextCommand::new("audit").option("show", "1").is_printable());
-        assert!(!NextCommand::new("audit").option("show", "1\u{202e}").is_printable());
+        assert!(NextCommand::new("audit").with_option("show", "1").is_printable());
+        assert!(!NextCommand::new("audit").with_option("show", "1\u{202e}").is_printable());
     }
 
     #[test]

@@ -17,7 +17,7 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// The reason why it cannot start.
 pub async fn start_own_function(function: &OwnFunction) -> Result<(), String> {
-    let mut starting = pin!(function.runtime.begin());
+    let mut starting = pin!(function.runtime.start_first());
     let started = match timeout(START_PATIENCE, &mut starting).await {
         Ok(started) => started,
         Err(_) => {
@@ -28,7 +28,7 @@ pub async fn start_own_function(function: &OwnFunction) -> Result<(), String> {
             starting.await
         }
     };
-    let ended =
-        started.map_err(|error| format!("--exec cannot be run: {}: {error}", function.runtime.program()))?;
-    ended.map_err(|ended| format!("--exec ended at its start: {}", ended.how()))
+    let ended = started
+        .map_err(|error| format!("--exec cannot be run: {}: {error}", function.runtime.program_name()))?;
+    ended.map_err(|ended| format!("--exec ended at its start: {}", ended.describe_exit()))
 }

@@ -8,17 +8,17 @@ use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_core::strategy::Role;
 use serde::Serialize;
 
-use crate::queues::event_sources::{EventSources, Mapping};
-use crate::queues::{Connection, Counts, OpenQueue, Queues, account, name_in};
+use crate::queues::event_sources::{EventSources, LambdaMapping};
+use crate::queues::{AwsConnection, OpenQueue, QueueCounts, QueueSelection, account, name_in};
 use crate::status::readers::Readers;
 use crate::terminal::stderr;
-use crate::{ExitCode, Failure, UsageError};
-pub use switch::{Wanted, switch};
+use crate::{CommandFailure, ExitCode, UsageError};
+pub use switch::{MappingState, switch_mapping};
 
 /// Queues by how they can be switched.
 #[derive(Default)]
-struct Found {
-    readings: Vec<Reading>,
+struct SwitchableQueues {
+    readings: Vec<SwitchableMapping>,
     without_mapping: Vec<WithoutMapping>,
 }
 
@@ -30,15 +30,15 @@ pub struct WithoutMapping {
 }
 
 /// A mapping, the queue that it reads, and where it can be changed.
-struct Reading {
+struct SwitchableMapping {
     queue: String,
-    mapping: Mapping,
+    mapping: LambdaMapping,
     sources: EventSources,
 }
 
 /// The change of a mapping, made or planned.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Changed {
+pub struct MappingChange {
     pub queue: String,
     pub function: String,
     pub uuid: String,
@@ -49,9 +49,9 @@ pub struct Changed {
 
 /// The changes of all mappings, made or planned.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Switched {
+pub struct SwitchReport {
     pub applied: bool,
-    pub mappings: Vec<Changed>,
+    pub mappings: Vec<MappingChange>,
     pub without_mapping: Vec<WithoutMapping>,
 }
 
@@ -62,94 +62,100 @@ pub struct Switched {
 /// If a queue or its mappings cannot be read: nothing is changed then. A mapping that cannot be switched is not an
 /// error.
 pub async fn switch_readers(
-    queues: &Queues,
-    connection: &Connection,
+    queues: &QueueSelection,
+    connection: &AwsConnection,
     all: bool,
-    wanted: Wanted,
+    wanted: MappingState,
     applied: bool,
-) -> Result<Switched, Failure> {
+) -> Result<SwitchReport, CommandFailure> {
     // All mappings are read before any is changed: exit code 1 promises that nothing was.
-    let Found { readings, without_mapping } = find(queues, connection, all).await?;
-    let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state());
+    let SwitchableQueues { readings, without_mapping } = find_mappings(queues, connection, all).await?;
+    let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state_name());
     let outcomes = if applied && !readings.is_empty() {
         let mut named: Vec<_> = readings.iter().map(|reading| reading.queue.as_str()).collect();
         named.dedup();
-        let what = format!("{} {}", wanted.doing(), named.join(", "));
-        account::announce(connection, named.first().copied().unwrap_or_default(), what).await;
+        let what = format!("{} {}", wanted.progress_phrase(), named.join(", "));
+        account::announce_change(connection, named.first().copied().unwrap_or_default(), what).await;
         if !is_there {
-            stderr::remark(format_args!("waiting for Lambda to report {}…", wanted.state()));
+            stderr::remark(format_args!("waiting for Lambda to report {}…", wanted.state_name()));
         }
         switch_all(&readings, wanted).await
     } else {
         vec![Ok(()); readings.len()]
     };
-    let mappings = readings.into_iter().zip(outcomes).map(|(Reading { queue, mapping, .. }, outcome)| {
-        let Mapping { function, uuid, state: from, .. } = mapping;
-        Changed {
-            queue: name_in(&queue).to_owned(),
-            function,
-            uuid,
-            from,
-            to: wanted.state(),
-            error: outcome.err(),
-        }
-    });
-    Ok(Switched { applied, mappings: mappings.collect(), without_mapping })
+    let mappings =
+        readings.into_iter().zip(outcomes).map(|(SwitchableMapping { queue, mapping, .. }, outcome)| {
+            let LambdaMapping { function, uuid, state: from, .. } = mapping;
+            MappingChange {
+                queue: name_in(&queue).to_owned(),
+                function,
+                uuid,
+                from,
+                to: wanted.state_name(),
+                error: outcome.err(),
+            }
+        });
+    Ok(SwitchReport { applied, mappings: mappings.collect(), without_mapping })
 }
 
 /// Switches the mappings at the same time, since each needs up to a minute. A failure does not stop the
 /// others.
-async fn switch_all(readings: &[Reading], wanted: Wanted) -> Vec<Result<(), String>> {
-    let outcomes = readings
-        .iter()
-        .map(|Reading { mapping, sources, .. }| switch(sources, &SystemClock, mapping, wanted));
+async fn switch_all(readings: &[SwitchableMapping], wanted: MappingState) -> Vec<Result<(), String>> {
+    let outcomes = readings.iter().map(|SwitchableMapping { mapping, sources, .. }| {
+        switch_mapping(sources, &SystemClock, mapping, wanted)
+    });
     join_all(outcomes).await
 }
 
 /// Switches the readers of the source queue, or of all queues. Returns a line for each mapping and for each queue
 /// without one, but not for the DLQ, which no function should read.
-pub async fn bring_to(
-    queues: &Queues,
+pub async fn switch_and_describe(
+    queues: &QueueSelection,
     dlq_arn: &str,
-    connection: &Connection,
+    connection: &AwsConnection,
     all: bool,
-    wanted: Wanted,
-) -> Result<String, Failure> {
-    let Found { readings, without_mapping } = find(queues, connection, all).await?;
+    wanted: MappingState,
+) -> Result<String, CommandFailure> {
+    let SwitchableQueues { readings, without_mapping } = find_mappings(queues, connection, all).await?;
     let outcomes = switch_all(&readings, wanted).await;
-    let lines = readings.iter().zip(outcomes).map(|(Reading { queue, mapping, .. }, outcome)| {
+    let lines = readings.iter().zip(outcomes).map(|(SwitchableMapping { queue, mapping, .. }, outcome)| {
         let what = format!("{} at {}", mapping.function, name_in(queue));
         match outcome {
-            Ok(()) => format!("{what}: {}\n", wanted.state()),
+            Ok(()) => format!("{what}: {}\n", wanted.state_name()),
             Err(why) => format!("{what}: {why}\n"),
         }
     });
     let others = without_mapping.iter().filter(|queue| queue.queue != name_in(dlq_arn));
-    let others = others.map(|queue| format!("{}\n", queue.in_words(wanted)));
+    let others = others.map(|queue| format!("{}\n", queue.explain_remedy(wanted)));
     Ok(lines.chain(others).collect())
 }
 
 /// True if the readers of a queue are to be switched: always those of the source queue and of named queues; with `all`
 /// also the others, except the final DLQ's.
-pub fn is_meant(role: Option<Role>, all: bool) -> bool {
+pub fn is_selected(role: Option<Role>, all: bool) -> bool {
     matches!(role, Some(Role::Source) | None) || (all && role != Some(Role::FinalDlq))
 }
 
-async fn find(queues: &Queues, connection: &Connection, all: bool) -> Result<Found, Failure> {
-    let mut found = Found::default();
-    for OpenQueue { role, known } in queues.open(connection).await? {
-        if !is_meant(role, all) {
+async fn find_mappings(
+    queues: &QueueSelection,
+    connection: &AwsConnection,
+    all: bool,
+) -> Result<SwitchableQueues, CommandFailure> {
+    let mut found = SwitchableQueues::default();
+    for OpenQueue { role, known } in queues.open_queues(connection).await? {
+        if !is_selected(role, all) {
             continue;
         }
         let queue = known.queue.arn().to_owned();
-        let sources = EventSources::near(connection, &queue).await?;
-        let mappings = sources.of(&queue).await?;
+        let sources = EventSources::for_region_of(connection, &queue).await?;
+        let mappings = sources.list_for_queue(&queue).await?;
         if mappings.is_empty() {
-            let in_flight = Counts::of(&known.attributes).in_flight;
-            let readers = Readers::look(connection, &queue, Some(&[]), in_flight, SystemClock.now()).await;
+            let in_flight = QueueCounts::from_attributes(&known.attributes).in_flight;
+            let readers =
+                Readers::query_readers(connection, &queue, Some(&[]), in_flight, SystemClock.now()).await;
             found.without_mapping.push(WithoutMapping { queue: name_in(&queue).to_owned(), readers });
         }
-        found.readings.extend(mappings.into_iter().map(|mapping| Reading {
+        found.readings.extend(mappings.into_iter().map(|mapping| SwitchableMapping {
             queue: queue.clone(),
             mapping,
             sources: sources.clone(),
@@ -163,12 +169,12 @@ async fn find(queues: &Queues, connection: &Connection, all: bool) -> Result<Fou
 
 impl WithoutMapping {
     /// Explains it, and what to do instead.
-    pub fn in_words(&self, wanted: Wanted) -> String {
+    pub fn explain_remedy(&self, wanted: MappingState) -> String {
         let (done, do_it, replicas) = match wanted {
-            Wanted::Disabled => ("paused", "Stop", "0"),
-            Wanted::Enabled => ("resumed", "Start", "N"),
+            MappingState::Disabled => ("paused", "Stop", "0"),
+            MappingState::Enabled => ("resumed", "Start", "N"),
         };
-        let (queue, readers) = (&self.queue, self.readers.in_words());
+        let (queue, readers) = (&self.queue, self.readers.describe());
         format!(
             "{queue}: nothing was {done}, since it has no event source mapping; {readers}. {do_it} containers where \
              they run, for example with `kubectl scale deployment NAME --replicas {replicas}` or `aws ecs \
@@ -178,7 +184,7 @@ impl WithoutMapping {
     }
 }
 
-impl Switched {
+impl SwitchReport {
     /// `NotThere` if no queue has a mapping, `NotAllDone` if a mapping failed or a queue has none, else `Done`.
     pub fn exit_code(&self) -> ExitCode {
         let is_done = self.mappings.iter().all(|changed| changed.error.is_none());
@@ -190,9 +196,9 @@ impl Switched {
     }
 
     /// A line for each mapping that was switched or would be. Those that failed have none: their errors are elsewhere.
-    pub fn lines(&self) -> String {
+    pub fn describe_changes(&self) -> String {
         let lines = self.mappings.iter().filter(|changed| changed.error.is_none()).map(
-            |Changed { queue, function, from, to, .. }| match (from == to, self.applied) {
+            |MappingChange { queue, function, from, to, .. }| match (from == to, self.applied) {
                 (true, _) => format!("{function} at {queue}: is {to} already\n"),
                 (false, true) => format!("{function} at {queue}: {from} → {to}\n"),
                 (false, false) => format!("{function} at {queue}: would be {to}, is {from}\n"),

@@ -6,12 +6,12 @@ use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use serde_json::{Value, json};
 
-use crate::queues::{Connection, OpenQueue, Queues};
-use crate::{Failure, UsageError};
+use crate::queues::{AwsConnection, OpenQueue, QueueSelection};
+use crate::{CommandFailure, UsageError};
 
 /// A command of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Command {
+pub enum PolicyCommand {
     Audit,
     Redrive,
     Purge,
@@ -29,7 +29,7 @@ pub enum Command {
 
 /// The resource of a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum On {
+enum ResourceKind {
     Dlq,
     Source,
     /// The notices of blocked groups, if an ordered queue has them.
@@ -46,51 +46,51 @@ enum On {
     Everything,
 }
 
-use Command::{
+use PolicyCommand::{
     Audit, Console, Deploy, Fleet, Pause, Preflight, Purge, Redrive, Resume, Send, Status, Unblock,
 };
 
 /// Each right, and the commands that need it.
-const RIGHTS: &[(&str, On, &[Command])] = &[
-    ("sqs:GetQueueAttributes", On::Dlq, &[Audit, Redrive, Purge]),
-    ("sqs:ReceiveMessage", On::Dlq, &[Audit, Redrive, Purge, Console]),
-    ("sqs:ChangeMessageVisibility", On::Dlq, &[Audit, Redrive, Purge, Console]),
-    ("sqs:DeleteMessage", On::Dlq, &[Redrive, Purge, Console]),
-    ("kms:Decrypt", On::DlqKey, &[Audit, Redrive, Purge, Console]),
-    ("sqs:GetQueueAttributes", On::Source, &[Redrive, Unblock, Send]),
-    ("sqs:ChangeMessageVisibility", On::Source, &[Unblock]),
-    ("sqs:DeleteMessage", On::Source, &[Unblock]),
-    ("sqs:SendMessage", On::Source, &[Redrive, Send, Console]),
-    ("kms:Decrypt", On::SourceKey, &[Redrive, Unblock, Send, Console]),
-    ("kms:GenerateDataKey", On::SourceKey, &[Redrive, Send, Console]),
-    ("sqs:GetQueueAttributes", On::Blocked, &[Unblock]),
-    ("sqs:ReceiveMessage", On::Blocked, &[Unblock, Status, Console]),
-    ("sqs:ChangeMessageVisibility", On::Blocked, &[Unblock, Status, Console]),
-    ("sqs:DeleteMessage", On::Blocked, &[Unblock]),
-    ("kms:Decrypt", On::BlockedKey, &[Unblock, Status, Console]),
-    ("sqs:GetQueueAttributes", On::Queues, &[Pause, Resume, Status, Preflight, Console, Deploy]),
-    ("sqs:GetQueueUrl", On::Queues, &[Preflight, Deploy]),
-    ("lambda:GetEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
-    ("lambda:UpdateEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
+const RIGHTS: &[(&str, ResourceKind, &[PolicyCommand])] = &[
+    ("sqs:GetQueueAttributes", ResourceKind::Dlq, &[Audit, Redrive, Purge]),
+    ("sqs:ReceiveMessage", ResourceKind::Dlq, &[Audit, Redrive, Purge, Console]),
+    ("sqs:ChangeMessageVisibility", ResourceKind::Dlq, &[Audit, Redrive, Purge, Console]),
+    ("sqs:DeleteMessage", ResourceKind::Dlq, &[Redrive, Purge, Console]),
+    ("kms:Decrypt", ResourceKind::DlqKey, &[Audit, Redrive, Purge, Console]),
+    ("sqs:GetQueueAttributes", ResourceKind::Source, &[Redrive, Unblock, Send]),
+    ("sqs:ChangeMessageVisibility", ResourceKind::Source, &[Unblock]),
+    ("sqs:DeleteMessage", ResourceKind::Source, &[Unblock]),
+    ("sqs:SendMessage", ResourceKind::Source, &[Redrive, Send, Console]),
+    ("kms:Decrypt", ResourceKind::SourceKey, &[Redrive, Unblock, Send, Console]),
+    ("kms:GenerateDataKey", ResourceKind::SourceKey, &[Redrive, Send, Console]),
+    ("sqs:GetQueueAttributes", ResourceKind::Blocked, &[Unblock]),
+    ("sqs:ReceiveMessage", ResourceKind::Blocked, &[Unblock, Status, Console]),
+    ("sqs:ChangeMessageVisibility", ResourceKind::Blocked, &[Unblock, Status, Console]),
+    ("sqs:DeleteMessage", ResourceKind::Blocked, &[Unblock]),
+    ("kms:Decrypt", ResourceKind::BlockedKey, &[Unblock, Status, Console]),
+    ("sqs:GetQueueAttributes", ResourceKind::Queues, &[Pause, Resume, Status, Preflight, Console, Deploy]),
+    ("sqs:GetQueueUrl", ResourceKind::Queues, &[Preflight, Deploy]),
+    ("lambda:GetEventSourceMapping", ResourceKind::Mappings, &[Pause, Resume, Console]),
+    ("lambda:UpdateEventSourceMapping", ResourceKind::Mappings, &[Pause, Resume, Console]),
     (
         "lambda:ListEventSourceMappings",
-        On::Everything,
+        ResourceKind::Everything,
         &[Redrive, Pause, Resume, Status, Preflight, Fleet, Console, Deploy],
     ),
-    ("cloudwatch:GetMetricData", On::Everything, &[Redrive, Pause, Resume, Status, Fleet, Console]),
-    ("cloudwatch:DescribeAlarms", On::Everything, &[Fleet, Console]),
-    ("lambda:ListFunctions", On::Everything, &[Fleet]),
-    ("events:ListSubscribers", On::Everything, &[Fleet]),
-    ("events:DescribeSubscriber", On::Everything, &[Fleet]),
-    ("sqs:ListQueues", On::Everything, &[Fleet]),
-    ("sqs:GetQueueAttributes", On::Everything, &[Fleet]),
-    ("lambda:GetAccountSettings", On::Everything, &[Preflight, Deploy]),
-    ("sts:AssumeRole", On::CdkRoles, &[Deploy]),
+    ("cloudwatch:GetMetricData", ResourceKind::Everything, &[Redrive, Pause, Resume, Status, Fleet, Console]),
+    ("cloudwatch:DescribeAlarms", ResourceKind::Everything, &[Fleet, Console]),
+    ("lambda:ListFunctions", ResourceKind::Everything, &[Fleet]),
+    ("events:ListSubscribers", ResourceKind::Everything, &[Fleet]),
+    ("events:DescribeSubscriber", ResourceKind::Everything, &[Fleet]),
+    ("sqs:ListQueues", ResourceKind::Everything, &[Fleet]),
+    ("sqs:GetQueueAttributes", ResourceKind::Everything, &[Fleet]),
+    ("lambda:GetAccountSettings", ResourceKind::Everything, &[Preflight, Deploy]),
+    ("sts:AssumeRole", ResourceKind::CdkRoles, &[Deploy]),
 ];
 
 /// The names of things in a policy: those of a deployment, or placeholders in capitals.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct PolicyNames {
     /// As in the ARN of a queue, `arn:PARTITION:sqs:REGION:ACCOUNT:NAME`; so are the region and the account.
     partition: String,
     region: String,
@@ -99,21 +99,21 @@ pub struct Names {
     /// By role: the key's id, ARN or alias, as `KmsMasterKeyId` has it.
     keys: BTreeMap<Role, String>,
     /// The way to find the deployment: its stack, or the beginning of its queues' names.
-    by: By,
+    by: DeploymentLookup,
 }
 
 #[derive(Clone, Debug)]
-enum By {
+enum DeploymentLookup {
     Stack(String),
     Names(String),
 }
 
-impl Names {
+impl PolicyNames {
     /// Placeholders in capitals: the queues of the default strategy, and those that the command is for.
     #[must_use]
-    pub fn placeholders(command: Command) -> Self {
+    pub fn with_placeholders(command: PolicyCommand) -> Self {
         let queue = |role: &Role| {
-            let name = role.in_words().to_uppercase().replace(' ', "_");
+            let name = role.display_name().to_uppercase().replace(' ', "_");
             (*role, format!("arn:aws:sqs:REGION:ACCOUNT:{name}"))
         };
         let has = |role: &&Role| match role {
@@ -127,7 +127,7 @@ impl Names {
             account: "ACCOUNT".to_owned(),
             queues: Role::ALL.iter().filter(has).map(queue).collect(),
             keys: BTreeMap::new(),
-            by: By::Stack("STACK".to_owned()),
+            by: DeploymentLookup::Stack("STACK".to_owned()),
         }
     }
 
@@ -135,9 +135,13 @@ impl Names {
     ///
     /// # Errors
     /// The queues cannot be read, or they are named by `--queue` and so have no roles.
-    pub async fn of(command: Command, queues: &Queues, connection: &Connection) -> Result<Self, Failure> {
-        let mut names = Self::placeholders(command);
-        let open = queues.open(connection).await?;
+    pub async fn for_deployment(
+        command: PolicyCommand,
+        queues: &QueueSelection,
+        connection: &AwsConnection,
+    ) -> Result<Self, CommandFailure> {
+        let mut names = Self::with_placeholders(command);
+        let open = queues.open_queues(connection).await?;
         names.queues.clear();
         for OpenQueue { role, known } in &open {
             let Some(role) = *role else {
@@ -155,13 +159,14 @@ impl Names {
                 names.keys.insert(role, key.clone());
             }
         }
-        let name = queues.name().unwrap_or_default();
-        names.by = if queues.is_by_stack() { By::Stack(name) } else { By::Names(name) };
+        let name = queues.deployment_name().unwrap_or_default();
+        names.by =
+            if queues.is_by_stack() { DeploymentLookup::Stack(name) } else { DeploymentLookup::Names(name) };
         Ok(names)
     }
 
     /// The resources, with the condition that a key needs if only its alias is known.
-    fn resources(&self, on: On) -> Vec<(String, Option<Value>)> {
+    fn list_resources(&self, on: ResourceKind) -> Vec<(String, Option<Value>)> {
         let arn = |service: &str, rest: &str| {
             format!("arn:{}:{service}:{}:{}:{rest}", self.partition, self.region, self.account)
         };
@@ -177,28 +182,30 @@ impl Names {
             })
         };
         match on {
-            On::Dlq => queue(Role::FinalDlq).into_iter().collect(),
-            On::Source => queue(Role::Source).into_iter().collect(),
-            On::Blocked => queue(Role::Blocked).into_iter().collect(),
-            On::Queues => self.queues.values().map(|arn| (arn.clone(), None)).collect(),
-            On::DlqKey => key(Role::FinalDlq).into_iter().collect(),
-            On::SourceKey => key(Role::Source).into_iter().collect(),
-            On::BlockedKey => key(Role::Blocked).into_iter().collect(),
-            On::Mappings => vec![(arn("lambda", "event-source-mapping:*"), None)],
-            On::CdkRoles => vec![(format!("arn:{}:iam::{}:role/cdk-*", self.partition, self.account), None)],
-            On::Everything => vec![("*".to_owned(), None)],
+            ResourceKind::Dlq => queue(Role::FinalDlq).into_iter().collect(),
+            ResourceKind::Source => queue(Role::Source).into_iter().collect(),
+            ResourceKind::Blocked => queue(Role::Blocked).into_iter().collect(),
+            ResourceKind::Queues => self.queues.values().map(|arn| (arn.clone(), None)).collect(),
+            ResourceKind::DlqKey => key(Role::FinalDlq).into_iter().collect(),
+            ResourceKind::SourceKey => key(Role::Source).into_iter().collect(),
+            ResourceKind::BlockedKey => key(Role::Blocked).into_iter().collect(),
+            ResourceKind::Mappings => vec![(arn("lambda", "event-source-mapping:*"), None)],
+            ResourceKind::CdkRoles => {
+                vec![(format!("arn:{}:iam::{}:role/cdk-*", self.partition, self.account), None)]
+            }
+            ResourceKind::Everything => vec![("*".to_owned(), None)],
         }
     }
 
     /// The right to find the deployment.
-    fn to_find_it(&self) -> (&'static str, String) {
+    fn discovery_right(&self) -> (&'static str, String) {
         let Self { partition, region, account, .. } = self;
         match &self.by {
-            By::Stack(name) => (
+            DeploymentLookup::Stack(name) => (
                 "cloudformation:DescribeStacks",
                 format!("arn:{partition}:cloudformation:{region}:{account}:stack/{name}/*"),
             ),
-            By::Names(name) => {
+            DeploymentLookup::Names(name) => {
                 ("sqs:GetQueueUrl", format!("arn:{partition}:sqs:{region}:{account}:{name}-*"))
             }
         }
@@ -207,17 +214,20 @@ impl Names {
 
 /// The least IAM policy of a command, as JSON: one statement for each resource.
 #[must_use]
-pub fn policy(command: Command, names: &Names) -> Value {
+pub fn build_policy(command: PolicyCommand, names: &PolicyNames) -> Value {
     let mut rights = Vec::new();
     for (action, on, commands) in RIGHTS {
         if commands.contains(&command) {
             rights.extend(
-                names.resources(*on).into_iter().map(|(resource, condition)| (*action, resource, condition)),
+                names
+                    .list_resources(*on)
+                    .into_iter()
+                    .map(|(resource, condition)| (*action, resource, condition)),
             );
         }
     }
     if command != Fleet {
-        let (action, resource) = names.to_find_it();
+        let (action, resource) = names.discovery_right();
         rights.push((action, resource, None));
     }
     // One statement for each resource, so that it is short to read.

@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::files::read_text;
-use crate::queues::event_sources::{EventSources, Mapping};
-use crate::queues::{Connection, OpenQueue, Queues, Requests, name_in, stack};
-use crate::{ExitCode, Failure};
+use crate::queues::event_sources::{EventSources, LambdaMapping};
+use crate::queues::{AwsConnection, OpenQueue, QueueSelection, RequestLog, find_stack, name_in};
+use crate::{CommandFailure, ExitCode};
 pub use concurrency::Concurrency;
 pub use event_sources::EventSourceProblem;
 
@@ -25,7 +25,7 @@ pub struct Preflight {
     /// True if the deployment exists; `None` if that could not be determined.
     pub deployed: Option<bool>,
     /// Event source mappings that are off, which a deployment may enable; `None` if they are not known.
-    pub paused: Option<Vec<Paused>>,
+    pub paused: Option<Vec<DisabledMapping>>,
     /// Mappings by which messages bypass redeliver or are lost; `None` if the mappings are not known.
     pub event_sources: Option<Vec<EventSourceProblem>>,
     /// Queues that the template would create, although they exist; `None` if they are not known.
@@ -38,7 +38,7 @@ pub struct Preflight {
 
 /// An event source mapping that is off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Paused {
+pub struct DisabledMapping {
     pub queue: String,
     pub function: String,
     pub state: String,
@@ -49,21 +49,21 @@ pub struct Paused {
 ///
 /// # Errors
 /// If the template cannot be read, is not JSON, or has no resources. No request is made then.
-pub async fn look(
-    connection: &Connection,
-    deployment: &Queues,
+pub async fn run_preflight(
+    connection: &AwsConnection,
+    deployment: &QueueSelection,
     template: Option<&Path>,
-) -> Result<Preflight, Failure> {
+) -> Result<Preflight, CommandFailure> {
     let mut found = Preflight::default();
     let template = template.map(read_template).transpose()?;
     if let Some(template) = &template {
-        let wanted = concurrency::wanted(template);
+        let wanted = concurrency::sum_concurrency(template);
         found.problems.extend(wanted.unlimited.into_iter().map(|id| {
             format!(
                 "the event source mapping {id} has no limit in the template, so its concurrency is unknown"
             )
         }));
-        match concurrency(connection, wanted.concurrency).await {
+        match check_concurrency(connection, wanted.concurrency).await {
             Ok(concurrency) => found.concurrency = Some(concurrency),
             Err(error) => {
                 found.problems.push(format!("could not determine the account's concurrency: {error}"))
@@ -71,13 +71,13 @@ pub async fn look(
         }
     }
     if let Err(error) = found.add_deployment(connection, deployment, template.as_ref()).await {
-        let name = deployment.name().unwrap_or_default();
+        let name = deployment.deployment_name().unwrap_or_default();
         found.problems.push(format!("could not read all of {name}: {error}"));
     }
     Ok(found)
 }
 
-fn read_template(path: &Path) -> Result<Value, Failure> {
+fn read_template(path: &Path) -> Result<Value, CommandFailure> {
     let template: Value = serde_json::from_str(&read_text(path)?)
         .map_err(|error| format!("{}: not a template in JSON: {error}", path.display()))?;
     if !template["Resources"].is_object() {
@@ -93,7 +93,10 @@ fn queue_names(template: &Value) -> Vec<&str> {
     queues.filter_map(|(_, queue)| queue["Properties"]["QueueName"].as_str()).collect()
 }
 
-async fn existing_queues(connection: &Connection, names: Vec<&str>) -> Result<Vec<String>, Failure> {
+async fn existing_queues(
+    connection: &AwsConnection,
+    names: Vec<&str>,
+) -> Result<Vec<String>, CommandFailure> {
     let mut existing = Vec::new();
     for name in names {
         if connection.has_queue(name).await? {
@@ -103,16 +106,16 @@ async fn existing_queues(connection: &Connection, names: Vec<&str>) -> Result<Ve
     Ok(existing)
 }
 
-async fn concurrency(connection: &Connection, wanted: u64) -> Result<Concurrency, Failure> {
+async fn check_concurrency(connection: &AwsConnection, wanted: u64) -> Result<Concurrency, CommandFailure> {
     let config = connection.sdk_config(None).await?;
     let region = config.region().map(ToString::to_string).unwrap_or_default();
-    let lambda = aws_sdk_lambda::config::Builder::from(&config).interceptor(Requests::default()).build();
+    let lambda = aws_sdk_lambda::config::Builder::from(&config).interceptor(RequestLog::default()).build();
     let asked = aws_sdk_lambda::Client::from_conf(lambda).get_account_settings().send().await;
     let settings = match asked {
         Ok(settings) => settings,
         Err(error) => {
             let failed = |reason: &str| format!("lambda:GetAccountSettings: {reason}");
-            return Err(connection.failed(&error, failed).await);
+            return Err(connection.explain_failure(&error, failed).await);
         }
     };
     let quota = settings.account_limit.map_or(0, |limit| limit.concurrent_executions);
@@ -127,25 +130,28 @@ struct MappedQueue {
     arn: String,
     /// `None` for another queue.
     role: Option<Role>,
-    mappings: Vec<Mapping>,
+    mappings: Vec<LambdaMapping>,
 }
 
 /// The queues of a deployment, and those that the functions of its source queue read.
-async fn mapped_queues(connection: &Connection, deployment: &Queues) -> Result<Vec<MappedQueue>, Failure> {
+async fn mapped_queues(
+    connection: &AwsConnection,
+    deployment: &QueueSelection,
+) -> Result<Vec<MappedQueue>, CommandFailure> {
     let mut queues = Vec::new();
-    for OpenQueue { role, known } in deployment.open(connection).await? {
+    for OpenQueue { role, known } in deployment.open_queues(connection).await? {
         let arn = known.queue.arn().to_owned();
-        let mappings = EventSources::near(connection, &arn).await?.of(&arn).await?;
+        let mappings = EventSources::for_region_of(connection, &arn).await?.list_for_queue(&arn).await?;
         queues.push(MappedQueue { arn, role, mappings });
     }
     let Some(source) = queues.iter().find(|queue| queue.role == Some(Role::Source)) else {
         return Ok(queues);
     };
-    let sources = EventSources::near(connection, &source.arn).await?;
+    let sources = EventSources::for_region_of(connection, &source.arn).await?;
     let functions: BTreeSet<String> =
         source.mappings.iter().map(|mapping| mapping.function.clone()).collect();
     for function in functions {
-        for mapping in sources.of_function(&function).await? {
+        for mapping in sources.list_for_function(&function).await? {
             let is_known = queues.iter().any(|queue| queue.arn == mapping.source);
             if !is_known && mapping.is_of_queue() {
                 let (arn, mappings) = (mapping.source.clone(), vec![mapping]);
@@ -157,9 +163,9 @@ async fn mapped_queues(connection: &Connection, deployment: &Queues) -> Result<V
 }
 
 /// The queue's mappings that a deployment may enable: none of another queue.
-fn paused(queue: &MappedQueue) -> impl Iterator<Item = Paused> {
+fn paused_mappings(queue: &MappedQueue) -> impl Iterator<Item = DisabledMapping> {
     let mappings = queue.role.and(Some(&queue.mappings)).into_iter().flatten();
-    mappings.filter(|mapping| !mapping.is_on()).map(|mapping| Paused {
+    mappings.filter(|mapping| !mapping.is_on()).map(|mapping| DisabledMapping {
         queue: name_in(&queue.arn).to_owned(),
         function: mapping.function.clone(),
         state: mapping.state.clone(),
@@ -170,20 +176,20 @@ impl Preflight {
     /// Adds what is found in the deployment; without one, which queues its template could not create.
     async fn add_deployment(
         &mut self,
-        connection: &Connection,
-        deployment: &Queues,
+        connection: &AwsConnection,
+        deployment: &QueueSelection,
         template: Option<&Value>,
-    ) -> Result<(), Failure> {
-        let name = deployment.name().unwrap_or_default();
+    ) -> Result<(), CommandFailure> {
+        let name = deployment.deployment_name().unwrap_or_default();
         let is_deployed = match deployment.is_by_stack() {
-            true => stack(connection, &name).await?.is_some(),
+            true => find_stack(connection, &name).await?.is_some(),
             // Each deployment has this queue.
             false => connection.has_queue(&format!("{name}-final-dlq")).await?,
         };
         self.deployed = Some(is_deployed);
         let queues = if is_deployed { mapped_queues(connection, deployment).await? } else { Vec::new() };
-        self.paused = Some(queues.iter().flat_map(paused).collect());
-        self.event_sources = Some(event_sources::problems(&queues));
+        self.paused = Some(queues.iter().flat_map(paused_mappings).collect());
+        self.event_sources = Some(event_sources::find_problems(&queues));
         let new = template.filter(|_| !is_deployed).map(queue_names).unwrap_or_default();
         self.taken_queues = Some(existing_queues(connection, new).await?);
         Ok(())
@@ -203,7 +209,7 @@ impl Preflight {
     }
 
     /// A line for each finding.
-    pub fn lines(&self) -> String {
+    pub fn describe_findings(&self) -> String {
         let deployed = (self.deployed == Some(false)).then(|| {
             "deployment: it does not exist, so there are no mappings to check; if it should, check its name, the region and \
              the profile\n"
@@ -211,7 +217,7 @@ impl Preflight {
         });
         let concurrency = self.concurrency.as_ref().and_then(|concurrency| concurrency.advice.as_ref());
         let concurrency = concurrency.map(|sentence| format!("concurrency: {sentence}\n"));
-        let paused = self.paused.iter().flatten().map(Paused::in_words);
+        let paused = self.paused.iter().flatten().map(DisabledMapping::describe_pause);
         let event_sources =
             self.event_sources.iter().flatten().map(|problem| format!("event source: {}\n", problem.advice));
         let taken = self.taken_queues.iter().flatten().map(|queue| {
@@ -224,8 +230,8 @@ impl Preflight {
     }
 }
 
-impl Paused {
-    fn in_words(&self) -> String {
+impl DisabledMapping {
+    fn describe_pause(&self) -> String {
         let Self { queue, function, state } = self;
         format!(
             "paused: {function} at {queue} is {state}; a deployment may enable it: resume first, or pause again after it\n"

@@ -7,13 +7,13 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::Pick;
-use redeliver_dead_letters::purge::{Purge, Purged};
+use redeliver_dead_letters::purge::{Purge, PurgeReport};
 
-use crate::Failure;
+use crate::CommandFailure;
 use crate::archive::BucketOwnerArgs;
-use crate::backup_place::{Backup, BackupPlace};
+use crate::backup_place::{BackupPlace, OpenBackup};
 use crate::queues::DeadLetterQueue;
-use crate::sentences::{not_judged_in_words, picked_without_members};
+use crate::sentences::{describe_not_judged, picked_without_members};
 
 /// The request of a purge, as the user's options describe it.
 pub struct PurgeRequest<'a> {
@@ -31,7 +31,7 @@ pub struct PurgeRequest<'a> {
 /// A purge whose queue and backup are open.
 pub struct OpenPurge {
     queue: SqsQueue,
-    backup: Backup,
+    backup: OpenBackup,
     pick: Pick,
     max: u64,
     applied: bool,
@@ -39,7 +39,7 @@ pub struct OpenPurge {
 
 /// The result of a plan or a run.
 pub struct PurgeOutcome {
-    pub purged: Purged,
+    pub purged: PurgeReport,
     /// Sentences about ids and groups that were named and not found. Empty if not all of the queue was read.
     pub missing: Vec<String>,
     /// Sentences about what was picked.
@@ -52,7 +52,7 @@ impl PurgeRequest<'_> {
     ///
     /// # Errors
     /// If one of them cannot be used.
-    pub async fn open(self) -> Result<OpenPurge, Failure> {
+    pub async fn open(self) -> Result<OpenPurge, CommandFailure> {
         let Self { pick, max, applied, .. } = self;
         let place = BackupPlace::new(self.backup)?;
         let queue = self.queue.open().await?.queue;
@@ -63,7 +63,7 @@ impl PurgeRequest<'_> {
 
 impl OpenPurge {
     /// The ARN of the DLQ.
-    pub fn arn(&self) -> &str {
+    pub fn dlq_arn(&self) -> &str {
         self.queue.arn()
     }
 
@@ -75,7 +75,7 @@ impl OpenPurge {
         mut self,
         interrupted: &dyn Fn() -> bool,
         progress: &dyn Fn(u64),
-    ) -> Result<PurgeOutcome, Failure> {
+    ) -> Result<PurgeOutcome, CommandFailure> {
         let purge = Purge {
             max: self.max,
             interrupted,
@@ -85,9 +85,9 @@ impl OpenPurge {
         let purged =
             if self.applied { purge.apply(&mut self.backup).await? } else { purge.dry_run().await? };
         let is_covered = purged.coverage.is_some_and(|coverage| coverage.complete);
-        let missing = if is_covered { self.pick.missing() } else { Vec::new() };
+        let missing = if is_covered { self.pick.describe_missing() } else { Vec::new() };
         let remarks = picked_without_members(&self.pick).into_iter();
-        let remarks = remarks.chain(not_judged_in_words(&purged.not_judged)).collect();
+        let remarks = remarks.chain(describe_not_judged(&purged.not_judged)).collect();
         Ok(PurgeOutcome { purged, missing, remarks })
     }
 }

@@ -18,11 +18,11 @@ mod redrive_policy;
 mod request_log;
 
 pub use address::{QueueAddress, name_in, region_in};
-pub use aws_error::{describe, is_missing};
-pub use connection::{Connection, DeadLetterQueue, KnownQueue, by_name, emulator_credentials};
-pub use counts::Counts;
-pub use deployment::stack;
+pub use aws_error::{describe_error, is_missing_queue};
+pub use connection::{AwsConnection, DeadLetterQueue, KnownQueue, attributes_by_name, emulator_credentials};
+pub use counts::QueueCounts;
+pub use deployment::find_stack;
 pub use endpoint::is_on_this_machine;
-pub use queue_args::{DeploymentArgs, NamedDeployment, OneQueue, OpenQueue, Queues};
+pub use queue_args::{DeploymentArgs, NamedDeployment, OneQueue, OpenQueue, QueueSelection};
 pub use redrive_policy::RedrivePolicy;
-pub use request_log::Requests;
+pub use request_log::RequestLog;

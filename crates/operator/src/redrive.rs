@@ -17,17 +17,18 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::redrive::{
-    Journal, JournalCounts, JournalError, Limits, Plan, Progress, Redrive, RedriveReport,
+    JournalCounts, JournalError, RedriveJob, RedriveJournal, RedriveLimits, RedrivePlan, RedriveProgress,
+    RedriveReport,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::dead_letter_source::DeadLetters;
 use crate::queues::name_in;
-use crate::terminal::units::{HOUR, counted, grouped, span};
-use crate::{Failure, UsageError};
+use crate::terminal::units::{HOUR, format_count, format_span, group_digits};
+use crate::{CommandFailure, UsageError};
 
-pub use next_step::{Continuation, next_step, not_consumed, staying};
-pub use request::{RedriveRequest, Redriven};
+pub use next_step::{Continuation, describe_staying, next_step, not_consumed};
+pub use request::{RedriveRequest, RedriveResult};
 pub use run_estimate::RunEstimate;
 pub use to_file::RedriveToFile;
 pub use to_queue::RedriveToQueue;
@@ -41,7 +42,7 @@ pub const WATCH_SECONDS_MAX: u64 = 12 * HOUR;
 /// The limits of a run, chosen at each start. By default the rate is unlimited, the pilot is watched for 90 s, and more
 /// than 20 % of it that fail again stop the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
+pub struct RedrivePace {
     /// Messages per second; unlimited if `None`.
     pub rate: Option<u32>,
     /// The time for which the pilot is watched.
@@ -51,18 +52,18 @@ pub struct Pace {
     pub into_paused: bool,
 }
 
-impl Default for Pace {
+impl Default for RedrivePace {
     fn default() -> Self {
         // SQS's counts are up to a minute old: a shorter watch sees only what came straight back.
         Self { rate: None, watch_seconds: 90, stop_after_failures_percent: 20, into_paused: false }
     }
 }
 
-impl Pace {
+impl RedrivePace {
     /// `at most 20 messages per second, 90 s of watching, and a stop at more than 20 %`
     pub fn describe(self) -> String {
         let rate = self.rate.map_or("no limit on messages per second".to_owned(), |rate| {
-            format!("at most {} per second", counted(rate.into(), "message"))
+            format!("at most {} per second", format_count(rate.into(), "message"))
         });
         let paused = if self.into_paused { ", also if the deployment is paused" } else { "" };
         format!(
@@ -76,20 +77,20 @@ impl Pace {
 pub struct RedriveTask<'a> {
     pub from: &'a DeadLetters,
     pub to: &'a SqsQueue,
-    pub plan: &'a Plan,
-    pub pace: Pace,
+    pub plan: &'a RedrivePlan,
+    pub pace: RedrivePace,
     /// Messages in all.
     pub max: u64,
     /// True if the source queue has a consumer. Without one nothing can fail again, so nothing is watched.
     pub is_consumed: bool,
     /// Returns true to end as soon as possible.
     pub interrupted: &'a dyn Fn() -> bool,
-    pub progress: &'a dyn Fn(Progress),
+    pub progress: &'a dyn Fn(RedriveProgress),
 }
 
 /// A run that came to its end, and its journal.
 #[derive(Debug)]
-pub struct Applied {
+pub struct AppliedRedrive {
     pub report: RedriveReport,
     /// The work of all runs together.
     pub all: JournalCounts,
@@ -102,42 +103,42 @@ impl RedriveTask<'_> {
     ///
     /// # Errors
     /// If the dead letters or the file's journal cannot be read, or a filter gives no answer.
-    pub async fn dry_run(&self, journal: &Path, id: &str) -> Result<RedriveReport, Failure> {
-        let journal = match self.from.lines() {
+    pub async fn dry_run(&self, journal: &Path, id: &str) -> Result<RedriveReport, CommandFailure> {
+        let journal = match self.from.as_file() {
             None => None,
-            Some(_) => Journal::read(journal, id, self.from.name_in_journal(), self.to.arn())
-                .map_err(|error| self.explain(error))?,
+            Some(_) => RedriveJournal::read_existing(journal, id, self.from.name_in_journal(), self.to.arn())
+                .map_err(|error| self.explain_error(error))?,
         };
-        self.engine().dry_run_after(journal.as_ref()).await
+        self.build_engine().dry_run_after(journal.as_ref()).await
     }
 
     /// Sends the dead letters back. The journal is of this redrive alone, so that the next run with it finishes this one.
     ///
     /// # Errors
     /// If the journal, the dead letters or a filter cannot be used, and nothing was done.
-    pub async fn apply(&self, journal: &Path, id: &str) -> Result<Applied, Failure> {
-        let journal = Journal::open(journal, id, self.from.name_in_journal(), self.to.arn());
-        let mut journal = journal.map_err(|error| self.explain(error))?;
+    pub async fn apply(&self, journal: &Path, id: &str) -> Result<AppliedRedrive, CommandFailure> {
+        let journal = RedriveJournal::open(journal, id, self.from.name_in_journal(), self.to.arn());
+        let mut journal = journal.map_err(|error| self.explain_error(error))?;
         let is_first = journal.is_new();
-        let report = self.engine().apply(&mut journal).await?;
-        Ok(Applied { report, all: journal.counts(), is_first })
+        let report = self.build_engine().apply(&mut journal).await?;
+        Ok(AppliedRedrive { report, all: journal.counts(), is_first })
     }
 
     /// A file has no other journal to name.
-    fn explain(&self, error: JournalError) -> JournalError {
-        if self.from.lines().is_some() { error.for_file() } else { error }
+    fn explain_error(&self, error: JournalError) -> JournalError {
+        if self.from.as_file().is_some() { error.for_file() } else { error }
     }
 
-    fn engine(&self) -> Redrive<'_, DeadLetters, SqsQueue, SystemClock> {
+    fn build_engine(&self) -> RedriveJob<'_, DeadLetters, SqsQueue, SystemClock> {
         let can_come_back = matches!(self.from, DeadLetters::Queue(_));
         let is_watched = self.is_consumed && can_come_back;
-        Redrive {
+        RedriveJob {
             dlq: self.from,
             source: self.to,
             clock: &SystemClock,
             plan: self.plan,
             can_come_back,
-            limits: Limits {
+            limits: RedriveLimits {
                 rate: self.pace.rate,
                 max: self.max,
                 stop_after_failures_percent: self.pace.stop_after_failures_percent,
@@ -152,28 +153,28 @@ impl RedriveTask<'_> {
 /// Reports what would be done, without a queue to send to.
 async fn dry_run(
     from: &DeadLetters,
-    plan: &Plan,
+    plan: &RedrivePlan,
     max: u64,
-    journal: Option<&Journal>,
+    journal: Option<&RedriveJournal>,
     interrupted: &dyn Fn() -> bool,
-) -> Result<RedriveReport, Failure> {
+) -> Result<RedriveReport, CommandFailure> {
     without_queue(from, plan, max, interrupted).dry_run_after(journal).await
 }
 
 /// A redrive that sends nothing to a queue.
 fn without_queue<'a>(
     from: &'a DeadLetters,
-    plan: &'a Plan,
+    plan: &'a RedrivePlan,
     max: u64,
     interrupted: &'a dyn Fn() -> bool,
-) -> Redrive<'a, DeadLetters, (), SystemClock> {
-    Redrive {
+) -> RedriveJob<'a, DeadLetters, (), SystemClock> {
+    RedriveJob {
         dlq: from,
         source: &(),
         clock: &SystemClock,
         plan,
         can_come_back: false,
-        limits: Limits { rate: None, max, stop_after_failures_percent: 100, watch: Duration::ZERO },
+        limits: RedriveLimits { rate: None, max, stop_after_failures_percent: 100, watch: Duration::ZERO },
         interrupted,
         progress: &|_| {},
     }
@@ -182,16 +183,16 @@ fn without_queue<'a>(
 /// A sentence about dead letters that come from other queues than the one that they go to, with the counts of the first
 /// five queues; `None` if there are none.
 pub fn from_elsewhere(report: &RedriveReport, to: &str) -> Option<String> {
-    let others: Vec<_> = report.from_elsewhere(to).collect();
+    let others: Vec<_> = report.from_other_queues(to).collect();
     let count: u64 = others.iter().map(|(_, count)| count).sum();
     let shown = others.iter().take(QUEUES_SHOWN);
     let mut names: Vec<_> =
-        shown.map(|(arn, count)| format!("{} ({})", name_in(arn), grouped(*count))).collect();
+        shown.map(|(arn, count)| format!("{} ({})", name_in(arn), group_digits(*count))).collect();
     if others.len() > QUEUES_SHOWN {
-        names.push(format!("{} more", counted((others.len() - QUEUES_SHOWN) as u64, "queue")));
+        names.push(format!("{} more", format_count((others.len() - QUEUES_SHOWN) as u64, "queue")));
     }
     (count > 0).then(|| {
-        let (messages, to) = (counted(count, "dead letter"), name_in(to));
+        let (messages, to) = (format_count(count, "dead letter"), name_in(to));
         format!("{messages} did not come from {to}, but from {}", names.join(", "))
     })
 }
@@ -206,11 +207,11 @@ const QUEUES_SHOWN: usize = 5;
 ///
 /// # Errors
 /// If `to` is the queue itself, or the one that the file was read from.
-pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), Failure> {
+pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), CommandFailure> {
     if to == from.arn() {
         return Err(UsageError::new("--to names the DLQ itself; name the source queue").into());
     }
-    match from.lines().filter(|file| file.was_read_from(to)) {
+    match from.as_file().filter(|file| file.was_read_from(to)) {
         Some(file) => {
             let name = file.name();
             let sentence = format!("--to names the queue that {name} was read from; name the source queue");
@@ -221,12 +222,14 @@ pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), Failure> {
 }
 
 /// The event that a run waits for; `None` while it works.
-pub fn describe_wait(progress: Progress) -> Option<String> {
+pub fn describe_wait(progress: RedriveProgress) -> Option<String> {
     match progress {
-        Progress::Read { .. } | Progress::Sent(_) | Progress::CameBack(_) => None,
-        Progress::Watching(left) => Some(format!("watching the pilot, {} left", span(left.as_secs()))),
-        Progress::Waiting(left) => {
-            Some(format!("waiting for hidden messages, {} left", span(left.as_secs())))
+        RedriveProgress::Read { .. } | RedriveProgress::Sent(_) | RedriveProgress::CameBack(_) => None,
+        RedriveProgress::Watching(left) => {
+            Some(format!("watching the pilot, {} left", format_span(left.as_secs())))
+        }
+        RedriveProgress::Waiting(left) => {
+            Some(format!("waiting for hidden messages, {} left", format_span(left.as_secs())))
         }
     }
 }
@@ -238,7 +241,7 @@ mod tests {
     use aws_config::BehaviorVersion;
     use redeliver_core::message::Timestamp;
     use redeliver_dead_letters::{ArchivedMessage, FileQueue};
-    use redeliver_testing::dead_letters::record;
+    use redeliver_testing::dead_letters::retried_record;
 
     use super::*;
 
@@ -252,7 +255,7 @@ mod tests {
 
     /// A file with a dead letter of the DLQ.
     fn file() -> DeadLetters {
-        let mut message = record("NON_RETRYABLE_ERROR", "x", 1);
+        let mut message = retried_record("NON_RETRYABLE_ERROR", "x", 1);
         message.queue_arn = DLQ.to_owned();
         let mut file = tempfile::tempfile().unwrap();
         writeln!(file, "{}", serde_json::to_string(&ArchivedMessage::new(&message)).unwrap()).unwrap();
@@ -262,17 +265,22 @@ mod tests {
 
     #[test]
     fn a_run_keeps_to_its_pace_and_watches_only_what_can_fail_again_and_come_back() {
-        let (dlq, file, to, plan) = (DeadLetters::Queue(queue(DLQ)), file(), queue(SOURCE), Plan::default());
+        let (dlq, file, to, plan) =
+            (DeadLetters::Queue(queue(DLQ)), file(), queue(SOURCE), RedrivePlan::default());
         for (from, is_consumed, watched, can_come_back) in
             [(&dlq, true, 7, true), (&dlq, false, 0, true), (&file, true, 0, false), (&file, false, 0, false)]
         {
-            let pace =
-                Pace { rate: Some(3), watch_seconds: 7, stop_after_failures_percent: 9, into_paused: true };
+            let pace = RedrivePace {
+                rate: Some(3),
+                watch_seconds: 7,
+                stop_after_failures_percent: 9,
+                into_paused: true,
+            };
             let (interrupted, progress) = (&|| false, &|_| {});
             let task =
                 RedriveTask { from, to: &to, plan: &plan, pace, max: 11, is_consumed, interrupted, progress };
-            let engine = task.engine();
-            let Limits { rate, max, stop_after_failures_percent, watch } = engine.limits;
+            let engine = task.build_engine();
+            let RedriveLimits { rate, max, stop_after_failures_percent, watch } = engine.limits;
             assert_eq!((rate, max, stop_after_failures_percent), (Some(3), 11, 9));
             assert_eq!((watch.as_secs(), engine.can_come_back), (watched, can_come_back), "{is_consumed}");
         }

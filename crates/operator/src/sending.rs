@@ -1,6 +1,6 @@
-//! Sends a file of messages ([`FileToSend`]): lines are read and checked ([`Rules`]), packed into batches, sent
-//! ([`Sender`]), and recorded in a [`Journal`] once they are confirmed, so that a second run continues where the first
-//! one ended.
+//! Sends a file of messages ([`FileToSend`]): lines are read and checked ([`LineRules`]), packed into batches, sent
+//! ([`FileSender`]), and recorded in a [`SendJournal`] once they are confirmed, so that a second run continues where
+//! the first one ended.
 
 mod batches;
 mod confirmed;
@@ -11,11 +11,11 @@ mod reader;
 mod sender;
 mod summary;
 
-pub use confirmed::{Confirmed, Digest};
+pub use confirmed::{ConfirmedLines, Digest};
 pub use file::{FileToSend, OpenFile};
-pub use journal::{Journal, open as open_journal};
-pub use reader::{Checked, Numbered, Rules, Step};
-pub use sender::{Sender, Watcher, count};
+pub use journal::{SendJournal, open_journal};
+pub use reader::{InputStep, LineCheck, LineRules, NumberedMessage};
+pub use sender::{FileSender, Watcher, count_step};
 pub use summary::{Stopped, Summary};
 
 #[cfg(test)]

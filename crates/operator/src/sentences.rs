@@ -5,17 +5,17 @@ use std::fmt::Display;
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::all_invalid::{self, INVALID, are_all_invalid};
-use redeliver_dead_letters::groups::{GROUPS_MAX, Group, written};
-use redeliver_dead_letters::redrive::{RedriveReport, Watched};
+use redeliver_dead_letters::groups::{DeadLetterGroup, GROUPS_MAX, format_timestamp};
+use redeliver_dead_letters::redrive::{PilotResult, RedriveReport};
 use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, Pick, Retention};
 
-use crate::terminal::escape::escaped;
-use crate::terminal::units::{about, counted, grouped, span};
+use crate::terminal::escape::escape_line;
+use crate::terminal::units::{approximate_span, format_count, format_span, group_digits};
 
 /// The setting to look at if all of ten or more messages are invalid.
 #[must_use]
 pub fn all_invalid(invalid: u64, all: u64, setting: &str) -> Option<String> {
-    are_all_invalid(invalid, all).then(|| all_invalid::all_invalid(grouped(all), setting))
+    are_all_invalid(invalid, all).then(|| all_invalid::all_invalid(group_digits(all), setting))
 }
 
 /// The final records or dead letters whose message is invalid, of those by code.
@@ -25,31 +25,35 @@ pub fn invalid_among(by_code: &BTreeMap<String, u64>) -> u64 {
 }
 
 /// Says how many of all messages were seen.
-pub fn seen_of_all(coverage: &Coverage) -> String {
-    format!("{} of about {} messages were seen", grouped(coverage.seen), grouped(coverage.approximate))
+pub fn describe_seen(coverage: &Coverage) -> String {
+    format!(
+        "{} of about {} messages were seen",
+        group_digits(coverage.seen),
+        group_digits(coverage.approximate)
+    )
 }
 
 /// Says which messages were not seen, and what to do about it.
-pub fn incompleteness(coverage: &Coverage) -> String {
+pub fn describe_incompleteness(coverage: &Coverage) -> String {
     let Coverage { seen, approximate, unreadable, reappeared, full_groups, .. } = coverage;
-    let seen_of = seen_of_all(coverage);
+    let seen_of = describe_seen(coverage);
     let unreadable_too = match unreadable {
         0 => String::new(),
         _ => format!(
             ", and {} more could not be understood: redeliver leaves them in the queue; look at them in the console",
-            grouped(*unreadable)
+            group_digits(*unreadable)
         ),
     };
     let again = if seen + unreadable >= *approximate {
         String::new()
-    } else if let Some(behind) = behind_groups(*full_groups) {
+    } else if let Some(behind) = describe_full_groups(*full_groups) {
         format!(". {behind}")
     } else if *reappeared > 0 {
         // The reader knows the reason, so it need not guess.
         format!(
             ". {} became visible again while they were read, since SQS answered too slowly to keep them hidden, or \
              refused it (sqs:ChangeMessageVisibility): select fewer (--max), or run this nearer to the queue's region",
-            counted(*reappeared, "message")
+            format_count(*reappeared, "message")
         )
     } else {
         format!(
@@ -61,8 +65,8 @@ pub fn incompleteness(coverage: &Coverage) -> String {
 }
 
 /// Says why messages of a FIFO queue were not seen, and how they can be; `None` if no group had ten.
-pub fn behind_groups(full_groups: u64) -> Option<String> {
-    let groups = counted(full_groups, "message group");
+pub fn describe_full_groups(full_groups: u64) -> Option<String> {
+    let groups = format_count(full_groups, "message group");
     (full_groups > 0).then(|| {
         format!(
             "The others are behind the first ten of {groups}: SQS returns no more of a group at a time. They become visible \
@@ -74,7 +78,7 @@ pub fn behind_groups(full_groups: u64) -> Option<String> {
 
 /// Says how many lines of a file of dead letters are left out for having the message of an earlier one.
 pub fn repeated_lines(file: &impl Display, count: u64) -> Option<String> {
-    let lines = counted(count, "line");
+    let lines = format_count(count, "line");
     (count > 0).then(|| format!("{file}: {lines} left out: an earlier line has the same message"))
 }
 
@@ -85,17 +89,17 @@ pub fn deleted_soon(
     retention: Option<Retention>,
     now: Timestamp,
 ) -> Option<String> {
-    let within = about(retention.filter(|_| count > 0)?.last_fifth().num_seconds());
+    let within = approximate_span(retention.filter(|_| count > 0)?.last_fifth().num_seconds());
     let first = first_ends_at?;
     let first = match (first - now).num_seconds() {
         ..=0 => "at any moment".to_owned(),
-        seconds => format!("in {} ({})", about(seconds), written(first)),
+        seconds => format!("in {} ({})", approximate_span(seconds), format_timestamp(first)),
     };
     let (first, them) = if count == 1 { (first, "it") } else { (format!("the first {first}"), "them") };
     Some(format!(
         "SQS deletes {} within {within}, {first}: send {them} back (`redeliver redrive`), or keep {them} (`redeliver \
          audit --save`).",
-        counted(count, "dead letter")
+        format_count(count, "dead letter")
     ))
 }
 
@@ -105,7 +109,7 @@ pub fn still_hidden(count: u64) -> Option<String> {
         format!(
             "{} stay hidden from other readers for up to two minutes (half an hour if SQS answers slowly); if that \
              happens each time, you need sqs:ChangeMessageVisibility on the queue",
-            counted(count, "message")
+            format_count(count, "message")
         )
     })
 }
@@ -120,31 +124,31 @@ pub fn picked_without_members(pick: &Pick) -> Option<String> {
     Some(format!(
         "{} selected without {}: jq treats a missing member as null, which is less than any number and unequal to any \
          value. To exclude such messages, write `{}`",
-        counted(messages, "message"),
-        escaped(&members.join(" or ")),
-        escaped(&instead.join("` and `")),
+        format_count(messages, "message"),
+        escape_line(&members.join(" or ")),
+        escape_line(&instead.join("` and `")),
     ))
 }
 
 /// Says which messages the filter failed on, and what to do about it.
-pub fn not_judged_in_words(not_judged: &NotJudged) -> Option<String> {
+pub fn describe_not_judged(not_judged: &NotJudged) -> Option<String> {
     let NotJudged { messages: 1.., example: Some(example), reason: Some(reason) } = not_judged else {
         return None;
     };
     Some(format!(
         "{} skipped, since the filter failed (e.g. {}: {}); write `?` after a member that may be missing or of \
          another type, such as `.body.data?.n?`, or select by --group or --ids",
-        counted(not_judged.messages, "message"),
-        escaped(example),
-        escaped(reason),
+        format_count(not_judged.messages, "message"),
+        escape_line(example),
+        escape_line(reason),
     ))
 }
 
 /// Warns about messages whose causes had no room in the table of groups.
-pub fn causes_beyond_the_table(groups: &[Group]) -> Option<String> {
+pub fn causes_beyond_the_table(groups: &[DeadLetterGroup]) -> Option<String> {
     let (messages, causes) = match KnownCauses::unknown_among(groups) {
         0 => return None,
-        messages => (counted(messages, "message"), grouped(GROUPS_MAX as u64)),
+        messages => (format_count(messages, "message"), group_digits(GROUPS_MAX as u64)),
     };
     Some(format!(
         "{messages} died of causes beyond the first {causes}: could not determine whether those are new"
@@ -152,28 +156,30 @@ pub fn causes_beyond_the_table(groups: &[Group]) -> Option<String> {
 }
 
 /// Describes the watch of the pilot: its size, its time, the messages that came back, and those that wait for a retry.
-pub fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched) -> String {
-    let (span, sent, came_back) = (span(*seconds), grouped(*sent), grouped(*came_back));
+pub fn describe_watched(PilotResult { seconds, sent, came_back, waiting }: &PilotResult) -> String {
+    let (span, sent, came_back) = (format_span(*seconds), group_digits(*sent), group_digits(*came_back));
     let waiting = match waiting {
-        Some(waiting) => format!("about {} more messages wait for a retry than before", grouped(*waiting)),
+        Some(waiting) => {
+            format!("about {} more messages wait for a retry than before", group_digits(*waiting))
+        }
         None => "and the number waiting for a retry is unknown".to_owned(),
     };
     format!("the first {sent} were watched for {span}: {came_back} came straight back, {waiting}")
 }
 
 /// The reason why messages are in both queues, and how to start to fix it.
-pub struct NotDeletedWords {
+pub struct NotDeletedReason {
     pub why: String,
     pub remedy: &'static str,
 }
 
 /// The reason and the remedy for messages that were sent back and are still in the DLQ.
-pub fn why_not_deleted(report: &RedriveReport) -> NotDeletedWords {
+pub fn why_not_deleted(report: &RedriveReport) -> NotDeletedReason {
     match &report.why_not_deleted {
         Some(why) => {
-            NotDeletedWords { why: format!("The deletion of the last one: {why}."), remedy: why.remedy() }
+            NotDeletedReason { why: format!("The deletion of the last one: {why}."), remedy: why.remedy() }
         }
-        None => NotDeletedWords {
+        None => NotDeletedReason {
             why: "Their deletion is not confirmed.".to_owned(),
             remedy: "Make sure that nothing else reads the DLQ",
         },
@@ -184,7 +190,7 @@ pub fn why_not_deleted(report: &RedriveReport) -> NotDeletedWords {
 mod tests {
     use redeliver_dead_letters::groups::{GroupTable, OTHER};
     use redeliver_dead_letters::{DeadLetterRecord, Filter};
-    use redeliver_testing::dead_letters::record;
+    use redeliver_testing::dead_letters::retried_record;
 
     use super::*;
 
@@ -200,27 +206,33 @@ mod tests {
             full_groups: 0,
         };
         assert_eq!(
-            incompleteness(&coverage),
+            describe_incompleteness(&coverage),
             "10 of about 100 messages were seen, and 90 more could not be understood: redeliver leaves them in the queue; look at them in \
              the console"
         );
         assert_eq!(
-            incompleteness(&Coverage { seen: 10, approximate: 20, unreadable: 0, reappeared: 4, ..coverage }),
+            describe_incompleteness(&Coverage {
+                seen: 10,
+                approximate: 20,
+                unreadable: 0,
+                reappeared: 4,
+                ..coverage
+            }),
             "10 of about 20 messages were seen. 4 messages became visible again while they were read, since SQS \
              answered too slowly to keep them hidden, or refused it (sqs:ChangeMessageVisibility): select fewer \
              (--max), or run this nearer to the queue's region"
         );
         let grouped = Coverage { seen: 10, approximate: 35, unreadable: 0, full_groups: 1, ..coverage };
         assert_eq!(
-            incompleteness(&grouped),
+            describe_incompleteness(&grouped),
             "10 of about 35 messages were seen. The others are behind the first ten of 1 message group: SQS returns no more of \
              a group at a time. They become visible once these ten are sent back or deleted; `redrive --apply` and `purge \
              --apply` continue with the next ten, and cannot get past messages that they leave"
         );
         let others_too = Coverage { approximate: 101, ..coverage };
-        assert!(incompleteness(&others_too).ends_with("run this again then for the rest"));
+        assert!(describe_incompleteness(&others_too).ends_with("run this again then for the rest"));
         assert_eq!(
-            incompleteness(&Coverage { seen: 12, approximate: 20, unreadable: 0, ..coverage }),
+            describe_incompleteness(&Coverage { seen: 12, approximate: 20, unreadable: 0, ..coverage }),
             "12 of about 20 messages were seen. The others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands \
              out at a time; or they were never there, since SQS's count is approximate. Messages that a killed audit \
              or run received are visible again within two minutes: run this again then for the rest"
@@ -228,19 +240,19 @@ mod tests {
     }
 
     fn remark_of(filter: &str, document: &str) -> Option<String> {
-        let pick = Pick::filtered(Filter::new(filter).unwrap());
+        let pick = Pick::with_filter(Filter::new(filter).unwrap());
         assert_eq!(picked_without_members(&pick), None);
-        pick.filter.as_ref().unwrap().matches("m", document).unwrap();
+        pick.filter.as_ref().unwrap().judge_document("m", document).unwrap();
         picked_without_members(&pick)
     }
 
     #[test]
     fn what_was_not_judged_is_told_with_its_count_an_example_and_what_to_do() {
-        assert_eq!(not_judged_in_words(&NotJudged::default()), None);
+        assert_eq!(describe_not_judged(&NotJudged::default()), None);
         let (example, reason) =
             (Some("sqs-7".to_owned()), Some("cannot index a value with another".to_owned()));
         assert_eq!(
-            not_judged_in_words(&NotJudged { messages: 2, example, reason }).unwrap(),
+            describe_not_judged(&NotJudged { messages: 2, example, reason }).unwrap(),
             "2 messages skipped, since the filter failed (e.g. sqs-7: cannot index a value with another); write \
              `?` after a member that may be missing or of another type, such as `.body.data?.n?`, or select by \
              --group or --ids"
@@ -267,21 +279,21 @@ mod tests {
 
     #[test]
     fn a_watched_pilot_is_told_also_if_sqs_counts_nothing() {
-        let watched = Watched { seconds: 90, sent: 50, came_back: 1, waiting: None };
+        let watched = PilotResult { seconds: 90, sent: 50, came_back: 1, waiting: None };
         assert_eq!(
-            watched_in_words(&watched),
+            describe_watched(&watched),
             "the first 50 were watched for 1m 30s: 1 came straight back, and the number waiting for a retry is unknown"
         );
     }
 
     #[test]
     fn causes_that_find_no_place_are_told_as_not_known() {
-        let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1));
+        let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));
         let mut table = GroupTable::default();
-        table.add(&record);
+        table.add_record(&record);
         let mut groups = table.into_groups();
         assert_eq!(causes_beyond_the_table(&groups), None);
-        groups.push(Group { fingerprint: OTHER.to_owned(), count: 1_234, ..groups[0].clone() });
+        groups.push(DeadLetterGroup { fingerprint: OTHER.to_owned(), count: 1_234, ..groups[0].clone() });
         assert_eq!(
             causes_beyond_the_table(&groups).unwrap(),
             "1,234 messages died of causes beyond the first 10,000: could not determine whether those are new"

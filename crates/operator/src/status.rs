@@ -18,37 +18,39 @@ use redeliver_core::json::forward_compatible::OpenVariants as _;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
-use redeliver_dead_letters::blocked::{BlockedGroup, BlockedGroups, blocked_groups};
+use redeliver_dead_letters::blocked::{BlockedGroup, BlockedGroups, list_blocked_groups};
 
-use crate::Failure;
-use crate::queues::event_sources::{EventSources, Mapping};
-use crate::queues::{Connection, OpenQueue};
+use crate::CommandFailure;
+use crate::queues::event_sources::{EventSources, LambdaMapping};
+use crate::queues::{AwsConnection, OpenQueue};
 use crate::status::readers::Readers;
 #[cfg(test)]
 pub use metrics::tests::denied;
-pub use metrics::{Flow, Metrics, RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
-pub use problem::{Problem, Service};
+pub use metrics::{MetricsClient, QueueFlow, RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
+pub use problem::{Problem, QueriedService};
 use report::NAMED;
 pub use report::{QueueStatus, Status, blocked_table};
-pub use target::{Outage, Target};
+pub use target::{OngoingOutage, TargetStatus};
 
 /// Reads the mappings, readers, blocked groups and outages of open queues, from Lambda, SQS and CloudWatch. Information
 /// that a service refuses is missing in the status and one of its problems, not an error.
-pub async fn look_at(
-    connection: &Connection,
+pub async fn query_status(
+    connection: &AwsConnection,
     open: &[OpenQueue],
     deployment: Option<String>,
     now: Timestamp,
-) -> Result<Status, Failure> {
+) -> Result<Status, CommandFailure> {
     let mut queues: Vec<_> = open
         .iter()
         .map(|OpenQueue { role, known }| {
-            QueueStatus::new(role.map_or(NAMED, Role::in_words), known.queue.arn(), &known.attributes)
+            QueueStatus::new(role.map_or(NAMED, Role::display_name), known.queue.arn(), &known.attributes)
         })
         .collect();
     let mappings = open.iter().map(async |queue| {
         let arn = queue.known.queue.arn();
-        Ok::<_, Failure>(EventSources::near(connection, arn).await?.of(arn).await?)
+        Ok::<_, CommandFailure>(
+            EventSources::for_region_of(connection, arn).await?.list_for_queue(arn).await?,
+        )
     });
     let mut problems = Vec::new();
     for (queue, found) in queues.iter_mut().zip(join_all(mappings).await) {
@@ -58,7 +60,10 @@ pub async fn look_at(
                 let about = vec![queue.name.clone()];
                 let missing = "event source mappings";
                 let why = error.to_string();
-                Problem::note(&mut problems, Problem { service: Service::Lambda, missing, about, why });
+                Problem::record_problem(
+                    &mut problems,
+                    Problem { service: QueriedService::Lambda, missing, about, why },
+                );
             }
         }
     }
@@ -69,14 +74,14 @@ pub async fn look_at(
             return None;
         }
         let (mappings, in_flight) = (queue.mappings.as_deref(), queue.counts.in_flight);
-        Some(Readers::look(connection, &queue.arn, mappings, in_flight, now).await)
+        Some(Readers::query_readers(connection, &queue.arn, mappings, in_flight, now).await)
     });
     let seen = join_all(seen).await;
     for (queue, readers) in queues.iter_mut().zip(seen) {
         queue.readers = readers;
     }
-    let seen = seen_of_target(connection, open, &queues, now, &mut problems).await;
-    let blocked = blocked(open, &queues, &mut problems).await;
+    let seen = query_targets(connection, open, &queues, now, &mut problems).await;
+    let blocked = read_blocked_groups(open, &queues, &mut problems).await;
     Ok(Status {
         deployment,
         target: seen.map(|seen| seen.target),
@@ -88,7 +93,7 @@ pub async fn look_at(
 }
 
 /// Reads the notices of blocked groups, if there are any.
-async fn blocked(
+async fn read_blocked_groups(
     open: &[OpenQueue],
     queues: &[QueueStatus],
     problems: &mut Vec<Problem>,
@@ -97,7 +102,7 @@ async fn blocked(
     let Some((open, queue)) = notices.filter(|(_, queue)| queue.counts.has_messages()) else {
         return Vec::new();
     };
-    let (groups, why) = match blocked_groups(&open.known.queue, &SystemClock).await {
+    let (groups, why) = match list_blocked_groups(&open.known.queue, &SystemClock).await {
         Ok(BlockedGroups { groups, coverage }) if coverage.complete => return groups,
         Ok(BlockedGroups { groups, .. }) => (
             groups,
@@ -107,32 +112,35 @@ async fn blocked(
         Err(error) => (Vec::new(), error.to_string()),
     };
     let about = vec![queue.name.clone()];
-    Problem::note(problems, Problem { service: Service::Sqs, missing: "blocked groups", about, why });
+    Problem::record_problem(
+        problems,
+        Problem { service: QueriedService::Sqs, missing: "blocked groups", about, why },
+    );
     groups
 }
 
 /// The findings about the target, by the metrics of the functions that call it.
 #[derive(Clone, Copy, Debug)]
 struct TargetSeen {
-    target: Target,
+    target: TargetStatus,
     longest_hold_seconds: Option<i64>,
 }
 
 impl TargetSeen {
-    const UNKNOWN: Self = Self { target: Target::Unknown, longest_hold_seconds: None };
+    const UNKNOWN: Self = Self { target: TargetStatus::Unknown, longest_hold_seconds: None };
 
     /// Combines several queues.
-    fn or(self, other: Self) -> Self {
+    fn combine_with(self, other: Self) -> Self {
         Self {
-            target: self.target.or(other.target),
+            target: self.target.combine_with(other.target),
             longest_hold_seconds: self.longest_hold_seconds.max(other.longest_hold_seconds),
         }
     }
 }
 
 /// Reads the outages that the functions of the source queue recorded. Any queue that was named may be the source.
-async fn seen_of_target(
-    connection: &Connection,
+async fn query_targets(
+    connection: &AwsConnection,
     open: &[OpenQueue],
     queues: &[QueueStatus],
     now: Timestamp,
@@ -141,13 +149,13 @@ async fn seen_of_target(
     let sources = open.iter().zip(queues).filter(|(open, _)| matches!(open.role, None | Some(Role::Source)));
     let seen = sources.map(async |(_, queue)| {
         let Some(mappings) = &queue.mappings else { return Some(Ok(TargetSeen::UNKNOWN)) };
-        let functions = with_breaker(mappings);
+        let functions = breaker_functions(mappings);
         if functions.is_empty() {
             return None;
         }
         let seen = query_target(connection, &queue.arn, &functions, now).await;
         Some(seen.map_err(|error| Problem {
-            service: Service::CloudWatch,
+            service: QueriedService::CloudWatch,
             missing: "outages",
             about: functions.iter().map(|name| (*name).to_owned()).collect(),
             why: error.to_string(),
@@ -155,29 +163,34 @@ async fn seen_of_target(
     });
     let seen = join_all(seen).await.into_iter().flatten().map(|seen| {
         seen.unwrap_or_else(|problem| {
-            Problem::note(problems, problem);
+            Problem::record_problem(problems, problem);
             TargetSeen::UNKNOWN
         })
     });
-    seen.reduce(TargetSeen::or)
+    seen.reduce(TargetSeen::combine_with)
 }
 
 async fn query_target(
-    connection: &Connection,
+    connection: &AwsConnection,
     queue_arn: &str,
     functions: &[&str],
     now: Timestamp,
-) -> Result<TargetSeen, Failure> {
-    let points = Metrics::near(connection, queue_arn).await?.target(functions, now).await?;
+) -> Result<TargetSeen, CommandFailure> {
+    let points = MetricsClient::for_region_of(connection, queue_arn)
+        .await?
+        .query_target_points(functions, now)
+        .await?;
     Ok(TargetSeen {
-        target: Target::of(points.circuit_open.iter().map(|points| Outage::of(points, now))),
+        target: TargetStatus::from_outages(
+            points.circuit_open.iter().map(|points| OngoingOutage::from_points(points, now)),
+        ),
         longest_hold_seconds: target::longest_hold_seconds(&points.longest_hold_seconds, now),
     })
 }
 
 /// The functions that may have a circuit breaker, each once and as its metrics name it: without version or alias. Our
 /// others have none, by the names that the stack gives them (infra/lib/names.ts).
-pub(crate) fn with_breaker(mappings: &[Mapping]) -> Vec<&str> {
+pub(crate) fn breaker_functions(mappings: &[LambdaMapping]) -> Vec<&str> {
     const WITHOUT: [Stage; 3] =
         [Stage::AsyncRetryHandler, Stage::FailedMessageProcessor, Stage::FinalDlqAnnotator];
     let names = mappings.iter().filter_map(|mapping| mapping.function.split(':').next());

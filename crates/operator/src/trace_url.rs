@@ -53,7 +53,7 @@ pub struct Trace {
 impl TraceUrlArgs {
     /// The traces of a dead letter: that of its last attempt, and its producer's if that is another one; empty without
     /// either.
-    pub fn of(&self, record: &DeadLetterRecord) -> Vec<Trace> {
+    pub fn trace_links(&self, record: &DeadLetterRecord) -> Vec<Trace> {
         let last_attempt = record.dead_letter.as_ref().and_then(DeadLetter::last_attempt);
         let producers = record.trace_context().map(|context| context.span);
         let named = match (last_attempt, producers) {
@@ -65,20 +65,20 @@ impl TraceUrlArgs {
         let trace = |(name, span): (_, SpanContext)| Trace {
             name,
             id: span.trace_id(),
-            url: self.url(span, &record.message.queue_arn),
+            url: self.link_for_span(span, &record.message.queue_arn),
         };
         named.into_iter().map(trace).collect()
     }
 
-    fn url(&self, span: SpanContext, queue_arn: &str) -> Option<String> {
+    fn link_for_span(&self, span: SpanContext, queue_arn: &str) -> Option<String> {
         let template = match &self.trace_url {
             Some(TraceUrl(template)) => template.clone(),
-            None => format!("{}xray:traces/{{xray_trace_id}}", aws_console::cloudwatch(queue_arn)?),
+            None => format!("{}xray:traces/{{xray_trace_id}}", aws_console::cloudwatch_url(queue_arn)?),
         };
         let url = template.replace("{trace_id}", &span.trace_id());
         let url = url.replace("{xray_trace_id}", &span.xray_trace_id());
         if url.contains("{region}") {
-            return Some(url.replace("{region}", aws_console::region(queue_arn)?));
+            return Some(url.replace("{region}", aws_console::region_of_arn(queue_arn)?));
         }
         Some(url)
     }
@@ -104,14 +104,14 @@ mod tests {
         queue_arn: &str,
         last_attempt: Option<&str>,
     ) -> Vec<Trace> {
-        let mut message = dead_letters::record("NON_RETRYABLE_ERROR", "x", 1);
+        let mut message = dead_letters::retried_record("NON_RETRYABLE_ERROR", "x", 1);
         message.trace_header = header.map(str::to_owned);
         queue_arn.clone_into(&mut message.queue_arn);
         let trace_url = url.map(|url| url.parse().unwrap());
         let mut record = DeadLetterRecord::new(message);
         let dead_letter = record.dead_letter.as_mut().unwrap();
         dead_letter.last_attempt_traceparent = last_attempt.map(str::to_owned);
-        TraceUrlArgs { trace_url }.of(&record)
+        TraceUrlArgs { trace_url }.trace_links(&record)
     }
 
     const HEADER: Option<&str> =

@@ -7,16 +7,16 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
-use redeliver_dead_letters::blocked::{Decision, Unblocked, unblock};
+use redeliver_dead_letters::blocked::{UnblockDecision, UnblockReport, unblock_groups};
 
-use crate::Failure;
+use crate::CommandFailure;
 use crate::archive::BucketOwnerArgs;
-use crate::backup_place::{Backup, BackupPlace};
-use crate::queues::{Connection, OneQueue, QueueAddress};
+use crate::backup_place::{BackupPlace, OpenBackup};
+use crate::queues::{AwsConnection, OneQueue, QueueAddress};
 
 /// The request of a decision on blocked groups, as the user's options describe it.
 pub struct UnblockRequest<'a> {
-    pub connection: &'a Connection,
+    pub connection: &'a AwsConnection,
     /// The deployment, or the queue with the notices.
     pub queue: &'a OneQueue,
     /// The ordered queue; the deployment's if `None`.
@@ -35,7 +35,7 @@ pub struct OpenUnblock<'a> {
     blocked: SqsQueue,
     source: SqsQueue,
     groups: &'a [String],
-    backup: Option<Backup>,
+    backup: Option<OpenBackup>,
     applied: bool,
 }
 
@@ -45,13 +45,14 @@ impl<'a> UnblockRequest<'a> {
     ///
     /// # Errors
     /// If one of them cannot be used.
-    pub async fn open(self) -> Result<OpenUnblock<'a>, Failure> {
+    pub async fn open(self) -> Result<OpenUnblock<'a>, CommandFailure> {
         let Self { connection, queue, groups, applied, .. } = self;
         let place = self.backup.map(BackupPlace::new).transpose()?;
-        let blocked = connection.find(&queue.address(connection, Role::Blocked).await?).await?.queue;
+        let blocked =
+            connection.find_queue(&queue.find_address(connection, Role::Blocked).await?).await?.queue;
         let source = match self.source {
-            Some(source) => connection.find(source).await?.queue,
-            None => connection.find(&queue.address(connection, Role::Source).await?).await?.queue,
+            Some(source) => connection.find_queue(source).await?.queue,
+            None => connection.find_queue(&queue.find_address(connection, Role::Source).await?).await?.queue,
         };
         let backup = match place {
             Some(place) => Some(place.open(connection, &source, self.bucket_owner).await?),
@@ -71,12 +72,12 @@ impl OpenUnblock<'_> {
     ///
     /// # Errors
     /// If the notices cannot be read.
-    pub async fn run(mut self) -> Result<Unblocked, Failure> {
+    pub async fn run(mut self) -> Result<UnblockReport, CommandFailure> {
         let decision = match &mut self.backup {
-            _ if !self.applied => Decision::ListOnly,
-            Some(backup) => Decision::TakeOut(backup),
-            None => Decision::Retry,
+            _ if !self.applied => UnblockDecision::ListOnly,
+            Some(backup) => UnblockDecision::TakeOut(backup),
+            None => UnblockDecision::Retry,
         };
-        unblock(&self.blocked, &self.source, &SystemClock, self.groups, decision).await
+        unblock_groups(&self.blocked, &self.source, &SystemClock, self.groups, decision).await
     }
 }

@@ -83,7 +83,7 @@ mod marked {
 
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-    struct Process {
+    struct ScannedProcess {
         id: Pid,
         parent: Option<Pid>,
         /// Stays with this process when its id becomes another's.
@@ -95,7 +95,7 @@ mod marked {
     pub(super) fn kill_marked(variable: &str) {
         let mut killed = HashSet::new();
         loop {
-            let mut new = with_descendants(processes(variable));
+            let mut new = with_descendants(find_processes(variable));
             new.retain(|process| killed.insert(process.id));
             // What was started during a scan is found by the next one: a child has its parent's environment.
             if new.is_empty() {
@@ -108,7 +108,7 @@ mod marked {
     }
 
     /// The user's own processes, whose environment can be read.
-    fn processes(variable: &str) -> Vec<Process> {
+    fn find_processes(variable: &str) -> Vec<ScannedProcess> {
         let ids = fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
             let id = entry.ok()?.file_name().to_str()?.parse().ok()?;
             Pid::from_raw(id)
@@ -118,19 +118,19 @@ mod marked {
             let folder = format!("/proc/{}", id.as_raw_nonzero());
             let environment = fs::read(format!("{folder}/environ")).ok()?;
             let is_marked = environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes());
-            let parent = parent(&fs::read_to_string(format!("{folder}/stat")).ok()?);
-            Some(Process { id, parent, handle, is_marked })
+            let parent = parse_parent(&fs::read_to_string(format!("{folder}/stat")).ok()?);
+            Some(ScannedProcess { id, parent, handle, is_marked })
         };
         ids.filter_map(read).collect()
     }
 
     /// The parent's id in `/proc/PID/stat`: after the program's name, which may have any character, and the state.
-    fn parent(stat: &str) -> Option<Pid> {
+    fn parse_parent(stat: &str) -> Option<Pid> {
         let (_, fields) = stat.rsplit_once(") ")?;
         Pid::from_raw(fields.split(' ').nth(1)?.parse().ok()?)
     }
 
-    fn with_descendants(mut others: Vec<Process>) -> Vec<Process> {
+    fn with_descendants(mut others: Vec<ScannedProcess>) -> Vec<ScannedProcess> {
         let mut found: Vec<_> = others.extract_if(.., |process| process.is_marked).collect();
         loop {
             let ids: HashSet<_> = found.iter().map(|process| process.id).collect();
@@ -185,9 +185,9 @@ mod marked {
 
         #[test]
         fn a_parent_is_found_behind_a_name_with_brackets_and_spaces() {
-            assert_eq!(parent("7 (a) b) S 42 7 7 0 -1"), Pid::from_raw(42));
-            assert_eq!(parent("1 (init) S 0 1 1 0 -1"), None);
-            assert_eq!(parent(""), None);
+            assert_eq!(parse_parent("7 (a) b) S 42 7 7 0 -1"), Pid::from_raw(42));
+            assert_eq!(parse_parent("1 (init) S 0 1 1 0 -1"), None);
+            assert_eq!(parse_parent(""), None);
         }
     }
 }

@@ -7,22 +7,22 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use redeliver_core::handler::{HandlerError, Message};
 
-use crate::tracker::hash_of;
+use crate::tracker::hash_text;
 use redeliver_core::lock;
 
 /// A target that fails at random. An answer depends on the seed, the message, its generation, its attempt, and how many
 /// times that attempt has failed: a probe of the circuit breaker spends no attempt, so it needs a draw of its own.
 #[derive(Debug)]
 pub struct BuiltInTarget {
-    failures: Failures,
+    failures: FailureChances,
     /// The last failed attempt of each message and its number of failures, by a hash of the message id: 24 bytes
     /// per message, however long its id.
-    failed: Mutex<HashMap<u64, (Attempt, u32)>>,
+    failed: Mutex<HashMap<u64, (AttemptKey, u32)>>,
 }
 
 /// The calls that fail; none by default.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Failures {
+pub struct FailureChances {
     /// The chance that a call fails, 0 to 1.
     pub rate: f64,
     /// The number of attempts of each message that fail at first.
@@ -33,33 +33,33 @@ pub struct Failures {
 }
 
 /// The number of redrives, and of retries since the last one.
-type Attempt = (u32, u32);
+type AttemptKey = (u32, u32);
 
 impl BuiltInTarget {
     #[must_use]
-    pub fn new(failures: Failures) -> Self {
+    pub fn new(failures: FailureChances) -> Self {
         Self { failures, failed: Mutex::default() }
     }
 
     /// Answers a call: the same for the same seed, message and attempt.
     ///
     /// # Errors
-    /// `Simulated.Permanent` or `Simulated.Transient`, by the chances of [`Failures`].
-    pub fn answer(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        let Failures { rate, first, permanently, .. } = self.failures;
-        if self.draw(message, 0, 0) < permanently {
+    /// `Simulated.Permanent` or `Simulated.Transient`, by the chances of [`FailureChances`].
+    pub fn answer_call(&self, message: &Message<'_>) -> Result<(), HandlerError> {
+        let FailureChances { rate, first, permanently, .. } = self.failures;
+        if self.draw_number(message, 0, 0) < permanently {
             return Err(HandlerError::permanent(
                 "Simulated.Permanent",
                 "the built-in target fails this message permanently",
             ));
         }
         let attempt = (message.redrive_generation, message.retry_attempt);
-        let id = hash_of(message.message_id);
+        let id = hash_text(message.message_id);
         let mut failed = lock(&self.failed);
         let last = failed.get(&id).filter(|(last, _)| *last == attempt);
         let times = last.map_or(0, |(_, times)| *times);
         let number = message.retry_attempt + 1;
-        if self.draw(message, number, times) < rate || message.retry_attempt < first {
+        if self.draw_number(message, number, times) < rate || message.retry_attempt < first {
             failed.insert(id, (attempt, times + 1));
             return Err(HandlerError::transient(
                 "Simulated.Transient",
@@ -70,7 +70,7 @@ impl BuiltInTarget {
     }
 
     /// A number in 0..1, the same for the same key. Draw 0 is for the message, the others are for its attempts.
-    fn draw(&self, message: &Message<'_>, draw: u32, times: u32) -> f64 {
+    fn draw_number(&self, message: &Message<'_>, draw: u32, times: u32) -> f64 {
         let mut key = [0; 32];
         for (place, byte) in key.iter_mut().zip(message.message_id.bytes().filter(|byte| *byte != b'-')) {
             *place = byte.to_ascii_lowercase();
@@ -88,17 +88,17 @@ impl BuiltInTarget {
 
 #[cfg(test)]
 mod tests {
-    use redeliver_core::handler::Form;
+    use redeliver_core::handler::BodyForm;
     use redeliver_core::message::Attributes;
 
     use super::*;
 
     /// Which of 1,000 messages fail at this attempt.
-    fn failures(target: &BuiltInTarget, attempt: Attempt) -> Vec<u32> {
+    fn failures(target: &BuiltInTarget, attempt: AttemptKey) -> Vec<u32> {
         let (redrive_generation, retry_attempt) = attempt;
         let fails = |n: &u32| {
             let message_id = &format!("00000000-0000-4000-8000-{n:012}");
-            let (form, attributes) = (&Form::Envelope, &Attributes::new());
+            let (form, attributes) = (&BodyForm::Envelope, &Attributes::new());
             let message = Message {
                 body: "",
                 message_id,
@@ -108,12 +108,12 @@ mod tests {
                 held_seconds: 0,
                 attributes,
             };
-            target.answer(&message).is_err()
+            target.answer_call(&message).is_err()
         };
         (0..1000).filter(fails).collect()
     }
 
-    const HALF: Failures = Failures { rate: 0.5, first: 0, permanently: 0.0, seed: 7 };
+    const HALF: FailureChances = FailureChances { rate: 0.5, first: 0, permanently: 0.0, seed: 7 };
 
     #[test]
     fn each_attempt_has_a_chance_of_its_own_and_the_same_in_each_run() {
@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_message_that_fails_permanently_fails_at_each_attempt() {
-        let target = BuiltInTarget::new(Failures { permanently: 0.5, seed: 7, ..Failures::default() });
+        let target =
+            BuiltInTarget::new(FailureChances { permanently: 0.5, seed: 7, ..FailureChances::default() });
         let [first, second, third] = [(0, 0), (0, 1), (0, 2)].map(|attempt| failures(&target, attempt));
         assert!(first == second && first == third);
         assert_eq!(first.len(), 499);

@@ -30,7 +30,7 @@ const EMPTY_COUNTS: u32 = 3;
 
 /// The functions of the loop.
 #[derive(Debug)]
-pub struct Functions<M, F, A> {
+pub struct LoopFunctions<M, F, A> {
     /// Polls the source queue: the message-processor, or the async-retry-handler.
     pub on_source: M,
     /// Polls the intermediate DLQ, if there is one.
@@ -63,19 +63,19 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     ///
     /// # Errors
     /// If a queue cannot be read, or the output cannot be written.
-    pub async fn run<M: Function, F: Function, A: Function>(
+    pub async fn run_functions<M: Function, F: Function, A: Function>(
         &self,
-        functions: &Functions<M, F, A>,
+        functions: &LoopFunctions<M, F, A>,
         output: &mut dyn Write,
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
-        let done = Cell::new(self.tracker().is_settled());
+        let done = Cell::new(self.lock_tracker().is_settled());
         let Topology { source, intermediate, source_dlq, annotation, batching, .. } = self.topology;
         let work = async {
             // Not `try_join!`: when one fails, `done` ends the others, after the batch that they are working on.
             let annotator = &functions.final_dlq_annotator;
             let (messages, failed, moved, annotated, collected) = join!(
-                self.poll(source, &functions.on_source, self.pollers, *batching, &done),
+                self.poll_queue(source, &functions.on_source, self.pollers, *batching, &done),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
                         (Some(queue), Some(function)) => self.poll_inner(queue, function, &done).await,
@@ -95,7 +95,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         };
         let interrupted = async {
             pin_mut!(stop);
-            let lost = self.messages_lost();
+            let lost = self.wait_until_lost();
             pin_mut!(lost);
             select(stop, lost).await;
         };
@@ -116,11 +116,11 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         function: &impl Function,
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
-        self.poll(queue, function, self.inner_pollers, Batching::default(), done).await
+        self.poll_queue(queue, function, self.inner_pollers, Batching::default(), done).await
     }
 
     /// Repeats a step until it breaks off or the run is done. A retryable error is tried again; any other ends the run.
-    async fn repeat(
+    async fn repeat_step(
         &self,
         done: &Cell<bool>,
         mut step: impl AsyncFnMut() -> Result<ControlFlow<()>, LoopError>,
@@ -138,8 +138,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                 }
             }
             // After each step of any of them: the last message may come out at the target or at the final DLQ.
-            let tracker = self.tracker();
-            (self.progress)(tracker.settled());
+            let tracker = self.lock_tracker();
+            (self.progress)(tracker.settled_count());
             if tracker.is_settled() {
                 done.set(true);
             }
@@ -148,17 +148,18 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     }
 
     /// Completes when all queues were empty several times in a row.
-    async fn messages_lost(&self) {
+    async fn wait_until_lost(&self) {
         let mut empty = 0;
         while empty < EMPTY_COUNTS {
             self.clock.sleep(COUNT_PAUSE).await;
             // One count is not enough: a function may hold a message that is between two queues, and SQS's counts lag.
-            let is_empty = matches!(self.topology.waiting().await, Ok(0)) && !self.tracker().expects_more();
+            let is_empty =
+                matches!(self.topology.count_waiting().await, Ok(0)) && !self.lock_tracker().expects_more();
             empty = if is_empty { empty + 1 } else { 0 };
         }
     }
 
-    fn tracker(&self) -> MutexGuard<'_, Tracker> {
+    fn lock_tracker(&self) -> MutexGuard<'_, Tracker> {
         lock(self.tracker)
     }
 }

@@ -26,7 +26,7 @@ pub enum LoopError {
 
 impl LoopError {
     /// An SQS error, with the request that it answers.
-    pub fn sqs(doing: &'static str) -> impl Fn(EntryError) -> Self {
+    pub fn while_doing(doing: &'static str) -> impl Fn(EntryError) -> Self {
         move |error| Self::Sqs { doing, error }
     }
 }

@@ -29,13 +29,13 @@ pub fn message_processor<H, Q: Clone, C, O>(
 ) -> MessageProcessor<H, Q, C, O> {
     let strategy = topology.retry_loop.strategy();
     let on_failure = strategy
-        .and_then(|strategy| OnFailure::wired(strategy, topology))
+        .and_then(|strategy| OnFailure::from_wiring(strategy, topology))
         .expect("async-retry has a handler of its own, and every strategy has its queues")
-        .map(Q::clone);
+        .map_queues(Q::clone);
     MessageProcessor {
         handler,
         on_failure,
-        breaker: SharedBreaker::of(&policy),
+        breaker: SharedBreaker::from_policy(&policy),
         policy,
         annotation_queue: topology.annotation.clone(),
         clock,
@@ -108,8 +108,8 @@ mod tests {
     fn the_functions_know_their_own_messages() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
-        let topology = Topology::create(&sqs, "loop", Strategy::DelayedResend, 5, Batching::default());
-        let topology = clock.block_on(topology).unwrap().of_functions();
+        let topology = Topology::create_queues(&sqs, "loop", Strategy::DelayedResend, 5, Batching::default());
+        let topology = clock.block_on(topology).unwrap().for_functions();
         let (policy, schema) = (Policy::default, MessageSchema::default);
         let on_source = message_processor(&topology, (), (), (), schema(), policy());
         let on_intermediate = failed_message_processor(&topology, (), (), schema(), policy()).unwrap();

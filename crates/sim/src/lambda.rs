@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use redeliver_core::async_retry::{FailedInvocation, read_payload};
 use redeliver_core::deliver::deliver;
-use redeliver_core::handler::{Form, Handler, HandlerError, Message};
-use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::handler::{BodyForm, Handler, HandlerError, Message};
+use redeliver_core::message::metadata::format_rfc3339;
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, QueueSender};
 use serde_json::value::RawValue;
@@ -41,12 +41,12 @@ impl<'a, H, Q, C> LocalLambda<'a, H, Q, C> {
 }
 
 impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q, C> {
-    async fn invoke(&self, _: &str, payload: &str) -> Result<(), NotInvoked> {
+    async fn invoke_async(&self, _: &str, payload: &str) -> Result<(), NotInvoked> {
         let (retry, original) = read_payload(payload);
         let message = Message {
             body: original,
-            message_id: &message_id(original).unwrap_or_else(|| hashed(original)),
-            form: &Form::Envelope,
+            message_id: &message_id(original).unwrap_or_else(|| hash_to_id(original)),
+            form: &BodyForm::Envelope,
             retry_attempt: retry.map_or(0, |retry| retry.attempt),
             redrive_generation: 0,
             held_seconds: 0,
@@ -55,7 +55,7 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
         let Err(error) = self.handler.handle(&message).await else {
             return Ok(());
         };
-        let content = Content { body: self.record(payload, &error), ..Content::default() };
+        let content = Content { body: self.failure_record(payload, &error), ..Content::default() };
         let record = OutgoingMessage::new(content).map_err(|_| NotInvoked::TooLarge)?;
         let deadline = self.clock.now() + RECORD_TIMEOUT;
         let outcomes = deliver(self.retry_queue, self.clock, deadline, vec![record]).await;
@@ -69,10 +69,10 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
 
 impl<H, Q, C: Clock> LocalLambda<'_, H, Q, C> {
     /// The failure record, which has the payload byte for byte.
-    fn record(&self, payload: &str, error: &HandlerError) -> String {
+    fn failure_record(&self, payload: &str, error: &HandlerError) -> String {
         let number = self.invocations.fetch_add(1, Ordering::Relaxed);
         let request_id = Uuid::from_u64_pair(self.seed, number);
-        let timestamp = rfc3339(self.clock.now());
+        let timestamp = format_rfc3339(self.clock.now());
         let text = |text: &str| serde_json::Value::from(text).to_string();
         let (error_type, message) = (text(&error.error_type.name()), text(&error.details));
         format!(
@@ -83,12 +83,12 @@ impl<H, Q, C: Clock> LocalLambda<'_, H, Q, C> {
 
 /// The payload of the failed invocation that a final record is about; or the body, if it is not a failure record.
 #[must_use]
-pub fn payload_of(body: &str) -> &str {
+pub fn extract_payload(body: &str) -> &str {
     FailedInvocation::parse(body).map_or(body, |failed| failed.payload)
 }
 
 /// An id for a payload without one, for the built-in target.
-fn hashed(payload: &str) -> String {
+fn hash_to_id(payload: &str) -> String {
     let mut hasher = DefaultHasher::new();
     payload.hash(&mut hasher);
     // An id has 128 bits: two hashes.

@@ -23,10 +23,10 @@ mod topology;
 mod tracker;
 
 pub use batching::Batching;
-pub use built_in_target::{BuiltInTarget, Failures};
-pub use engine::{Engine, Functions, Pollers};
+pub use built_in_target::{BuiltInTarget, FailureChances};
+pub use engine::{Engine, LoopFunctions, Pollers};
 pub use error::LoopError;
 pub use event_counter::{EventCounter, EventCounts};
-pub use lambda::{LocalLambda, check_payload, payload_of};
+pub use lambda::{LocalLambda, check_payload, extract_payload};
 pub use topology::Topology;
 pub use tracker::Tracker;

@@ -2,7 +2,7 @@
 //!
 //! The schedule of retries and the outages that a message survives are computed from the policy. Load, dead letters and
 //! requests are measured: the functions run in virtual time against a target that is down, flaps, fails, or is at its
-//! capacity. Producers, calls, pollers, environments and requests to SQS take the times of [`Times`].
+//! capacity. Producers, calls, pollers, environments and requests to SQS take the times of [`ModelTimes`].
 
 mod delays;
 mod environments;
@@ -20,15 +20,15 @@ pub(crate) mod telemetry;
 mod timed_queue;
 mod times;
 
-pub use delays::{ByGroup, Delays, LongestDelays};
+pub use delays::{DelayPercentiles, DelaysByGroup, LongestDelays};
 pub use forecast::{
-    Forecast, Outcome, PerMillion, PlainForecast, PolicyForecast, RETENTION_SHARE_MAX, WorstCase,
+    Forecast, ForecastOutcome, PerMillion, PlainForecast, PolicyForecast, RETENTION_SHARE_MAX, WorstCase,
 };
 pub use inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunctionName, InnerLoad};
-pub use load::{AfterReturn, Load, Second, Wasted};
+pub use load::{AfterReturn, LoadBySecond, SecondCalls, WastedCalls};
 pub use plain_sqs::PlainSqs;
-pub use run::{CircuitBreaker, Measurements, run, run_plain};
-pub use scenario::{FailedCall, Flap, Groups, Scenario, TARGET_TIMEOUT, TargetFault};
-pub use schedule::{Attempt, Schedule};
+pub use run::{BreakerCounts, Measurements, run_plain, run_policy};
+pub use scenario::{FailedCall, Flap, Scenario, ScenarioGroups, TARGET_TIMEOUT, TargetFault};
+pub use schedule::{Schedule, ScheduledAttempt};
 pub use survival::{HoldPlan, Survival};
-pub use times::Times;
+pub use times::ModelTimes;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redeliver_core::decide::QueueTimes;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::origin::Resenders;
-use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
+use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, RedriveSettings};
 use redeliver_core::strategy::{NeededQueue, RetryLoop, Role, Wiring};
 use redeliver_embedded::EmbeddedQueue;
 
@@ -37,17 +37,17 @@ pub struct Topology<Q> {
 impl Topology<EmbeddedQueue> {
     /// The queues as the functions use them: under a role of their own, as on AWS.
     #[must_use]
-    pub fn of_functions(&self) -> Self {
+    pub fn for_functions(&self) -> Self {
         const ROLE: &str = "AROAREDELIVER00000000";
         let resenders = Resenders::parse(ROLE).expect("every run parses this role id");
-        let queues = self.map(|queue| queue.sending_as(&format!("{ROLE}:functions")));
+        let queues = self.map_queues(|queue| queue.sending_as(&format!("{ROLE}:functions")));
         Self { resenders, ..queues }
     }
 }
 
 impl<Q> Topology<Q> {
     /// The same topology of other queues.
-    pub(crate) fn map<T>(&self, queue: impl Fn(&Q) -> T) -> Topology<T> {
+    pub(crate) fn map_queues<T>(&self, queue: impl Fn(&Q) -> T) -> Topology<T> {
         Topology {
             retry_loop: self.retry_loop,
             batching: self.batching,
@@ -91,7 +91,7 @@ impl<Q: Queue + Clone> Topology<Q> {
     ///
     /// # Errors
     /// The service's error.
-    pub async fn create<S: QueueService<Queue = Q>>(
+    pub async fn create_queues<S: QueueService<Queue = Q>>(
         service: &S,
         prefix: &str,
         retry_loop: impl Into<RetryLoop>,
@@ -101,7 +101,7 @@ impl<Q: Queue + Clone> Topology<Q> {
         let retry_loop = retry_loop.into();
         let mut created = BTreeMap::new();
         for needed in retry_loop.definition().queues(max_attempts) {
-            let mut settings = settings(&needed, &created);
+            let mut settings = queue_settings(&needed, &created);
             if needed.role == Role::Source {
                 settings.visibility = visibility_with_window(batching.window);
             }
@@ -133,9 +133,9 @@ impl<Q: Queue + Clone> Topology<Q> {
     ///
     /// # Errors
     /// The last error; the other queues are deleted all the same.
-    pub async fn delete<S: QueueService<Queue = Q>>(&self, service: &S) -> Result<(), EntryError> {
+    pub async fn delete_queues<S: QueueService<Queue = Q>>(&self, service: &S) -> Result<(), EntryError> {
         let mut outcome = Ok(());
-        for queue in self.all() {
+        for queue in self.all_queues() {
             outcome = service.delete_queue(queue).await.and(outcome);
         }
         outcome
@@ -145,16 +145,16 @@ impl<Q: Queue + Clone> Topology<Q> {
     ///
     /// # Errors
     /// The service's error.
-    pub async fn waiting(&self) -> Result<u64, EntryError> {
+    pub async fn count_waiting(&self) -> Result<u64, EntryError> {
         let mut waiting = 0;
-        for queue in self.all() {
+        for queue in self.all_queues() {
             waiting += queue.depth().await?.total();
         }
         Ok(waiting)
     }
 
     /// All queues, a source before its dead-letter queue.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Q> {
+    pub(crate) fn all_queues(&self) -> impl Iterator<Item = &Q> {
         Role::ALL.iter().copied().filter_map(|role| (&*self).queue(role))
     }
 }
@@ -171,10 +171,10 @@ fn visibility_with_window(batching_window: Duration) -> VisibilitySeconds {
 }
 
 /// A queue's settings; its DLQ is among the queues that were created before.
-fn settings<Q: Queue>(needed: &NeededQueue, created: &BTreeMap<Role, Q>) -> QueueSettings {
+fn queue_settings<Q: Queue>(needed: &NeededQueue, created: &BTreeMap<Role, Q>) -> QueueSettings {
     let redrive = needed.redrive.and_then(|redrive| {
         let target_arn = created.get(&redrive.to)?.arn().to_owned();
-        Some(Redrive { target_arn, max_receive_count: redrive.receives })
+        Some(RedriveSettings { target_arn, max_receive_count: redrive.receives })
     });
     QueueSettings {
         visibility: visibility_timeout(),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// it has none; no re-send changes either.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    messages: HashMap<u64, Count>,
+    messages: HashMap<u64, MessageCount>,
     dead_letters: BTreeMap<String, u64>,
     settled: u64,
     expected: u64,
@@ -20,14 +20,14 @@ pub struct Tracker {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct MessageCount {
     sent: u32,
     came_out: u32,
 }
 
 impl Tracker {
     /// Announces messages that are still to be sent: the run is not settled without them.
-    pub fn expect(&mut self, messages: u64) {
+    pub fn expect_messages(&mut self, messages: u64) {
         self.expected += messages;
     }
 
@@ -39,48 +39,48 @@ impl Tracker {
 
     /// Records that a message is about to be sent to the source queue: before the send, since the target may have
     /// processed it when SQS answers.
-    pub fn sent(&mut self, body: &str) {
+    pub fn record_sent(&mut self, body: &str) {
         self.sent += 1;
         self.expected = self.expected.saturating_sub(1);
-        let count = self.messages.entry(identity(body)).or_default();
+        let count = self.messages.entry(identity_hash(body)).or_default();
         count.sent += 1;
         // A copy may have come out before.
         self.settled += u64::from(count.came_out >= count.sent);
     }
 
     /// Records that the target has processed a message.
-    pub fn processed(&mut self, body: &str, now: Timestamp) {
+    pub fn record_processed(&mut self, body: &str, now: Timestamp) {
         self.processed += 1;
-        self.came_out(body, now);
+        self.record_end(body, now);
     }
 
     /// Records that a message was read from the final DLQ.
-    pub fn dead_lettered(&mut self, body: &str, error_type: &str, now: Timestamp) {
+    pub fn record_dead_letter(&mut self, body: &str, error_type: &str, now: Timestamp) {
         *self.dead_letters.entry(error_type.to_owned()).or_default() += 1;
-        self.came_out(body, now);
+        self.record_end(body, now);
     }
 
     /// Messages that came out; a message counts at most as often as it was sent.
     #[must_use]
-    pub fn settled(&self) -> u64 {
+    pub fn settled_count(&self) -> u64 {
         self.settled
     }
 
     /// Messages that were sent and have not come out.
     #[must_use]
-    pub fn missing(&self) -> u64 {
+    pub fn missing_count(&self) -> u64 {
         self.sent - self.settled
     }
 
     /// True if every message that was sent has come out, and no more are expected.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.missing() == 0 && !self.expects_more()
+        self.missing_count() == 0 && !self.expects_more()
     }
 
     /// Messages that came out more often than they were sent: copies from at-least-once delivery.
     #[must_use]
-    pub fn copies(&self) -> u64 {
+    pub fn copy_count(&self) -> u64 {
         self.processed + self.dead_letters.values().sum::<u64>() - self.settled
     }
 
@@ -106,8 +106,8 @@ impl Tracker {
         self.last_settled_at
     }
 
-    fn came_out(&mut self, body: &str, now: Timestamp) {
-        let count = self.messages.entry(identity(body)).or_default();
+    fn record_end(&mut self, body: &str, now: Timestamp) {
+        let count = self.messages.entry(identity_hash(body)).or_default();
         count.came_out += 1;
         if count.came_out <= count.sent {
             self.settled += 1;
@@ -116,11 +116,11 @@ impl Tracker {
     }
 }
 
-fn identity(body: &str) -> u64 {
-    message_id(body).map_or_else(|| hash_of(body), |message_id| hash_of(&message_id))
+fn identity_hash(body: &str) -> u64 {
+    message_id(body).map_or_else(|| hash_text(body), |message_id| hash_text(&message_id))
 }
 
-pub(crate) fn hash_of(text: &str) -> u64 {
+pub(crate) fn hash_text(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
@@ -129,14 +129,14 @@ pub(crate) fn hash_of(text: &str) -> u64 {
 /// `metadata.message_id`, even if the rest of the body is invalid.
 pub(crate) fn message_id(body: &str) -> Option<String> {
     #[derive(Deserialize)]
-    struct Body {
-        metadata: Metadata,
+    struct IdentifiedBody {
+        metadata: IdentifiedMetadata,
     }
     #[derive(Deserialize)]
-    struct Metadata {
+    struct IdentifiedMetadata {
         message_id: String,
     }
-    serde_json::from_str(body).ok().map(|Body { metadata }| metadata.message_id)
+    serde_json::from_str(body).ok().map(|IdentifiedBody { metadata }| metadata.message_id)
 }
 
 #[cfg(test)]
@@ -149,69 +149,69 @@ mod tests {
     #[test]
     fn a_retried_message_is_the_same_message() {
         let mut tracker = Tracker::default();
-        tracker.sent(ONE);
+        tracker.record_sent(ONE);
         assert!(!tracker.is_settled());
-        tracker.processed(ONE_RETRIED, Timestamp::UNIX_EPOCH);
+        tracker.record_processed(ONE_RETRIED, Timestamp::UNIX_EPOCH);
         assert!(tracker.is_settled());
-        assert_eq!((tracker.settled(), tracker.copies()), (1, 0));
+        assert_eq!((tracker.settled_count(), tracker.copy_count()), (1, 0));
     }
 
     /// `serde_json` alone would read the text inside.
     #[test]
     fn an_object_is_no_message_id() {
         let mut tracker = Tracker::default();
-        tracker.sent(ONE);
+        tracker.record_sent(ONE);
         let object = r#"{"metadata":{"message_id":{"$serde_json::private::RawValue":"\"a\""}},"data":{}}"#;
-        tracker.processed(object, Timestamp::UNIX_EPOCH);
+        tracker.record_processed(object, Timestamp::UNIX_EPOCH);
         assert!(!tracker.is_settled());
     }
 
     #[test]
     fn a_copy_does_not_replace_a_lost_message() {
         let mut tracker = Tracker::default();
-        tracker.sent(ONE);
-        tracker.sent("not JSON");
-        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
-        tracker.dead_lettered(ONE_RETRIED, "RETRY_ATTEMPT_EXCEEDED", Timestamp::UNIX_EPOCH);
+        tracker.record_sent(ONE);
+        tracker.record_sent("not JSON");
+        tracker.record_processed(ONE, Timestamp::UNIX_EPOCH);
+        tracker.record_dead_letter(ONE_RETRIED, "RETRY_ATTEMPT_EXCEEDED", Timestamp::UNIX_EPOCH);
         assert!(!tracker.is_settled());
-        assert_eq!((tracker.settled(), tracker.copies()), (1, 1));
-        tracker.dead_lettered("not JSON", "INVALID_MESSAGE_FORMAT", Timestamp::UNIX_EPOCH);
+        assert_eq!((tracker.settled_count(), tracker.copy_count()), (1, 1));
+        tracker.record_dead_letter("not JSON", "INVALID_MESSAGE_FORMAT", Timestamp::UNIX_EPOCH);
         assert!(tracker.is_settled());
     }
 
     #[test]
     fn a_copy_that_came_out_before_the_same_line_was_sent_again_counts_for_it() {
         let mut tracker = Tracker::default();
-        tracker.sent(ONE);
-        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
-        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
-        assert_eq!((tracker.settled(), tracker.copies()), (1, 1));
-        tracker.sent(ONE);
-        assert_eq!((tracker.settled(), tracker.copies()), (2, 0));
-        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
-        assert_eq!((tracker.settled(), tracker.copies()), (2, 1));
+        tracker.record_sent(ONE);
+        tracker.record_processed(ONE, Timestamp::UNIX_EPOCH);
+        tracker.record_processed(ONE, Timestamp::UNIX_EPOCH);
+        assert_eq!((tracker.settled_count(), tracker.copy_count()), (1, 1));
+        tracker.record_sent(ONE);
+        assert_eq!((tracker.settled_count(), tracker.copy_count()), (2, 0));
+        tracker.record_processed(ONE, Timestamp::UNIX_EPOCH);
+        assert_eq!((tracker.settled_count(), tracker.copy_count()), (2, 1));
     }
 
     #[test]
     fn nothing_is_settled_while_messages_are_still_to_be_sent() {
         let mut tracker = Tracker::default();
-        tracker.expect(2);
-        tracker.sent("a");
-        tracker.processed("a", Timestamp::UNIX_EPOCH);
+        tracker.expect_messages(2);
+        tracker.record_sent("a");
+        tracker.record_processed("a", Timestamp::UNIX_EPOCH);
         assert!(!tracker.is_settled() && tracker.expects_more());
-        tracker.sent("b");
-        tracker.processed("b", Timestamp::UNIX_EPOCH);
+        tracker.record_sent("b");
+        tracker.record_processed("b", Timestamp::UNIX_EPOCH);
         assert!(tracker.is_settled() && !tracker.expects_more());
     }
 
     #[test]
     fn the_same_line_twice_is_two_messages() {
         let mut tracker = Tracker::default();
-        tracker.sent(ONE);
-        tracker.sent(ONE);
-        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
+        tracker.record_sent(ONE);
+        tracker.record_sent(ONE);
+        tracker.record_processed(ONE, Timestamp::UNIX_EPOCH);
         assert!(!tracker.is_settled());
-        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
+        tracker.record_processed(ONE, Timestamp::UNIX_EPOCH);
         assert!(tracker.is_settled());
     }
 }

@@ -8,6 +8,6 @@ const START_SECONDS: i64 = 1_767_225_600;
 
 /// A clock at the start of a run.
 #[must_use]
-pub fn clock() -> VirtualClock {
+pub fn start_clock() -> VirtualClock {
     VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default())
 }

@@ -9,88 +9,91 @@ use redeliver_core::lock;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
-    Clock as _, Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
-    VisibilityControl,
+    Clock as _, Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive,
+    UnreadableMessage, VisibilityControl,
 };
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 
 /// The point in which a queue differs from an embedded one. By default it does not.
 pub trait Alteration: Send + Sync {
-    fn queue(&self) -> &EmbeddedQueue;
+    fn inner_queue(&self) -> &EmbeddedQueue;
 
-    fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
+    fn run_request<T: Send>(
+        &self,
+        request: impl Future<Output = T> + Send,
+    ) -> impl Future<Output = T> + Send {
         request
     }
 
-    fn receive(
+    fn receive_messages(
         &self,
         request: Receive,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send {
-        self.queue().receive(request)
+        self.inner_queue().receive(request)
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
-        self.queue().take_unreadable()
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
+        self.inner_queue().take_unreadable()
     }
 }
 
-pub struct Altered<A>(pub A);
+pub struct AlteredQueue<A>(pub A);
 
-impl<A: Alteration> QueueSender for Altered<A> {
+impl<A: Alteration> QueueSender for AlteredQueue<A> {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
-        self.0.request(self.0.queue().send_batch(batch)).await
+        self.0.run_request(self.0.inner_queue().send_batch(batch)).await
     }
 }
 
-impl<A: Alteration> VisibilityControl for Altered<A> {
+impl<A: Alteration> VisibilityControl for AlteredQueue<A> {
     async fn change_visibility_batch(
         &self,
         entries: &[(String, VisibilitySeconds)],
     ) -> Vec<EntryOutcome<()>> {
-        self.0.request(self.0.queue().change_visibility_batch(entries)).await
+        self.0.run_request(self.0.inner_queue().change_visibility_batch(entries)).await
     }
 }
 
-impl<A: Alteration> QueueDepth for Altered<A> {
+impl<A: Alteration> QueueDepth for AlteredQueue<A> {
     async fn depth(&self) -> Result<Depth, EntryError> {
-        self.0.request(self.0.queue().depth()).await
+        self.0.run_request(self.0.inner_queue().depth()).await
     }
 }
 
-impl<A: Alteration> Queue for Altered<A> {
+impl<A: Alteration> Queue for AlteredQueue<A> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        self.0.request(self.0.receive(request)).await
+        self.0.run_request(self.0.receive_messages(request)).await
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         self.0.take_unreadable()
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
-        self.0.request(self.0.queue().delete_batch(handles)).await
+        self.0.run_request(self.0.inner_queue().delete_batch(handles)).await
     }
 
     fn arn(&self) -> &str {
-        self.0.queue().arn()
+        self.0.inner_queue().arn()
     }
 
     fn url(&self) -> &str {
-        self.0.queue().url()
+        self.0.inner_queue().url()
     }
 }
 
 /// Requests take time, before and after they are carried out: a program can die there.
-pub struct Slow<'a> {
+pub struct SlowRequests<'a> {
     pub queue: &'a EmbeddedQueue,
     pub clock: &'a VirtualClock,
 }
 
-impl Alteration for Slow<'_> {
-    fn queue(&self) -> &EmbeddedQueue {
+impl Alteration for SlowRequests<'_> {
+    fn inner_queue(&self) -> &EmbeddedQueue {
         self.queue
     }
 
-    async fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
+    async fn run_request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
         self.clock.sleep(Duration::from_millis(5)).await;
         let answer = request.await;
         self.clock.sleep(Duration::from_millis(5)).await;
@@ -99,7 +102,7 @@ impl Alteration for Slow<'_> {
 }
 
 /// The limit on messages in flight is low.
-pub struct Full<'a> {
+pub struct FullQueue<'a> {
     pub queue: &'a EmbeddedQueue,
     pub in_flight_max: u64,
     /// The error code at the limit.
@@ -108,12 +111,12 @@ pub struct Full<'a> {
     pub receives: AtomicU32,
 }
 
-impl Alteration for Full<'_> {
-    fn queue(&self) -> &EmbeddedQueue {
+impl Alteration for FullQueue<'_> {
+    fn inner_queue(&self) -> &EmbeddedQueue {
         self.queue
     }
 
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive_messages(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.receives.fetch_add(1, Ordering::Relaxed);
         if self.queue.depth().await?.in_flight >= self.in_flight_max {
             return Err(EntryError::new(Fault::Throttled, self.code));
@@ -123,33 +126,33 @@ impl Alteration for Full<'_> {
 }
 
 /// Messages with the body [`GARBLED`] are unreadable when received.
-pub struct Garbled {
+pub struct GarbledBodies {
     queue: EmbeddedQueue,
-    unreadable: Mutex<Vec<Unreadable>>,
+    unreadable: Mutex<Vec<UnreadableMessage>>,
 }
 
 /// The body of an unreadable message.
 pub const GARBLED: &str = "garbled";
 
-impl Garbled {
-    pub fn queue(queue: &EmbeddedQueue) -> Altered<Self> {
-        Altered(Self { queue: queue.clone(), unreadable: Mutex::default() })
+impl GarbledBodies {
+    pub fn wrap_queue(queue: &EmbeddedQueue) -> AlteredQueue<Self> {
+        AlteredQueue(Self { queue: queue.clone(), unreadable: Mutex::default() })
     }
 }
 
-impl Alteration for Garbled {
-    fn queue(&self) -> &EmbeddedQueue {
+impl Alteration for GarbledBodies {
+    fn inner_queue(&self) -> &EmbeddedQueue {
         &self.queue
     }
 
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive_messages(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         let mut readable = Vec::new();
         for message in self.queue.receive(request).await? {
             if message.body != GARBLED {
                 readable.push(message);
                 continue;
             }
-            lock(&self.unreadable).push(Unreadable {
+            lock(&self.unreadable).push(UnreadableMessage {
                 sqs_message_id: message.sqs_message_id,
                 receipt_handle: message.receipt_handle,
                 message_group_id: message.message_group_id,
@@ -159,7 +162,7 @@ impl Alteration for Garbled {
         Ok(readable)
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         std::mem::take(&mut lock(&self.unreadable))
     }
 }

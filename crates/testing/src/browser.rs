@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 /// Measurements that show whether a page can be read.
 #[derive(Debug)]
-pub struct Measured {
+pub struct PageMeasurements {
     pub window: f64,
     /// Pixels that the page needs side by side.
     pub page: f64,
@@ -33,28 +33,28 @@ const MEASURE: &str = "<script>onload = () => {
 };</script>";
 
 /// A directory of a test's own, removed at its end.
-pub struct Scratch(TempDir);
+pub struct BrowserScratch(TempDir);
 
-impl Scratch {
+impl BrowserScratch {
     #[expect(clippy::new_without_default, reason = "a test makes one on purpose")]
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub fn file_path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
     /// Opens a page in a window of this width, and returns what Chromium prints.
-    pub fn opened(&self, page: &str, width: u32, arguments: &[String]) -> String {
-        let file = self.file("page.html");
+    pub fn open_page(&self, page: &str, width: u32, arguments: &[String]) -> String {
+        let file = self.file_path("page.html");
         #[expect(clippy::disallowed_methods, reason = "the folder is the test's own")]
         std::fs::write(&file, page).unwrap();
         let output = Command::new("chromium")
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
             .arg("--disable-background-networking")
             .arg(format!("--window-size={width},1800"))
-            .arg(format!("--user-data-dir={}", self.file("profile").display()))
+            .arg(format!("--user-data-dir={}", self.file_path("profile").display()))
             .args(arguments)
             .arg(format!("file://{}", file.display()))
             .stdin(Stdio::null())
@@ -66,19 +66,19 @@ impl Scratch {
     }
 
     /// Lays out a page, with all of its details open, in a window of this width.
-    pub fn measured(&self, page: &str, width: u32) -> Measured {
+    pub fn measure_page(&self, page: &str, width: u32) -> PageMeasurements {
         let page = page.replace('&', "&amp;").replace('"', "&quot;");
         let frame = format!(
             "<iframe style=\"border:0\" width=\"{width}\" height=\"1800\" srcdoc=\"{page}\"></iframe>"
         );
         let outer = format!("<!doctype html>\n<title></title>\n{frame}\n{MEASURE}\n");
-        let dom = self.opened(&outer, 1280, &["--dump-dom".to_owned()]);
+        let dom = self.open_page(&outer, 1280, &["--dump-dom".to_owned()]);
         let title = dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
         let numbers: Vec<f64> = title.unwrap_or_default().split(' ').flat_map(str::parse).collect();
         let [window, page, tallest_row, smallest_letters] = numbers[..] else {
             panic!("{}", &dom[..dom.len().min(500)])
         };
-        Measured { window, page, tallest_row, smallest_letters }
+        PageMeasurements { window, page, tallest_row, smallest_letters }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Messages of a DLQ: redeliver's own, as the annotator writes them, and foreign ones.
 
 use redeliver_core::failure::Stage;
-use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
-use redeliver_core::failure::reason::Code;
+use redeliver_core::failure::annotation::{
+    Annotation, Cause, DeadLetter, annotate_attributes, compute_fingerprint,
+};
+use redeliver_core::failure::reason::ReasonCode;
 use redeliver_core::log_location::LogLocation;
 use redeliver_core::message::attempt_logs::AttemptLogs;
 use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
@@ -10,50 +12,53 @@ use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp}
 use crate::functions;
 
 /// Seconds since 1970.
-pub fn at(seconds: i64) -> Timestamp {
+pub fn at_seconds(seconds: i64) -> Timestamp {
     Timestamp::from_timestamp(seconds, 0).expect("a test's moment is within the range")
 }
 
 /// The id of the message with this number.
-pub fn id(number: u32) -> String {
+pub fn letter_id(number: u32) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
 /// A message with this body and these attributes.
-pub fn received(body: &str, attributes: Attributes, number: u32) -> ReceivedMessage {
+pub fn received_message(body: &str, attributes: Attributes, number: u32) -> ReceivedMessage {
     ReceivedMessage {
         attributes,
         sent_at: Timestamp::UNIX_EPOCH,
         first_received_at: None,
         queue_arn: "arn:aws:sqs:us-east-1:000000000000:final-dlq".to_owned(),
-        ..functions::record(number as usize, body)
+        ..functions::nth_record(number as usize, body)
     }
 }
 
 /// A message of a foreign DLQ.
-pub fn foreign(body: &str, number: u32) -> ReceivedMessage {
-    received(body, Attributes::new(), number)
+pub fn foreign_letter(body: &str, number: u32) -> ReceivedMessage {
+    received_message(body, Attributes::new(), number)
 }
 
 /// A notice of a blocked group, as the message-processor sends it.
-pub fn notice(group: &str, number: u32) -> ReceivedMessage {
+pub fn blocked_notice(group: &str, number: u32) -> ReceivedMessage {
     let failure = r#"{"receipt_handle":"AQEB","waiting_since":"1970-01-01T00:00:07Z","type":"HttpStatus.503",
         "details":"HTTP 503","attempts":3,"verdict":"RETRY_ATTEMPT_EXCEEDED","stage":"message-processor"}"#;
     let attributes = Attributes::from([("Failure".to_owned(), Attribute::string(failure))]);
-    let body = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{}}}}"#, id(number));
-    ReceivedMessage { message_group_id: Some(group.to_owned()), ..received(&body, attributes, number) }
+    let body = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{}}}}"#, letter_id(number));
+    ReceivedMessage {
+        message_group_id: Some(group.to_owned()),
+        ..received_message(&body, attributes, number)
+    }
 }
 
 /// The log lines of a call with a request id, from the first to the second second.
 pub fn attempt_logs() -> Option<AttemptLogs> {
     let stream = "2026/07/25/[$LATEST]0123456789abcdef".to_owned();
     let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(stream));
-    AttemptLogs::new(location.with_request_id(Some("7b1c7d3e-0191")), at(1), at(2))
+    AttemptLogs::new(location.with_request_id(Some("7b1c7d3e-0191")), at_seconds(1), at_seconds(2))
 }
 
 /// A final record as the annotator writes it.
-pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> ReceivedMessage {
-    let reason = Code::read(code).and_then(|code| code.known()).expect("one of our codes");
+pub fn annotated_record(body: &str, code: &str, details: &str, number: u32) -> ReceivedMessage {
+    let reason = ReasonCode::from_text(code).and_then(|code| code.known()).expect("one of our codes");
     let record = DeadLetter {
         last_attempt_traceparent: None,
         last_attempt_logs: None,
@@ -72,26 +77,26 @@ pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> Received
         died_at: None,
         source_queue_arn: None,
         sqs_message_id: format!("source-{number}"),
-        fingerprint: fingerprint(code, "HttpStatus.503", details),
+        fingerprint: compute_fingerprint(code, "HttpStatus.503", details),
         folded_attributes: Default::default(),
     };
     let annotation = Annotation { reason: reason.into(), details: details.to_owned(), record };
-    let attributes = annotate(&Attributes::new(), body.len(), &annotation);
-    received(body, attributes, number)
+    let attributes = annotate_attributes(&Attributes::new(), body.len(), &annotation);
+    received_message(body, attributes, number)
 }
 
 /// A final record of a message that was retried twice.
-pub fn record(code: &str, details: &str, number: u32) -> ReceivedMessage {
-    annotated(&body(number, 2, &[0, 1]), code, details, number)
+pub fn retried_record(code: &str, details: &str, number: u32) -> ReceivedMessage {
+    annotated_record(&retried_body(number, 2, &[0, 1]), code, details, number)
 }
 
 /// A message without annotations, with this `retry_attempt`, and failures at these attempts.
-pub fn retried(retry_attempt: u32, failed: &[u32]) -> ReceivedMessage {
-    foreign(&body(1, retry_attempt, failed), 1)
+pub fn retried_message(retry_attempt: u32, failed: &[u32]) -> ReceivedMessage {
+    foreign_letter(&retried_body(1, retry_attempt, failed), 1)
 }
 
 /// A body with a secret in its data.
-pub fn body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
+pub fn retried_body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
     let failures: Vec<_> = failed
         .iter()
         .map(|attempt| {
@@ -103,7 +108,7 @@ pub fn body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
         .collect();
     format!(
         r#"{{"metadata":{{"message_id":"{}","retry_attempt":{retry_attempt},"retry_history":[{}]}},"data":{{"card":"secret-{number}"}}}}"#,
-        id(number),
+        letter_id(number),
         failures.join(",")
     )
 }

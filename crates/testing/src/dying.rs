@@ -5,12 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// Polls a future this many times and then drops it, like a kill.
-pub struct Killed<F> {
+pub struct KilledFuture<F> {
     pub future: Pin<Box<F>>,
     pub polls: u32,
 }
 
-impl<F: Future> Future for Killed<F> {
+impl<F: Future> Future for KilledFuture<F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

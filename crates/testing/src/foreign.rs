@@ -3,7 +3,7 @@
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use serde_json::Value;
 
-use crate::dead_letters::received;
+use crate::dead_letters::received_message;
 
 macro_rules! fixtures {
     ($($name:literal),+ $(,)?) => {
@@ -28,7 +28,7 @@ pub const FIXTURES: [(&str, &str); 12] = fixtures![
 ];
 
 /// A fixture as a received message.
-pub fn message(name: &str) -> ReceivedMessage {
+pub fn fixture_message(name: &str) -> ReceivedMessage {
     let number = FIXTURES.iter().position(|(known, _)| *known == name).unwrap();
     let fixture: Value = serde_json::from_str(FIXTURES[number].1).unwrap();
     assert!(fixture["page"].as_str().unwrap().starts_with("https://docs.aws.amazon.com/"), "{name}");
@@ -43,6 +43,6 @@ pub fn message(name: &str) -> ReceivedMessage {
         .collect();
     ReceivedMessage {
         redriven_from: fixture["redriven_from"].as_str().map(str::to_owned),
-        ..received(&fixture["body"].to_string(), attributes, u32::try_from(number).unwrap())
+        ..received_message(&fixture["body"].to_string(), attributes, u32::try_from(number).unwrap())
     }
 }

@@ -12,7 +12,7 @@ use redeliver_core::failure::annotation::DEAD_LETTER_SCHEMA;
 use redeliver_core::failure::{FAILURE_SCHEMA, HandOff, Stage};
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::log_location::LogLocation;
-use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
+use redeliver_core::message::metadata::{format_rfc3339, parse_rfc3339};
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::schema::{MESSAGE_SCHEMA, MessageSchema, Rewritten};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
@@ -22,7 +22,8 @@ use redeliver_core::ports::{
 };
 use redeliver_core::trace::{Span, Tracer};
 use redeliver_embedded::{
-    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+    EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
+    VirtualClock,
 };
 use serde_json::{Value, json};
 
@@ -30,34 +31,34 @@ pub const SOURCE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:source";
 pub const INTERMEDIATE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:intermediate";
 
 /// The start time of every test.
-pub fn start() -> Timestamp {
+pub fn start_time() -> Timestamp {
     parse_rfc3339("2026-07-25T17:20:00Z").unwrap()
 }
 
 /// The time `seconds` after the start, in redeliver's format.
-pub fn moment(seconds: i64) -> String {
-    rfc3339(start() + chrono::TimeDelta::seconds(seconds))
+pub fn format_moment(seconds: i64) -> String {
+    format_rfc3339(start_time() + chrono::TimeDelta::seconds(seconds))
 }
 
 /// The n-th message id.
-pub fn id(n: usize) -> String {
+pub fn nth_id(n: usize) -> String {
     format!("0191f3a2-7b1c-7d3e-8f00-{n:012}")
 }
 
 /// The n-th valid body.
-pub fn body(n: usize) -> String {
-    format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"n":{n}}}}}"#, id(n))
+pub fn nth_body(n: usize) -> String {
+    format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"n":{n}}}}}"#, nth_id(n))
 }
 
 /// The n-th record, `sqs-n`, sent ten seconds before the start.
-pub fn record(n: usize, body: impl Into<String>) -> ReceivedMessage {
+pub fn nth_record(n: usize, body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: format!("sqs-{n}"),
         receipt_handle: format!("handle-{n}"),
         body: body.into(),
         attributes: Attributes::new(),
-        sent_at: start() - chrono::TimeDelta::seconds(10),
-        first_received_at: Some(start()),
+        sent_at: start_time() - chrono::TimeDelta::seconds(10),
+        first_received_at: Some(start_time()),
         receive_count: 1,
         message_group_id: None,
         trace_header: None,
@@ -68,17 +69,17 @@ pub fn record(n: usize, body: impl Into<String>) -> ReceivedMessage {
     }
 }
 
-pub fn ten() -> Vec<ReceivedMessage> {
-    (0..10).map(|n| record(n, body(n))).collect()
+pub fn ten_records() -> Vec<ReceivedMessage> {
+    (0..10).map(|n| nth_record(n, nth_body(n))).collect()
 }
 
 /// One producer attribute of each type.
 pub fn producer_attributes() -> Attributes {
     Attributes::from([
         ("tenant".to_owned(), Attribute::string("acmé")),
-        ("price".to_owned(), number("Number", "12345678901234567890.5")),
-        ("count".to_owned(), number("Number.int", "7")),
-        ("blob".to_owned(), binary("Binary.png", &[0, 159, 146, 150, 255])),
+        ("price".to_owned(), number_attribute("Number", "12345678901234567890.5")),
+        ("count".to_owned(), number_attribute("Number.int", "7")),
+        ("blob".to_owned(), binary_attribute("Binary.png", &[0, 159, 146, 150, 255])),
     ])
 }
 
@@ -88,11 +89,11 @@ pub fn ten_attributes() -> Attributes {
     producer_attributes().into_iter().chain(more).collect()
 }
 
-fn number(data_type: &str, text: &str) -> Attribute {
+fn number_attribute(data_type: &str, text: &str) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Text(text.to_owned()) }
 }
 
-fn binary(data_type: &str, bytes: &[u8]) -> Attribute {
+fn binary_attribute(data_type: &str, bytes: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(bytes.to_vec()) }
 }
 
@@ -105,8 +106,8 @@ pub fn resent_body(resend: Resend) -> String {
 }
 
 /// A message with this body after its failure, and perhaps a hop.
-pub fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
-    let arrival = Arrival::open(record(1, body), start());
+pub fn failed_message(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
+    let arrival = Arrival::from_record(nth_record(1, body), start_time());
     let accepted = arrival.accept(&MessageSchema::default(), Some(&hand_off.delivery)).unwrap();
     let (hand_off, stage) = (hand_off.clone(), Stage::FailedMessageProcessor);
     FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: None }
@@ -114,30 +115,30 @@ pub fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> Fail
 
 /// A body whose `data` fills it to this size.
 pub fn body_of_size(n: usize, bytes: usize) -> String {
-    let empty = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"x":""}}}}"#, id(n));
+    let empty = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"x":""}}}}"#, nth_id(n));
     let filled = empty.replace(r#""x":"""#, &format!(r#""x":"{}""#, "x".repeat(bytes - empty.len())));
     assert_eq!(filled.len(), bytes);
     filled
 }
 
 /// A service in virtual time, and its observer.
-pub struct World {
+pub struct FunctionWorld {
     pub clock: VirtualClock,
     pub sqs: EmbeddedSqs,
-    pub seen: Recorder,
+    pub seen: EventRecorder,
 }
 
-impl Default for World {
+impl Default for FunctionWorld {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl World {
+impl FunctionWorld {
     pub fn new() -> Self {
-        let clock = VirtualClock::new(start());
+        let clock = VirtualClock::new(start_time());
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
-        let seen = Recorder {
+        let seen = EventRecorder {
             clock: clock.clone(),
             events: Arc::default(),
             flushed: Arc::default(),
@@ -147,26 +148,26 @@ impl World {
         Self { clock, sqs, seen }
     }
 
-    pub fn queue(&self, name: &str) -> Spy {
-        self.queue_with(name, &QueueSettings::default())
+    pub fn add_queue(&self, name: &str) -> SpyQueue {
+        self.add_queue_with(name, &QueueSettings::default())
     }
 
-    pub fn queue_with(&self, name: &str, settings: &QueueSettings) -> Spy {
+    pub fn add_queue_with(&self, name: &str, settings: &QueueSettings) -> SpyQueue {
         let queue = self.clock.block_on(self.sqs.create_queue(name, settings)).unwrap();
         let pauses = (Duration::ZERO, Duration::ZERO);
-        Spy { queue, clock: self.clock.clone(), pauses, sent: Arc::default() }
+        SpyQueue { queue, clock: self.clock.clone(), pauses, sent: Arc::default() }
     }
 
     /// Makes sends to one queue fail.
-    pub fn fail_sends(&self, queue: &Spy, scope: Scope, when: When, injection: Injection) {
+    pub fn fail_sends(&self, queue: &SpyQueue, scope: FaultScope, when: FaultTrigger, injection: Injection) {
         let queue = Some(queue.queue.arn().to_owned());
-        let rule = FaultRule { action: Action::SendMessageBatch, queue, scope, when, injection };
-        self.sqs.set_faults(FaultPlan::new(1).with(rule));
+        let rule = FaultRule { action: SqsAction::SendMessageBatch, queue, scope, when, injection };
+        self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
 
     /// Invokes a function with one batch and this time until the deadline; returns the ids of the records reported as
     /// failed. All events must be flushed at its end: a frozen environment may never write the rest.
-    pub fn invoke(
+    pub fn invoke_function(
         &self,
         function: &impl Function,
         records: Vec<ReceivedMessage>,
@@ -174,19 +175,19 @@ impl World {
     ) -> Vec<String> {
         let deadline = self.clock.now() + time;
         let failed = self.clock.block_on(function.batch_item_failures(records, deadline));
-        assert_eq!(self.seen.unflushed(), 0, "events that no flush followed");
+        assert_eq!(self.seen.unflushed_count(), 0, "events that no flush followed");
         failed
     }
 
     /// Whole seconds since the start.
-    pub fn elapsed(&self) -> i64 {
-        (self.clock.now() - start()).num_seconds()
+    pub fn elapsed_seconds(&self) -> i64 {
+        (self.clock.now() - start_time()).num_seconds()
     }
 }
 
 /// An observer that records events and their times.
 #[derive(Clone)]
-pub struct Recorder {
+pub struct EventRecorder {
     clock: VirtualClock,
     events: Arc<Mutex<Vec<(Timestamp, Event)>>>,
     /// The number of events at the last flush.
@@ -197,7 +198,7 @@ pub struct Recorder {
     pub log_location: LogLocation,
 }
 
-impl Observer for Recorder {
+impl Observer for EventRecorder {
     fn observe(&self, event: &Event) {
         self.events.lock().unwrap().push((self.clock.now(), event.clone()));
     }
@@ -215,41 +216,41 @@ impl Observer for Recorder {
     }
 }
 
-impl Recorder {
+impl EventRecorder {
     /// Writes spans; `continues` is `TRACE_CONTINUE`.
-    pub fn trace(&mut self, continues: bool) {
+    pub fn enable_tracing(&mut self, continues: bool) {
         self.tracer = Some(Arc::new(Tracer::new(|| [7; 32], continues)));
     }
 
     /// The spans that have ended since the last call.
-    pub fn spans(&self) -> Vec<Span<'static>> {
-        self.tracer.as_ref().map(|tracer| tracer.take().spans).unwrap_or_default()
+    pub fn take_spans(&self) -> Vec<Span<'static>> {
+        self.tracer.as_ref().map(|tracer| tracer.take_ended().spans).unwrap_or_default()
     }
 
     pub fn events(&self) -> Vec<Event> {
-        self.timed().into_iter().map(|(_, event)| event).collect()
+        self.timed_events().into_iter().map(|(_, event)| event).collect()
     }
 
     /// The number of events that wait for a flush.
-    pub fn unflushed(&self) -> usize {
+    pub fn unflushed_count(&self) -> usize {
         self.events.lock().unwrap().len() - self.flushed.load(Ordering::Relaxed)
     }
 
-    pub fn timed(&self) -> Vec<(Timestamp, Event)> {
+    pub fn timed_events(&self) -> Vec<(Timestamp, Event)> {
         self.events.lock().unwrap().clone()
     }
 }
 
 /// A queue that records its sends, and may take time before and after each.
 #[derive(Clone)]
-pub struct Spy {
+pub struct SpyQueue {
     pub queue: EmbeddedQueue,
     pub pauses: (Duration, Duration),
     clock: VirtualClock,
     sent: Arc<Mutex<Vec<Content>>>,
 }
 
-impl QueueSender for Spy {
+impl QueueSender for SpyQueue {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
         let (before, after) = self.pauses;
         self.clock.sleep(before).await;
@@ -260,13 +261,13 @@ impl QueueSender for Spy {
     }
 }
 
-impl QueueDepth for Spy {
+impl QueueDepth for SpyQueue {
     async fn depth(&self) -> Result<Depth, EntryError> {
         self.queue.depth().await
     }
 }
 
-impl VisibilityControl for Spy {
+impl VisibilityControl for SpyQueue {
     async fn change_visibility_batch(
         &self,
         entries: &[(String, VisibilitySeconds)],
@@ -275,25 +276,25 @@ impl VisibilityControl for Spy {
     }
 }
 
-impl Spy {
-    pub fn slow(self, before: Duration, after: Duration) -> Self {
+impl SpyQueue {
+    pub fn with_pauses(self, before: Duration, after: Duration) -> Self {
         Self { pauses: (before, after), ..self }
     }
 
     /// Every entry of every request, whatever its outcome.
-    pub fn sent(&self) -> Vec<Content> {
+    pub fn sent_contents(&self) -> Vec<Content> {
         self.sent.lock().unwrap().clone()
     }
 
     /// The only message ever sent to it.
-    pub fn only(&self) -> Content {
-        let sent = self.sent();
+    pub fn only_sent(&self) -> Content {
+        let sent = self.sent_contents();
         assert_eq!(sent.len(), 1, "{sent:?}");
         sent.into_iter().next().unwrap()
     }
 
     /// Receives everything that is visible now, ordered by body.
-    pub fn received(&self) -> Vec<ReceivedMessage> {
+    pub fn receive_all(&self) -> Vec<ReceivedMessage> {
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let mut all: Vec<ReceivedMessage> = Vec::new();
         loop {
@@ -308,15 +309,15 @@ impl Spy {
 }
 
 /// Sends one message like a producer, and receives it like an event source mapping.
-pub fn sent_and_received(queue: &Spy, content: Content) -> ReceivedMessage {
+pub fn send_and_receive(queue: &SpyQueue, content: Content) -> ReceivedMessage {
     let message = redeliver_core::message::OutgoingMessage::new(content).unwrap();
-    let batch = redeliver_core::message::packing::pack(std::slice::from_ref(&message));
+    let batch = redeliver_core::message::packing::pack_batches(std::slice::from_ref(&message));
     assert!(queue.clock.block_on(queue.queue.send_batch(batch[0])).iter().all(Result::is_ok));
-    queue.received().pop().unwrap()
+    queue.receive_all().pop().unwrap()
 }
 
 /// The JSON document in an attribute, checked against its schema.
-pub fn document(attributes: &Attributes, name: &str) -> Value {
+pub fn attribute_document(attributes: &Attributes, name: &str) -> Value {
     let text = attributes
         .get(name)
         .and_then(Attribute::text)
@@ -342,7 +343,7 @@ pub fn document(attributes: &Attributes, name: &str) -> Value {
 }
 
 /// The attributes without ours.
-pub fn without_ours(attributes: &Attributes) -> Attributes {
+pub fn strip_own_attributes(attributes: &Attributes) -> Attributes {
     let ours = ["Failure", "ErrorType", "ErrorDetails", "DeadLetter"];
     attributes
         .iter()

@@ -23,7 +23,7 @@ pub fn first_import_up(src: impl AsRef<Path>, floors: &[&str]) -> Option<String>
         let Some((floor, own)) = place(&module) else { return Some(format!("{module} is on no floor")) };
         let source = fs::read_to_string(file).unwrap();
         let runs_up = |import: &String| place(import).is_some_and(|(other, at)| at != own && other >= floor);
-        imports(&source).into_iter().find(runs_up).map(|import| format!("{module} imports {import}"))
+        crate_imports(&source).into_iter().find(runs_up).map(|import| format!("{module} imports {import}"))
     })
 }
 
@@ -43,18 +43,18 @@ fn collect_files(folder: &Path, parent: &str, files: &mut Vec<(String, PathBuf)>
 }
 
 /// The paths behind each `crate::` before the tests: `crate::a::{b, c::d}` is `a::b` and `a::c::d`.
-fn imports(source: &str) -> Vec<String> {
+fn crate_imports(source: &str) -> Vec<String> {
     let product = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = product.lines().map(|line| line.split("//").next().unwrap_or_default());
     let code = lines.collect::<Vec<_>>().join("\n");
     let starts = code.match_indices("crate::").filter(|(start, _)| {
         !code[..*start].ends_with(|before: char| before.is_alphanumeric() || "_$".contains(before))
     });
-    starts.flat_map(|(start, root)| expand(&code[start + root.len()..])).collect()
+    starts.flat_map(|(start, root)| expand_tree(&code[start + root.len()..])).collect()
 }
 
 /// The paths of the tree that a text begins with.
-fn expand(text: &str) -> Vec<String> {
+fn expand_tree(text: &str) -> Vec<String> {
     let (mut paths, mut path, mut prefixes) = (Vec::new(), String::new(), Vec::new());
     for character in text.chars() {
         match character {

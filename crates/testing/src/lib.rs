@@ -13,4 +13,4 @@ pub mod loopback;
 #[cfg(unix)]
 pub mod planted;
 
-pub use dying::Killed;
+pub use dying::KilledFuture;

@@ -8,23 +8,23 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 /// `GET /path?query HTTP/1.1`, and the body.
-pub type Request = (String, String);
+pub type LoopbackRequest = (String, String);
 
 /// A body, and the headers that say what it is.
-pub struct Body {
+pub struct LoopbackBody {
     headers: &'static str,
     bytes: Vec<u8>,
 }
 
-impl From<Value> for Body {
+impl From<Value> for LoopbackBody {
     fn from(value: Value) -> Self {
         Self { headers: "content-type: application/json\r\n", bytes: value.to_string().into_bytes() }
     }
 }
 
-impl Body {
+impl LoopbackBody {
     /// With another text in place of one of the same length.
-    pub fn replacing(mut self, from: &str, to: &str) -> Self {
+    pub fn with_replaced(mut self, from: &str, to: &str) -> Self {
         assert_eq!(from.len(), to.len());
         for start in 0..=self.bytes.len().saturating_sub(from.len()) {
             if self.bytes[start..].starts_with(from.as_bytes()) {
@@ -35,12 +35,12 @@ impl Body {
     }
 
     /// As CloudFormation and STS answer.
-    pub fn xml(text: &str) -> Self {
+    pub fn from_xml(text: &str) -> Self {
         Self { headers: "content-type: text/xml\r\n", bytes: text.as_bytes().to_vec() }
     }
 
     /// As CloudWatch answers.
-    pub fn cbor(bytes: Vec<u8>) -> Self {
+    pub fn from_cbor(bytes: Vec<u8>) -> Self {
         let headers = "content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor\r\n";
         Self { headers, bytes }
     }
@@ -48,20 +48,22 @@ impl Body {
 
 pub struct Loopback {
     url: String,
-    requests: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<LoopbackRequest>>>,
 }
 
 impl Loopback {
     /// Starts it: it ends with the test's process.
-    pub fn start<B: Into<Body>>(answers: impl IntoIterator<Item = (u16, B)>) -> Self {
-        let answers: Vec<(_, Body)> =
+    pub fn start_scripted<B: Into<LoopbackBody>>(answers: impl IntoIterator<Item = (u16, B)>) -> Self {
+        let answers: Vec<(_, LoopbackBody)> =
             answers.into_iter().map(|(status, body)| (status, body.into())).collect();
         let mut answers = answers.into_iter();
-        Self::answering(move |_| answers.next())
+        Self::start_answering(move |_| answers.next())
     }
 
     /// Starts one whose requests come in no order.
-    pub fn answering(mut answer: impl FnMut(&Request) -> Option<(u16, Body)> + Send + 'static) -> Self {
+    pub fn start_answering(
+        mut answer: impl FnMut(&LoopbackRequest) -> Option<(u16, LoopbackBody)> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -69,9 +71,9 @@ impl Loopback {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let request = read(&stream);
+                let request = read_request(&stream);
                 noted.lock().unwrap().push(request.clone());
-                let Some((status, Body { headers, bytes })) = answer(&request) else { continue };
+                let Some((status, LoopbackBody { headers, bytes })) = answer(&request) else { continue };
                 let length = bytes.len();
                 let head = format!(
                     "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
@@ -86,12 +88,12 @@ impl Loopback {
         &self.url
     }
 
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<LoopbackRequest> {
         self.requests.lock().unwrap().clone()
     }
 }
 
-fn read(stream: &TcpStream) -> Request {
+fn read_request(stream: &TcpStream) -> LoopbackRequest {
     let mut reader = BufReader::new(stream);
     let mut first = String::new();
     reader.read_line(&mut first).unwrap();

@@ -43,13 +43,13 @@ pub fn each_planted(path: &Path, text: &str, refused: impl Fn(&str)) {
     }
     assert!(!path.with_extension("absent").exists(), "the link is not followed");
     assert_eq!(std::fs::read_to_string(&beside).unwrap(), text, "the link is not followed");
-    pipe(path);
+    create_pipe(path);
     not_trusted("it is not a regular file");
     gone();
     std::fs::remove_file(beside).unwrap();
 }
 
 /// A named pipe.
-pub fn pipe(path: &Path) {
+pub fn create_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }

@@ -28,7 +28,7 @@ impl FunctionName {
     }
 
     /// The queue that it polls, and with the strategy `ordered` the annotator a second one.
-    pub(crate) const fn polls(self) -> Role {
+    pub(crate) const fn polled_role(self) -> Role {
         match self {
             Self::MessageProcessor => Role::Source,
             Self::FailedMessageProcessor => Role::IntermediateDlq,
@@ -39,12 +39,12 @@ impl FunctionName {
 
 /// The functions of a process.
 #[derive(Clone, Debug)]
-pub struct Functions {
+pub struct WorkerFunctions {
     names: BTreeSet<FunctionName>,
     prefix: Option<String>,
 }
 
-impl Functions {
+impl WorkerFunctions {
     /// The functions of a process, each once. In logs and metrics `prefix-` precedes their names.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = FunctionName>, prefix: Option<String>) -> Self {
@@ -56,7 +56,7 @@ impl Functions {
         self.names.iter().copied()
     }
 
-    pub(crate) fn contains(&self, function: FunctionName) -> bool {
+    pub(crate) fn has_function(&self, function: FunctionName) -> bool {
         self.names.contains(&function)
     }
 
@@ -69,7 +69,7 @@ impl Functions {
     }
 
     /// The name of this process as a service, after `redeliver-`.
-    pub(crate) fn service(&self) -> String {
+    pub(crate) fn service_name(&self) -> String {
         match self.iter().collect::<Vec<_>>()[..] {
             [function] => self.full_name(function),
             _ => self.prefix.clone().unwrap_or_else(|| "work".to_owned()),
@@ -85,7 +85,7 @@ mod tests {
     fn a_process_of_one_function_is_the_service_of_its_name() {
         use FunctionName::{FinalDlqAnnotator, MessageProcessor};
         let service = |names: &[FunctionName], prefix: Option<&str>| {
-            Functions::new(names.iter().copied(), prefix.map(str::to_owned)).service()
+            WorkerFunctions::new(names.iter().copied(), prefix.map(str::to_owned)).service_name()
         };
         assert_eq!(service(&[MessageProcessor, MessageProcessor], None), "message-processor");
         assert_eq!(service(&[MessageProcessor], Some("orders")), "orders-message-processor");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redeliver_aws::Stop;
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
@@ -28,22 +28,22 @@ impl Heartbeat {
         Self { function: function.into(), last_poll: Mutex::new(now), batches_in_flight: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn polled(&self, now: Timestamp) {
+    pub(crate) fn record_poll(&self, now: Timestamp) {
         *lock(&self.last_poll) = now;
     }
 
-    pub(crate) fn batch_begins(&self) {
+    pub(crate) fn begin_batch(&self) {
         self.batches_in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The time of a batch is not time without a poll.
-    pub(crate) fn batch_ends(&self, now: Timestamp) {
-        self.polled(now);
+    pub(crate) fn end_batch(&self, now: Timestamp) {
+        self.record_poll(now);
         self.batches_in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn report(&self, now: Timestamp) -> FunctionHealth {
-        let since = until(*lock(&self.last_poll), now);
+    pub(crate) fn function_health(&self, now: Timestamp) -> FunctionHealth {
+        let since = time_until(*lock(&self.last_poll), now);
         let batches_in_flight = self.batches_in_flight.load(Ordering::Relaxed);
         FunctionHealth {
             function: self.function.clone(),
@@ -83,8 +83,8 @@ pub(crate) struct FunctionHealth {
 }
 
 impl Health {
-    pub(crate) fn report(&self, now: Timestamp) -> HealthReport {
-        let functions: Vec<_> = self.pollers.iter().map(|heartbeat| heartbeat.report(now)).collect();
+    pub(crate) fn health_report(&self, now: Timestamp) -> HealthReport {
+        let functions: Vec<_> = self.pollers.iter().map(|heartbeat| heartbeat.function_health(now)).collect();
         let healthy = !self.is_ready() || functions.iter().all(|function| function.healthy);
         HealthReport { healthy, functions }
     }

@@ -31,17 +31,17 @@ use redeliver_operator::terminal::signals::{Signal, Signals};
 use redeliver_operator::terminal::stderr;
 use serde_json::json;
 
-pub use functions::{FunctionName, Functions};
-pub use options::Options;
-pub use poller::Limits;
+pub use functions::{FunctionName, WorkerFunctions};
+pub use options::WorkerOptions;
+pub use poller::PollerLimits;
 
 use otlp::SpanExport;
-use prepared::{Prepared, prepare};
-use server::{HealthServer, Shown};
+use prepared::{Prepared, prepare_worker};
+use server::{HealthServer, ServedState};
 
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum WorkerEnding {
     /// Everything that was received is handled.
     Finished,
     /// The same, after Ctrl-C.
@@ -52,36 +52,36 @@ pub enum Ending {
     NotStarted,
 }
 
-impl Ending {
+impl WorkerEnding {
     /// The end of a process that has handled everything since this signal.
-    const fn after(signal: Signal) -> Self {
+    const fn after_signal(signal: Signal) -> Self {
         if signal.is_interrupt { Self::Interrupted } else { Self::Finished }
     }
 }
 
 /// Polls until a signal comes, then handles what was received. All errors are lines of the log on standard error.
 #[must_use]
-pub fn run(options: &Options) -> Ending {
-    telemetry::init();
+pub fn run(options: &WorkerOptions) -> WorkerEnding {
+    telemetry::init_telemetry();
     // Standard error has JSON lines.
     stderr::be_quiet();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return not_started(&error),
+        Err(error) => return log_not_started(&error),
     };
-    let ended = runtime.block_on(work(options));
+    let ended = runtime.block_on(run_functions(options));
     // A DNS lookup must not delay the end of the process.
     runtime.shutdown_background();
-    ended.unwrap_or_else(|error| not_started(&error))
+    ended.unwrap_or_else(|error| log_not_started(&error))
 }
 
-fn not_started(error: &impl ToString) -> Ending {
+fn log_not_started(error: &impl ToString) -> WorkerEnding {
     log::error("not_started", &error.to_string());
-    Ending::NotStarted
+    WorkerEnding::NotStarted
 }
 
-async fn work(options: &Options) -> Result<Ending, StartError> {
-    let export = SpanExport::from_environment(&options.functions.service());
+async fn run_functions(options: &WorkerOptions) -> Result<WorkerEnding, StartError> {
+    let export = SpanExport::from_environment(&options.functions.service_name());
     // Before the first receive, so that no signal kills a process that has received a message.
     let mut signals = Signals::listen()?;
     let stop = Stop::default();
@@ -89,9 +89,9 @@ async fn work(options: &Options) -> Result<Ending, StartError> {
         Some(address) => Some(HealthServer::bind(address).await?),
         None => None,
     };
-    let prepared = match select(pin!(prepare(options, &stop)), pin!(signals.next())).await {
+    let prepared = match select(pin!(prepare_worker(options, &stop)), pin!(signals.next())).await {
         Either::Left((prepared, _)) => prepared?,
-        Either::Right((signal, _)) => return Ok(Ending::after(signal)),
+        Either::Right((signal, _)) => return Ok(WorkerEnding::after_signal(signal)),
     };
     log::info(
         "started",
@@ -101,19 +101,19 @@ async fn work(options: &Options) -> Result<Ending, StartError> {
         }),
     );
     let Prepared { pollers, health, metrics, traced, own_function } = prepared;
-    let export = export.map(|export| export.start(traced));
-    let served = Shown { health, metrics };
-    let serving = server.map(|server| tokio::spawn(server.serve(served, SystemClock)));
+    let export = export.map(|export| export.start_export(traced));
+    let served = ServedState { health, metrics };
+    let serving = server.map(|server| tokio::spawn(server.serve_forever(served, SystemClock)));
     let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, options.shutdown).await;
     if let Some(function) = own_function {
-        function.runtime.end().await;
+        function.runtime.end_all().await;
     }
     if let Some(serving) = serving {
         serving.abort();
     }
     // A process that is cut short ends at once.
-    if let (Ending::Finished | Ending::Interrupted, Some(export)) = (ending, export) {
-        export.finish(&SystemClock).await;
+    if let (WorkerEnding::Finished | WorkerEnding::Interrupted, Some(export)) = (ending, export) {
+        export.finish_export(&SystemClock).await;
     }
     Ok(ending)
 }
@@ -124,10 +124,10 @@ async fn poll_until_signal(
     signals: &mut Signals,
     stop: &Stop,
     shutdown: Duration,
-) -> Ending {
+) -> WorkerEnding {
     let mut pollers = pin!(pollers);
     let signal = match select(pollers.as_mut(), pin!(signals.next())).await {
-        Either::Left(_) => return Ending::Finished,
+        Either::Left(_) => return WorkerEnding::Finished,
         Either::Right((signal, _)) => signal,
     };
     log::info("stopping", json!({ "signal": signal.name }));
@@ -143,7 +143,7 @@ async fn poll_until_signal(
     match select(pollers, pin!(cancelled)).await {
         Either::Left(_) => {
             log::info("stopped", json!({}));
-            Ending::after(signal)
+            WorkerEnding::after_signal(signal)
         }
         // The pollers are dropped. Nothing is lost: messages that are not deleted become visible again, and SQS counts
         // their receive.
@@ -152,7 +152,7 @@ async fn poll_until_signal(
                 "broken_off",
                 json!({ "by": reason, "remark": "messages that were not handled come back when their visibility timeout ends" }),
             );
-            Ending::Cancelled
+            WorkerEnding::Cancelled
         }
     }
 }

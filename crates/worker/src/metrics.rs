@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use redeliver_aws::telemetry::metrics::{Measure, Measured, Metric, NAMESPACE, Number, Observed};
+use redeliver_aws::telemetry::metrics::{EventReport, Measure, Measurement, Metric, MetricValue, NAMESPACE};
 use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
 use redeliver_core::trace::Tracer;
@@ -33,7 +33,7 @@ type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// The metrics of all functions of a process.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub(crate) struct WorkerMetrics {
     registry: Registry,
     counters: BTreeMap<Metric, Family<Labels, Counter>>,
     histograms: BTreeMap<Metric, Histograms>,
@@ -41,7 +41,7 @@ pub(crate) struct Metrics {
     seconds_since_poll: Family<Labels, Gauge<f64, AtomicU64>>,
 }
 
-impl Metrics {
+impl WorkerMetrics {
     /// The metrics of the functions with these names. All counters begin at zero, so that a first event is an increase.
     pub(crate) fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {
@@ -51,7 +51,7 @@ impl Metrics {
             batches_in_flight: Family::default(),
             seconds_since_poll: Family::default(),
         };
-        Metric::ALL.iter().for_each(|metric| metrics.register(*metric));
+        Metric::ALL.iter().for_each(|metric| metrics.register_metric(*metric));
         metrics.registry.register(
             "batches_in_flight",
             "Batches that are being handled",
@@ -72,12 +72,12 @@ impl Metrics {
         metrics
     }
 
-    fn register(&mut self, metric: Metric) {
+    fn register_metric(&mut self, metric: Metric) {
         let name = metric.name().to_snake_case();
         let histogram: fn() -> Histogram = match metric.measure() {
             Measure::Count => {
                 let family = Family::default();
-                self.registry.register(name, help(metric), family.clone());
+                self.registry.register(name, help_text(metric), family.clone());
                 self.counters.insert(metric, family);
                 return;
             }
@@ -85,27 +85,27 @@ impl Metrics {
             Measure::Receives => || Histogram::new(RECEIVES.iter().copied()),
         };
         let family = Family::new_with_constructor(histogram);
-        self.registry.register(name, help(metric), family.clone());
+        self.registry.register(name, help_text(metric), family.clone());
         self.histograms.insert(metric, family);
     }
 
-    fn count(&self, function: &str, event: &Event) {
-        let Observed { by, metrics, .. } = Observed::of(event);
-        for Measured { metric, value } in metrics {
+    fn count_event(&self, function: &str, event: &Event) {
+        let EventReport { by, metrics, .. } = EventReport::from_event(event);
+        for Measurement { metric, value } in metrics {
             if let Some(counter) = self.counters.get(&metric) {
-                let count = if let Number::Whole(count) = value { count } else { 1 };
-                counter.get_or_create(&labels(metric, function, by)).inc_by(count.into());
+                let count = if let MetricValue::Whole(count) = value { count } else { 1 };
+                counter.get_or_create(&metric_labels(metric, function, by)).inc_by(count.into());
             } else if let Some(histogram) = self.histograms.get(&metric) {
-                histogram.get_or_create(&labels(metric, function, None)).observe(match value {
-                    Number::Whole(number) => number.into(),
-                    Number::Real(number) => number,
+                histogram.get_or_create(&metric_labels(metric, function, None)).observe(match value {
+                    MetricValue::Whole(number) => number.into(),
+                    MetricValue::Real(number) => number,
                 });
             }
         }
     }
 
     /// All metrics in the text format of OpenMetrics.
-    pub(crate) fn openmetrics(&self, report: &HealthReport) -> String {
+    pub(crate) fn render_openmetrics(&self, report: &HealthReport) -> String {
         for function in &report.functions {
             let labels = vec![("function".to_owned(), function.function.clone())];
             let batches = i64::try_from(function.batches_in_flight).unwrap_or(i64::MAX);
@@ -125,11 +125,11 @@ impl Metrics {
 pub(crate) struct MeteredObserver<O> {
     observer: O,
     function: String,
-    metrics: Arc<Metrics>,
+    metrics: Arc<WorkerMetrics>,
 }
 
 impl<O> MeteredObserver<O> {
-    pub(crate) fn new(observer: O, function: String, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(observer: O, function: String, metrics: Arc<WorkerMetrics>) -> Self {
         Self { observer, function, metrics }
     }
 }
@@ -140,7 +140,7 @@ impl<O: Observer> Observer for MeteredObserver<O> {
     }
 
     fn observe_all(&self, events: &[Event]) {
-        events.iter().for_each(|event| self.metrics.count(&self.function, event));
+        events.iter().for_each(|event| self.metrics.count_event(&self.function, event));
         self.observer.observe_all(events);
     }
 
@@ -153,7 +153,7 @@ impl<O: Observer> Observer for MeteredObserver<O> {
     }
 }
 
-fn labels(metric: Metric, function: &str, by: Option<&'static str>) -> Labels {
+fn metric_labels(metric: Metric, function: &str, by: Option<&'static str>) -> Labels {
     let function = ("function".to_owned(), function.to_owned());
     let by = metric.dimension().zip(by);
     let by = by.map(|(dimension, value)| (dimension.name.to_snake_case(), value.to_owned()));
@@ -164,14 +164,14 @@ fn labels(metric: Metric, function: &str, by: Option<&'static str>) -> Labels {
 fn all_labels(metric: Metric, function: &str) -> Vec<Labels> {
     match metric.dimension() {
         Some(dimension) => {
-            dimension.values.iter().map(|value| labels(metric, function, Some(value))).collect()
+            dimension.values.iter().map(|value| metric_labels(metric, function, Some(value))).collect()
         }
-        None => vec![labels(metric, function, None)],
+        None => vec![metric_labels(metric, function, None)],
     }
 }
 
 /// The help text of a metric.
-const fn help(metric: Metric) -> &'static str {
+const fn help_text(metric: Metric) -> &'static str {
     match metric {
         Metric::Processed => "Messages that the target processed",
         Metric::HandedOff => "Messages that failed and were handed off",

@@ -3,24 +3,24 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use redeliver_aws::targets::Command;
-use redeliver_operator::queues::Connection;
+use redeliver_aws::targets::RuntimeCommand;
+use redeliver_operator::queues::AwsConnection;
 
-use crate::functions::Functions;
-use crate::poller::Limits;
+use crate::functions::WorkerFunctions;
+use crate::poller::PollerLimits;
 
 /// The functions that a process runs, and how. Their settings are environment variables.
 #[derive(Debug)]
-pub struct Options {
-    pub functions: Functions,
+pub struct WorkerOptions {
+    pub functions: WorkerFunctions,
     /// Starts the user's own function, which the message-processor calls instead of `TARGET`.
-    pub exec: Option<Command>,
+    pub exec: Option<RuntimeCommand>,
     /// The limits of each poller.
-    pub limits: Limits,
+    pub limits: PollerLimits,
     /// The address of `/healthz`, `/readyz` and `/metrics`.
     pub health: Option<SocketAddr>,
     /// The longest time from the first signal to the end. Batches that are not handled by then are broken off, and
     /// their messages come back.
     pub shutdown: Duration,
-    pub connection: Connection,
+    pub connection: AwsConnection,
 }

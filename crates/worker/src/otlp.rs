@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::select;
 use redeliver_aws::otlp::{Exporter, span_interval};
 use redeliver_aws::settings::Variables;
-use redeliver_aws::start::exporter;
+use redeliver_aws::start::exporter_from_env;
 use redeliver_aws::{Stop, SystemClock};
 use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::{EndedSpans, Tracer};
@@ -22,7 +22,7 @@ const LAST_EXPORT_MAX: Duration = Duration::from_secs(3);
 const FUNCTION: &str = "redeliver.function";
 
 /// A function's name, and the observer that has its tracer.
-pub(crate) type Traced = (String, Arc<dyn Observer>);
+pub(crate) type TracedFunction = (String, Arc<dyn Observer>);
 
 /// Where spans go, and how often.
 pub(crate) struct SpanExport {
@@ -34,32 +34,32 @@ impl SpanExport {
     /// `None` if OpenTelemetry's variables do not ask for spans, or name an unsupported protocol, which is logged.
     /// `service` is the service's name after `redeliver-`, unless the variables name another.
     pub(crate) fn from_environment(service: &str) -> Option<Self> {
-        let exporter = exporter(service).unwrap_or_else(|error| {
+        let exporter = exporter_from_env(service).unwrap_or_else(|error| {
             log::warn("otlp", &error);
             None
         });
-        Some(Self { exporter: exporter?, interval: span_interval(&Variables::of_environment()) })
+        Some(Self { exporter: exporter?, interval: span_interval(&Variables::from_env()) })
     }
 
     /// Begins to export the spans of these functions.
-    pub(crate) fn start(self, functions: Vec<Traced>) -> RunningExport {
+    pub(crate) fn start_export(self, functions: Vec<TracedFunction>) -> RunningExport {
         let end = Stop::default();
         let task = tokio::spawn(self.export_until(end.clone(), functions));
         RunningExport { end, task }
     }
 
     /// Sends the spans that have ended, at each interval and once after `end` is requested.
-    async fn export_until(self, end: Stop, functions: Vec<Traced>) {
+    async fn export_until(self, end: Stop, functions: Vec<TracedFunction>) {
         let (exporter, functions) = (self.exporter, Arc::new(functions));
         let mut is_last = false;
         while !is_last {
-            select(pin!(SystemClock.sleep(self.interval)), pin!(end.requested())).await;
+            select(pin!(SystemClock.sleep(self.interval)), pin!(end.wait_requested())).await;
             is_last = end.is_requested();
             // On a thread of its own: the pollers share one, and 8,192 spans take milliseconds to encode.
             let (encoder, functions) = (exporter.clone(), Arc::clone(&functions));
             let taken = spawn_blocking(move || take_ended(&encoder, &functions)).await;
-            let Ok(Some(Export { request, dropped })) = taken else { continue };
-            let lost = match exporter.post(request).await {
+            let Ok(Some(ExportRequest { request, dropped })) = taken else { continue };
+            let lost = match exporter.post_spans(request).await {
                 Err(error) => format!("spans were not exported: {error}"),
                 Ok(()) if dropped > 0 => format!("{dropped} spans exceeded the buffer and are lost"),
                 Ok(()) => continue,
@@ -79,24 +79,24 @@ pub(crate) struct RunningExport {
 
 impl RunningExport {
     /// Exports what is left, for 3 s at most.
-    pub(crate) async fn finish(self, clock: &impl Clock) {
+    pub(crate) async fn finish_export(self, clock: &impl Clock) {
         self.end.request();
         select(self.task, pin!(clock.sleep(LAST_EXPORT_MAX))).await;
     }
 }
 
 /// A request with the spans that have ended since the last one.
-struct Export {
+struct ExportRequest {
     request: Vec<u8>,
     /// The number of those that had no room.
     dropped: u64,
 }
 
 /// `None` if none has ended.
-fn take_ended(exporter: &Exporter, functions: &[Traced]) -> Option<Export> {
+fn take_ended(exporter: &Exporter, functions: &[TracedFunction]) -> Option<ExportRequest> {
     let (mut all, mut all_dropped) = (Vec::new(), 0);
     for (function, observer) in functions {
-        let EndedSpans { mut spans, dropped } = observer.tracer().map(Tracer::take).unwrap_or_default();
+        let EndedSpans { mut spans, dropped } = observer.tracer().map(Tracer::take_ended).unwrap_or_default();
         for span in &mut spans {
             span.attributes.push((FUNCTION, function.clone().into()));
         }
@@ -106,7 +106,7 @@ fn take_ended(exporter: &Exporter, functions: &[Traced]) -> Option<Export> {
     if all.is_empty() {
         return None;
     }
-    Some(Export { request: exporter.encode(all), dropped: all_dropped })
+    Some(ExportRequest { request: exporter.encode_spans(all), dropped: all_dropped })
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use futures_util::future::{Either, join_all, select};
 use futures_util::{FutureExt as _, pin_mut};
 use redeliver_aws::Stop;
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::events::Event;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::polling::{invoke, receive, take_waiting};
-use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unreadable};
+use redeliver_core::polling::{invoke_function, receive_records, take_waiting};
+use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, UnreadableMessage};
 
 use crate::health::Heartbeat;
 
@@ -30,13 +30,13 @@ pub(crate) struct Poller<Q, F, C, O> {
     pub(crate) clock: C,
     /// Observes errors between the queue and the function.
     pub(crate) observer: O,
-    pub(crate) limits: Limits,
+    pub(crate) limits: PollerLimits,
     pub(crate) heartbeat: Arc<Heartbeat>,
 }
 
 /// The limits of one poller.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct PollerLimits {
     /// The number of concurrent batches.
     pub concurrency: NonZeroU16,
     /// The largest batch, 1..=10.
@@ -51,30 +51,30 @@ pub struct Limits {
 impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
     /// Polls until `stop` is requested and everything that was received is handled. Dropping the future loses nothing:
     /// messages that were not deleted come back.
-    pub(crate) async fn run(&self, stop: &Stop) {
+    pub(crate) async fn run_until_stop(&self, stop: &Stop) {
         // Each loop has at most one batch: no message waits for one that is being handled.
         join_all((0..self.limits.concurrency.get()).map(|_| self.poll_until(stop))).await;
     }
 
     async fn poll_until(&self, stop: &Stop) {
-        let mut pauses = pauses();
+        let mut pauses = pause_backoff();
         while !stop.is_requested() {
             // Never cancelled: messages that SQS hands out in that moment would be hidden for a whole visibility timeout.
-            match receive(&self.queue, self.limits.batch_size, self.limits.wait).await {
+            match receive_records(&self.queue, self.limits.batch_size, self.limits.wait).await {
                 Ok(mut records) => {
-                    pauses = self::pauses();
-                    self.heartbeat.polled(self.clock.now());
+                    pauses = self::pause_backoff();
+                    self.heartbeat.record_poll(self.clock.now());
                     // Only those of this receive: all pollers share one task, and nothing is awaited in between.
                     let unreadable = self.queue.take_unreadable();
                     take_waiting(&self.function, &mut records, &unreadable);
                     self.report_unreadable(unreadable);
-                    self.batch(records).await;
+                    self.handle_batch(records).await;
                 }
                 Err(error) => {
                     let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
                     self.report_failed(error, pause);
                     // Unlike a receive, a pause can be cancelled: no message is in flight.
-                    let (slept, stopped) = (self.clock.sleep(pause), stop.requested());
+                    let (slept, stopped) = (self.clock.sleep(pause), stop.wait_requested());
                     pin_mut!(slept, stopped);
                     select(slept, stopped).await;
                 }
@@ -82,21 +82,23 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
         }
     }
 
-    async fn batch(&self, records: Vec<ReceivedMessage>) {
+    async fn handle_batch(&self, records: Vec<ReceivedMessage>) {
         if records.is_empty() {
             return;
         }
-        self.heartbeat.batch_begins();
-        let guarded = Guarded { function: &self.function, clock: &self.clock, observer: &self.observer };
-        let not_deleted = invoke(&self.queue, &guarded, &self.clock, records, self.limits.invocation).await;
+        self.heartbeat.begin_batch();
+        let guarded =
+            GuardedFunction { function: &self.function, clock: &self.clock, observer: &self.observer };
+        let not_deleted =
+            invoke_function(&self.queue, &guarded, &self.clock, records, self.limits.invocation).await;
         for sqs_message_id in not_deleted {
             self.observer.observe(&Event::NotDeleted { sqs_message_id });
         }
-        self.heartbeat.batch_ends(self.clock.now());
+        self.heartbeat.end_batch(self.clock.now());
     }
 
-    fn report_unreadable(&self, unreadable: Vec<Unreadable>) {
-        for Unreadable { sqs_message_id, .. } in unreadable {
+    fn report_unreadable(&self, unreadable: Vec<UnreadableMessage>) {
+        for UnreadableMessage { sqs_message_id, .. } in unreadable {
             self.observer.observe(&Event::UnreadableRecord { sqs_message_id });
         }
     }
@@ -108,7 +110,7 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
 }
 
 /// The pauses after failed receives.
-fn pauses() -> ExponentialBackoff {
+fn pause_backoff() -> ExponentialBackoff {
     let builder = ExponentialBuilder::new().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
     builder.without_max_times().with_jitter().build()
 }
@@ -116,17 +118,17 @@ fn pauses() -> ExponentialBackoff {
 /// Reports all records as failed, and an event, if the function panics or misses its deadline: in Lambda the process would
 /// end.
 #[derive(Debug)]
-struct Guarded<'a, F, C, O> {
+struct GuardedFunction<'a, F, C, O> {
     function: &'a F,
     clock: &'a C,
     observer: &'a O,
 }
 
-impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+impl<F: Function, C: Clock, O: Observer> Function for GuardedFunction<'_, F, C, O> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let all = records.len();
-        let processing = AssertUnwindSafe(self.function.process(records, deadline)).catch_unwind();
-        let time_is_up = self.clock.sleep(until(self.clock.now(), deadline));
+        let processing = AssertUnwindSafe(self.function.process_batch(records, deadline)).catch_unwind();
+        let time_is_up = self.clock.sleep(time_until(self.clock.now(), deadline));
         pin_mut!(processing, time_is_up);
         let reason = match select(processing, time_is_up).await {
             Either::Left((Ok(confirmed), _)) => return confirmed,

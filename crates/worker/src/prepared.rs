@@ -11,8 +11,8 @@ use redeliver_aws::settings::{
     FailedMessageProcessorSettings, FinalDlqAnnotatorSettings, Logging, OwnFunctionSettings, TargetSettings,
 };
 use redeliver_aws::start::{self, StartError};
-use redeliver_aws::targets::{Command, OwnFunction, Processes, Target};
-use redeliver_aws::telemetry::JsonLines;
+use redeliver_aws::targets::{OwnFunction, Processes, RuntimeCommand, Target};
+use redeliver_aws::telemetry::JsonLinesObserver;
 use redeliver_aws::{Stop, SystemClock};
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::{Clock as _, Function, Observer};
@@ -26,30 +26,30 @@ use redeliver_operator::queues::{KnownQueue, QueueAddress};
 use crate::functions::FunctionName;
 use crate::health::{Health, Heartbeat};
 use crate::log;
-use crate::metrics::{MeteredObserver, Metrics};
-use crate::options::Options;
-use crate::otlp::Traced;
-use crate::poller::{Limits, Poller};
-use crate::queues::Queues;
-use crate::settings::{CallTarget, MessageProcessorSetup, Settings};
+use crate::metrics::{MeteredObserver, WorkerMetrics};
+use crate::options::WorkerOptions;
+use crate::otlp::TracedFunction;
+use crate::poller::{Poller, PollerLimits};
+use crate::queues::NamedQueues;
+use crate::settings::{CallTarget, MessageProcessorSetup, WorkerSettings};
 
 /// A process that is ready to receive.
 pub(crate) struct Prepared {
     /// Each ends when the stop is requested and everything that it has begun is finished.
     pub(crate) pollers: Vec<LocalBoxFuture<'static, ()>>,
     pub(crate) health: Health,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) traced: Vec<Traced>,
+    pub(crate) metrics: Arc<WorkerMetrics>,
+    pub(crate) traced: Vec<TracedFunction>,
     /// The function of `--exec`, which ends after the pollers.
     pub(crate) own_function: Option<Arc<OwnFunction>>,
 }
 
 /// Reads the settings, finds and checks the queues, and makes a poller for each function.
-pub(crate) async fn prepare(options: &Options, stop: &Stop) -> Result<Prepared, StartError> {
+pub(crate) async fn prepare_worker(options: &WorkerOptions, stop: &Stop) -> Result<Prepared, StartError> {
     // Checks that need no request come first: settings, queue names, queue attributes. A process that cannot work must
     // not receive a single message, since each message on the source queue has only one receive.
-    let settings = Settings::read(options)?;
-    let named = settings.queues(options.limits.invocation);
+    let settings = WorkerSettings::read_settings(options)?;
+    let named = settings.named_queues(options.limits.invocation);
     named.check_distinct()?;
     let queues = find_queues(options, &named).await?;
     let config = options.connection.sdk_config(None).await?;
@@ -67,32 +67,35 @@ pub(crate) async fn prepare(options: &Options, stop: &Stop) -> Result<Prepared, 
 }
 
 /// Finds the queues that the functions poll, and checks them.
-async fn find_queues(options: &Options, named: &Queues) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
+async fn find_queues(
+    options: &WorkerOptions,
+    named: &NamedQueues,
+) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
     let mut queues = BTreeMap::new();
-    for role in options.functions.iter().flat_map(|function| polled(function, named)) {
+    for role in options.functions.iter().flat_map(|function| polled_roles(function, named)) {
         let url = named.urls.get(&role).map_or("", String::as_str);
-        queues.insert(role, options.connection.find(&QueueAddress::Url(url.to_owned())).await?);
+        queues.insert(role, options.connection.find_queue(&QueueAddress::Url(url.to_owned())).await?);
     }
     let attributes = queues.iter().map(|(role, queue)| (*role, queue.attributes.clone())).collect();
-    for warning in named.check(&attributes)? {
+    for warning in named.check_attributes(&attributes)? {
         log::warn("queue", &warning);
     }
     Ok(queues)
 }
 
 /// The queues that a function polls.
-fn polled(function: FunctionName, named: &Queues) -> impl Iterator<Item = Role> + use<> {
+fn polled_roles(function: FunctionName, named: &NamedQueues) -> impl Iterator<Item = Role> + use<> {
     let second = function == FunctionName::FinalDlqAnnotator && named.urls.contains_key(&Role::SourceDlq);
-    [Some(function.polls()), second.then_some(Role::SourceDlq)].into_iter().flatten()
+    [Some(function.polled_role()), second.then_some(Role::SourceDlq)].into_iter().flatten()
 }
 
 impl Prepared {
-    fn new(options: &Options, stop: &Stop) -> Self {
+    fn new(options: &WorkerOptions, stop: &Stop) -> Self {
         let names = options.functions.iter().map(|function| options.functions.full_name(function));
         Self {
             pollers: Vec::new(),
             health: Health { pollers: Vec::new(), stop: stop.clone() },
-            metrics: Arc::new(Metrics::new(names)),
+            metrics: Arc::new(WorkerMetrics::new(names)),
             traced: Vec::new(),
             own_function: None,
         }
@@ -101,7 +104,7 @@ impl Prepared {
 
 /// The parts of the functions, and the pollers that are ready.
 struct Preparation<'a> {
-    options: &'a Options,
+    options: &'a WorkerOptions,
     config: SdkConfig,
     /// The queues without a poller yet.
     queues: BTreeMap<Role, KnownQueue>,
@@ -112,12 +115,12 @@ impl Preparation<'_> {
     async fn add_message_processor(&mut self, setup: MessageProcessorSetup) -> Result<(), StartError> {
         let MessageProcessorSetup { settings, call } = setup;
         let observer =
-            self.observer(FunctionName::MessageProcessor, settings.logging, Some(&settings.schema));
+            self.build_observer(FunctionName::MessageProcessor, settings.logging, Some(&settings.schema));
         let target = match call {
             CallTarget::Target(target) => self.connect_target(target, &observer).await?,
             CallTarget::OwnFunction(command, own) => self.start_own_function(command, own, &observer).await?,
         };
-        let limits = Limits { batch_size: settings.on_failure.batch_size_max(), ..self.options.limits };
+        let limits = PollerLimits { batch_size: settings.on_failure.batch_size_max(), ..self.options.limits };
         let function = MessageProcessor::on_aws(target, settings, &self.config, Arc::clone(&observer));
         self.add_poller(FunctionName::MessageProcessor, Role::Source, function, observer, limits);
         Ok(())
@@ -125,7 +128,7 @@ impl Preparation<'_> {
 
     fn add_failed_message_processor(&mut self, settings: FailedMessageProcessorSettings) {
         let name = FunctionName::FailedMessageProcessor;
-        let observer = self.observer(name, settings.logging, None);
+        let observer = self.build_observer(name, settings.logging, None);
         let function = FailedMessageProcessor::on_aws(settings, &self.config, Arc::clone(&observer));
         self.add_poller(name, Role::IntermediateDlq, function, observer, self.options.limits);
     }
@@ -133,7 +136,7 @@ impl Preparation<'_> {
     /// The annotator polls two queues with the strategy `ordered`.
     fn add_final_dlq_annotator(&mut self, settings: FinalDlqAnnotatorSettings) {
         let name = FunctionName::FinalDlqAnnotator;
-        let observer = self.observer(name, settings.logging, None);
+        let observer = self.build_observer(name, settings.logging, None);
         let function = Arc::new(FinalDlqAnnotator::on_aws(settings, &self.config, Arc::clone(&observer)));
         for role in [Role::Annotation, Role::SourceDlq] {
             if self.queues.contains_key(&role) {
@@ -144,14 +147,14 @@ impl Preparation<'_> {
     }
 
     /// `schema` is the message-processor's.
-    fn observer(
+    fn build_observer(
         &self,
         function: FunctionName,
         logging: Logging,
         schema: Option<&MessageSchema>,
     ) -> Arc<dyn Observer> {
         let name = self.options.functions.full_name(function);
-        let lines = JsonLines::new(&name, logging, SystemClock, io::stdout());
+        let lines = JsonLinesObserver::new(&name, logging, SystemClock, io::stdout());
         let lines = match schema {
             Some(schema) => lines.with_schema(schema),
             None => lines,
@@ -164,20 +167,20 @@ impl Preparation<'_> {
         target: TargetSettings,
         observer: &Arc<dyn Observer>,
     ) -> Result<Target, StartError> {
-        if let Some(remark) = target.remark() {
+        if let Some(remark) = target.secret_warning() {
             log::warn("target", &remark);
         }
-        start::target(&self.config, target, Arc::clone(observer)).await
+        start::build_target(&self.config, target, Arc::clone(observer)).await
     }
 
     /// Starts the user's own function, with a process for each batch.
     async fn start_own_function(
         &mut self,
-        command: Command,
+        command: RuntimeCommand,
         settings: OwnFunctionSettings,
         observer: &Arc<dyn Observer>,
     ) -> Result<Target, StartError> {
-        let Options { functions, limits, .. } = self.options;
+        let WorkerOptions { functions, limits, .. } = self.options;
         let command = command.outside_lambda(&functions.full_name(FunctionName::MessageProcessor));
         let function = OwnFunction::new(Processes::new(command, limits.concurrency), settings.handler_event);
         let function = function.with_observer(Arc::clone(observer));
@@ -193,7 +196,7 @@ impl Preparation<'_> {
         role: Role,
         function: impl Function + 'static,
         observer: Arc<dyn Observer>,
-        limits: Limits,
+        limits: PollerLimits,
     ) {
         let Prepared { pollers, health, traced, .. } = &mut self.prepared;
         let KnownQueue { queue, .. } =
@@ -207,6 +210,6 @@ impl Preparation<'_> {
         }
         let poller = Poller { queue, function, clock: SystemClock, observer, limits, heartbeat };
         let stop = health.stop.clone();
-        pollers.push(async move { poller.run(&stop).await }.boxed_local());
+        pollers.push(async move { poller.run_until_stop(&stop).await }.boxed_local());
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct QueueName<'a> {
 
 impl<'a> QueueName<'a> {
     /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`
-    pub(crate) fn of_url(url: &'a str) -> Self {
+    pub(crate) fn from_url(url: &'a str) -> Self {
         let mut segments = url.trim_end_matches('/').rsplit('/');
         let name = segments.next().unwrap_or(url);
         let is_account = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -18,7 +18,7 @@ impl<'a> QueueName<'a> {
     }
 
     /// `arn:aws:sqs:REGION:ACCOUNT:NAME`
-    pub(crate) fn of_arn(arn: &'a str) -> Option<Self> {
+    pub(crate) fn from_arn(arn: &'a str) -> Option<Self> {
         match arn.split(':').collect::<Vec<_>>()[..] {
             ["arn", _, _, _, account, name] => Some(Self { account: Some(account), name }),
             _ => None,
@@ -26,7 +26,7 @@ impl<'a> QueueName<'a> {
     }
 
     /// True if both may be the same queue.
-    pub(crate) fn may_be(&self, other: &Self) -> bool {
+    pub(crate) fn may_equal(&self, other: &Self) -> bool {
         let accounts = self.account.zip(other.account);
         self.name == other.name && accounts.is_none_or(|(one, other)| one == other)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::decide::QueueTimes;
-use redeliver_core::strategy::{Redrive, Role, Strategy};
+use redeliver_core::strategy::{RedriveEdge, Role, Strategy};
 use thiserror::Error;
 
 use crate::queue_name::QueueName;
@@ -24,7 +24,7 @@ pub(crate) const ASSUMED: RetrySetup =
 
 /// The queues that the environment names.
 #[derive(Clone, Debug)]
-pub(crate) struct Queues {
+pub(crate) struct NamedQueues {
     pub(crate) urls: BTreeMap<Role, String>,
     /// `None` if another process runs the message-processor.
     pub(crate) retrying: Option<RetrySetup>,
@@ -35,38 +35,38 @@ pub(crate) struct Queues {
 /// The reasons why queues cannot be used.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("{}", .0.iter().map(|problem| format!("- {problem}")).collect::<Vec<_>>().join("\n"))]
-pub(crate) struct Unusable(Vec<String>);
+pub(crate) struct UnusableQueues(Vec<String>);
 
 #[derive(Debug, Default)]
-struct Findings {
+struct QueueFindings {
     errors: Vec<String>,
     warnings: Vec<String>,
 }
 
-impl Queues {
+impl NamedQueues {
     /// Checks that the queues are distinct.
-    pub(crate) fn check_distinct(&self) -> Result<(), Unusable> {
+    pub(crate) fn check_distinct(&self) -> Result<(), UnusableQueues> {
         let mut same = Vec::new();
         for (index, (role, url)) in self.urls.iter().enumerate() {
             for (other, its_url) in self.urls.iter().take(index) {
-                if QueueName::of_url(its_url) == QueueName::of_url(url) {
+                if QueueName::from_url(its_url) == QueueName::from_url(url) {
                     same.push(format!(
                         "{} and {} name the same queue ({url}): set each to a queue of its own",
-                        other.setting(),
-                        role.setting()
+                        other.setting_name(),
+                        role.setting_name()
                     ));
                 }
             }
         }
-        if same.is_empty() { Ok(()) } else { Err(Unusable(same)) }
+        if same.is_empty() { Ok(()) } else { Err(UnusableQueues(same)) }
     }
 
     /// Checks the attributes of the polled queues; returns the warnings. A missing attribute is not checked.
-    pub(crate) fn check(
+    pub(crate) fn check_attributes(
         &self,
         polled: &BTreeMap<Role, BTreeMap<String, String>>,
-    ) -> Result<Vec<String>, Unusable> {
-        let mut findings = Findings::default();
+    ) -> Result<Vec<String>, UnusableQueues> {
+        let mut findings = QueueFindings::default();
         for (role, attributes) in polled {
             self.check_visibility(*role, attributes, &mut findings);
             if let (Role::Source, Some(RetrySetup { queue_times: Some(queue_times), .. })) =
@@ -76,23 +76,28 @@ impl Queues {
             }
             self.check_redrive(*role, attributes, &mut findings);
         }
-        if findings.errors.is_empty() { Ok(findings.warnings) } else { Err(Unusable(findings.errors)) }
+        if findings.errors.is_empty() { Ok(findings.warnings) } else { Err(UnusableQueues(findings.errors)) }
     }
 
-    fn url(&self, role: Role) -> &str {
+    fn role_url(&self, role: Role) -> &str {
         self.urls.get(&role).map_or("", String::as_str)
     }
 
-    fn check_visibility(&self, role: Role, attributes: &BTreeMap<String, String>, findings: &mut Findings) {
+    fn check_visibility(
+        &self,
+        role: Role,
+        attributes: &BTreeMap<String, String>,
+        findings: &mut QueueFindings,
+    ) {
         let Self { invocation, .. } = self;
         if let Some(visibility) =
-            seconds(attributes, "VisibilityTimeout").filter(|seconds| seconds < invocation)
+            attribute_seconds(attributes, "VisibilityTimeout").filter(|seconds| seconds < invocation)
         {
             findings.errors.push(format!(
                 "{}: its visibility timeout is {visibility} s, and a batch may take {invocation} s (--invocation), so \
                  messages would come back while they are being handled; set it to {} s, six times the time of a batch, or \
                  lower --invocation",
-                self.url(role),
+                self.role_url(role),
                 (invocation * 6).min(43_200)
             ));
         }
@@ -103,7 +108,7 @@ impl Queues {
         &self,
         attributes: &BTreeMap<String, String>,
         queue_times: &QueueTimes,
-        findings: &mut Findings,
+        findings: &mut QueueFindings,
     ) {
         let settings = [
             (
@@ -114,39 +119,40 @@ impl Queues {
             ("RETENTION_SECONDS", "MessageRetentionPeriod", queue_times.retention.as_secs()),
         ];
         for (setting, name, expected) in settings {
-            if let Some(seconds) = seconds(attributes, name).filter(|seconds| *seconds != expected) {
-                let url = self.url(Role::Source);
+            if let Some(seconds) = attribute_seconds(attributes, name).filter(|seconds| *seconds != expected)
+            {
+                let url = self.role_url(Role::Source);
                 findings.errors.push(format!("{url}: {name} is {seconds}; set {setting} to {seconds}, too"));
             }
         }
     }
 
     /// Checks where and when SQS moves messages that a function could not handle.
-    fn check_redrive(&self, role: Role, attributes: &BTreeMap<String, String>, findings: &mut Findings) {
+    fn check_redrive(&self, role: Role, attributes: &BTreeMap<String, String>, findings: &mut QueueFindings) {
         // It has no DLQ: that would have to be a FIFO queue, too.
         if role == Role::SourceDlq {
             return;
         }
-        let url = self.url(role);
+        let url = self.role_url(role);
         if !attributes.contains_key("RedrivePolicy") {
             findings.warnings.push(format!(
                 "{url} has no redrive policy: a message that its function can neither handle nor pass on comes back forever"
             ));
             return;
         }
-        let (Some(Rule { to, receives, why }), Some(policy)) =
-            (self.rule(role), RedrivePolicy::of(attributes))
+        let (Some(DlqRule { to, receives, why }), Some(policy)) =
+            (self.redrive_rule(role), RedrivePolicy::from_attributes(attributes))
         else {
             return;
         };
-        let (arn, next) = (policy.dead_letter_target_arn.as_deref().unwrap_or_default(), self.url(to));
+        let (arn, next) = (policy.dead_letter_target_arn.as_deref().unwrap_or_default(), self.role_url(to));
         if !next.is_empty()
-            && QueueName::of_arn(arn).is_some_and(|name| !name.may_be(&QueueName::of_url(next)))
+            && QueueName::from_arn(arn).is_some_and(|name| !name.may_equal(&QueueName::from_url(next)))
         {
             findings.errors.push(format!(
                 "{url}: SQS moves messages out of it to {arn}, which is not the queue of {variable} ({next}); name that queue in its \
                  redrive policy, or set {variable} to the queue that the policy names",
-                variable = to.setting()
+                variable = to.setting_name()
             ));
         }
         let Some(count) = policy.max_receive_count() else { return };
@@ -176,10 +182,10 @@ impl Queues {
     }
 
     /// `None` for the final DLQ, which has no DLQ, and for queues that the strategy does not need.
-    fn rule(&self, role: Role) -> Option<Rule> {
+    fn redrive_rule(&self, role: Role) -> Option<DlqRule> {
         let RetrySetup { strategy, max_attempts, .. } = self.retrying.unwrap_or(ASSUMED);
         let queues = strategy.definition().queues(max_attempts);
-        let Redrive { to, receives } = queues.iter().find(|queue| queue.role == role)?.redrive?;
+        let RedriveEdge { to, receives } = queues.iter().find(|queue| queue.role == role)?.redrive?;
         let why = match (role, to) {
             (Role::Source, Role::IntermediateDlq) => String::new(),
             (Role::Source, Role::SourceDlq) => "each retry and each hold is one".to_owned(),
@@ -199,19 +205,19 @@ impl Queues {
                 )
             }
         };
-        Some(Rule { to, receives: receives.into(), why })
+        Some(DlqRule { to, receives: receives.into(), why })
     }
 }
 
 /// The queue to which SQS must move messages, and the smallest number of receives before that.
-struct Rule {
+struct DlqRule {
     to: Role,
     receives: u64,
     /// The effect of fewer receives.
     why: String,
 }
 
-fn seconds(attributes: &BTreeMap<String, String>, name: &str) -> Option<u64> {
+fn attribute_seconds(attributes: &BTreeMap<String, String>, name: &str) -> Option<u64> {
     attributes.get(name)?.parse().ok()
 }
 

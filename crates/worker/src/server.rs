@@ -16,13 +16,13 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 
 use crate::health::Health;
-use crate::metrics::Metrics;
+use crate::metrics::WorkerMetrics;
 use redeliver_operator::http_server;
 
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ServedState {
     pub(crate) health: Health,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<WorkerMetrics>,
 }
 
 /// The content type of health and errors.
@@ -58,41 +58,46 @@ impl HealthServer {
     }
 
     /// Serves forever.
-    pub(crate) async fn serve<C: Clock + Clone + 'static>(self, shown: Shown, clock: C) -> Infallible {
+    pub(crate) async fn serve_forever<C: Clock + Clone + 'static>(
+        self,
+        shown: ServedState,
+        clock: C,
+    ) -> Infallible {
         let shown = Arc::new(shown);
-        let answer = async move |method: Method, uri: Uri| answer(&method, uri.path(), &shown, clock.now());
-        http_server::serve(self.listener, Router::new().fallback(answer)).await
+        let answer =
+            async move |method: Method, uri: Uri| answer_request(&method, uri.path(), &shown, clock.now());
+        http_server::serve_router(self.listener, Router::new().fallback(answer)).await
     }
 }
 
-fn answer(method: &Method, path: &str, shown: &Shown, now: Timestamp) -> Response {
-    let Shown { health, metrics } = shown;
+fn answer_request(method: &Method, path: &str, shown: &ServedState, now: Timestamp) -> Response {
+    let ServedState { health, metrics } = shown;
     let (good, kind, body) = match path {
         "/healthz" => {
-            let report = health.report(now);
-            (report.healthy, JSON, line(&json!(report)))
+            let report = health.health_report(now);
+            (report.healthy, JSON, json_line(&json!(report)))
         }
-        "/readyz" => (health.is_ready(), JSON, line(&json!({ "ready": health.is_ready() }))),
-        "/metrics" => (true, METRICS, metrics.openmetrics(&health.report(now))),
+        "/readyz" => (health.is_ready(), JSON, json_line(&json!({ "ready": health.is_ready() }))),
+        "/metrics" => (true, METRICS, metrics.render_openmetrics(&health.health_report(now))),
         _ => {
             let error = json!({ "error": "not found; the paths are /healthz, /readyz and /metrics" });
-            return response(StatusCode::NOT_FOUND, JSON, line(&error));
+            return build_response(StatusCode::NOT_FOUND, JSON, json_line(&error));
         }
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
         let error = json!({ "error": "method not allowed; use GET or HEAD" });
-        let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, JSON, line(&error));
+        let mut refused = build_response(StatusCode::METHOD_NOT_ALLOWED, JSON, json_line(&error));
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }
-    response(if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, kind, body)
+    build_response(if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, kind, body)
 }
 
-fn line(body: &Value) -> String {
+fn json_line(body: &Value) -> String {
     format!("{body}\n")
 }
 
-fn response(status: StatusCode, kind: &'static str, body: String) -> Response {
+fn build_response(status: StatusCode, kind: &'static str, body: String) -> Response {
     (status, [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-store")], body).into_response()
 }
 

@@ -7,17 +7,17 @@ use redeliver_aws::settings::{
     QueueKind, SettingsError, TargetSettings, polled_queue_url, queue_url_if_set,
 };
 use redeliver_aws::start::StartError;
-use redeliver_aws::targets::{Command, DEFAULT_TIMEOUT};
+use redeliver_aws::targets::{DEFAULT_TIMEOUT, RuntimeCommand};
 use redeliver_core::strategy::Role;
 use thiserror::Error;
 
-use crate::functions::{FunctionName, Functions};
-use crate::options::Options;
-use crate::queues::{ASSUMED, Queues, RetrySetup};
+use crate::functions::{FunctionName, WorkerFunctions};
+use crate::options::WorkerOptions;
+use crate::queues::{ASSUMED, NamedQueues, RetrySetup};
 
 /// `None` for a function that this process does not run.
 #[derive(Debug, Default)]
-pub(crate) struct Settings {
+pub(crate) struct WorkerSettings {
     pub(crate) message_processor: Option<MessageProcessorSetup>,
     pub(crate) failed_message_processor: Option<FailedMessageProcessorSettings>,
     pub(crate) final_dlq_annotator: Option<FinalDlqAnnotatorSettings>,
@@ -34,14 +34,14 @@ pub(crate) struct MessageProcessorSetup {
 #[derive(Debug)]
 pub(crate) enum CallTarget {
     Target(TargetSettings),
-    OwnFunction(Command, OwnFunctionSettings),
+    OwnFunction(RuntimeCommand, OwnFunctionSettings),
 }
 
-impl Settings {
+impl WorkerSettings {
     /// Reads the settings from the environment. A call of the target ends before its batch.
-    pub(crate) fn read(options: &Options) -> Result<Self, StartError> {
-        let Options { functions, exec, limits, .. } = options;
-        if exec.is_some() && !functions.contains(FunctionName::MessageProcessor) {
+    pub(crate) fn read_settings(options: &WorkerOptions) -> Result<Self, StartError> {
+        let WorkerOptions { functions, exec, limits, .. } = options;
+        if exec.is_some() && !functions.has_function(FunctionName::MessageProcessor) {
             return Err("--exec needs the message-processor: add it to the functions, or omit --exec".into());
         }
         let mut settings = Self::from_env(functions, exec.as_ref())?;
@@ -53,29 +53,34 @@ impl Settings {
         Ok(settings)
     }
 
-    fn from_env(functions: &Functions, exec: Option<&Command>) -> Result<Self, SettingsError> {
+    fn from_env(functions: &WorkerFunctions, exec: Option<&RuntimeCommand>) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
-        let mut errors = Errors(None);
+        let mut errors = SettingsErrors(None);
         // The message-processor comes first.
         let mut is_fifo = false;
         for function in functions.iter() {
             match function {
                 FunctionName::MessageProcessor => {
-                    settings.message_processor = errors.note(MessageProcessorSetup::from_env(exec));
+                    settings.message_processor = errors.collect_error(MessageProcessorSetup::from_env(exec));
                     is_fifo = settings.message_processor.as_ref().is_some_and(MessageProcessorSetup::is_fifo);
                     let kind = if is_fifo { QueueKind::Fifo } else { QueueKind::Standard };
-                    errors.note(polled_queue_url(function.polls().setting(), kind));
+                    errors.collect_error(polled_queue_url(function.polled_role().setting_name(), kind));
                 }
                 FunctionName::FailedMessageProcessor => {
                     settings.failed_message_processor =
-                        errors.note(FailedMessageProcessorSettings::from_env());
+                        errors.collect_error(FailedMessageProcessorSettings::from_env());
                 }
                 FunctionName::FinalDlqAnnotator => {
-                    settings.final_dlq_annotator = errors.note(FinalDlqAnnotatorSettings::from_env());
-                    errors.note(polled_queue_url(function.polls().setting(), QueueKind::Standard));
+                    settings.final_dlq_annotator =
+                        errors.collect_error(FinalDlqAnnotatorSettings::from_env());
+                    errors.collect_error(polled_queue_url(
+                        function.polled_role().setting_name(),
+                        QueueKind::Standard,
+                    ));
                     // Unread, what SQS moved there would be deleted at the end of its retention.
-                    if is_fifo || queue_url_if_set(Role::SourceDlq.setting()).is_some() {
-                        errors.note(polled_queue_url(Role::SourceDlq.setting(), QueueKind::Fifo));
+                    if is_fifo || queue_url_if_set(Role::SourceDlq.setting_name()).is_some() {
+                        errors
+                            .collect_error(polled_queue_url(Role::SourceDlq.setting_name(), QueueKind::Fifo));
                     }
                 }
             }
@@ -84,8 +89,8 @@ impl Settings {
     }
 
     /// The queues that the environment names, even if this process does not use them.
-    pub(crate) fn queues(&self, invocation: Duration) -> Queues {
-        let named = |role: Role| Some((role, queue_url_if_set(role.setting())?));
+    pub(crate) fn named_queues(&self, invocation: Duration) -> NamedQueues {
+        let named = |role: Role| Some((role, queue_url_if_set(role.setting_name())?));
         let retrying = match &self.message_processor {
             Some(MessageProcessorSetup { settings, .. }) => Some(RetrySetup {
                 strategy: settings.on_failure.strategy(),
@@ -96,12 +101,12 @@ impl Settings {
             None => self.failed_message_processor.is_some().then_some(ASSUMED),
         };
         let urls = Role::ALL.iter().copied().filter_map(named).collect();
-        Queues { urls, retrying, invocation: invocation.as_secs() }
+        NamedQueues { urls, retrying, invocation: invocation.as_secs() }
     }
 }
 
 impl MessageProcessorSetup {
-    fn from_env(exec: Option<&Command>) -> Result<Self, SettingsError> {
+    fn from_env(exec: Option<&RuntimeCommand>) -> Result<Self, SettingsError> {
         let Some(command) = exec else {
             let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
             return Ok(Self { settings, call: CallTarget::Target(target) });
@@ -147,15 +152,15 @@ pub(crate) fn target_timeout(
 }
 
 /// The errors so far.
-struct Errors(Option<SettingsError>);
+struct SettingsErrors(Option<SettingsError>);
 
-impl Errors {
-    fn note<T>(&mut self, read: Result<T, SettingsError>) -> Option<T> {
+impl SettingsErrors {
+    fn collect_error<T>(&mut self, read: Result<T, SettingsError>) -> Option<T> {
         match read {
             Ok(value) => Some(value),
             Err(error) => {
                 self.0 = Some(match self.0.take() {
-                    Some(others) => others.and(error),
+                    Some(others) => others.merge_with(error),
                     None => error,
                 });
                 None

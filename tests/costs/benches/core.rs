@@ -2,7 +2,7 @@
 //! only skims the same body. `cargo xtask bench core` runs it in rounds and prints the ratios.
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput};
-use redeliver_costs::workload::{self, Case, Operation, Workload};
+use redeliver_costs::workload::{self, Operation, Workload, WorkloadCase};
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
@@ -13,11 +13,11 @@ fn measure(criterion: &mut Criterion) {
     let workload = Workload::default();
     let mut group = criterion.benchmark_group("core");
     group.sampling_mode(SamplingMode::Flat); // short samples: few of them are interrupted
-    for Case { name, operation, record } in workload.cases() {
+    for WorkloadCase { name, operation, record } in workload.cases() {
         let body = record.body.as_str();
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(name, |bencher| match operation {
-            Operation::Skim => bencher.iter(|| workload::skim(body)),
+            Operation::Skim => bencher.iter(|| workload::skim_body(body)),
             Operation::Resend => {
                 bencher.iter_batched(
                     || record.clone(),

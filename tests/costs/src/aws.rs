@@ -21,24 +21,24 @@ mod taken_as_success;
 
 use std::time::Duration;
 
-pub(crate) use answer::Answer;
+pub(crate) use answer::FunctionResponse;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::Timestamp;
 
 /// The delay that a target's `Retry-After` asks for.
 pub(crate) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
-    retry_after::parse(value, now)
+    retry_after::parse_retry_after(value, now)
 }
 
 /// The outcomes of a batch's records by the answer of a user's own function, and its shape if it is nearly a report of
 /// failures.
-pub(crate) fn outcomes(
-    answer: &Answer,
+pub(crate) fn send_outcomes(
+    answer: &FunctionResponse,
     ids: &[&str],
 ) -> (Vec<Result<(), HandlerError>>, Option<&'static str>) {
-    let outcomes = answer::outcomes(answer, ids);
+    let outcomes = answer::outcomes_per_record(answer, ids);
     let shape = match answer {
-        Answer::Response(body) => taken_as_success::shape_taken_as_success(body, ids),
+        FunctionResponse::Response(body) => taken_as_success::shape_taken_as_success(body, ids),
         _ => None,
     };
     (outcomes, shape)

@@ -11,13 +11,13 @@ use std::hint::black_box;
 
 use redeliver_core::arrival::producers_attributes;
 use redeliver_core::async_retry::FailedInvocation;
-use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate_attributes};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{FAILURE, Stage};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::message::{Attribute, Attributes};
 
-use crate::published::{ITEMS, PLACES, Place};
+use crate::published::{ITEMS, PLACES, SchemaPlace};
 
 /// The largest message of SQS ("Amazon SQS message quotas").
 const MESSAGE_BYTES: usize = 1 << 20;
@@ -26,29 +26,29 @@ const CHECKED_VALUES: usize = 99_000;
 const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":"#;
 
 /// A hostile input with its reader.
-pub struct Case {
+pub struct HostileCase {
     /// The reader, and the hostile part of its input if there is only one.
     pub message: String,
     /// The place of the hostile part, or its shape; may be empty.
     pub place: String,
-    make: Box<dyn Fn() -> Reading>,
+    make: Box<dyn Fn() -> HostileReading>,
 }
 
 /// One reading of an input that is already made.
-pub struct Reading(Box<dyn Fn()>);
+pub struct HostileReading(Box<dyn Fn()>);
 
-impl Case {
-    fn new(message: &str, make: impl Fn() -> Reading + 'static) -> Self {
+impl HostileCase {
+    fn new(message: &str, make: impl Fn() -> HostileReading + 'static) -> Self {
         Self { message: message.to_owned(), place: String::new(), make: Box::new(make) }
     }
 
     /// A message that holds `value` where the place says.
-    fn at_place(message: &str, place: &'static Place, value: impl Fn() -> String + 'static) -> Self {
+    fn at_place(message: &str, place: &'static SchemaPlace, value: impl Fn() -> String + 'static) -> Self {
         let make = move || {
             let schema = DataSchema::new(place.schema_text())
                 .unwrap_or_else(|error| panic!("{}: {error}", place.schema));
             let data = place.data.replacen('$', &value(), 1);
-            Reading::of_body(MessageSchema::new(Some(schema)), format!("{HEAD}{data}}}"))
+            HostileReading::of_body(MessageSchema::new(Some(schema)), format!("{HEAD}{data}}}"))
         };
         Self::new(message, make).in_place(format!("{}: {}", place.schema, place.data))
     }
@@ -66,12 +66,12 @@ impl Case {
         }
     }
 
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> HostileReading {
         (self.make)()
     }
 }
 
-impl Reading {
+impl HostileReading {
     /// `read` is the whole work on this input.
     fn new<I: 'static, O>(input: I, read: impl Fn(&I) -> O + 'static) -> Self {
         Self(Box::new(move || drop(black_box(read(black_box(&input))))))
@@ -79,7 +79,7 @@ impl Reading {
 
     fn of_body(schema: MessageSchema, body: String) -> Self {
         assert!(body.len() <= MESSAGE_BYTES, "{} bytes", body.len());
-        Self::new((schema, body), |(schema, body)| drop(black_box(schema.parse(body))))
+        Self::new((schema, body), |(schema, body)| drop(black_box(schema.parse_envelope(body))))
     }
 
     /// A message whose `metadata` has these members and an id.
@@ -88,8 +88,10 @@ impl Reading {
         Self::of_body(MessageSchema::default(), format!(r#"{{"metadata":{{{id},{members}}},"data":{{}}}}"#))
     }
 
-    fn annotating(attributes: Attributes, annotation: Annotation) -> Self {
-        Self::new((attributes, annotation), |(attributes, annotation)| annotate(attributes, 0, annotation))
+    fn with_annotation(attributes: Attributes, annotation: Annotation) -> Self {
+        Self::new((attributes, annotation), |(attributes, annotation)| {
+            annotate_attributes(attributes, 0, annotation)
+        })
     }
 
     /// Reads it once, as a program does.
@@ -99,21 +101,21 @@ impl Reading {
 }
 
 /// All cases; those with the same reader follow each other.
-pub fn cases() -> Vec<Case> {
+pub fn all_cases() -> Vec<HostileCase> {
     let mut cases = by_published_schemas();
     cases.extend(of_our_readers());
-    cases.extend(messages::cases());
-    cases.extend(dead_letters::cases());
-    cases.extend(answers::cases());
+    cases.extend(messages::message_cases());
+    cases.extend(dead_letters::dead_letter_cases());
+    cases.extend(answers::answer_cases());
     cases
 }
 
-fn by_published_schemas() -> Vec<Case> {
-    let values = values()
+fn by_published_schemas() -> Vec<HostileCase> {
+    let values = hostile_values()
         .into_iter()
-        .flat_map(|(name, value)| PLACES.iter().map(move |place| Case::at_place(name, place, value)));
+        .flat_map(|(name, value)| PLACES.iter().map(move |place| HostileCase::at_place(name, place, value)));
     let items = ITEMS.iter().map(|(place, item)| {
-        Case::at_place(&format!("{item},"), place, move || checked(|_| (*item).to_owned()))
+        HostileCase::at_place(&format!("{item},"), place, move || fill_checked(|_| (*item).to_owned()))
     });
     values.chain(items).collect()
 }
@@ -121,33 +123,39 @@ fn by_published_schemas() -> Vec<Case> {
 type MakeValue = fn() -> String;
 
 /// Hostile values of 1 MiB, or as hostile as a smaller one can be.
-fn values() -> Vec<(&'static str, MakeValue)> {
+fn hostile_values() -> Vec<(&'static str, MakeValue)> {
     vec![
-        ("more values than are checked", || format!("[{}]", filled(|_| "0".to_owned()))),
-        ("zeros", || array(|_| "0".to_owned())),
-        ("empty objects", || array(|_| "{}".to_owned())),
-        ("objects of one member", || array(|_| r#"{"a":0}"#.to_owned())),
-        ("empty strings", || array(|_| r#""""#.to_owned())),
-        ("short names", || object(|index| format!(r#""{index:x}":0"#))),
-        ("names of 40 letters", || object(|index| format!(r#""{}{index:x}":0"#, "a".repeat(40)))),
-        ("names with many separators", || object(|index| format!(r#""x-{}{index:x}":"1""#, "a.".repeat(20)))),
+        ("more values than are checked", || format!("[{}]", filled_value(|_| "0".to_owned()))),
+        ("zeros", || fill_array(|_| "0".to_owned())),
+        ("empty objects", || fill_array(|_| "{}".to_owned())),
+        ("objects of one member", || fill_array(|_| r#"{"a":0}"#.to_owned())),
+        ("empty strings", || fill_array(|_| r#""""#.to_owned())),
+        ("short names", || fill_object(|index| format!(r#""{index:x}":0"#))),
+        ("names of 40 letters", || fill_object(|index| format!(r#""{}{index:x}":0"#, "a".repeat(40)))),
+        ("names with many separators", || {
+            fill_object(|index| format!(r#""x-{}{index:x}":"1""#, "a.".repeat(20)))
+        }),
         ("a number longer than is checked", || format!("[{}]", "7".repeat(MESSAGE_BYTES - 1000))),
-        ("decimals of 990 digits", || array(|index| format!("0.{:0990}", index * 7_654_321 + 1))),
-        ("huge exponents", || array(|index| format!("{index}e999999"))),
-        ("exponents below the limits of arithmetic", || array(|index| format!("{}e-999", index % 10))),
-        ("integers of 9,999 zeros", || array(|index| format!("{}e9999", index % 10))),
-        ("ordinary decimals", || array(|index| format!("{}.{:02}", index % 1000, index % 100))),
-        ("integers that are one float", || array(|index| format!("10000000000000000{index:06}"))),
+        ("decimals of 990 digits", || fill_array(|index| format!("0.{:0990}", index * 7_654_321 + 1))),
+        ("huge exponents", || fill_array(|index| format!("{index}e999999"))),
+        ("exponents below the limits of arithmetic", || fill_array(|index| format!("{}e-999", index % 10))),
+        ("integers of 9,999 zeros", || fill_array(|index| format!("{}e9999", index % 10))),
+        ("ordinary decimals", || fill_array(|index| format!("{}.{:02}", index % 1000, index % 100))),
+        ("integers that are one float", || fill_array(|index| format!("10000000000000000{index:06}"))),
         ("nested arrays", || {
             let nested = |index: usize| format!("{}[]{}", "[".repeat(index % 90), "]".repeat(index % 90));
-            format!("[{}]", list(2000, nested))
+            format!("[{}]", repeat_items(2000, nested))
         }),
         ("items below a name of half a MiB", || {
-            format!(r#"{{"{}":[{}]}}"#, "n".repeat(MESSAGE_BYTES / 2), list(98_000, |_| "0".to_owned()))
+            format!(
+                r#"{{"{}":[{}]}}"#,
+                "n".repeat(MESSAGE_BYTES / 2),
+                repeat_items(98_000, |_| "0".to_owned())
+            )
         }),
-        ("texts of a and b", || array(as_and_bs)),
-        ("texts in Unicode", || array(|_| format!("\"{}\"", "éa b".repeat(250)))),
-        ("texts of 100 letters", || array(|_| format!("\"{}\"", "a".repeat(100)))),
+        ("texts of a and b", || fill_array(as_and_bs)),
+        ("texts in Unicode", || fill_array(|_| format!("\"{}\"", "éa b".repeat(250)))),
+        ("texts of 100 letters", || fill_array(|_| format!("\"{}\"", "a".repeat(100)))),
         ("one text of a and b", || {
             let text: String = (0..2000).map(|index| as_and_bs(index).replace('"', "")).collect();
             format!("\"{}\"", &text[..MESSAGE_BYTES - 1000])
@@ -158,44 +166,46 @@ fn values() -> Vec<(&'static str, MakeValue)> {
     ]
 }
 
-fn of_our_readers() -> Vec<Case> {
+fn of_our_readers() -> Vec<HostileCase> {
     let named = |index: usize| format!(r#""{index:x}":0"#);
     vec![
-        Case::new("envelope, members of metadata", move || Reading::with_metadata(&filled(named))),
-        Case::new("envelope, brackets and backslashes", || {
-            Reading::with_metadata(&format!(r#""x":{}"#, text(r#"\\\"[{"#)))
+        HostileCase::new("envelope, members of metadata", move || {
+            HostileReading::with_metadata(&filled_value(named))
         }),
-        Case::new("metadata, past failures", || {
-            let failures = filled(|_| r#"{"attempt":1e-9999}"#.to_owned());
-            Reading::with_metadata(&format!(r#""retry_history":[{failures}]"#))
+        HostileCase::new("envelope, brackets and backslashes", || {
+            HostileReading::with_metadata(&format!(r#""x":{}"#, fill_text(r#"\\\"[{"#)))
         }),
-        Case::new("value, a name that the JSON library keeps for itself", || {
+        HostileCase::new("metadata, past failures", || {
+            let failures = filled_value(|_| r#"{"attempt":1e-9999}"#.to_owned());
+            HostileReading::with_metadata(&format!(r#""retry_history":[{failures}]"#))
+        }),
+        HostileCase::new("value, a name that the JSON library keeps for itself", || {
             let schema = DataSchema::new("{}").expect("this one allows everything");
             let zeros = "0,".repeat(CHECKED_VALUES);
             let value = format!(r#"{}{zeros}"\u0024"{}"#, "[".repeat(120), "]".repeat(120));
-            Reading::of_body(MessageSchema::new(Some(schema)), format!(r#"{HEAD}{{"v":{value}}}}}"#))
+            HostileReading::of_body(MessageSchema::new(Some(schema)), format!(r#"{HEAD}{{"v":{value}}}}}"#))
         }),
-        Case::new("Failure, folded attributes", || {
-            let folded = filled(|index| format!(r#""{index}":{{"data_type":"String","text":"x"}}"#));
+        HostileCase::new("Failure, folded attributes", || {
+            let folded = filled_value(|index| format!(r#""{index}":{{"data_type":"String","text":"x"}}"#));
             let document =
                 format!(r#"{{"verdict":"RETRY_ATTEMPT_EXCEEDED","folded_attributes":{{{folded}}}}}"#);
             let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(document))]);
-            Reading::new(attributes, |attributes| producers_attributes(attributes.clone()))
+            HostileReading::new(attributes, |attributes| producers_attributes(attributes.clone()))
         }),
-        Case::new("destination record, members of the context", move || {
-            let context = filled(named);
+        HostileCase::new("destination record, members of the context", move || {
+            let context = filled_value(named);
             let record = format!(r#"{{"requestContext":{{{context}}},"requestPayload":0}}"#);
-            Reading::new(record, |record| drop(black_box(FailedInvocation::parse(record))))
+            HostileReading::new(record, |record| drop(black_box(FailedInvocation::parse(record))))
         }),
-        Case::new("final record, ten attributes of quotes", || {
+        HostileCase::new("final record, ten attributes of quotes", || {
             let quotes = || Attribute::string("\"".repeat(100_000));
             let attributes = (0..10).map(|index| (format!("a{index}"), quotes())).collect();
-            Reading::annotating(attributes, annotation())
+            HostileReading::with_annotation(attributes, test_annotation())
         }),
     ]
 }
 
-fn annotation() -> Annotation {
+fn test_annotation() -> Annotation {
     Annotation {
         reason: DeadLetterReason::NonRetryableError.into(),
         details: "x".repeat(1000),
@@ -220,7 +230,7 @@ fn annotation() -> Annotation {
 }
 
 /// As many of them as fit into a message.
-fn filled(part: impl Fn(usize) -> String) -> String {
+fn filled_value(part: impl Fn(usize) -> String) -> String {
     filled_up_to(MESSAGE_BYTES - 500, part)
 }
 
@@ -238,25 +248,25 @@ fn filled_up_to(bytes: usize, part: impl Fn(usize) -> String) -> String {
 }
 
 /// As many as are checked against a schema.
-fn array(item: impl Fn(usize) -> String) -> String {
-    format!("[{}]", checked(item))
+fn fill_array(item: impl Fn(usize) -> String) -> String {
+    format!("[{}]", fill_checked(item))
 }
 
 /// As many as are checked against a schema.
-fn object(member: impl Fn(usize) -> String) -> String {
-    format!("{{{}}}", checked(member))
+fn fill_object(member: impl Fn(usize) -> String) -> String {
+    format!("{{{}}}", fill_checked(member))
 }
 
-fn checked(part: impl Fn(usize) -> String) -> String {
+fn fill_checked(part: impl Fn(usize) -> String) -> String {
     let values = part(1);
     let count = |pattern: &str| values.matches(pattern).count();
     let values = 1 + count(",") + count("[") + count("{") - count("[]") - count("{}");
-    filled(|index| if index * values < CHECKED_VALUES { part(index) } else { String::new() })
+    filled_value(|index| if index * values < CHECKED_VALUES { part(index) } else { String::new() })
         .trim_end_matches(',')
         .to_owned()
 }
 
-fn text(part: &str) -> String {
+fn fill_text(part: &str) -> String {
     format!("[\"{}\"]", part.repeat((MESSAGE_BYTES - 400) / part.len()))
 }
 
@@ -267,6 +277,6 @@ fn as_and_bs(index: usize) -> String {
     format!("\"{}\"", bits.replace('0', "a").replace('1', "b"))
 }
 
-fn list(count: usize, item: impl Fn(usize) -> String) -> String {
+fn repeat_items(count: usize, item: impl Fn(usize) -> String) -> String {
     (0..count).map(item).collect::<Vec<_>>().join(",")
 }

@@ -1,6 +1,7 @@
 //! `costs`: the instructions that one message takes in the core, from its received body to the re-sent body.
 //!
-//! - `costs retry` makes one retry, for callgrind to count the instructions within [`counted`], in `cargo xtask test`.
+//! - `costs retry` makes one retry, for callgrind to count the instructions within [`count_workload`], in `cargo xtask
+//! test`.
 //! - `costs hostile` lets each reader read its hostile inputs and prints the milliseconds of the worst; `costs hostile
 //!   CASE` reads one, to be counted.
 //!
@@ -17,7 +18,7 @@ use redeliver_costs::workload::{Operation, Workload};
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [_, "retry"] => retry(),
+        [_, "retry"] => run_retry(),
         [_, "hostile"] => time_hostile(),
         [_, "hostile", case] => count_hostile(case),
         _ => {
@@ -27,26 +28,26 @@ fn main() -> ExitCode {
     }
 }
 
-fn retry() -> ExitCode {
+fn run_retry() -> ExitCode {
     let workload = Workload::default();
     let cases = workload.cases();
     let is_whole = |operation| matches!(operation, Operation::Resend);
     let case = cases.iter().find(|case| is_whole(case.operation)).expect("there is such a case");
     drop(workload.resend(case.record.clone())); // what is only done the first time is not counted
-    counted(&workload, black_box(case.record.clone()));
+    count_workload(&workload, black_box(case.record.clone()));
     ExitCode::SUCCESS
 }
 
 /// Callgrind finds it by its name. What is made is dropped within it, as it is in a function.
 #[inline(never)]
-fn counted(workload: &Workload, record: ReceivedMessage) {
+fn count_workload(workload: &Workload, record: ReceivedMessage) {
     drop(black_box(workload.resend(record)));
 }
 
 /// Prints each reader with the input that takes longest, and the best time of some runs.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures time and prints it")]
 fn time_hostile() -> ExitCode {
-    let cases = hostile::cases();
+    let cases = hostile::all_cases();
     for same_reader in cases.chunk_by(|one, next| one.message == next.message) {
         let timed = same_reader.iter().map(|case| {
             let reading = case.reading();
@@ -65,7 +66,7 @@ fn time_hostile() -> ExitCode {
 }
 
 fn count_hostile(name: &str) -> ExitCode {
-    let Some(case) = hostile::cases().into_iter().find(|case| case.name() == name) else {
+    let Some(case) = hostile::all_cases().into_iter().find(|case| case.name() == name) else {
         eprintln!("no hostile case is named {name}");
         return ExitCode::from(2);
     };
@@ -73,8 +74,8 @@ fn count_hostile(name: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A separate function for callgrind, like [`counted`].
+/// A separate function for callgrind, like [`count_workload`].
 #[inline(never)]
-fn counted_hostile(reading: &hostile::Reading) {
+fn counted_hostile(reading: &hostile::HostileReading) {
     reading.read();
 }

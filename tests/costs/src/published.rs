@@ -1,12 +1,12 @@
 //! Schemas of the kind that people publish, and where their messages may be hostile.
 
 /// A schema with a place of a message: the hostile value stands for the `$` of `data`.
-pub struct Place {
+pub struct SchemaPlace {
     pub schema: &'static str,
     pub data: &'static str,
 }
 
-impl Place {
+impl SchemaPlace {
     /// The schema's text.
     ///
     /// # Panics
@@ -32,90 +32,96 @@ const SCHEMAS: [(&str, &str); 10] = [
 ];
 
 /// Any value may stand in these.
-pub const PLACES: [Place; 33] = [
-    place("order", r#"{"id":"AB-1","lines":$}"#),
-    place("order", r#"{"id":"AB-1","lines":[{"sku":"ABC","quantity":1,"price":$}]}"#),
-    place("order", r#"{"id":"AB-1","lines":[],"notes":$}"#),
-    place("order", r#"{"id":$,"lines":[{"sku":"ABC","quantity":1,"price":1}]}"#),
-    place("invoice", r#"{"lines":$}"#),
-    place(
+pub const PLACES: [SchemaPlace; 33] = [
+    schema_place("order", r#"{"id":"AB-1","lines":$}"#),
+    schema_place("order", r#"{"id":"AB-1","lines":[{"sku":"ABC","quantity":1,"price":$}]}"#),
+    schema_place("order", r#"{"id":"AB-1","lines":[],"notes":$}"#),
+    schema_place("order", r#"{"id":$,"lines":[{"sku":"ABC","quantity":1,"price":1}]}"#),
+    schema_place("invoice", r#"{"lines":$}"#),
+    schema_place(
         "invoice",
         r#"{"number":"2026-000001","issued":"2026-01-01","seller":{"name":"a"},"buyer":{"name":"b"},"total":1,"iban":"","lines":$}"#,
     ),
-    place(
+    schema_place(
         "invoice",
         r#"{"number":"2026-000001","issued":"2026-01-01","seller":{"name":"a"},"buyer":{"name":"b"},"total":1,"lines":[],"taxes":$}"#,
     ),
-    place("invoice", r#"{"total":$}"#),
-    place("github-push", r#"{"commits":$}"#),
-    place("github-push", r#"{"repository":$,"head_commit":{"added":[]}}"#),
-    place("github-push", r#"{"repository":{"topics":$,"owner":{"x":1}}}"#),
-    place("github-push", r#"{"compare":$}"#),
-    place("address", r#"{"addresses":$}"#),
-    place(
+    schema_place("invoice", r#"{"total":$}"#),
+    schema_place("github-push", r#"{"commits":$}"#),
+    schema_place("github-push", r#"{"repository":$,"head_commit":{"added":[]}}"#),
+    schema_place("github-push", r#"{"repository":{"topics":$,"owner":{"x":1}}}"#),
+    schema_place("github-push", r#"{"compare":$}"#),
+    schema_place("address", r#"{"addresses":$}"#),
+    schema_place(
         "address",
         r#"{"addresses":[{"name":$,"street":"s","postcode":"12345","city":"c","country":"DE"}]}"#,
     ),
-    place(
+    schema_place(
         "address",
         r#"{"addresses":[{"name":"n","street":"s","postcode":"12345","city":"c","country":"DE","email":$}]}"#,
     ),
-    place("shop-events", r#"{"events":$}"#),
-    place("shop-events", r#"{"events":[{"kind":"order_paid","id":"1","at":"now","items":$}]}"#),
-    place("shop-events", r#"{"events":[{"kind":"unknown","id":"1","at":"now","items":$}]}"#),
-    place("measurements", r#"{"sensor":"s","values":$}"#),
-    place("measurements", r#"{"sensor":"s","points":$}"#),
-    place("measurements", r#"{"sensor":"s","sequence":$}"#),
-    place("labels", r#"{"labels":$}"#),
-    place("labels", r#"{"annotations":$}"#),
-    place("labels", r#"{"tags":$}"#),
-    place("article", r#"{"title":"t","text":$}"#),
-    place("article", r#"{"title":"t","text":"0123456789","summary":$}"#),
-    place("article", r#"{"title":"t","text":"0123456789","html":$}"#),
-    place("article", r#"{"title":"t","text":"0123456789","lines":$}"#),
-    place("filter", r#"{"where":$}"#),
-    place("filter", r#"{"where":{"op":"=","args":$}}"#),
-    place("settings", r#"{"service":$}"#),
-    place("settings", r#"{"services":$}"#),
-    place("settings", r#"{"list":$}"#),
+    schema_place("shop-events", r#"{"events":$}"#),
+    schema_place("shop-events", r#"{"events":[{"kind":"order_paid","id":"1","at":"now","items":$}]}"#),
+    schema_place("shop-events", r#"{"events":[{"kind":"unknown","id":"1","at":"now","items":$}]}"#),
+    schema_place("measurements", r#"{"sensor":"s","values":$}"#),
+    schema_place("measurements", r#"{"sensor":"s","points":$}"#),
+    schema_place("measurements", r#"{"sensor":"s","sequence":$}"#),
+    schema_place("labels", r#"{"labels":$}"#),
+    schema_place("labels", r#"{"annotations":$}"#),
+    schema_place("labels", r#"{"tags":$}"#),
+    schema_place("article", r#"{"title":"t","text":$}"#),
+    schema_place("article", r#"{"title":"t","text":"0123456789","summary":$}"#),
+    schema_place("article", r#"{"title":"t","text":"0123456789","html":$}"#),
+    schema_place("article", r#"{"title":"t","text":"0123456789","lines":$}"#),
+    schema_place("filter", r#"{"where":$}"#),
+    schema_place("filter", r#"{"where":{"op":"=","args":$}}"#),
+    schema_place("settings", r#"{"service":$}"#),
+    schema_place("settings", r#"{"services":$}"#),
+    schema_place("settings", r#"{"list":$}"#),
 ];
 
 /// As many of an item as fit into a message.
-pub const ITEMS: [(Place, &str); 14] = [
-    (place("order", r#"{"id":"AB-1","lines":[$]}"#), r#"{"sku":"ABC","quantity":1e-999,"price":1e-999}"#),
-    (place("order", r#"{"id":"AB-1","lines":[$]}"#), r#"{"a":0,"sku":1,"price":"","quantity":0.5,"b":{}}"#),
+pub const ITEMS: [(SchemaPlace, &str); 14] = [
     (
-        place("invoice", r#"{"taxes":[],"iban":"","lines":[$]}"#),
+        schema_place("order", r#"{"id":"AB-1","lines":[$]}"#),
+        r#"{"sku":"ABC","quantity":1e-999,"price":1e-999}"#,
+    ),
+    (
+        schema_place("order", r#"{"id":"AB-1","lines":[$]}"#),
+        r#"{"a":0,"sku":1,"price":"","quantity":0.5,"b":{}}"#,
+    ),
+    (
+        schema_place("invoice", r#"{"taxes":[],"iban":"","lines":[$]}"#),
         r#"{"text":"","quantity":-1,"amount":1e-99,"tax":1e99}"#,
     ),
     (
-        place("github-push", r#"{"commits":[$]}"#),
+        schema_place("github-push", r#"{"commits":[$]}"#),
         r#"{"id":"0","message":0,"timestamp":"","author":{"name":0,"email":0},"x":0}"#,
     ),
     (
-        place("address", r#"{"addresses":[$]}"#),
+        schema_place("address", r#"{"addresses":[$]}"#),
         r#"{"name":"Ann","street":"Main","postcode":"1","city":"C","country":"US"}"#,
     ),
     (
-        place("shop-events", r#"{"events":[$]}"#),
+        schema_place("shop-events", r#"{"events":[$]}"#),
         r#"{"kind":"stock_counted","id":"1","at":"","items":[],"count":1}"#,
     ),
-    (place("shop-events", r#"{"events":[$]}"#), r#"{"kind":"","items":[{},{},{}]}"#),
-    (place("measurements", r#"{"sensor":"s","points":[$]}"#), "[1e-999,1e-999]"),
-    (place("measurements", r#"{"sensor":"s","points":[$]}"#), "[1000,12.345]"),
-    (place("labels", r#"{"tags":[$]}"#), r#"{"key":[],"value":[[],[],[{}]]}"#),
+    (schema_place("shop-events", r#"{"events":[$]}"#), r#"{"kind":"","items":[{},{},{}]}"#),
+    (schema_place("measurements", r#"{"sensor":"s","points":[$]}"#), "[1e-999,1e-999]"),
+    (schema_place("measurements", r#"{"sensor":"s","points":[$]}"#), "[1000,12.345]"),
+    (schema_place("labels", r#"{"tags":[$]}"#), r#"{"key":[],"value":[[],[],[{}]]}"#),
     (
-        place("filter", r#"{"where":{"op":"and","args":[$]}}"#),
+        schema_place("filter", r#"{"where":{"op":"and","args":[$]}}"#),
         r#"{"op":"=","args":[{"op":"not","args":[{"op":"or","args":[0]}]}]}"#,
     ),
     (
-        place("settings", r#"{"list":[$]}"#),
+        schema_place("settings", r#"{"list":[$]}"#),
         r#"{"name":"n","x-a":1,"port":80,"socket":"/","main":true,"tls":{},"certificate":""}"#,
     ),
-    (place("settings", r#"{"list":[$]}"#), r#"{"port":0,"a":0,"b":0,"tls":0,"user":0}"#),
-    (place("settings", r#"{"pairs":["",$]}"#), "{}"),
+    (schema_place("settings", r#"{"list":[$]}"#), r#"{"port":0,"a":0,"b":0,"tls":0,"user":0}"#),
+    (schema_place("settings", r#"{"pairs":["",$]}"#), "{}"),
 ];
 
-const fn place(schema: &'static str, data: &'static str) -> Place {
-    Place { schema, data }
+const fn schema_place(schema: &'static str, data: &'static str) -> SchemaPlace {
+    SchemaPlace { schema, data }
 }

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use redeliver_core::accepted::FailedMessage;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::{Decision, decide};
-use redeliver_core::failure::{Delivery, FAILURE, HandOff, HandedOff, Stage};
+use redeliver_core::failure::{Delivery, FAILURE, HandOff, HandedOffFailure, Stage};
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::metadata::{PastFailure, RetryMetadata, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
@@ -44,7 +44,7 @@ impl Operation {
 }
 
 /// One message with its operation.
-pub struct Case {
+pub struct WorkloadCase {
     /// The operation, the message's state, and its size after a slash.
     pub name: String,
     pub operation: Operation,
@@ -74,18 +74,18 @@ impl Default for Workload {
 
 impl Workload {
     /// All cases. A body of 1 MiB leaves room for the members that a re-send adds.
-    pub fn cases(&self) -> Vec<Case> {
+    pub fn cases(&self) -> Vec<WorkloadCase> {
         let records = [
-            ("first failure/1 KiB", self.record(body(1 << 10))),
+            ("first failure/1 KiB", self.record(body_of_size(1 << 10))),
             ("third failure/1 KiB", self.record(self.retried_twice(1 << 10))),
-            ("first failure/64 KiB", self.record(body(1 << 16))),
-            ("first failure/1 MiB", self.record(body((1 << 20) - 1024))),
+            ("first failure/64 KiB", self.record(body_of_size(1 << 16))),
+            ("first failure/1 MiB", self.record(body_of_size((1 << 20) - 1024))),
         ];
         let mut cases = Vec::new();
         for (of, record) in records {
             for operation in [Operation::Skim, Operation::Resend, Operation::ResendByDataSchema] {
                 let name = format!("{}, {of}", operation.name());
-                cases.push(Case { name, operation, record: record.clone() });
+                cases.push(WorkloadCase { name, operation, record: record.clone() });
             }
         }
         cases
@@ -110,11 +110,11 @@ impl Workload {
             redrive_count_at_answer: 0,
         };
         let written = |body: String| {
-            let envelope = self.schema.parse(&body).expect("valid");
+            let envelope = self.schema.parse_envelope(&body).expect("valid");
             envelope.with_retry_metadata(&retry)
         };
-        let added = written(body(512)).len() - body(512).len();
-        written(body(bytes - added))
+        let added = written(body_of_size(512)).len() - body_of_size(512).len();
+        written(body_of_size(bytes - added))
     }
 
     fn record(&self, body: String) -> ReceivedMessage {
@@ -129,7 +129,7 @@ impl Workload {
             origin: Origin::Unknown,
         };
         let error = HandlerError::transient("HttpStatus.503", "the target answered 503 after 1.2 s");
-        let hand_off = HandOff::of_handler(&error, delivery);
+        let hand_off = HandOff::from_handler_error(&error, delivery);
         let attributes = hand_off.attach_to(&Attributes::new(), body.len(), None).attributes;
         assert!(attributes.contains_key(FAILURE));
         ReceivedMessage {
@@ -160,26 +160,26 @@ impl Workload {
     }
 
     fn resend_by(&self, schema: &MessageSchema, record: ReceivedMessage) -> OutgoingMessage {
-        let mut arrival = Arrival::open(record, self.now);
-        let HandedOff { hand_off, due_at } = arrival.take_hand_off(self.now);
+        let mut arrival = Arrival::from_record(record, self.now);
+        let HandedOffFailure { hand_off, due_at } = arrival.take_hand_off(self.now);
         let accepted = arrival.accept(schema, Some(&hand_off.delivery)).expect("the bodies are valid");
         let stage = Stage::FailedMessageProcessor;
         let failed = FailedMessage { span: None, accepted, hand_off, due_at, stage, error_type: None };
         let Decision::Resend(resend) = decide(&self.policy, &failed, self.now) else {
             panic!("a first failure is sent again")
         };
-        let arrival = failed.accepted.into_arrival().rewritten(resend.rewritten);
+        let arrival = failed.accepted.into_arrival().with_rewrite(resend.rewritten);
         arrival.pass_on(resend.delay, None).message.expect("sendable")
     }
 }
 
 /// The base of the ratios: `serde_json` finds the end of the same body without interpreting it.
-pub fn skim(body: &str) -> &RawValue {
+pub fn skim_body(body: &str) -> &RawValue {
     serde_json::from_str(black_box(body)).expect("the bodies are JSON")
 }
 
 /// An order of about this size, with short strings, numbers and some text.
-fn body(bytes: usize) -> String {
+fn body_of_size(bytes: usize) -> String {
     let head = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","tenant":"acme","source":"checkout/4.11"},"data":{"order":"DE-20260725","lines":["#;
     const END: &str = r#"],"comment":"$"}}"#;
     let mut body = head.to_owned();

@@ -13,14 +13,14 @@ async fn main() -> Result<(), Error> {
     let client = &Client::new(&aws_config::load_defaults(BehaviorVersion::latest()).await);
     #[expect(clippy::disallowed_methods, reason = "a program of its own, with one setting")]
     let url = &std::env::var("SOURCE_QUEUE_URL")?;
-    let body = &body();
+    let body = &test_body();
     #[expect(clippy::disallowed_methods, reason = "a program of its own, with one setting")]
     let is_final_record = std::env::var_os("FINAL_RECORD").is_some();
     lambda_runtime::run(service_fn(async |_: LambdaEvent<IgnoredAny>| {
         let entries = (0..10).map(|n: u8| {
             let entry = SendMessageBatchRequestEntry::builder().id(n.to_string()).message_body(body);
             if is_final_record {
-                let attributes = attributes().map(|(name, value)| (name.to_owned(), value));
+                let attributes = test_attributes().map(|(name, value)| (name.to_owned(), value));
                 return entry.set_message_attributes(Some(attributes.into())).build();
             }
             entry.delay_seconds(900).build()
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Error> {
 }
 
 /// Those of a final record, about as large, and made again for each message.
-fn attributes() -> [(&'static str, MessageAttributeValue); 3] {
+fn test_attributes() -> [(&'static str, MessageAttributeValue); 3] {
     let record = r#"{"stage":"failed-message-processor","cause":{"type":"HttpStatus.503","message":"HTTP 503 Service Unavailable"},"attempts":5,"first_sent_time":"2025-06-15T11:50:00.000000Z","dead_lettered_at":"2025-06-15T12:00:01.000000Z","source_queue_arn":"arn:aws:sqs:us-east-1:000000000000:source","sqs_message_id":"00000000-0000-4000-8000-000000000007","fingerprint":"0123456789abcdef"}"#;
     let details = "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503 Service Unavailable";
     [("DeadLetter", record), ("ErrorDetails", details), ("ErrorType", "RETRY_ATTEMPT_EXCEEDED")].map(
@@ -45,7 +45,7 @@ fn attributes() -> [(&'static str, MessageAttributeValue); 3] {
 }
 
 /// About the bytes that a re-send has, quotation marks above all: they are escaped in the request.
-fn body() -> String {
+fn test_body() -> String {
     let metadata = r#"{"metadata":{"message_id":"00000000-0000-4000-8000-000000000000","retry_attempt":2},"data":{"items":["#;
     let item = r#"{"sku":"A-0001","quantity":2,"price":12.5},"#;
     let mut body = metadata.to_owned();

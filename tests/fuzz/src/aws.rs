@@ -17,5 +17,5 @@ use redeliver_core::message::Timestamp;
 
 /// The delay that a target's `Retry-After` asks for.
 pub(crate) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
-    retry_after::parse(value, now)
+    retry_after::parse_retry_after(value, now)
 }

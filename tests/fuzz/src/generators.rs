@@ -5,7 +5,7 @@ use redeliver_core::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX, is_legal};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, attributes_size};
 
 /// A message from a producer that SQS accepts.
-pub(crate) struct Sent {
+pub(crate) struct ProducerMessage {
     /// Message attributes.
     pub(crate) attributes: Attributes,
     /// Bytes of the body.
@@ -13,7 +13,7 @@ pub(crate) struct Sent {
 }
 
 /// Any text, as from targets and attackers.
-pub(crate) fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
+pub(crate) fn arbitrary_text(bytes: &mut Unstructured<'_>) -> Result<String> {
     const PARTS: [&str; 10] = ["\0", "\u{1}", "\u{FFFE}", "😀", "é", "\"", "\\", "\n", "word ", "4711"];
     let own: String = bytes.arbitrary()?;
     // Rarely, since each of them costs thousands of short ones.
@@ -25,11 +25,11 @@ pub(crate) fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
 }
 
 /// A message that SQS accepts, with a body of any remaining length.
-pub(crate) fn sent(bytes: &mut Unstructured<'_>) -> Result<Sent> {
+pub(crate) fn arbitrary_message(bytes: &mut Unstructured<'_>) -> Result<ProducerMessage> {
     let mut attributes = Attributes::new();
     for _ in 0..bytes.int_in_range(0..=ATTRIBUTES_MAX)? {
-        let name = name(bytes)?;
-        attributes.insert(name, attribute(bytes)?);
+        let name = arbitrary_name(bytes)?;
+        attributes.insert(name, arbitrary_attribute(bytes)?);
     }
     while attributes_size(&attributes) >= MESSAGE_BYTES_MAX {
         attributes.pop_last();
@@ -41,11 +41,11 @@ pub(crate) fn sent(bytes: &mut Unstructured<'_>) -> Result<Sent> {
         2 => left.saturating_sub(usize::from(bytes.int_in_range(0..=9000_u16)?)).max(1),
         _ => bytes.int_in_range(1..=left)?,
     };
-    Ok(Sent { attributes, body_bytes })
+    Ok(ProducerMessage { attributes, body_bytes })
 }
 
 /// Includes the names that a final record uses. `Failure` is reserved and removed on arrival.
-fn name(bytes: &mut Unstructured<'_>) -> Result<String> {
+fn arbitrary_name(bytes: &mut Unstructured<'_>) -> Result<String> {
     const NAMES: [&str; 5] = ["ErrorType", "ErrorDetails", "DeadLetter", "traceparent", "a.b-c_D"];
     if bytes.arbitrary()? {
         return Ok((*bytes.choose(&NAMES)?).to_owned());
@@ -55,14 +55,14 @@ fn name(bytes: &mut Unstructured<'_>) -> Result<String> {
     Ok(letter.to_string().repeat(length))
 }
 
-fn attribute(bytes: &mut Unstructured<'_>) -> Result<Attribute> {
+fn arbitrary_attribute(bytes: &mut Unstructured<'_>) -> Result<Attribute> {
     let data_type =
         *bytes.choose(&["String", "String.json", "Number", "Number.int", "Binary", "Binary.png"])?;
     if data_type.starts_with("Number") {
         let value = AttributeValue::Text(bytes.arbitrary::<i64>()?.to_string());
         return Ok(Attribute { data_type: data_type.to_owned(), value });
     }
-    let text = text(bytes)?;
+    let text = arbitrary_text(bytes)?;
     let value = if data_type.starts_with("Binary") {
         AttributeValue::Binary(Some(text.into_bytes()).filter(|value| !value.is_empty()).unwrap_or(vec![0]))
     } else {

@@ -10,20 +10,20 @@ const NESTING_MAX: usize = 128;
 
 /// A parsed JSON text; all positions are offsets into the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct JsonNode {
     /// Its position without surrounding white space.
     pub at: Range<usize>,
     /// Its value.
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NodeKind {
     /// Its members, in order.
-    Object(Vec<Member>),
+    Object(Vec<JsonMember>),
     /// Its items, in order.
-    Array(Vec<Node>),
+    Array(Vec<JsonNode>),
     /// Its UTF-16 code units, which may be lone surrogates.
     String(Vec<u16>),
     /// A number's text.
@@ -34,42 +34,42 @@ pub enum Kind {
 
 /// A member of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct JsonMember {
     /// Its name's UTF-16 code units.
     pub name: Vec<u16>,
     /// From after `{` or `,` to before the next `,` or `}`.
     pub segment: Range<usize>,
     /// Its value.
-    pub value: Node,
+    pub value: JsonNode,
 }
 
 /// The reason to refuse a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum JsonRefusal {
     /// Not JSON.
     Malformed,
     /// Deeper than 128; the rest was not checked.
     TooDeep,
 }
 
-impl Node {
+impl JsonNode {
     /// The members of an object.
     #[must_use]
-    pub fn members(&self) -> Option<&[Member]> {
-        if let Kind::Object(members) = &self.kind { Some(members) } else { None }
+    pub fn members(&self) -> Option<&[JsonMember]> {
+        if let NodeKind::Object(members) = &self.kind { Some(members) } else { None }
     }
 
     /// The only member of that name.
     #[must_use]
-    pub fn member(&self, name: &str) -> Option<&Member> {
-        let mut found = self.members()?.iter().filter(|member| member.is(name));
+    pub fn member(&self, name: &str) -> Option<&JsonMember> {
+        let mut found = self.members()?.iter().filter(|member| member.string_is(name));
         found.next().filter(|_| found.next().is_none())
     }
 
     /// The text of a string without lone surrogates.
     #[must_use]
     pub fn string(&self) -> Option<String> {
-        if let Kind::String(units) = &self.kind { String::from_utf16(units).ok() } else { None }
+        if let NodeKind::String(units) = &self.kind { String::from_utf16(units).ok() } else { None }
     }
 
     /// True if two members have the same unescaped name.
@@ -82,10 +82,10 @@ impl Node {
     }
 }
 
-impl Member {
+impl JsonMember {
     /// True if this is its name.
     #[must_use]
-    pub fn is(&self, name: &str) -> bool {
+    pub fn string_is(&self, name: &str) -> bool {
         self.name.iter().copied().eq(name.encode_utf16())
     }
 }
@@ -94,112 +94,112 @@ impl Member {
 ///
 /// # Errors
 /// The reason to refuse it.
-pub fn read(text: &str) -> Result<Node, Wrong> {
-    let mut reader = Reader { text, at: 0, depth: 0 };
-    reader.space();
-    let node = reader.value()?;
-    reader.space();
-    if reader.at == text.len() { Ok(node) } else { Err(Wrong::Malformed) }
+pub fn parse_json(text: &str) -> Result<JsonNode, JsonRefusal> {
+    let mut reader = JsonReader { text, at: 0, depth: 0 };
+    reader.skip_space();
+    let node = reader.parse_value()?;
+    reader.skip_space();
+    if reader.at == text.len() { Ok(node) } else { Err(JsonRefusal::Malformed) }
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
 }
 
-impl Reader<'_> {
-    fn peek(&self) -> Option<u8> {
+impl JsonReader<'_> {
+    fn peek_byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    fn take(&mut self, byte: u8) -> bool {
-        let taken = self.peek() == Some(byte);
+    fn take_byte(&mut self, byte: u8) -> bool {
+        let taken = self.peek_byte() == Some(byte);
         self.at += usize::from(taken);
         taken
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), Wrong> {
-        if self.take(byte) { Ok(()) } else { Err(Wrong::Malformed) }
+    fn expect_byte(&mut self, byte: u8) -> Result<(), JsonRefusal> {
+        if self.take_byte(byte) { Ok(()) } else { Err(JsonRefusal::Malformed) }
     }
 
-    fn space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+    fn skip_space(&mut self) {
+        while matches!(self.peek_byte(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
     }
 
-    fn value(&mut self) -> Result<Node, Wrong> {
+    fn parse_value(&mut self) -> Result<JsonNode, JsonRefusal> {
         let start = self.at;
-        let kind = match self.peek() {
-            Some(b'{' | b'[') if self.depth == NESTING_MAX => return Err(Wrong::TooDeep),
-            Some(b'{') => self.object()?,
-            Some(b'[') => self.array()?,
-            Some(b'"') => Kind::String(self.string()?),
-            Some(b'-' | b'0'..=b'9') => self.number()?,
-            _ => self.word()?,
+        let kind = match self.peek_byte() {
+            Some(b'{' | b'[') if self.depth == NESTING_MAX => return Err(JsonRefusal::TooDeep),
+            Some(b'{') => self.parse_object()?,
+            Some(b'[') => self.parse_array()?,
+            Some(b'"') => NodeKind::String(self.string()?),
+            Some(b'-' | b'0'..=b'9') => self.parse_number()?,
+            _ => self.parse_word()?,
         };
-        Ok(Node { at: start..self.at, kind })
+        Ok(JsonNode { at: start..self.at, kind })
     }
 
-    fn object(&mut self) -> Result<Kind, Wrong> {
+    fn parse_object(&mut self) -> Result<NodeKind, JsonRefusal> {
         let mut members = Vec::new();
-        self.expect(b'{')?;
+        self.expect_byte(b'{')?;
         self.depth += 1;
         let mut start = self.at;
-        self.space();
-        while !self.take(b'}') {
+        self.skip_space();
+        while !self.take_byte(b'}') {
             if !members.is_empty() {
-                self.expect(b',')?;
+                self.expect_byte(b',')?;
                 start = self.at;
-                self.space();
+                self.skip_space();
             }
             let name = self.string()?;
-            self.space();
-            self.expect(b':')?;
-            self.space();
-            let value = self.value()?;
-            self.space();
-            members.push(Member { name, segment: start..self.at, value });
+            self.skip_space();
+            self.expect_byte(b':')?;
+            self.skip_space();
+            let value = self.parse_value()?;
+            self.skip_space();
+            members.push(JsonMember { name, segment: start..self.at, value });
         }
         self.depth -= 1;
-        Ok(Kind::Object(members))
+        Ok(NodeKind::Object(members))
     }
 
-    fn array(&mut self) -> Result<Kind, Wrong> {
+    fn parse_array(&mut self) -> Result<NodeKind, JsonRefusal> {
         let mut items = Vec::new();
-        self.expect(b'[')?;
+        self.expect_byte(b'[')?;
         self.depth += 1;
-        self.space();
-        while !self.take(b']') {
+        self.skip_space();
+        while !self.take_byte(b']') {
             if !items.is_empty() {
-                self.expect(b',')?;
-                self.space();
+                self.expect_byte(b',')?;
+                self.skip_space();
             }
-            items.push(self.value()?);
-            self.space();
+            items.push(self.parse_value()?);
+            self.skip_space();
         }
         self.depth -= 1;
-        Ok(Kind::Array(items))
+        Ok(NodeKind::Array(items))
     }
 
-    fn string(&mut self) -> Result<Vec<u16>, Wrong> {
-        self.expect(b'"')?;
+    fn string(&mut self) -> Result<Vec<u16>, JsonRefusal> {
+        self.expect_byte(b'"')?;
         let mut units = Vec::new();
         loop {
-            let character = self.text[self.at..].chars().next().ok_or(Wrong::Malformed)?;
+            let character = self.text[self.at..].chars().next().ok_or(JsonRefusal::Malformed)?;
             self.at += character.len_utf8();
             match character {
                 '"' => return Ok(units),
-                '\\' => units.push(self.escape()?),
-                '\0'..'\u{20}' => return Err(Wrong::Malformed),
+                '\\' => units.push(self.parse_escape()?),
+                '\0'..'\u{20}' => return Err(JsonRefusal::Malformed),
                 _ => units.extend_from_slice(character.encode_utf16(&mut [0; 2])),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<u16, Wrong> {
-        let byte = self.peek().ok_or(Wrong::Malformed)?;
+    fn parse_escape(&mut self) -> Result<u16, JsonRefusal> {
+        let byte = self.peek_byte().ok_or(JsonRefusal::Malformed)?;
         self.at += 1;
         Ok(match byte {
             b'"' | b'\\' | b'/' => u16::from(byte),
@@ -209,44 +209,44 @@ impl Reader<'_> {
             b'r' => 13,
             b't' => 9,
             b'u' => {
-                let digits = self.text.as_bytes().get(self.at..self.at + 4).ok_or(Wrong::Malformed)?;
+                let digits = self.text.as_bytes().get(self.at..self.at + 4).ok_or(JsonRefusal::Malformed)?;
                 self.at += 4;
                 digits.iter().try_fold(0, |unit, digit| {
-                    let digit = char::from(*digit).to_digit(16).ok_or(Wrong::Malformed)?;
-                    Ok(unit << 4 | u16::try_from(digit).map_err(|_| Wrong::Malformed)?)
+                    let digit = char::from(*digit).to_digit(16).ok_or(JsonRefusal::Malformed)?;
+                    Ok(unit << 4 | u16::try_from(digit).map_err(|_| JsonRefusal::Malformed)?)
                 })?
             }
-            _ => return Err(Wrong::Malformed),
+            _ => return Err(JsonRefusal::Malformed),
         })
     }
 
-    fn number(&mut self) -> Result<Kind, Wrong> {
-        self.take(b'-');
-        if !self.take(b'0') {
-            self.digits()?;
+    fn parse_number(&mut self) -> Result<NodeKind, JsonRefusal> {
+        self.take_byte(b'-');
+        if !self.take_byte(b'0') {
+            self.skip_digits()?;
         }
-        if self.take(b'.') {
-            self.digits()?;
+        if self.take_byte(b'.') {
+            self.skip_digits()?;
         }
-        if self.take(b'e') || self.take(b'E') {
-            let _signed = self.take(b'+') || self.take(b'-');
-            self.digits()?;
+        if self.take_byte(b'e') || self.take_byte(b'E') {
+            let _signed = self.take_byte(b'+') || self.take_byte(b'-');
+            self.skip_digits()?;
         }
-        Ok(Kind::Number)
+        Ok(NodeKind::Number)
     }
 
-    fn digits(&mut self) -> Result<(), Wrong> {
+    fn skip_digits(&mut self) -> Result<(), JsonRefusal> {
         let start = self.at;
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+        while self.peek_byte().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
         }
-        if self.at > start { Ok(()) } else { Err(Wrong::Malformed) }
+        if self.at > start { Ok(()) } else { Err(JsonRefusal::Malformed) }
     }
 
-    fn word(&mut self) -> Result<Kind, Wrong> {
+    fn parse_word(&mut self) -> Result<NodeKind, JsonRefusal> {
         let rest = &self.text[self.at..];
         let word = ["true", "false", "null"].into_iter().find(|word| rest.starts_with(word));
-        self.at += word.ok_or(Wrong::Malformed)?.len();
-        Ok(Kind::Word)
+        self.at += word.ok_or(JsonRefusal::Malformed)?.len();
+        Ok(NodeKind::Word)
     }
 }

@@ -37,4 +37,4 @@ mod messages;
 mod targets;
 
 use aws::received; // the path that the decoders of `crates/aws` use
-pub use targets::{TARGETS, Target};
+pub use targets::{FuzzTarget, TARGETS};

@@ -4,14 +4,14 @@
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use redeliver_fuzz::{TARGETS, Target};
+use redeliver_fuzz::{FuzzTarget, TARGETS};
 
-static TARGET: OnceLock<Target> = OnceLock::new();
+static TARGET: OnceLock<FuzzTarget> = OnceLock::new();
 
 fuzz_target!(init: { TARGET.get_or_init(named) }, |bytes: &[u8]| (TARGET.get_or_init(named).check)(bytes));
 
 /// The target on the command line; libFuzzer ignores arguments with two hyphens.
-fn named() -> Target {
+fn target_by_name() -> FuzzTarget {
     let name = std::env::args().find_map(|argument| argument.strip_prefix("--target=").map(str::to_owned));
     let known = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
     let found = TARGETS.iter().find(|target| Some(target.name) == name.as_deref());

@@ -9,7 +9,7 @@ use redeliver_core::arrival::Arrival;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
-use redeliver_embedded::accepts;
+use redeliver_embedded::check_content;
 
 use crate::json;
 
@@ -17,7 +17,7 @@ use crate::json;
 pub(crate) const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
 
 /// 2026-07-25T17:20:00Z.
-pub(crate) fn moment() -> Timestamp {
+pub(crate) fn fixed_now() -> Timestamp {
     Timestamp::from_timestamp(1_785_000_000, 0).expect("a moment of this century")
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn schema() -> &'static MessageSchema {
 }
 
 /// Opens a message with these attributes.
-pub(crate) fn opened(attributes: Attributes, sent_at: Timestamp) -> Arrival {
+pub(crate) fn open_arrival(attributes: Attributes, sent_at: Timestamp) -> Arrival {
     opened_with(attributes, None, sent_at)
 }
 
@@ -38,10 +38,10 @@ pub(crate) fn opened_with(
     trace_header: Option<String>,
     sent_at: Timestamp,
 ) -> Arrival {
-    Arrival::open(record(attributes, trace_header, sent_at), moment())
+    Arrival::from_record(received_record(attributes, trace_header, sent_at), fixed_now())
 }
 
-pub(crate) fn record(
+pub(crate) fn received_record(
     attributes: Attributes,
     trace_header: Option<String>,
     sent_at: Timestamp,
@@ -65,13 +65,14 @@ pub(crate) fn record(
 
 /// True if SQS accepts these attributes with a short body. The rules are those of the in-memory SQS, not the product's.
 pub(crate) fn is_sendable(attributes: &Attributes) -> bool {
-    accepts(&Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() }).is_ok()
+    check_content(&Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() })
+        .is_ok()
 }
 
 /// These attributes with those folded into one of our documents, read independently of the product; `None` if SQS would
 /// not accept them from a producer.
 pub(crate) fn put_back(beside: &Attributes, document: &str) -> Option<Attributes> {
-    let document = json::read(document).ok().filter(|document| document.members().is_some())?;
+    let document = json::parse_json(document).ok().filter(|document| document.members().is_some())?;
     let mut folded = BTreeMap::new();
     for member in document.member("folded_attributes").and_then(|all| all.value.members()).unwrap_or_default()
     {
@@ -80,13 +81,13 @@ pub(crate) fn put_back(beside: &Attributes, document: &str) -> Option<Attributes
     }
     let mut whole = beside.clone();
     for (name, folded) in folded {
-        let told = |member: &str| folded.member(member)?.value.string();
-        let value = match (told("text"), told("base64")) {
+        let reported = |member: &str| folded.member(member)?.value.string();
+        let value = match (reported("text"), reported("base64")) {
             (Some(text), None) => AttributeValue::Text(text),
             (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).ok()?),
             _ => return None,
         };
-        let attribute = Attribute { data_type: told("data_type")?, value };
+        let attribute = Attribute { data_type: reported("data_type")?, value };
         if name == FAILURE || whole.insert(name, attribute).is_some() {
             return None;
         }

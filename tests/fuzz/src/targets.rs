@@ -12,7 +12,7 @@ mod retry_after;
 
 /// A parser of untrusted bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Also the name of its corpus.
     pub name: &'static str,
     /// Panics if a property does not hold.
@@ -20,27 +20,27 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
-    Target { name: "envelope", check: |bytes| text(bytes, envelope::check) },
-    Target { name: "edit", check: |bytes| text(bytes, edit::check) },
-    Target { name: "event", check: |bytes| text(bytes, event::check) },
-    Target { name: "policy", check: |bytes| text(bytes, policy::check) },
-    Target { name: "documents", check: |bytes| text(bytes, documents::check) },
-    Target { name: "decision", check: |bytes| text(bytes, decision::check) },
-    Target { name: "annotation", check: annotation::check },
-    Target { name: "failure", check: failure::check },
-    Target { name: "retry_after", check: |bytes| text(bytes, retry_after::check) },
+pub const TARGETS: [FuzzTarget; 9] = [
+    FuzzTarget { name: "envelope", check: |bytes| check_text(bytes, envelope::check) },
+    FuzzTarget { name: "edit", check: |bytes| check_text(bytes, edit::check) },
+    FuzzTarget { name: "event", check: |bytes| check_text(bytes, event::check) },
+    FuzzTarget { name: "policy", check: |bytes| check_text(bytes, policy::check) },
+    FuzzTarget { name: "documents", check: |bytes| check_text(bytes, documents::check) },
+    FuzzTarget { name: "decision", check: |bytes| check_text(bytes, decision::check) },
+    FuzzTarget { name: "annotation", check: annotation::check },
+    FuzzTarget { name: "failure", check: failure::check },
+    FuzzTarget { name: "retry_after", check: |bytes| check_text(bytes, retry_after::check) },
 ];
 
 /// The input as text: data from SQS, the environment and headers is always UTF-8.
-fn text(bytes: &[u8], check: fn(&str)) {
+fn check_text(bytes: &[u8], check: fn(&str)) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         check(text);
     }
 }
 
 /// The texts of an input, separated as in a JSON text sequence (RFC 7464).
-fn parts<const COUNT: usize>(input: &str) -> [&str; COUNT] {
+fn split_parts<const COUNT: usize>(input: &str) -> [&str; COUNT] {
     let mut parts = input.splitn(COUNT, '\u{1e}');
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use redeliver_fuzz::TARGETS;
 
-fn here(path: &str) -> PathBuf {
+fn corpus_path(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-fn files(directory: &Path) -> Vec<PathBuf> {
+fn list_files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut files: Vec<_> =
         entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
@@ -21,8 +21,8 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Runs each file, and names the one that fails.
-fn run(target: &redeliver_fuzz::Target, directory: &Path) {
-    for file in files(directory) {
+fn run_corpus(target: &redeliver_fuzz::FuzzTarget, directory: &Path) {
+    for file in list_files(directory) {
         let bytes = fs::read(&file).unwrap();
         let done = std::panic::catch_unwind(|| (target.check)(&bytes));
         assert!(done.is_ok(), "{} fails on {}", target.name, file.display());
@@ -31,28 +31,28 @@ fn run(target: &redeliver_fuzz::Target, directory: &Path) {
 
 #[test]
 fn every_target_has_a_corpus_and_holds_on_it() {
-    let directories = fs::read_dir(here("corpus")).unwrap();
+    let directories = fs::read_dir(corpus_path("corpus")).unwrap();
     let corpora: BTreeSet<_> =
         directories.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     let names: BTreeSet<_> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
     assert_eq!(corpora, names, "cargo xtask fuzz runs the targets that have a corpus");
     for target in &TARGETS {
-        run(target, &here("corpus").join(target.name));
+        run_corpus(target, &corpus_path("corpus").join(target.name));
     }
 }
 
 #[test]
 fn every_target_holds_on_the_json_test_suite_and_on_the_schemas_examples() {
     for target in &TARGETS {
-        run(target, &here("json-test-suite"));
-        run(target, &here("../../schemas/examples/valid"));
-        run(target, &here("../../schemas/examples/invalid"));
+        run_corpus(target, &corpus_path("json-test-suite"));
+        run_corpus(target, &corpus_path("../../schemas/examples/valid"));
+        run_corpus(target, &corpus_path("../../schemas/examples/invalid"));
     }
 }
 
 #[test]
 fn the_corpus_stays_small() {
-    let kept = TARGETS.iter().flat_map(|target| files(&here("corpus").join(target.name)));
+    let kept = TARGETS.iter().flat_map(|target| list_files(&corpus_path("corpus").join(target.name)));
     let bytes: u64 = kept.map(|file| fs::metadata(file).unwrap().len()).sum();
     assert!(bytes < 400_000, "{bytes} bytes");
 }

@@ -12,7 +12,7 @@ use redeliver_fuzz::json;
 const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
 
 /// Names that begin with `prefix`, with their texts.
-fn cases(prefix: &str) -> Vec<(String, String)> {
+fn suite_cases(prefix: &str) -> Vec<(String, String)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("json-test-suite");
     let mut cases = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -35,33 +35,37 @@ fn as_data(case: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"case":{case}}}}}"#)
 }
 
-fn refusal(body: &str) -> Option<DeadLetterReason> {
-    MessageSchema::default().parse(body).err().map(|invalid| invalid.reason())
+fn refusal_reason(body: &str) -> Option<DeadLetterReason> {
+    MessageSchema::default().parse_envelope(body).err().map(|invalid| invalid.reason())
 }
 
 #[test]
 fn what_must_be_accepted_is_accepted_and_kept_byte_for_byte() {
-    let cases = cases("y_");
+    let cases = suite_cases("y_");
     assert_eq!(cases.len(), 95);
     let schema = MessageSchema::default();
     for (name, case) in cases {
         let body = as_data(&case);
-        let envelope = schema.parse(&body).unwrap_or_else(|invalid| panic!("{name}: {invalid}"));
-        let next = envelope.with_next_generation(redeliver_core::failure::CameBack::default());
+        let envelope = schema.parse_envelope(&body).unwrap_or_else(|invalid| panic!("{name}: {invalid}"));
+        let next = envelope.with_next_generation(redeliver_core::failure::DlqReturn::default());
         let data = |body: &str| body[body.find(r#","data""#).unwrap()..].to_owned();
         assert_eq!(data(&next), data(&body), "{name}");
-        assert!(json::read(&case).is_ok(), "{name}: the oracle");
+        assert!(json::parse_json(&case).is_ok(), "{name}: the oracle");
     }
 }
 
 #[test]
 fn what_must_be_refused_is_an_invalid_format_as_a_body_and_inside_of_one() {
-    let cases = cases("n_");
+    let cases = suite_cases("n_");
     assert_eq!(cases.len(), 188);
     for (name, case) in cases {
-        assert_eq!(refusal(&case), Some(DeadLetterReason::InvalidMessageFormat), "{name}");
-        assert_eq!(refusal(&as_data(&case)), Some(DeadLetterReason::InvalidMessageFormat), "{name} in data");
-        assert!(json::read(&case).is_err(), "{name}: the oracle");
+        assert_eq!(refusal_reason(&case), Some(DeadLetterReason::InvalidMessageFormat), "{name}");
+        assert_eq!(
+            refusal_reason(&as_data(&case)),
+            Some(DeadLetterReason::InvalidMessageFormat),
+            "{name} in data"
+        );
+        assert!(json::parse_json(&case).is_err(), "{name}: the oracle");
     }
 }
 
@@ -90,10 +94,10 @@ const REFUSED_BY_ANY_DATA_SCHEMA: [&str; 10] = [
 
 #[test]
 fn what_is_up_to_the_parser_is_written_down() {
-    let cases = cases("i_");
+    let cases = suite_cases("i_");
     assert_eq!(cases.len(), 35);
     let refused = |schema: &MessageSchema| {
-        let refused = cases.iter().filter(|(_, case)| schema.parse(&as_data(case)).is_err());
+        let refused = cases.iter().filter(|(_, case)| schema.parse_envelope(&as_data(case)).is_err());
         let mut names: Vec<_> = refused.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         names

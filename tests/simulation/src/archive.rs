@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use redeliver_core::archive::{Archive, Layout, Omit, Prefix, deployment_of};
-use redeliver_core::notices::{About, Notice, Notices, Notifier};
+use redeliver_core::archive::{Archive, ArchiveLayout, Omit, Prefix, deployment_of};
+use redeliver_core::notices::{DeploymentInfo, Notice, Notices, Notifier};
 use redeliver_core::ports::{Clock as _, EntryError, ObjectStore, Queue as _};
 use redeliver_embedded::{EmbeddedQueue, Injection, MemoryBucket};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
@@ -12,137 +12,146 @@ use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use crate::knobs::Archiving;
 use crate::ledger::Actor;
 use crate::probe::Probe;
-use crate::world::{SkewedClock, Witness, World};
+use crate::world::{LedgerObserver, SimulationWorld, SkewedClock};
 
 /// The beginning of all keys.
 pub const PREFIX: &str = "archive/";
 
 /// A final-dlq-annotator of the simulation.
-pub type Annotator<'a> = FinalDlqAnnotator<Probe<'a>, SkewedClock, Witness<'a>, Bucket<'a>, Topic<'a>>;
+pub type SimulatedAnnotator<'a> =
+    FinalDlqAnnotator<Probe<'a>, SkewedClock, LedgerObserver<'a>, SimulatedBucket<'a>, SimulatedTopic<'a>>;
 
 /// A new process of the final-dlq-annotator, with an archive and notices as the knobs say.
-pub fn annotator<'a>(world: &'a World, final_dlq: &'a EmbeddedQueue, clock: SkewedClock) -> Annotator<'a> {
+pub fn new_annotator<'a>(
+    world: &'a SimulationWorld,
+    final_dlq: &'a EmbeddedQueue,
+    clock: SkewedClock,
+) -> SimulatedAnnotator<'a> {
     let archiving = world.knobs.archiving.as_ref();
     let deployment = deployment_of(final_dlq.url());
-    let about = About { deployment: deployment.clone(), source: format!("s3://bucket/{PREFIX}") };
+    let about = DeploymentInfo { deployment: deployment.clone(), source: format!("s3://bucket/{PREFIX}") };
     let prefix = Prefix::new(PREFIX).expect("it is a prefix");
-    let archive =
-        || Archive { store: Bucket { world }, layout: Layout { prefix, deployment }, omit: Omit::default() };
-    let topic = |_: &Archiving| Notices::new(Topic { world, process: world.next_environment() }, about);
+    let archive = || Archive {
+        store: SimulatedBucket { world },
+        layout: ArchiveLayout { prefix, deployment },
+        omit: Omit::default(),
+    };
+    let topic =
+        |_: &Archiving| Notices::new(SimulatedTopic { world, process: world.next_environment() }, about);
     FinalDlqAnnotator {
         final_dlq: Probe { world, queue: final_dlq, actor: Actor::Annotator },
         archive: archiving.filter(|archiving| archiving.has_bucket).map(|_| archive()),
         notices: archiving.filter(|archiving| archiving.has_notices).map(topic),
         clock,
-        observer: Witness(world),
+        observer: LedgerObserver(world),
     }
 }
 
 /// The bucket for one process.
 #[derive(Clone, Copy)]
-pub struct Bucket<'a> {
-    world: &'a World,
+pub struct SimulatedBucket<'a> {
+    world: &'a SimulationWorld,
 }
 
-impl Bucket<'_> {
-    async fn request<T>(
+impl SimulatedBucket<'_> {
+    async fn carry_out_request<T>(
         &self,
         carry_out: impl Future<Output = Result<T, EntryError>>,
     ) -> Result<T, EntryError> {
         let chances = self.world.knobs.archiving.as_ref().expect("a run without a bucket has none");
         let is_down = self.world.bucket_is_down();
-        let is_refused = is_down || self.world.strikes(chances.refused);
+        let is_refused = is_down || self.world.fault_strikes(chances.refused);
         on_the_way(self.world, chances, is_refused, carry_out).await
     }
 
-    fn objects(&self) -> &MemoryBucket {
+    fn memory_bucket(&self) -> &MemoryBucket {
         &self.world.bucket
     }
 }
 
 /// A request, its effect and its answer, with all that can go wrong.
 async fn on_the_way<T>(
-    world: &World,
+    world: &SimulationWorld,
     chances: &Archiving,
     is_refused: bool,
     carry_out: impl Future<Output = Result<T, EntryError>>,
 ) -> Result<T, EntryError> {
-    world.travel().await;
+    world.cross_network().await;
     if is_refused {
         let refusals = [Injection::Throttled, Injection::Service, Injection::Sender];
         let which = usize::try_from(world.up_to(2)).unwrap_or(0);
-        return Err(refusals[which].error());
+        return Err(refusals[which].to_error());
     }
-    if world.strikes(chances.request_lost) {
+    if world.fault_strikes(chances.request_lost) {
         world.clock.sleep(Duration::from_secs(world.up_to(10))).await;
-        return Err(Injection::LostRequest.error());
+        return Err(Injection::LostRequest.to_error());
     }
     let answer = carry_out.await;
-    world.travel().await;
-    if world.strikes(chances.answer_late) {
+    world.cross_network().await;
+    if world.fault_strikes(chances.answer_late) {
         // Beyond the deadline, every other time.
         let most = 2000 * world.knobs.invocation_seconds;
         world.clock.sleep(Duration::from_millis(world.up_to(most))).await;
     }
-    if world.strikes(chances.answer_never) {
+    if world.fault_strikes(chances.answer_never) {
         std::future::pending::<()>().await;
     }
-    if world.strikes(chances.answer_lost) {
+    if world.fault_strikes(chances.answer_lost) {
         world.clock.sleep(Duration::from_secs(world.up_to(10))).await;
-        return Err(Injection::LostAnswer.error());
+        return Err(Injection::LostAnswer.to_error());
     }
     answer
 }
 
-impl ObjectStore for Bucket<'_> {
-    async fn create(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
+impl ObjectStore for SimulatedBucket<'_> {
+    async fn create_object(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
         let carry_out = async {
-            let is_new = self.objects().create(key, content.clone()).await?;
-            self.world.ledger().written(key, &content, is_new, self.world.clock.now());
+            let is_new = self.memory_bucket().create_object(key, content.clone()).await?;
+            self.world.lock_ledger().check_write(key, &content, is_new, self.world.clock.now());
             Ok(is_new)
         };
-        self.request(carry_out).await
+        self.carry_out_request(carry_out).await
     }
 }
 
 /// The topic for one process.
 #[derive(Clone, Copy)]
-pub struct Topic<'a> {
-    world: &'a World,
+pub struct SimulatedTopic<'a> {
+    world: &'a SimulationWorld,
     /// The number of the process.
     process: u64,
 }
 
-impl Notifier for Topic<'_> {
+impl Notifier for SimulatedTopic<'_> {
     async fn publish(&self, notice: &Notice) -> Result<(), EntryError> {
         let Self { world, process } = *self;
-        let _ends = NoticeWork::begin(world);
-        world.ledger().notice_begins(process, notice, world.clock.now());
+        let _ends = NoticeRequest::begin(world);
+        world.lock_ledger().notice_begins(process, notice, world.clock.now());
         let chances = world.knobs.archiving.as_ref().expect("a run without notices has no topic");
-        let is_refused = world.strikes(chances.notice_refused);
+        let is_refused = world.fault_strikes(chances.notice_refused);
         on_the_way(world, chances, is_refused, async { Ok(()) }).await?;
-        world.ledger().notice_published(process, &notice.fingerprint, world.clock.now());
+        world.lock_ledger().notice_published(process, &notice.fingerprint, world.clock.now());
         Ok(())
     }
 }
 
 /// A request that is made for a notice, until it is answered or given up.
-struct NoticeWork<'a> {
-    world: &'a World,
+struct NoticeRequest<'a> {
+    world: &'a SimulationWorld,
     invocation: Option<u64>,
 }
 
-impl<'a> NoticeWork<'a> {
-    fn begin(world: &'a World) -> Self {
-        Self { world, invocation: world.ledger().notice_work_begins(world.clock.now()) }
+impl<'a> NoticeRequest<'a> {
+    fn begin(world: &'a SimulationWorld) -> Self {
+        Self { world, invocation: world.lock_ledger().notice_work_begins(world.clock.now()) }
     }
 }
 
-impl Drop for NoticeWork<'_> {
+impl Drop for NoticeRequest<'_> {
     fn drop(&mut self) {
         let Self { world, invocation } = self;
         if let Some(invocation) = invocation {
-            world.ledger().notice_work_ends(*invocation, world.clock.now());
+            world.lock_ledger().notice_work_ends(*invocation, world.clock.now());
         }
     }
 }

@@ -9,11 +9,11 @@ use redeliver_core::message::{Attribute, Attributes};
 use serde_json::{Map, Value, json};
 
 /// Some attributes with our names.
-pub(crate) fn forged(start: DateTime<Utc>, rng: &mut impl Rng) -> Attributes {
-    let failure = document(failure(start, rng), rng);
+pub(crate) fn forge_attributes(start: DateTime<Utc>, rng: &mut impl Rng) -> Attributes {
+    let failure = render_document(forge_failure(start, rng), rng);
     let dead_letter = match rng.random_range(0..4) {
         0 => "not a document".to_owned(),
-        _ => document(dead_letter(start, rng), rng),
+        _ => render_document(dead_letter(start, rng), rng),
     };
     let all = [
         ("Failure", failure),
@@ -30,38 +30,38 @@ pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut im
     if !rng.random_bool(chance) {
         return String::new();
     }
-    let document = document(failure(start, rng), rng);
+    let document = render_document(forge_failure(start, rng), rng);
     format!(";Redeliver={}", URL_SAFE_NO_PAD.encode(document))
 }
 
 /// Members of `metadata` named like members of our documents: there they are the producer's.
 pub(crate) fn metadata_members(rng: &mut impl Rng) -> Vec<String> {
-    let (name, folded) = folded(rng);
+    let (name, folded) = forge_folded_attribute(rng);
     let all = [
         r#""attempts":-1"#.to_owned(),
         r#""due_at":"tomorrow""#.to_owned(),
         r#""verdict" : "NON_RETRYABLE_ERROR""#.to_owned(),
-        format!(r#""folded_attributes":{}"#, written(&json!({ name: folded }))),
+        format!(r#""folded_attributes":{}"#, to_sqs_json(&json!({ name: folded }))),
     ];
     all.into_iter().filter(|_| rng.random_bool(0.1)).collect()
 }
 
 /// The document as text, half of the time with folded attributes.
-fn document(mut members: Map<String, Value>, rng: &mut impl Rng) -> String {
+fn render_document(mut members: Map<String, Value>, rng: &mut impl Rng) -> String {
     if rng.random_bool(0.5) {
         let count = [1, 1, 1, 2, 3, 8, 11][rng.random_range(0..7)];
-        let folded: Map<_, _> = (0..count).map(|_| folded(rng)).collect();
+        let folded: Map<_, _> = (0..count).map(|_| forge_folded_attribute(rng)).collect();
         members.insert("folded_attributes".to_owned(), folded.into());
     }
-    written(&members.into())
+    to_sqs_json(&members.into())
 }
 
 /// The document as JSON that SQS accepts as text, whatever characters it has.
-fn written(document: &Value) -> String {
+fn to_sqs_json(document: &Value) -> String {
     document.to_string().replace('\u{FFFE}', "\\ufffe")
 }
 
-fn failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
+fn forge_failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
     let values_of = [
         ("type", vec![json!("Forged")]),
         ("details", vec![json!("acmé"), json!("\u{FFFE}")]),
@@ -72,13 +72,13 @@ fn failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
         ("verdict", vec![json!("NON_RETRYABLE_ERROR"), json!("MESSAGE_EXPIRED"), json!("MINE")]),
         ("new_generation", vec![json!(true), json!("yes")]),
         ("retry_after_seconds", vec![json!(1), json!(u64::MAX), json!(-1)]),
-        ("failed_at", times(start)),
-        ("first_sent_time", times(start)),
-        ("due_at", times(start)),
-        ("attempts", counts()),
+        ("failed_at", forged_times(start)),
+        ("first_sent_time", forged_times(start)),
+        ("due_at", forged_times(start)),
+        ("attempts", forged_counts()),
         ("source_message_id", vec![json!("forged"), json!("\u{FFFE}")]),
         ("source_queue_arn", vec![json!("arn:aws:sqs:eu-central-1:000000000000:forged")]),
-        ("stage", stages()),
+        ("stage", forged_stages()),
         ("explanation", vec![json!("acmé")]),
         ("surplus", vec![json!(1)]),
     ];
@@ -91,22 +91,22 @@ fn failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
 
 fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
     let values_of = [
-        ("attempts", counts()),
-        ("redrive_generation", counts()),
-        ("held_seconds", counts()),
-        ("redrive_count", counts()),
-        ("first_sent_time", times(start)),
+        ("attempts", forged_counts()),
+        ("redrive_generation", forged_counts()),
+        ("held_seconds", forged_counts()),
+        ("redrive_count", forged_counts()),
+        ("first_sent_time", forged_times(start)),
         ("source_queue_arn", vec![json!("arn:aws:sqs:eu-central-1:000000000000:forged"), json!("\u{FFFE}")]),
-        ("stage", stages()),
+        ("stage", forged_stages()),
         ("surplus", vec![json!(1)]),
     ];
-    let mut members = required();
+    let mut members = required_members();
     members.extend(some_of(values_of, rng));
     members
 }
 
 /// The required members of a `DeadLetter`.
-fn required() -> Map<String, Value> {
+fn required_members() -> Map<String, Value> {
     let all = [
         ("stage", json!("message-processor")),
         ("cause", json!({ "type": "Forged", "message": "acmé" })),
@@ -117,7 +117,7 @@ fn required() -> Map<String, Value> {
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn times(start: DateTime<Utc>) -> Vec<Value> {
+fn forged_times(start: DateTime<Utc>) -> Vec<Value> {
     let after = |seconds| json!((start + TimeDelta::seconds(seconds)).to_rfc3339());
     vec![
         after(-50_000),
@@ -129,11 +129,11 @@ fn times(start: DateTime<Utc>) -> Vec<Value> {
     ]
 }
 
-fn counts() -> Vec<Value> {
+fn forged_counts() -> Vec<Value> {
     vec![json!(0), json!(7), json!(1000), json!(u32::MAX), json!(-1), json!("7"), json!(7.5)]
 }
 
-fn stages() -> Vec<Value> {
+fn forged_stages() -> Vec<Value> {
     vec![json!("failed-message-processor"), json!("final-dlq-annotator"), json!("nobody")]
 }
 
@@ -151,7 +151,7 @@ fn some_of<const N: usize>(values_of: [(&str, Vec<Value>); N], rng: &mut impl Rn
 }
 
 /// A name and a folded attribute in our documents' format. SQS accepts most of them.
-fn folded(rng: &mut impl Rng) -> (String, Value) {
+fn forge_folded_attribute(rng: &mut impl Rng) -> (String, Value) {
     let right = [
         json!({ "data_type": "String", "text": "acmé" }),
         json!({ "data_type": "String.application/json; charset=utf-8", "text": "{\"acm\":\"\\\"\"}" }),
@@ -167,7 +167,10 @@ fn folded(rng: &mut impl Rng) -> (String, Value) {
         0..2 => (wrong_name(rng), value),
         2..4 => (name, wrong_value(rng)),
         // A document inside a document.
-        4 => ("DeadLetter".to_owned(), json!({ "data_type": "String", "text": written(&required().into()) })),
+        4 => (
+            "DeadLetter".to_owned(),
+            json!({ "data_type": "String", "text": to_sqs_json(&required_members().into()) }),
+        ),
         _ => (name, value),
     }
 }

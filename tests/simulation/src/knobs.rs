@@ -7,13 +7,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use redeliver_aws::targets::HandlerEvent;
 use redeliver_core::strategy::{RetryLoop, Strategy};
-use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use redeliver_embedded::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 
 use crate::policy::{BreakerKnob, BreakerModel, PolicyModel};
 
 /// The knobs of one run, printed if it fails, for a human to see its conditions.
 #[derive(Clone, Debug)]
-pub struct Knobs {
+pub struct SimulationKnobs {
     /// The seed of all the others.
     pub seed: u64,
     /// Messages that the producer sends.
@@ -43,7 +43,7 @@ pub struct Knobs {
     /// Faults of the target.
     pub target: TargetFaults,
     /// An outage of the target.
-    pub outage: Option<Outage>,
+    pub outage: Option<PlannedOutage>,
     /// The calls that the target takes.
     pub capacity: Option<Capacity>,
     /// Lifetime of a process in Lambda.
@@ -59,7 +59,7 @@ pub struct Knobs {
     /// The archive and the notices of the final-dlq-annotator.
     pub archiving: Option<Archiving>,
     /// The functions write spans.
-    pub tracing: Option<Tracing>,
+    pub tracing: Option<TracingKnobs>,
     /// Minutes pass between two messages, and environments die while they are idle.
     pub thin: Option<Thin>,
 }
@@ -73,7 +73,7 @@ pub struct Thin {
 
 /// The functions' spans.
 #[derive(Clone, Copy, Debug)]
-pub struct Tracing {
+pub struct TracingKnobs {
     /// `TRACE_CONTINUE`.
     pub continues: bool,
 }
@@ -211,7 +211,7 @@ pub struct Archiving {
 impl Archiving {
     fn random(fault_seconds: u64, rng: &mut impl Rng) -> Self {
         let faulty = rng.random_bool(0.85);
-        let mut some = |most: f64| chance(rng, if faulty { most } else { 0.0 });
+        let mut some = |most: f64| random_chance(rng, if faulty { most } else { 0.0 });
         let (refused, request_lost, answer_lost) = (some(0.4), some(0.2), some(0.3));
         let (answer_late, answer_never, notice_refused) = (some(0.3), some(0.1), some(0.3));
         let outage = rng.random_range(0..fault_seconds);
@@ -234,11 +234,11 @@ impl Archiving {
 
 /// A time in which the target is down.
 #[derive(Clone, Copy, Debug)]
-pub struct Outage {
+pub struct PlannedOutage {
     /// The affected calls.
-    pub shape: Shape,
+    pub shape: OutageScope,
     /// Its effect on a call.
-    pub down: Down,
+    pub down: OutageEffect,
     /// Start, in seconds after the run's.
     pub from_seconds: u32,
     /// Its duration.
@@ -247,7 +247,7 @@ pub struct Outage {
 
 /// The calls that meet an outage.
 #[derive(Clone, Copy, Debug)]
-pub enum Shape {
+pub enum OutageScope {
     /// All calls.
     Whole,
     /// All for 20 seconds, none for the next 20.
@@ -262,7 +262,7 @@ pub enum Shape {
 
 /// The effect of an outage on a call.
 #[derive(Clone, Copy, Debug)]
-pub enum Down {
+pub enum OutageEffect {
     /// An error that says "not now".
     Refuses,
     /// An error that may be each message's own fault.
@@ -273,17 +273,24 @@ pub enum Down {
     Hangs,
 }
 
-impl Outage {
+impl PlannedOutage {
     fn random(fault_seconds: u64, rng: &mut impl Rng) -> Self {
         let shapes = [
-            Shape::Whole,
-            Shape::Whole,
-            Shape::Flapping,
-            Shape::Partial,
-            Shape::OneTenant,
-            Shape::SomeTenants,
+            OutageScope::Whole,
+            OutageScope::Whole,
+            OutageScope::Flapping,
+            OutageScope::Partial,
+            OutageScope::OneTenant,
+            OutageScope::SomeTenants,
         ];
-        let downs = [Down::Refuses, Down::Refuses, Down::Breaks, Down::Breaks, Down::SaysSo, Down::Hangs];
+        let downs = [
+            OutageEffect::Refuses,
+            OutageEffect::Refuses,
+            OutageEffect::Breaks,
+            OutageEffect::Breaks,
+            OutageEffect::SaysSo,
+            OutageEffect::Hangs,
+        ];
         let all = u32::try_from(fault_seconds).unwrap_or(u32::MAX);
         // Half of the time it begins with the run, so that each process starts during it.
         let from_seconds = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..all) };
@@ -344,17 +351,17 @@ pub enum Operator {
     Redrive,
 }
 
-impl Knobs {
+impl SimulationKnobs {
     /// The knobs of a seed. Each kind of fault is on in about half of the runs, so that each also occurs without the
     /// others.
     #[must_use]
-    pub fn of(seed: u64) -> Self {
+    pub fn from_seed(seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
         let messages = log_uniform(rng, 5.0, 3000.0);
         let invocation_seconds = rng.random_range(6..=60);
         // Some runs have no faults but the target's: there, each message must come out exactly once.
         let faulty = rng.random_bool(0.85);
-        let mut some = |most: f64| chance(rng, if faulty { most } else { 0.0 });
+        let mut some = |most: f64| random_chance(rng, if faulty { most } else { 0.0 });
         let sqs = SqsFaults {
             send_throttled: some(0.3),
             send_failed: some(0.2),
@@ -379,29 +386,29 @@ impl Knobs {
             annotator_broken: some(1.0) > 0.8,
         };
         let target = TargetFaults {
-            transient: chance(rng, 0.9),
-            retry_after: chance(rng, 0.3),
-            permanent: chance(rng, 0.1),
-            snooze: chance(rng, 0.25),
-            panic: chance(rng, 0.1),
-            hang: chance(rng, 0.05),
-            slow: chance(rng, 0.2),
+            transient: random_chance(rng, 0.9),
+            retry_after: random_chance(rng, 0.3),
+            permanent: random_chance(rng, 0.1),
+            snooze: random_chance(rng, 0.25),
+            panic: random_chance(rng, 0.1),
+            hang: random_chance(rng, 0.05),
+            slow: random_chance(rng, 0.2),
             unclear: 0.0,
             throws: 0.0,
             ungrouped_fail: false,
-            always_transient: chance(rng, 0.2),
-            always_permanent: chance(rng, 0.2),
+            always_transient: random_chance(rng, 0.2),
+            always_permanent: random_chance(rng, 0.2),
         };
         let content = ContentMix {
-            poison: chance(rng, 0.3),
-            attribute_full: chance(rng, 0.3),
-            forged: chance(rng, 0.2),
-            earlier_life: chance(rng, 0.4),
-            expires: chance(rng, 0.2),
+            poison: random_chance(rng, 0.3),
+            attribute_full: random_chance(rng, 0.3),
+            forged: random_chance(rng, 0.2),
+            earlier_life: random_chance(rng, 0.4),
+            expires: random_chance(rng, 0.2),
             // Only a few: each is a mebibyte on every hop.
-            oversize: chance(rng, 0.02).min(3.0 / messages as f64),
+            oversize: random_chance(rng, 0.02).min(3.0 / messages as f64),
             brimful: 0.0,
-            sent_twice: chance(rng, 0.1),
+            sent_twice: random_chance(rng, 0.1),
             data_schema: rng.random_bool(0.3),
             plain: 0.0,
         };
@@ -434,7 +441,7 @@ impl Knobs {
         };
         let operators = [Operator::None, Operator::Console, Operator::Redrive];
         let fault_seconds = rng.random_range(60..=6 * 3600);
-        let outage = rng.random_bool(0.5).then(|| Outage::random(fault_seconds, rng));
+        let outage = rng.random_bool(0.5).then(|| PlannedOutage::random(fault_seconds, rng));
         let lifetime_seconds = rng.random_bool(0.4).then(|| rng.random_range(0..=900));
         let mut knobs = Self {
             seed,
@@ -469,10 +476,10 @@ impl Knobs {
             thin: None,
         };
         // The last draws, so that without plain messages a seed's run stays the same as before they existed.
-        let plain = chance(rng, 1.0);
+        let plain = random_chance(rng, 1.0);
         knobs.content.plain = if asynchronous { 0.0 } else { plain };
         knobs.senders_known = rng.random_bool(0.7);
-        let brimful = chance(rng, 0.05).min(5.0 / messages as f64);
+        let brimful = random_chance(rng, 0.05).min(5.0 / messages as f64);
         knobs.content.brimful = if asynchronous { 0.0 } else { brimful };
         // A handler cannot see how long a plain message was held. Of two copies in one batch it would be unclear which
         // one bypasses the breaker, so none is held that long.
@@ -485,7 +492,7 @@ impl Knobs {
         // Drawn last, and in each run: runs without an own function stay the same as before these existed.
         let own_function = [HandlerEvent::Record, HandlerEvent::Batch][rng.random_range(0..2)];
         let own_function = rng.random_bool(1.0 / 3.0).then_some(own_function);
-        let (unclear, throws) = (chance(rng, 0.2), chance(rng, 0.3));
+        let (unclear, throws) = (random_chance(rng, 0.2), random_chance(rng, 0.3));
         knobs.own_function = own_function.filter(|_| !asynchronous);
         knobs.target = TargetFaults { unclear, throws, ..knobs.target };
         if knobs.own_function == Some(HandlerEvent::Batch) {
@@ -529,7 +536,7 @@ impl Knobs {
         // From a generator of its own, for the same reason.
         let rng = &mut StdRng::seed_from_u64(seed ^ 0x7ace_5eed);
         let continues = rng.random_bool(0.5);
-        knobs.tracing = rng.random_bool(0.7).then_some(Tracing { continues });
+        knobs.tracing = rng.random_bool(0.7).then_some(TracingKnobs { continues });
         if seed.is_multiple_of(3) {
             knobs.make_thin();
         }
@@ -546,7 +553,10 @@ impl Knobs {
         self.capacity = None;
         // The messages of one tenant would be hours apart.
         if rng.random_bool(0.7) {
-            self.outage = Some(Outage { shape: Shape::Whole, ..Outage::random(self.fault_seconds, rng) });
+            self.outage = Some(PlannedOutage {
+                shape: OutageScope::Whole,
+                ..PlannedOutage::random(self.fault_seconds, rng)
+            });
         }
         // The consequences of an outage are seen best without other errors.
         if rng.random_bool(0.5) {
@@ -559,7 +569,7 @@ impl Knobs {
     #[must_use]
     pub fn max_concurrency(&self) -> NonZeroUsize {
         let many = NonZeroUsize::new(self.max_concurrency).unwrap_or(NonZeroUsize::MIN);
-        self.own_function.map_or(many, HandlerEvent::concurrency)
+        self.own_function.map_or(many, HandlerEvent::max_concurrency)
     }
 
     /// True if failed messages stay on the source queue, hidden.
@@ -576,7 +586,7 @@ impl Knobs {
 
     /// The circuit breaker, if enabled.
     #[must_use]
-    pub fn breaker(&self) -> Option<BreakerModel> {
+    pub fn breaker_model(&self) -> Option<BreakerModel> {
         match &self.policy.breaker {
             // With the strategy `visibility` the breaker has to be turned on.
             BreakerKnob::Absent => (!self.is_visibility()).then(BreakerModel::default),
@@ -631,10 +641,10 @@ impl Knobs {
         let SqsFaults { entry_refused, entry_failed, entry_answer_lost, .. } = self.sqs;
         let SqsFaults { receive_answer_lost, receive_throttled, receive_failed, .. } = self.sqs;
         let SqsFaults { delete_failed, delete_answer_lost, other_failed, .. } = self.sqs;
-        let (hide, depth) = (Action::ChangeMessageVisibilityBatch, Action::GetQueueAttributes);
+        let (hide, depth) = (SqsAction::ChangeMessageVisibilityBatch, SqsAction::GetQueueAttributes);
         let (send, receive, delete) =
-            (Action::SendMessageBatch, Action::ReceiveMessage, Action::DeleteMessageBatch);
-        let (request, entry) = (Scope::Request, Scope::Entry);
+            (SqsAction::SendMessageBatch, SqsAction::ReceiveMessage, SqsAction::DeleteMessageBatch);
+        let (request, entry) = (FaultScope::Request, FaultScope::Entry);
         let rules = [
             (send, request, send_throttled, Injection::Throttled),
             (send, request, send_failed, Injection::Service),
@@ -658,7 +668,13 @@ impl Knobs {
         rules.into_iter().filter(|(_, _, chance, _)| *chance > 0.0).fold(
             FaultPlan::new(self.seed),
             |plan, (action, scope, chance, injection)| {
-                plan.with(FaultRule { action, queue: None, scope, when: When::Chance(chance), injection })
+                plan.with_rule(FaultRule {
+                    action,
+                    queue: None,
+                    scope,
+                    when: FaultTrigger::Chance(chance),
+                    injection,
+                })
             },
         )
     }
@@ -672,7 +688,7 @@ impl Silences {
 }
 
 /// 0, or up to `most`.
-fn chance(rng: &mut impl Rng, most: f64) -> f64 {
+fn random_chance(rng: &mut impl Rng, most: f64) -> f64 {
     if most > 0.0 && rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
 }
 

@@ -7,16 +7,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::SecondsFormat;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::ports::{AsyncInvoker, Clock as _, NotInvoked, QueueSender as _};
 use redeliver_embedded::EmbeddedQueue;
 
 use crate::ledger::Actor;
-use crate::messages::{Destiny, number};
+use crate::messages::{Destiny, message_number};
 use crate::policy::ERROR_TYPES;
 use crate::probe::Probe;
-use crate::world::World;
+use crate::world::SimulationWorld;
 
 /// The only function that may be invoked.
 pub const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders";
@@ -30,70 +30,74 @@ pub struct EventQueue {
 
 impl EventQueue {
     /// Accepts an event.
-    pub fn push(&self, payload: &str) {
+    pub fn push_event(&self, payload: &str) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(payload.to_owned());
     }
 
-    fn pop(&self) -> Option<String> {
+    fn pop_event(&self) -> Option<String> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
 
 /// Lambda's interface for the async-retry handler.
 #[derive(Clone, Copy)]
-pub struct Lambda<'a> {
-    pub world: &'a World,
+pub struct SimulatedLambda<'a> {
+    pub world: &'a SimulationWorld,
     pub events: &'a EventQueue,
 }
 
-impl AsyncInvoker for Lambda<'_> {
-    async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+impl AsyncInvoker for SimulatedLambda<'_> {
+    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
         let Self { world, events } = *self;
         let not_now = |code: &str| Err(NotInvoked::NotNow { code: code.to_owned() });
-        world.travel().await;
+        world.cross_network().await;
         let sqs = &world.knobs.sqs;
-        if world.strikes(sqs.send_throttled) {
+        if world.fault_strikes(sqs.send_throttled) {
             return not_now("TooManyRequestsException");
         }
-        if world.strikes(sqs.send_lost) {
+        if world.fault_strikes(sqs.send_lost) {
             return not_now("NoAnswer");
         }
-        world.ledger().invoked_again(function_arn, payload, world.clock.now());
-        events.push(payload);
-        world.travel().await;
-        let silenced = if world.is_silent() { world.silence().await } else { None };
-        if silenced.is_some() || world.strikes(sqs.send_answer_lost) { not_now("NoAnswer") } else { Ok(()) }
+        world.lock_ledger().invoked_again(function_arn, payload, world.clock.now());
+        events.push_event(payload);
+        world.cross_network().await;
+        let silenced = if world.is_silent() { world.silent_fault().await } else { None };
+        if silenced.is_some() || world.fault_strikes(sqs.send_answer_lost) {
+            not_now("NoAnswer")
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// Executes events until the end of the run.
-pub async fn execute(world: &World, events: &EventQueue, retry_queue: &EmbeddedQueue) {
+pub async fn execute_events(world: &SimulationWorld, events: &EventQueue, retry_queue: &EmbeddedQueue) {
     let probe = Probe { world, queue: retry_queue, actor: Actor::Lambda };
-    while !world.is_over() {
-        let Some(payload) = events.pop() else {
+    while !world.has_ended() {
+        let Some(payload) = events.pop_event() else {
             world.clock.sleep(Duration::from_millis(500)).await;
             continue;
         };
-        if world.strikes(world.knobs.process.duplicate) {
-            let n = number(&payload).unwrap_or(usize::MAX);
-            world.ledger().queued(n);
-            events.push(&payload);
+        if world.fault_strikes(world.knobs.process.duplicate) {
+            let n = message_number(&payload).unwrap_or(usize::MAX);
+            world.lock_ledger().record_queued_event(n);
+            events.push_event(&payload);
         }
         let most = 1000 * world.knobs.invocation_seconds;
         world.clock.sleep(Duration::from_millis(world.up_to(most))).await;
-        let failed = failure(world, &payload);
+        let failed = failure_type(world, &payload);
         if let Some(error_type) = failed {
             let request = events.executed.fetch_add(1, Ordering::Relaxed);
-            let record = record(world, request, &payload, error_type);
+            let record = failure_record(world, request, &payload, error_type);
             send_until_confirmed(world, &probe, record).await;
         }
-        world.ledger().executed(&payload, failed.is_none(), world.clock.now());
+        world.lock_ledger().record_execution(&payload, failed.is_none(), world.clock.now());
     }
 }
 
 /// The error type, if the function fails.
-fn failure(world: &World, payload: &str) -> Option<&'static str> {
-    let destiny = number(payload).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
+fn failure_type(world: &SimulationWorld, payload: &str) -> Option<&'static str> {
+    let destiny = message_number(payload).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
     let [unavailable, refused, busy, unknown, ..] = ERROR_TYPES;
     match destiny {
         Some(Destiny::AlwaysTransient | Destiny::AlwaysFaulty) => return Some(unavailable),
@@ -101,9 +105,9 @@ fn failure(world: &World, payload: &str) -> Option<&'static str> {
         _ => {}
     }
     let target = &world.knobs.target;
-    if world.strikes(target.transient) {
-        Some(if world.draw() < 0.5 { busy } else { refused })
-    } else if world.strikes(target.panic) {
+    if world.fault_strikes(target.transient) {
+        Some(if world.random_fraction() < 0.5 { busy } else { refused })
+    } else if world.fault_strikes(target.panic) {
         // It died without an error.
         Some("")
     } else {
@@ -112,7 +116,7 @@ fn failure(world: &World, payload: &str) -> Option<&'static str> {
 }
 
 /// The record that Lambda sends to the destination.
-fn record(world: &World, request: u64, payload: &str, error_type: &str) -> Content {
+fn failure_record(world: &SimulationWorld, request: u64, payload: &str, error_type: &str) -> Content {
     let timestamp = world.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
     let (seed, request) = (world.knobs.seed, request);
     let response = if error_type.is_empty() {
@@ -130,9 +134,9 @@ fn record(world: &World, request: u64, payload: &str, error_type: &str) -> Conte
     Content { body, ..Content::default() }
 }
 
-async fn send_until_confirmed(world: &World, probe: &Probe<'_>, content: Content) {
+async fn send_until_confirmed(world: &SimulationWorld, probe: &Probe<'_>, content: Content) {
     let message = OutgoingMessage::new(content).expect("a record of a small payload");
-    for batch in pack(std::slice::from_ref(&message)) {
+    for batch in pack_batches(std::slice::from_ref(&message)) {
         while !probe.send_batch(batch).await.iter().all(Result::is_ok) {
             world.clock.sleep(Duration::from_millis(100)).await;
         }

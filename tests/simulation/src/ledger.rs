@@ -30,27 +30,27 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attributes, Content, attributes_size};
-use redeliver_embedded::{Change, What};
+use redeliver_embedded::{ChangeKind, MessageChange};
 use redeliver_sim::Tracker;
 
-use crate::knobs::{Knobs, Operator};
-use crate::messages::{Expected, Produced, number};
-use crate::policy::{Asked, Key};
-use archive::Kept;
+use crate::knobs::{Operator, SimulationKnobs};
+use crate::messages::{ExpectedEnd, Produced, message_number};
+use crate::policy::{DelayKey, TargetDelay};
+use archive::ArchiveLedger;
 pub use balance::Balance;
-use body::{Body, Retries};
+use body::{LedgerBody, RetryMembers};
 pub use breaker::CallId;
-use breaker::Environment;
-use calls::Answer;
+use breaker::LedgerEnvironment;
+use calls::CallAnswer;
 use copies::Copy;
-use invocations::Invocation;
-use oracle::{Case, Retry, Unspent};
+use invocations::LedgerInvocation;
+use oracle::{RetryCase, RetryKey, Unspent};
 pub use spans::SpanCounts;
-use spans::Spans;
+use spans::SpanLedger;
 
 /// The four queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum QueuePlace {
     /// Receives the producers' messages.
     Source,
     /// Holds failed messages.
@@ -90,26 +90,26 @@ impl Actor {
 }
 
 /// A broken rule.
-pub type Violation = String;
+pub type BrokenInvariant = String;
 
 /// The ledger of one run.
 pub struct Ledger {
-    knobs: Knobs,
-    queues: HashMap<String, Place>,
-    subjects: Vec<Subject>,
+    knobs: SimulationKnobs,
+    queues: HashMap<String, QueuePlace>,
+    subjects: Vec<LedgerMessage>,
     by_message_id: HashMap<String, usize>,
     /// Every copy in a queue, by SQS's id: the message's number, its queue, and the copy's number among those.
-    copies: HashMap<String, (usize, Place, usize)>,
-    invocations: HashMap<u64, Invocation>,
+    copies: HashMap<String, (usize, QueuePlace, usize)>,
+    invocations: HashMap<u64, LedgerInvocation>,
     /// The processes that call the target, if there is a breaker.
-    environments: HashMap<u64, Environment>,
+    environments: HashMap<u64, LedgerEnvironment>,
     /// The invocation that is running now.
     turn: Option<u64>,
     /// Every message of the source queue ever, by SQS's id.
-    origins: HashMap<String, Origin>,
+    origins: HashMap<String, CopyOrigin>,
     start: DateTime<Utc>,
     healed_at: Option<DateTime<Utc>>,
-    violation: Option<Violation>,
+    violation: Option<BrokenInvariant>,
     trace: VecDeque<String>,
     digest: DefaultHasher,
     changes: u64,
@@ -117,19 +117,19 @@ pub struct Ledger {
     local: Tracker,
     by_error_type: BTreeMap<String, u64>,
     /// The archive and the notices.
-    kept: Kept,
+    kept: ArchiveLedger,
     /// The last computed delay and its key: one re-send is compared with many cases of the same retry.
     last_delay: Cell<Option<(DelayOf, u64)>>,
-    spans: Spans,
+    spans: SpanLedger,
 }
 
 /// A message's number, its retry, and the delay that the target asked for.
-type DelayOf = (usize, Retry, Option<Asked>);
+type DelayOf = (usize, RetryKey, Option<TargetDelay>);
 
 /// One message with all its copies.
-struct Subject {
+struct LedgerMessage {
     produced: Produced,
-    body: Option<Body>,
+    body: Option<LedgerBody>,
     /// Its attributes as they must arrive: without the reserved name, and with those that a valid document folds.
     attributes: Attributes,
     sends: u32,
@@ -142,7 +142,7 @@ struct Subject {
     /// Returns by an operator that are not used up yet: each allows one copy to be deleted from the final DLQ.
     credit: u32,
     /// The case of each copy received from the intermediate DLQ.
-    cases: Vec<Case>,
+    cases: Vec<RetryCase>,
     processed: u32,
     final_records: u32,
     /// Those of them that SQS moved, without annotation.
@@ -150,17 +150,17 @@ struct Subject {
     /// Events that Lambda has accepted and not executed.
     in_lambda: u32,
     /// Lambda's reports of its failures.
-    records: Vec<asynchronous::Record>,
-    answers: Vec<Answer>,
+    records: Vec<asynchronous::AsyncRecord>,
+    answers: Vec<CallAnswer>,
     /// The target has asked for a delay.
     has_asked: bool,
-    delays: BTreeMap<Retry, u64>,
+    delays: BTreeMap<RetryKey, u64>,
     /// Attempts of the re-sends (or changes of visibility) that SQS has accepted.
     resent: BTreeSet<u32>,
 }
 
 /// A message of the source queue.
-struct Origin {
+struct CopyOrigin {
     subject: usize,
     /// Its number among the copies of the source queue.
     copy: usize,
@@ -169,23 +169,23 @@ struct Origin {
     came_back: bool,
     recorded_generation: Option<u32>,
     receives: u32,
-    sender: Sender,
+    sender: DeliverySender,
 }
 
 /// The sender of a delivery, as far as the functions can know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sender {
+enum DeliverySender {
     Functions,
     Producer,
     Unknown,
 }
 
-impl Subject {
+impl LedgerMessage {
     fn as_envelope<'a>(&self, content: &'a Content) -> Cow<'a, Content> {
         plain::as_envelope(&self.produced, content)
     }
 
-    fn out(&self) -> u32 {
+    fn copies_out(&self) -> u32 {
         self.processed + self.final_records
     }
 
@@ -196,19 +196,26 @@ impl Subject {
     }
 
     fn trace_header(&self) -> Option<String> {
-        trace_header::attached(&self.produced.content).into_owned().trace_header
+        trace_header::attach_failure(&self.produced.content).into_owned().trace_header
     }
 }
 
 impl Ledger {
     /// An empty ledger for these messages. `queues` are the ARNs of the four.
     #[must_use]
-    pub fn new(knobs: &Knobs, messages: &[Produced], queues: [&str; 4], start: DateTime<Utc>) -> Self {
-        let places = [Place::Source, Place::Intermediate, Place::Annotation, Place::Final];
-        let subject = |produced: &Produced| Subject {
+    pub fn new(
+        knobs: &SimulationKnobs,
+        messages: &[Produced],
+        queues: [&str; 4],
+        start: DateTime<Utc>,
+    ) -> Self {
+        let places =
+            [QueuePlace::Source, QueuePlace::Intermediate, QueuePlace::Annotation, QueuePlace::Final];
+        let subject = |produced: &Produced| LedgerMessage {
             produced: produced.clone(),
-            body: Body::parse(&plain::as_envelope(produced, &produced.content).body),
-            attributes: arrivals::read(&plain::as_envelope(produced, &produced.content).attributes).producer,
+            body: LedgerBody::parse(&plain::as_envelope(produced, &produced.content).body),
+            attributes: arrivals::read_arrival(&plain::as_envelope(produced, &produced.content).attributes)
+                .producer,
             sends: 0,
             copies: Default::default(),
             of_body: HashMap::new(),
@@ -245,22 +252,22 @@ impl Ledger {
             changes: 0,
             local: Tracker::default(),
             by_error_type: BTreeMap::new(),
-            kept: Kept::default(),
+            kept: ArchiveLedger::default(),
             last_delay: Cell::new(None),
-            spans: Spans::default(),
+            spans: SpanLedger::default(),
         }
     }
 
     /// The producer is about to send this message.
     pub fn about_to_send(&mut self, content: &Content) {
-        self.local.sent(&content.body);
-        if let Some(subject) = number(&content.body).and_then(|n| self.subjects.get_mut(n)) {
+        self.local.record_sent(&content.body);
+        if let Some(subject) = message_number(&content.body).and_then(|n| self.subjects.get_mut(n)) {
             subject.sends += 1;
         }
     }
 
     /// Ends all faults: from now on only expected failures are allowed.
-    pub fn heal(&mut self, now: DateTime<Utc>) {
+    pub fn end_faults(&mut self, now: DateTime<Utc>) {
         self.healed_at = Some(now);
         for copy in self.subjects.iter_mut().flat_map(|subject| subject.copies.iter_mut().flatten()) {
             copy.receives_in_faults = copy.receives;
@@ -268,12 +275,12 @@ impl Ledger {
     }
 
     /// Records and checks changes of the queues, requested by `actor`.
-    pub fn enter(&mut self, actor: Actor, changes: Vec<Change>) {
+    pub fn apply_changes(&mut self, actor: Actor, changes: Vec<MessageChange>) {
         for change in changes {
             self.changes += 1;
-            self.remember(actor, &change);
-            if let Err(violation) = self.check(actor, change) {
-                self.report(violation);
+            self.record_change(actor, &change);
+            if let Err(violation) = self.check_change(actor, change) {
+                self.report_violation(violation);
             }
         }
     }
@@ -286,68 +293,68 @@ impl Ledger {
 
     /// The first broken rule.
     #[must_use]
-    pub fn violation(&self) -> Option<&Violation> {
+    pub fn violation(&self) -> Option<&BrokenInvariant> {
         self.violation.as_ref()
     }
 
     /// Reports a broken rule. Only the first one is kept.
-    pub fn report(&mut self, violation: Violation) {
+    pub fn report_violation(&mut self, violation: BrokenInvariant) {
         self.violation.get_or_insert(violation);
     }
 
-    fn check(
+    fn check_change(
         &mut self,
         actor: Actor,
-        Change { at, queue_arn, sqs_message_id: id, what }: Change,
-    ) -> Result<(), Violation> {
+        MessageChange { at, queue_arn, sqs_message_id: id, what }: MessageChange,
+    ) -> Result<(), BrokenInvariant> {
         let place = *self.queues.get(&queue_arn).ok_or_else(|| format!("an unknown queue: {queue_arn}"))?;
         match what {
-            What::Sent(content) => self.sent(actor, place, id, &content, at),
-            What::Received { receive_count } => {
+            ChangeKind::Sent(content) => self.check_sent(actor, place, id, &content, at),
+            ChangeKind::Received { receive_count } => {
                 if let Some(origin) = self.origins.get_mut(&id) {
                     origin.receives = receive_count;
                 }
-                let copy = self.copy(&id)?;
+                let copy = self.find_copy(&id)?;
                 copy.receives = receive_count;
                 // SQS's own times are whole milliseconds.
                 copy.first_received.get_or_insert(at.trunc_subsecs(3));
-                if place == Place::Intermediate && !std::mem::replace(&mut copy.is_case, true) {
+                if place == QueuePlace::Intermediate && !std::mem::replace(&mut copy.is_case, true) {
                     let copy = copy.clone();
                     let (n, ..) = self.copies[&id];
-                    let case = self.case(&copy);
+                    let case = self.read_case(&copy);
                     let cases = &mut self.subjects[n].cases;
                     // A hopping message is the same case each time.
                     cases.extend(case.filter(|case| !cases.contains(case)));
                 }
                 Ok(())
             }
-            What::Hidden { seconds } => self.hidden(actor, &id, place, seconds, at),
-            What::Moved(to_arn) => {
+            ChangeKind::Hidden { seconds } => self.check_visibility_change(actor, &id, place, seconds, at),
+            ChangeKind::Moved(to_arn) => {
                 let to = *self
                     .queues
                     .get(&to_arn)
                     .ok_or_else(|| format!("moved to an unknown queue: {to_arn}"))?;
-                self.moved(&id, place, to)
+                self.check_move(&id, place, to)
             }
-            What::Deleted => self.deleted(&id, place),
-            What::Expired => Err(format!("{id} expired in {place:?}: it is lost")),
+            ChangeKind::Deleted => self.check_deletion(&id, place),
+            ChangeKind::Expired => Err(format!("{id} expired in {place:?}: it is lost")),
         }
     }
 
-    fn copy(&mut self, id: &str) -> Result<&mut Copy, Violation> {
+    fn find_copy(&mut self, id: &str) -> Result<&mut Copy, BrokenInvariant> {
         let (n, place, index) = *self.copies.get(id).ok_or_else(|| format!("an unknown message: {id}"))?;
         Ok(&mut self.subjects[n].copies[place as usize][index])
     }
 
-    fn sent(
+    fn check_sent(
         &mut self,
         actor: Actor,
-        place: Place,
+        place: QueuePlace,
         id: String,
         content: &Content,
         at: DateTime<Utc>,
-    ) -> Result<(), Violation> {
-        let n = number(&content.body).filter(|n| *n < self.subjects.len());
+    ) -> Result<(), BrokenInvariant> {
+        let n = message_number(&content.body).filter(|n| *n < self.subjects.len());
         let n = n.ok_or_else(|| format!("{actor:?} sent a body that no producer sent to {place:?}"))?;
         let produced = &self.subjects[n].produced;
         if produced.plain && produced.content.body != content.body {
@@ -355,31 +362,31 @@ impl Ledger {
                 "{actor:?} sent message {n} to {place:?}: its body is plain, and was changed"
             ));
         }
-        let attached = trace_header::attached(content);
+        let attached = trace_header::attach_failure(content);
         let has_our_field = attached.trace_header != content.trace_header;
         let sent = &*attached;
         let content = &*self.subjects[n].as_envelope(sent);
-        let body = Body::parse(&content.body);
-        let hash = hash(&content.body);
+        let body = LedgerBody::parse(&content.body);
+        let hash = hash_body(&content.body);
         let checked = self.check_send(actor, place, n, content, body.as_ref(), hash, at);
-        let is_sent_back = place == Place::Source && !matches!(actor, Actor::Producer | Actor::Console);
+        let is_sent_back = place == QueuePlace::Source && !matches!(actor, Actor::Producer | Actor::Console);
         let checked = match checked {
             Ok(()) if is_sent_back && has_our_field => Err("our field stays in its trace header".to_owned()),
             checked => checked,
         };
         let mut copy = Copy::new(content, hash, body.as_ref(), at);
         let checked = checked.and_then(|()| self.check_last_attempt(actor, place, n, &copy));
-        let sender = self.sender(actor);
+        let sender = self.sender_of(actor);
         // A producer's claims about holds do not count.
-        if place == Place::Source && sender == Sender::Producer {
-            copy.retries = copy.retries.map(Retries::of_producer);
+        if place == QueuePlace::Source && sender == DeliverySender::Producer {
+            copy.retries = copy.retries.map(RetryMembers::of_producer);
         }
         let subject = &mut self.subjects[n];
-        if place == Place::Source {
+        if place == QueuePlace::Source {
             let Copy { sent_at, came_back, recorded_generation, .. } = copy;
             let number = subject.copies[place as usize].len();
             subject.of_body.entry(hash).or_default().push(number);
-            let origin = Origin {
+            let origin = CopyOrigin {
                 subject: n,
                 copy: number,
                 body_hash: hash,
@@ -391,26 +398,26 @@ impl Ledger {
             };
             self.origins.insert(id.clone(), origin);
         }
-        if place == Place::Final {
+        if place == QueuePlace::Final {
             let produced =
                 self.knobs.is_async_retry().then(|| self.subjects[n].produced.content.body.clone());
             self.final_record(n, &copy, produced.as_deref().unwrap_or(&sent.body));
         }
-        self.put(n, place, id, copy);
+        self.put_copy(n, place, id, copy);
         checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))
     }
 
     /// A message that stays on its queue is never re-sent.
-    fn sender(&self, actor: Actor) -> Sender {
+    fn sender_of(&self, actor: Actor) -> DeliverySender {
         match actor {
-            _ if self.knobs.is_visibility() => Sender::Producer,
-            _ if !self.knobs.senders_known => Sender::Unknown,
-            Actor::MessageProcessor | Actor::FailedMessageProcessor => Sender::Functions,
-            _ => Sender::Producer,
+            _ if self.knobs.is_visibility() => DeliverySender::Producer,
+            _ if !self.knobs.senders_known => DeliverySender::Unknown,
+            Actor::MessageProcessor | Actor::FailedMessageProcessor => DeliverySender::Functions,
+            _ => DeliverySender::Producer,
         }
     }
 
-    fn put(&mut self, n: usize, place: Place, id: String, mut copy: Copy) {
+    fn put_copy(&mut self, n: usize, place: QueuePlace, id: String, mut copy: Copy) {
         copy.id.clone_from(&id);
         let subject = &mut self.subjects[n];
         subject.live[place as usize] += 1;
@@ -418,39 +425,39 @@ impl Ledger {
         self.copies.insert(id, (n, place, subject.copies[place as usize].len() - 1));
     }
 
-    fn take(&mut self, id: &str) -> Result<usize, Violation> {
+    fn take_copy(&mut self, id: &str) -> Result<usize, BrokenInvariant> {
         let (n, place, _) = self.copies.remove(id).ok_or_else(|| format!("an unknown message: {id}"))?;
         self.subjects[n].live[place as usize] -= 1;
         Ok(n)
     }
 
     fn final_record(&mut self, n: usize, copy: &Copy, body: &str) {
-        let code = copy.failure().map(|failure| failure.text("verdict"));
+        let code = copy.trusted_failure().map(|failure| failure.text_member("verdict"));
         let error_type = match arrivals::dead_letter(&copy.attributes) {
             Some(_) => copy.attributes.get("ErrorType").and_then(|attribute| attribute.text()).unwrap_or(""),
             None => code.unwrap_or("UNANNOTATED"),
         };
         self.subjects[n].final_records += 1;
         *self.by_error_type.entry(error_type.to_owned()).or_default() += 1;
-        self.local.dead_lettered(body, error_type, self.start);
+        self.local.record_dead_letter(body, error_type, self.start);
     }
 
     /// The largest error of a process's clock, and SQS's rounding to whole milliseconds.
-    fn skew(&self) -> TimeDelta {
+    fn clock_skew(&self) -> TimeDelta {
         TimeDelta::milliseconds(self.knobs.skew_ms + 1)
     }
 
     /// The exact delay in seconds before a retry of message `n`: the policy's, the one that the target asked for, or
     /// that of a re-send that spends no attempt.
-    fn delay(&self, n: usize, retry: Retry, asked: Option<Asked>) -> u64 {
+    fn exact_delay(&self, n: usize, retry: RetryKey, asked: Option<TargetDelay>) -> u64 {
         let message_id = self.subjects[n].produced.message_id.as_deref().unwrap_or_default();
-        let Retry { generation, attempt, unspent } = retry;
+        let RetryKey { generation, attempt, unspent } = retry;
         if let Some((_, delay)) = self.last_delay.get().filter(|(of, _)| *of == (n, retry, asked)) {
             return delay;
         }
-        let key = Key { message_id, generation, attempt };
+        let key = DelayKey { message_id, generation, attempt };
         let delay = match unspent {
-            None => self.knobs.policy.delay(key, asked),
+            None => self.knobs.policy.exact_delay(key, asked),
             Some(Unspent::Redrive { count }) => self.knobs.policy.redrive_delay(key, count),
             // Not drawn: the hand-off says it.
             Some(Unspent::Hold) => 0,
@@ -460,8 +467,8 @@ impl Ledger {
     }
 
     /// The largest error of a process's clock, plus the longest time that it may have had a message.
-    fn tolerance(&self) -> TimeDelta {
-        self.skew() + seconds(2 * self.knobs.invocation_seconds)
+    fn time_tolerance(&self) -> TimeDelta {
+        self.clock_skew() + time_delta(2 * self.knobs.invocation_seconds)
     }
 
     /// True if these are exactly the producer's attributes.
@@ -487,16 +494,16 @@ impl Ledger {
         }
     }
 
-    fn expected(&self, n: usize) -> Expected {
+    fn expected_end(&self, n: usize) -> ExpectedEnd {
         self.subjects[n].produced.expected
     }
 }
 
-fn seconds(seconds: u64) -> TimeDelta {
+fn time_delta(seconds: u64) -> TimeDelta {
     TimeDelta::seconds(i64::try_from(seconds).unwrap_or(0))
 }
 
-fn hash(body: &str) -> u64 {
+fn hash_body(body: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     body.hash(&mut hasher);
     hasher.finish()

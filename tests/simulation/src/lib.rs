@@ -3,7 +3,7 @@
 //!
 //! A run has two phases. First everything may fail: requests, answers, entries of batches, processes at any await,
 //! clocks, the target, the operator. Then everything is healed, and must settle. The ledger checks every change of
-//! every queue as it happens ([`ledger::Ledger::enter`]); [`run::run`] is one complete run.
+//! every queue as it happens ([`ledger::Ledger::apply_changes`]); [`run::run_simulation`] is one complete run.
 //!
 //! `cargo xtask faults` runs any number of seeds; `--seed N` replays one.
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use redeliver_core::ports::Clock as _;
-use redeliver_simulation::knobs::Knobs;
+use redeliver_simulation::knobs::SimulationKnobs;
 use redeliver_simulation::ledger::SpanCounts;
 use redeliver_simulation::ordered;
-use redeliver_simulation::run::{Schemas, run};
+use redeliver_simulation::run::{Schemas, run_simulation};
 
 /// Runs seeds through the simulator.
 ///
@@ -49,9 +49,11 @@ fn main() -> ExitCode {
     let (first, count) = match arguments.seed {
         Some(seed) => (seed, Some(1)),
         // Six digits of seconds and six of microseconds: short enough to be typed again.
-        None => (arguments.first_seed.unwrap_or_else(|| fresh(started.timestamp_micros())), arguments.seeds),
+        None => {
+            (arguments.first_seed.unwrap_or_else(|| random_seed(started.timestamp_micros())), arguments.seeds)
+        }
     };
-    let program = Program {
+    let program = SeedRunner {
         messages_max: arguments.messages_max,
         only_ordered: arguments.ordered,
         schemas: Schemas::default(),
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
     };
     while more(seeds, sums.changes) {
         let seed = first.wrapping_add(seeds);
-        if let Err(failure) = program.run(seed, &mut sums) {
+        if let Err(failure) = program.run_seed(seed, &mut sums) {
             let small = match arguments.messages_max {
                 usize::MAX => String::new(),
                 most => format!("--messages-max {most} "),
@@ -81,51 +83,56 @@ fn main() -> ExitCode {
     }
     let mut again = Sums::default();
     if let Some(last) = seeds.checked_sub(1).map(|last| first.wrapping_add(last))
-        && (program.run(last, &mut again).is_err() || again.last_digest != sums.last_digest)
+        && (program.run_seed(last, &mut again).is_err() || again.last_digest != sums.last_digest)
     {
         println!("seed {last}: two runs of it differ: what is replayed would not be what failed");
         return ExitCode::FAILURE;
     }
-    sums.print(first, seeds, elapsed().as_secs_f64());
+    sums.print_sums(first, seeds, elapsed().as_secs_f64());
     ExitCode::SUCCESS
 }
 
 /// The runs of a seed.
-struct Program {
+struct SeedRunner {
     messages_max: usize,
     only_ordered: bool,
     schemas: Schemas,
 }
 
-impl Program {
+impl SeedRunner {
     /// Runs a seed, or returns the report of its failure.
-    fn run(&self, seed: u64, sums: &mut Sums) -> Result<(), String> {
+    fn run_seed(&self, seed: u64, sums: &mut Sums) -> Result<(), String> {
         sums.last_digest = 0;
         if !self.only_ordered {
-            sums.add(&run(self.knobs(seed), &self.schemas).map_err(|failed| failed.to_string())?);
+            sums.add_run(
+                &run_simulation(self.knobs_for_seed(seed), &self.schemas)
+                    .map_err(|failed| failed.to_string())?,
+            );
         }
-        sums.add_ordered(&ordered::run(self.ordered(seed)).map_err(|failed| failed.to_string())?);
+        sums.add_ordered(
+            &ordered::run_ordered(self.ordered_knobs_for_seed(seed)).map_err(|failed| failed.to_string())?,
+        );
         Ok(())
     }
 
     fn print_knobs(&self, seed: u64) {
         if !self.only_ordered {
-            println!("{:#?}", self.knobs(seed));
+            println!("{:#?}", self.knobs_for_seed(seed));
         }
-        println!("{:#?}", self.ordered(seed));
+        println!("{:#?}", self.ordered_knobs_for_seed(seed));
     }
 
-    fn knobs(&self, seed: u64) -> Knobs {
-        let knobs = Knobs::of(seed);
-        Knobs { messages: knobs.messages.min(self.messages_max), ..knobs }
+    fn knobs_for_seed(&self, seed: u64) -> SimulationKnobs {
+        let knobs = SimulationKnobs::from_seed(seed);
+        SimulationKnobs { messages: knobs.messages.min(self.messages_max), ..knobs }
     }
 
-    fn ordered(&self, seed: u64) -> ordered::Knobs {
-        ordered::Knobs::of(seed, self.messages_max)
+    fn ordered_knobs_for_seed(&self, seed: u64) -> ordered::OrderedKnobs {
+        ordered::OrderedKnobs::from_seed(seed, self.messages_max)
     }
 }
 
-fn fresh(micros: i64) -> u64 {
+fn random_seed(micros: i64) -> u64 {
     micros.unsigned_abs() % 1_000_000_000_000
 }
 
@@ -138,12 +145,12 @@ struct Sums {
     spans: SpanCounts,
     /// Runs of the strategy `ordered`.
     ordered: u64,
-    in_order: ordered::Counts,
+    in_order: ordered::OrderedCounts,
     last_digest: u64,
 }
 
 impl Sums {
-    fn add(&mut self, passed: &redeliver_simulation::run::Passed) {
+    fn add_run(&mut self, passed: &redeliver_simulation::run::PassedRun) {
         self.messages += passed.balance.messages;
         self.copies += passed.balance.copies;
         self.changes += passed.changes;
@@ -152,7 +159,7 @@ impl Sums {
         self.last_digest = passed.digest;
     }
 
-    fn add_ordered(&mut self, passed: &ordered::Passed) {
+    fn add_ordered(&mut self, passed: &ordered::OrderedPassedRun) {
         self.ordered += 1;
         self.virtual_seconds += passed.seconds;
         self.in_order += passed.counts;
@@ -160,7 +167,7 @@ impl Sums {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for humans")]
-    fn print(&self, first: u64, seeds: u64, seconds: f64) {
+    fn print_sums(&self, first: u64, seeds: u64, seconds: f64) {
         let Self { messages, changes, copies, virtual_seconds, spans, ordered, in_order, last_digest } = self;
         let hours = virtual_seconds / 3600.0;
         println!("seeds {first}..={}: {seeds} passed, in {seconds:.1} s", first + seeds.saturating_sub(1));
@@ -176,7 +183,7 @@ impl Sums {
         println!(
             "{attempts} attempts with spans, {after_another} of them after another one, {linked} linked to it"
         );
-        let ordered::Counts { messages, calls, crashes, unreadable, taken_out, changes } = in_order;
+        let ordered::OrderedCounts { messages, calls, crashes, unreadable, taken_out, changes } = in_order;
         println!(
             "{ordered} runs in order: {messages} messages, {calls} calls, {crashes} crashes, {unreadable} unreadable \
              records, {taken_out} blocked groups unblocked, {changes} changes checked, nothing overtaken"

@@ -9,13 +9,13 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, at
 use redeliver_core::trace::SpanContext;
 use serde_json::value::RawValue;
 
-use crate::forgeries::{forged, forged_trace_field, metadata_members};
+use crate::forgeries::{forge_attributes, forged_trace_field, metadata_members};
 use crate::knobs::ContentMix;
 use crate::ledger::arrivals::dead_letter;
 
 /// The required end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedEnd {
     /// Processed, or given up by the policy.
     Handled,
     /// A final record with this `ErrorType`, and no call of the target.
@@ -27,7 +27,7 @@ pub enum Expected {
 pub struct Produced {
     pub content: Content,
     /// Its required end.
-    pub expected: Expected,
+    pub expected: ExpectedEnd,
     /// `metadata.message_id`, if it has one.
     pub message_id: Option<String>,
     /// `metadata.expires_at` in seconds after the start.
@@ -61,19 +61,19 @@ pub enum Destiny {
 
 /// The text by which the ledger identifies a message: every body contains it, and nothing cuts it.
 #[must_use]
-pub fn marker(n: usize) -> String {
+pub fn message_marker(n: usize) -> String {
     format!("⟦{n}⟧")
 }
 
 /// The number of a body's message.
 #[must_use]
-pub fn number(body: &str) -> Option<usize> {
+pub fn message_number(body: &str) -> Option<usize> {
     let (_, rest) = body.split_once('⟦')?;
     rest.split_once('⟧')?.0.parse().ok()
 }
 
 /// Message number `n`. `start` is the start of the run.
-pub fn produce(
+pub fn produce_message(
     n: usize,
     mix: &ContentMix,
     destinies: (f64, f64),
@@ -81,19 +81,19 @@ pub fn produce(
     rng: &mut impl Rng,
 ) -> Produced {
     let id = message_id(rng);
-    let mut attributes = attributes(n, mix, start, rng);
+    let mut attributes = producer_attributes(n, mix, start, rng);
     let max_attempts = rng.random_bool(mix.expires).then(|| rng.random_range(0..15));
     let (body, expected, message_id, expires_after_seconds) = if rng.random_bool(mix.poison) {
-        let (body, code) = poison(n, &id, mix, rng);
-        (body, Expected::Invalid(code), None, None)
+        let (body, code) = invalid_body(n, &id, mix, rng);
+        (body, ExpectedEnd::Invalid(code), None, None)
     } else {
         let expires = rng.random_bool(mix.expires).then(|| rng.random_range(-100..20_000));
-        let limits = Limits { expires, max_attempts };
-        let body = body(n, &id, limits, rng.random_bool(mix.earlier_life), start, rng);
-        (body, Expected::Handled, Some(id), expires)
+        let limits = ProducerLimits { expires, max_attempts };
+        let body = valid_body(n, &id, limits, rng.random_bool(mix.earlier_life), start, rng);
+        (body, ExpectedEnd::Handled, Some(id), expires)
     };
     let mut body = body;
-    let plain = expected == Expected::Handled && mix.plain > 0.0 && rng.random_bool(mix.plain);
+    let plain = expected == ExpectedEnd::Handled && mix.plain > 0.0 && rng.random_bool(mix.plain);
     let (mut expires_after_seconds, mut max_attempts) = (expires_after_seconds, max_attempts);
     if plain {
         // A forged member that folds is invalid there, whatever it means in an envelope.
@@ -119,20 +119,20 @@ pub fn produce(
         }
         body = plain_body(n, rng);
     }
-    if expected == Expected::Handled && rng.random_bool(mix.oversize) {
+    if expected == ExpectedEnd::Handled && rng.random_bool(mix.oversize) {
         let slack = [0, 1, 40, 150, 400, 1000, 3000, 6000][rng.random_range(0..8)];
         // The reserved name is dropped on the way: keep the size unchanged.
         attributes.remove("Failure");
         let bytes = MESSAGE_BYTES_MAX - slack - attributes_size(&attributes);
-        body = if plain { plain_body_of(&body, bytes) } else { grown(&body, bytes) };
+        body = if plain { plain_body_of(&body, bytes) } else { grow_body(&body, bytes) };
     }
     // Drawn from another generator, so that a seed's run without such messages stays the same as before they existed.
     let own = &mut StdRng::seed_from_u64(n as u64);
     let is_small = body.len() < MESSAGE_BYTES_MAX / 2;
-    if expected == Expected::Handled && is_small && own.random_bool(mix.brimful) {
+    if expected == ExpectedEnd::Handled && is_small && own.random_bool(mix.brimful) {
         attributes.remove("Failure");
         let bytes = MESSAGE_BYTES_MAX - own.random_range(0..=300) - attributes_size(&attributes);
-        body = if plain { plain_body_of(&body, bytes) } else { grown(&body, bytes) };
+        body = if plain { plain_body_of(&body, bytes) } else { grow_body(&body, bytes) };
     }
     let destiny = match rng.random::<f64>() {
         draw if draw < destinies.0 && n.is_multiple_of(2) => Destiny::AlwaysTransient,
@@ -224,16 +224,16 @@ fn message_id(rng: &mut impl Rng) -> String {
 
 /// The producer's own limits: seconds after the start, and retries.
 #[derive(Clone, Copy)]
-struct Limits {
+struct ProducerLimits {
     expires: Option<i64>,
     max_attempts: Option<u32>,
 }
 
 /// A valid body, in any form that JSON allows.
-fn body(
+fn valid_body(
     n: usize,
     id: &str,
-    limits: Limits,
+    limits: ProducerLimits,
     earlier_life: bool,
     start: chrono::DateTime<chrono::Utc>,
     rng: &mut impl Rng,
@@ -296,7 +296,7 @@ fn body(
         "[ true , false,\tnull ]",
         r#""retry_attempt""#,
     ];
-    let marker = marker(n);
+    let marker = message_marker(n);
     let mut data = vec![format!(r#""marker":"{marker}""#)];
     for (index, value) in values.iter().enumerate() {
         if rng.random_bool(0.2) {
@@ -320,10 +320,10 @@ fn body(
 }
 
 /// An invalid body, and its required code.
-fn poison(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (String, &'static str) {
+fn invalid_body(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (String, &'static str) {
     const FORMAT: &str = "INVALID_MESSAGE_FORMAT";
     const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
-    let m = marker(n);
+    let m = message_marker(n);
     let good = format!(r#""metadata":{{"message_id":"{id}"}}"#);
     let with = |member: &str| {
         (format!(r#"{{"metadata":{{"message_id":"{id}",{member}}},"data":{{"m":"{m}"}}}}"#), SCHEMA)
@@ -390,16 +390,16 @@ pub const ID_ATTRIBUTE: &str = "order-id";
 
 /// By the documentation: a JSON object with `data`, and with a `metadata` whose `message_id` is a UUID.
 fn means_to_be_an_envelope(body: &str) -> bool {
-    let id = metadata_of(body).and_then(|metadata| member(metadata, "message_id"));
+    let id = metadata_of(body).and_then(|metadata| find_member(metadata, "message_id"));
     let id: Option<String> = id.and_then(|id| serde_json::from_str(id).ok());
-    member(body, "data").is_some() && id.is_some_and(|id| is_hyphenated_uuid(&id))
+    find_member(body, "data").is_some() && id.is_some_and(|id| is_hyphenated_uuid(&id))
 }
 
 fn metadata_of(body: &str) -> Option<&str> {
-    member(body, "metadata")
+    find_member(body, "metadata")
 }
 
-fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+fn find_member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let members: HashMap<String, &RawValue> = serde_json::from_str(object).ok()?;
     members.get(name).map(|value| value.get())
 }
@@ -412,7 +412,7 @@ fn is_hyphenated_uuid(text: &str) -> bool {
 
 /// Any body that SQS accepts.
 fn plain_body(n: usize, rng: &mut impl Rng) -> String {
-    let m = marker(n);
+    let m = message_marker(n);
     let all = [
         m.clone(),
         format!("\t{m} no JSON \u{e9}\u{1F600}\r\n"),
@@ -428,7 +428,7 @@ fn plain_body(n: usize, rng: &mut impl Rng) -> String {
     all.into_iter().nth(choice).expect("within the list")
 }
 
-fn attributes(
+fn producer_attributes(
     n: usize,
     mix: &ContentMix,
     start: chrono::DateTime<chrono::Utc>,
@@ -451,7 +451,7 @@ fn attributes(
         all.insert("blob".to_owned(), Attribute { data_type: "Binary.png".to_owned(), value: blob });
     }
     if rng.random_bool(mix.forged) {
-        all.extend(forged(start, rng));
+        all.extend(forge_attributes(start, rng));
     }
     // Names like ours come first, and are kept.
     while all.len() > 10 {
@@ -461,7 +461,7 @@ fn attributes(
 }
 
 /// The same message, filled up to this size by a member of `data`.
-fn grown(body: &str, bytes: usize) -> String {
+fn grow_body(body: &str, bytes: usize) -> String {
     let Some(at) = body.find("\"data\":\t{ ").map(|at| at + "\"data\":\t{ ".len()) else {
         return body.to_owned();
     };
@@ -500,8 +500,8 @@ mod tests {
         };
         let mut rng = StdRng::seed_from_u64(1);
         for n in 0..2000 {
-            let produced = produce(n, &mix, (0.1, 0.1), chrono::DateTime::UNIX_EPOCH, &mut rng);
-            assert_eq!(number(&produced.content.body), Some(n));
+            let produced = produce_message(n, &mix, (0.1, 0.1), chrono::DateTime::UNIX_EPOCH, &mut rng);
+            assert_eq!(message_number(&produced.content.body), Some(n));
             OutgoingMessage::new(produced.content).unwrap();
         }
     }

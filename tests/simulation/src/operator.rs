@@ -3,46 +3,46 @@
 use std::path::Path;
 use std::time::Duration;
 
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::ports::{Clock as _, Queue, QueueSender, Receive};
-use redeliver_dead_letters::redrive::{Journal, Limits, Plan, Redrive};
+use redeliver_dead_letters::redrive::{RedriveJob, RedriveJournal, RedriveLimits, RedrivePlan};
 use redeliver_embedded::EmbeddedQueue;
 
-use crate::event_source::dying;
+use crate::event_source::run_until_death;
 use crate::knobs::Operator;
 use crate::ledger::Actor;
 use crate::probe::Probe;
-use crate::world::World;
+use crate::world::SimulationWorld;
 
 /// Works until the end of the faults.
-pub async fn operate(
-    world: &World,
+pub async fn run_operator(
+    world: &SimulationWorld,
     schema: &MessageSchema,
     source: &EmbeddedQueue,
     final_dlq: &EmbeddedQueue,
 ) {
-    let plan = Plan { max_generation: 3, schema: schema.clone(), ..Plan::default() };
+    let plan = RedrivePlan { max_generation: 3, schema: schema.clone(), ..RedrivePlan::default() };
     let probe = |queue, actor| Probe { world, queue, actor };
     let pause = world.knobs.fault_seconds / 4 + 1;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let journal = folder.path().join("redrive.jsonl");
     loop {
         world.clock.sleep(Duration::from_secs(world.up_to(pause))).await;
-        if world.is_tired() || world.is_over() {
+        if world.is_tired() || world.has_ended() {
             return;
         }
-        let death = world.strikes(world.knobs.process.dies).then(|| world.up_to(60));
+        let death = world.fault_strikes(world.knobs.process.dies).then(|| world.up_to(60));
         match world.knobs.operator {
             Operator::None => return,
             Operator::Console => {
                 let (from, to) = (probe(final_dlq, Actor::Console), probe(source, Actor::Console));
-                dying(move_back(&from, &to), death).await;
+                run_until_death(move_back(&from, &to), death).await;
             }
             Operator::Redrive => {
                 let (from, to) = (probe(final_dlq, Actor::Redrive), probe(source, Actor::Redrive));
-                dying(redrive(&from, &to, &plan, &journal), death).await;
+                run_until_death(run_redrive(&from, &to, &plan, &journal), death).await;
             }
         }
     }
@@ -65,7 +65,7 @@ async fn move_back(from: &Probe<'_>, to: &Probe<'_>) {
         let Ok(message) = OutgoingMessage::new(content) else {
             continue;
         };
-        for batch in pack(std::slice::from_ref(&message)) {
+        for batch in pack_batches(std::slice::from_ref(&message)) {
             if to.send_batch(batch).await.iter().all(Result::is_ok) {
                 from.delete_batch(std::slice::from_ref(&record.receipt_handle)).await;
             }
@@ -74,17 +74,17 @@ async fn move_back(from: &Probe<'_>, to: &Probe<'_>) {
 }
 
 /// Runs the program's own code. The rest is left for the next time.
-async fn redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &Plan, journal: &Path) {
-    let Ok(mut journal) = Journal::open(journal, "simulation", from.arn(), to.arn()) else {
+async fn run_redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &RedrivePlan, journal: &Path) {
+    let Ok(mut journal) = RedriveJournal::open(journal, "simulation", from.arn(), to.arn()) else {
         return;
     };
-    let redrive = Redrive {
+    let redrive = RedriveJob {
         dlq: from,
         source: to,
         clock: &from.world.clock,
         plan,
         can_come_back: true,
-        limits: Limits {
+        limits: RedriveLimits {
             rate: None,
             max: u64::MAX,
             stop_after_failures_percent: 100,

@@ -22,19 +22,20 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::lock;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::{Clock as _, Queue as _, QueueDepth as _, QueueSender as _, QueueService as _};
-use redeliver_core::ports::{QueueSettings, Redrive};
+use redeliver_core::ports::{QueueSettings, RedriveSettings};
 use redeliver_core::strategy::{Role, Strategy};
 use redeliver_embedded::{
-    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+    EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
+    VirtualClock,
 };
 
-pub use judge::Counts;
 use judge::Judge;
-pub use knobs::Knobs;
-use knobs::{Fate, Faults, Planned};
+pub use judge::OrderedCounts;
+pub use knobs::OrderedKnobs;
+use knobs::{Fate, OrderedFaults, Planned};
 
 /// After the faults, before the late messages.
 const CALM: Duration = Duration::from_secs(3600);
@@ -44,24 +45,24 @@ const NOTICES_KEPT: Duration = Duration::from_secs(12 * 3600);
 
 /// A run that passed.
 #[derive(Clone, Copy, Debug)]
-pub struct Passed {
+pub struct OrderedPassedRun {
     /// Equal for equal runs.
     pub digest: u64,
-    pub counts: Counts,
+    pub counts: OrderedCounts,
     /// Virtual seconds.
     pub seconds: f64,
 }
 
 /// A run that failed.
 #[derive(Clone, Debug)]
-pub struct Failed {
-    pub knobs: Knobs,
+pub struct OrderedFailedRun {
+    pub knobs: OrderedKnobs,
     pub violation: String,
     /// The preceding changes and calls, oldest first.
     pub trace: Vec<String>,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for OrderedFailedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { knobs, violation, trace } = self;
         writeln!(f, "the last changes of the queues, and calls, oldest first:")?;
@@ -72,14 +73,14 @@ impl fmt::Display for Failed {
         for (n, planned) in knobs.messages.iter().enumerate().filter(failing) {
             writeln!(f, "message {n}: {planned:?}")?;
         }
-        writeln!(f, "{:#?}", Knobs { messages: Vec::new(), ..knobs.clone() })?;
+        writeln!(f, "{:#?}", OrderedKnobs { messages: Vec::new(), ..knobs.clone() })?;
         write!(f, "seed {}: in order: {violation}", knobs.seed)
     }
 }
 
 /// The queues by role, the clock, the chances and the judge.
-struct World {
-    knobs: Knobs,
+struct OrderedWorld {
+    knobs: OrderedKnobs,
     clock: VirtualClock,
     start: Timestamp,
     sqs: EmbeddedSqs,
@@ -97,60 +98,68 @@ struct World {
 ///
 /// # Errors
 /// The first broken rule, with everything needed to understand it.
-pub fn run(knobs: Knobs) -> Result<Passed, Box<Failed>> {
+pub fn run_ordered(knobs: OrderedKnobs) -> Result<OrderedPassedRun, Box<OrderedFailedRun>> {
     let knobs_of_failure = knobs.clone();
     let died = |panic: Box<dyn Any + Send>| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-        Box::new(Failed { knobs: knobs_of_failure, violation: format!("a panic: {text}"), trace: Vec::new() })
+        Box::new(OrderedFailedRun {
+            knobs: knobs_of_failure,
+            violation: format!("a panic: {text}"),
+            trace: Vec::new(),
+        })
     };
     catch_unwind(AssertUnwindSafe(|| run_all(knobs))).unwrap_or_else(|panic| Err(died(panic)))
 }
 
-fn run_all(knobs: Knobs) -> Result<Passed, Box<Failed>> {
-    let world = World::new(knobs);
-    let World { clock, .. } = &world;
+fn run_all(knobs: OrderedKnobs) -> Result<OrderedPassedRun, Box<OrderedFailedRun>> {
+    let world = OrderedWorld::new(knobs);
+    let OrderedWorld { clock, .. } = &world;
     let people = async {
         if world.knobs.rules.blocks {
             actors::decide_on_blocked_groups(&world).await;
         }
     };
-    clock.block_on(join3(join_all(actors::functions(&world)), people, produce_and_settle(&world)));
+    clock.block_on(join3(join_all(actors::spawn_functions(&world)), people, produce_and_settle(&world)));
     let seconds = (clock.now() - world.start).as_seconds_f64();
     let judge = world.judge();
     match judge.violation() {
-        None => Ok(Passed { digest: judge.digest(), counts: judge.counts, seconds }),
+        None => Ok(OrderedPassedRun { digest: judge.history_digest(), counts: judge.counts, seconds }),
         Some(violation) => {
-            let (knobs, violation, trace) = (world.knobs.clone(), violation.clone(), judge.trace());
-            Err(Box::new(Failed { knobs, violation, trace }))
+            let (knobs, violation, trace) = (world.knobs.clone(), violation.clone(), judge.recent_events());
+            Err(Box::new(OrderedFailedRun { knobs, violation, trace }))
         }
     }
 }
 
 /// Sends all messages during the faults but the late ones, heals, sends these, and waits until all are done.
-async fn produce_and_settle(world: &World) {
-    let World { knobs, clock, .. } = world;
+async fn produce_and_settle(world: &OrderedWorld) {
+    let OrderedWorld { knobs, clock, .. } = world;
     let (late, early): (Vec<_>, Vec<_>) =
         knobs.messages.iter().copied().enumerate().partition(|(_, message)| message.is_late);
     let pause_ms = 2 * 1000 * knobs.fault_seconds / (early.len() as u64 + 1);
     for (n, message) in early {
-        produce(world, n, message).await;
+        send_until_confirmed(world, n, message).await;
         clock.sleep(Duration::from_millis(world.up_to(pause_ms))).await;
     }
-    clock.sleep_until(clock.now().max(world.start + TimeDelta::seconds(seconds(knobs.fault_seconds)))).await;
+    clock
+        .sleep_until(
+            clock.now().max(world.start + TimeDelta::seconds(timestamp_seconds(knobs.fault_seconds))),
+        )
+        .await;
     world.healed.store(true, Ordering::Relaxed);
     world.sqs.set_faults(FaultPlan::default());
-    world.judge().note(clock.now(), "the faults are over");
+    world.judge().record_remark(clock.now(), "the faults are over");
     clock.sleep(CALM).await;
     for (n, message) in late {
-        produce(world, n, message).await;
+        send_until_confirmed(world, n, message).await;
         clock.sleep(Duration::from_millis(world.up_to(2000))).await;
     }
-    let end = clock.now() + TimeDelta::seconds(seconds(knobs.settled_within_seconds()));
-    while !world.is_over() {
-        let left = left(world).await;
+    let end = clock.now() + TimeDelta::seconds(timestamp_seconds(knobs.settled_within_seconds()));
+    while !world.has_ended() {
+        let left = unsettled_count(world).await;
         if left == 0 && world.judge().are_all_done() || clock.now() > end {
-            world.judge().close(clock.now(), left);
+            world.judge().check_end(clock.now(), left);
             world.over.store(true, Ordering::Relaxed);
         }
         clock.sleep(Duration::from_secs(60)).await;
@@ -158,7 +167,7 @@ async fn produce_and_settle(world: &World) {
 }
 
 /// Sends a message until SQS confirms it: its deduplication id makes sure that it is one message.
-async fn produce(world: &World, n: usize, Planned { group, fate, .. }: Planned) {
+async fn send_until_confirmed(world: &OrderedWorld, n: usize, Planned { group, fate, .. }: Planned) {
     let message_id = if fate == Fate::Invalid { "none".to_owned() } else { judge::id(n) };
     let content = Content {
         body: format!(r#"{{"metadata":{{"message_id":"{message_id}"}},"data":{{"n":{n}}}}}"#),
@@ -167,9 +176,9 @@ async fn produce(world: &World, n: usize, Planned { group, fate, .. }: Planned) 
         ..Content::default()
     };
     let message = [OutgoingMessage::new(content).expect("within the limits")];
-    while !world.is_over() {
-        let outcomes = world.queue(Role::Source).send_batch(pack(&message)[0]).await;
-        world.enter();
+    while !world.has_ended() {
+        let outcomes = world.queue(Role::Source).send_batch(pack_batches(&message)[0]).await;
+        world.apply_changes();
         if outcomes.iter().all(Result::is_ok) {
             return;
         }
@@ -178,7 +187,7 @@ async fn produce(world: &World, n: usize, Planned { group, fate, .. }: Planned) 
 }
 
 /// The messages that are still on their way.
-async fn left(world: &World) -> u64 {
+async fn unsettled_count(world: &OrderedWorld) -> u64 {
     let mut left = 0;
     for role in [Role::Source, Role::SourceDlq, Role::Annotation] {
         left += world.queue(role).depth().await.expect("the faults are over").total();
@@ -186,12 +195,12 @@ async fn left(world: &World) -> u64 {
     left
 }
 
-impl World {
-    fn new(knobs: Knobs) -> Self {
+impl OrderedWorld {
+    fn new(knobs: OrderedKnobs) -> Self {
         let start = DateTime::from_timestamp(1_785_000_000, 123_456_000).expect("a moment in 2026");
         let clock = VirtualClock::new(start);
         let sqs = EmbeddedSqs::new(clock.clone(), knobs.seed);
-        let queues = clock.block_on(create(&sqs, &knobs));
+        let queues = clock.block_on(create_queues(&sqs, &knobs));
         let roles = queues.iter().map(|(role, queue)| (queue.arn().to_owned(), *role)).collect();
         // Starts the log of changes.
         let _none = sqs.take_changes();
@@ -220,22 +229,22 @@ impl World {
     }
 
     /// Shows the judge the latest changes.
-    fn enter(&self) {
+    fn apply_changes(&self) {
         let changes = self.sqs.take_changes();
         let mut judge = self.judge();
-        changes.iter().for_each(|change| judge.enter(change));
+        changes.iter().for_each(|change| judge.apply_change(change));
     }
 
     fn is_healed(&self) -> bool {
         self.healed.load(Ordering::Relaxed)
     }
 
-    fn is_over(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.over.load(Ordering::Relaxed) || self.judge().violation().is_some()
     }
 
     /// True with this probability during the faults, and never afterwards.
-    fn strikes(&self, chance: f64) -> bool {
+    fn fault_strikes(&self, chance: f64) -> bool {
         !self.is_healed() && chance > 0.0 && lock(&self.rng).random_bool(chance)
     }
 
@@ -245,7 +254,7 @@ impl World {
     }
 
     /// One way over the network.
-    async fn travel(&self) {
+    async fn cross_network(&self) {
         let latency = Duration::from_millis(self.up_to(self.knobs.latency_ms));
         if !latency.is_zero() {
             self.clock.sleep(latency).await;
@@ -254,11 +263,11 @@ impl World {
 }
 
 /// The queues of the strategy, as the stack has them.
-async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> BTreeMap<Role, EmbeddedQueue> {
+async fn create_queues(sqs: &EmbeddedSqs, knobs: &OrderedKnobs) -> BTreeMap<Role, EmbeddedQueue> {
     let visibility = VisibilitySeconds::saturating(6 * knobs.function_seconds);
     let mut queues = BTreeMap::<Role, EmbeddedQueue>::new();
     for needed in Strategy::Ordered.definition().queues(knobs.rules.max_attempts) {
-        let redrive = needed.redrive.map(|redrive| Redrive {
+        let redrive = needed.redrive.map(|redrive| RedriveSettings {
             target_arn: queues[&redrive.to].arn().to_owned(),
             max_receive_count: match needed.role {
                 Role::Source => knobs.receives_max.min(redrive.receives),
@@ -276,37 +285,37 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> BTreeMap<Role, EmbeddedQueu
     queues
 }
 
-fn fault_plan(knobs: &Knobs, queues: &BTreeMap<Role, EmbeddedQueue>) -> FaultPlan {
-    let Faults { refused, unanswered, .. } = knobs.faults;
+fn fault_plan(knobs: &OrderedKnobs, queues: &BTreeMap<Role, EmbeddedQueue>) -> FaultPlan {
+    let OrderedFaults { refused, unanswered, .. } = knobs.faults;
     let mut plan = FaultPlan::new(knobs.seed);
     let actions = [
-        (Role::Source, Action::ChangeMessageVisibilityBatch),
-        (Role::Source, Action::DeleteMessageBatch),
-        (Role::Source, Action::ReceiveMessage),
-        (Role::Source, Action::SendMessageBatch),
-        (Role::Annotation, Action::SendMessageBatch),
-        (Role::Annotation, Action::DeleteMessageBatch),
-        (Role::SourceDlq, Action::DeleteMessageBatch),
-        (Role::FinalDlq, Action::SendMessageBatch),
-        (Role::Blocked, Action::SendMessageBatch),
-        (Role::Blocked, Action::DeleteMessageBatch),
+        (Role::Source, SqsAction::ChangeMessageVisibilityBatch),
+        (Role::Source, SqsAction::DeleteMessageBatch),
+        (Role::Source, SqsAction::ReceiveMessage),
+        (Role::Source, SqsAction::SendMessageBatch),
+        (Role::Annotation, SqsAction::SendMessageBatch),
+        (Role::Annotation, SqsAction::DeleteMessageBatch),
+        (Role::SourceDlq, SqsAction::DeleteMessageBatch),
+        (Role::FinalDlq, SqsAction::SendMessageBatch),
+        (Role::Blocked, SqsAction::SendMessageBatch),
+        (Role::Blocked, SqsAction::DeleteMessageBatch),
     ];
     for (role, action) in actions {
         let mut rule = |scope, chance, injection| {
             let queue = Some(queues[&role].arn().to_owned());
-            let rule = FaultRule { action, queue, scope, when: When::Chance(chance), injection };
-            plan = std::mem::take(&mut plan).with(rule);
+            let rule = FaultRule { action, queue, scope, when: FaultTrigger::Chance(chance), injection };
+            plan = std::mem::take(&mut plan).with_rule(rule);
         };
-        rule(Scope::Request, refused / 3.0, Injection::Throttled);
-        rule(Scope::Request, refused / 3.0, Injection::LostRequest);
-        rule(Scope::Request, unanswered, Injection::LostAnswer);
-        rule(Scope::Entry, refused / 3.0, Injection::Throttled);
-        rule(Scope::Entry, refused / 6.0, Injection::Service);
-        rule(Scope::Entry, refused / 6.0, Injection::Sender);
+        rule(FaultScope::Request, refused / 3.0, Injection::Throttled);
+        rule(FaultScope::Request, refused / 3.0, Injection::LostRequest);
+        rule(FaultScope::Request, unanswered, Injection::LostAnswer);
+        rule(FaultScope::Entry, refused / 3.0, Injection::Throttled);
+        rule(FaultScope::Entry, refused / 6.0, Injection::Service);
+        rule(FaultScope::Entry, refused / 6.0, Injection::Sender);
     }
     plan
 }
 
-fn seconds(seconds: u64) -> i64 {
+fn timestamp_seconds(seconds: u64) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }

@@ -7,19 +7,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redeliver_aws::targets::{Answer, Event, HandlerEvent, OwnFunction, Runtime};
-use redeliver_core::handler::{Form, Handler as _, HandlerError, Invocation};
+use redeliver_aws::targets::{
+    FunctionInvocation, FunctionResponse, FunctionRuntime, HandlerEvent, OwnFunction,
+};
+use redeliver_core::handler::{BodyForm, Handler as _, HandlerError, Invocation};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes};
 use redeliver_core::ports::Clock as _;
 use serde_json::{Value, json};
 
-use crate::ledger::{CallId, Violation};
-use crate::target::{Act, Calling, DETAILS};
-use crate::world::World;
+use crate::ledger::{BrokenInvariant, CallId};
+use crate::target::{Act, DETAILS, SimulatedCall};
+use crate::world::SimulationWorld;
 
 /// The runtime of one process.
 pub struct Simulated<'a> {
-    world: &'a World,
+    world: &'a SimulationWorld,
     handler_event: HandlerEvent,
     calls: Mutex<Calls>,
 }
@@ -27,23 +29,23 @@ pub struct Simulated<'a> {
 /// The running calls, in the order in which they began.
 #[derive(Default)]
 struct Calls {
-    under_way: Vec<Call>,
+    under_way: Vec<RunningCall>,
     /// A call was cut off, which breaks off those that waited for its invocation.
     has_cut_off: bool,
 }
 
-struct Call {
+struct RunningCall {
     id: CallId,
-    record: Record,
+    record: HandlerRecord,
     act: Act,
     /// Its record was in an event.
     is_begun: bool,
-    said: Option<Said>,
+    said: Option<RecordAnswer>,
 }
 
 /// The handler's view of a record.
 #[derive(Clone, Debug, PartialEq)]
-struct Record {
+struct HandlerRecord {
     sqs_message_id: String,
     body: String,
     attributes: Attributes,
@@ -52,30 +54,30 @@ struct Record {
 }
 
 /// A record of an event, and the handler's action.
-struct Given {
+struct GivenRecord {
     call: CallId,
-    record: Record,
+    record: HandlerRecord,
     act: Act,
 }
 
 /// The handler's answer for a record.
 #[derive(Clone)]
-enum Said {
+enum RecordAnswer {
     /// Done; with the body that it received.
     Done(String),
-    Failed(Failure),
+    Failed(FunctionFailure),
 }
 
 /// As in [`crate::ledger::Ledger::answered`].
 #[derive(Clone, Copy)]
-struct Failure {
+struct FunctionFailure {
     kind: &'static str,
     error_type: &'static str,
     after: Option<u64>,
     unavailable: bool,
 }
 
-impl Failure {
+impl FunctionFailure {
     fn transient(error_type: &'static str) -> Self {
         Self { kind: "transient", error_type, after: None, unavailable: false }
     }
@@ -89,8 +91,8 @@ struct UnderWay<'a> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if self.runtime.ends(self.call).is_some() {
-            self.runtime.calls().has_cut_off = true;
+        if self.runtime.end_call(self.call).is_some() {
+            self.runtime.lock_calls().has_cut_off = true;
         }
     }
 }
@@ -98,16 +100,16 @@ impl Drop for UnderWay<'_> {
 impl<'a> Simulated<'a> {
     /// A runtime before its first call.
     #[must_use]
-    pub fn new(world: &'a World, handler_event: HandlerEvent) -> Self {
+    pub fn new(world: &'a SimulationWorld, handler_event: HandlerEvent) -> Self {
         Self { world, handler_event, calls: Mutex::default() }
     }
 
-    fn calls(&self) -> MutexGuard<'_, Calls> {
+    fn lock_calls(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ends(&self, call: CallId) -> Option<Call> {
-        let mut calls = self.calls();
+    fn end_call(&self, call: CallId) -> Option<RunningCall> {
+        let mut calls = self.lock_calls();
         let index = calls.under_way.iter().position(|one| one.id == call)?;
         Some(calls.under_way.remove(index))
     }
@@ -115,36 +117,40 @@ impl<'a> Simulated<'a> {
 
 /// Calls the function for a message that the ledger knows, and reports the handler's own answer to the ledger, not the
 /// product's interpretation.
-pub(crate) async fn call(
+pub(crate) async fn call_function(
     function: &OwnFunction<Simulated<'_>>,
     invocation: Invocation<'_>,
-    mut calling: Calling<'_>,
+    mut calling: SimulatedCall<'_>,
     act: Act,
 ) -> Result<(), HandlerError> {
     let runtime = &function.runtime;
     let Simulated { world, .. } = *runtime;
     let call = calling.call;
-    let record = Record::of(&invocation);
-    runtime.calls().under_way.push(Call { id: call, record, act, is_begun: false, said: None });
+    let record = HandlerRecord::from_invocation(&invocation);
+    runtime.lock_calls().under_way.push(RunningCall { id: call, record, act, is_begun: false, said: None });
     let under_way = UnderWay { runtime, call };
     let outcome = function.invoke(invocation).await;
-    let said = runtime.ends(call).and_then(|call| call.said);
+    let said = runtime.end_call(call).and_then(|call| call.said);
     drop(under_way);
     // An invocation's calls return at the same time, and the ledger must know which one a circuit breaker saw first.
     world.take_a_moment().await;
     match said {
-        Some(Said::Done(body)) => world.ledger().processed(call, &body, world.clock.now()),
-        Some(Said::Failed(Failure { kind, error_type, after, unavailable })) => {
-            world.ledger().answered(call, kind, error_type, after, unavailable);
+        Some(RecordAnswer::Done(body)) => {
+            world.lock_ledger().record_processed(call, &body, world.clock.now())
+        }
+        Some(RecordAnswer::Failed(FunctionFailure { kind, error_type, after, unavailable })) => {
+            world.lock_ledger().record_failure(call, kind, error_type, after, unavailable);
         }
         // Another call has made the invocation, and was cut off.
-        None if runtime.calls().has_cut_off && is_timeout(&outcome) => {
-            world.ledger().answered(call, "transient", "Timeout", None, false);
+        None if runtime.lock_calls().has_cut_off && is_timeout(&outcome) => {
+            world.lock_ledger().record_failure(call, "transient", "Timeout", None, false);
         }
-        None => world.ledger().report(format!("a handler was never asked, and it is said: {outcome:?}")),
+        None => world
+            .lock_ledger()
+            .report_violation(format!("a handler was never asked, and it is said: {outcome:?}")),
     }
-    world.travel().await;
-    calling.returns();
+    world.cross_network().await;
+    calling.record_return();
     outcome
 }
 
@@ -152,13 +158,13 @@ fn is_timeout(outcome: &Result<(), HandlerError>) -> bool {
     outcome.as_ref().is_err_and(|error| error.error_type.name() == "Timeout")
 }
 
-impl Runtime for Simulated<'_> {
-    async fn call(&self, event: Event<'_>) -> Result<Answer, HandlerError> {
+impl FunctionRuntime for Simulated<'_> {
+    async fn run_handler(&self, event: FunctionInvocation<'_>) -> Result<FunctionResponse, HandlerError> {
         let Self { world, .. } = *self;
-        let records = match self.begin(&event) {
+        let records = match self.begin_event(&event) {
             Ok(records) => records,
             Err(why) => {
-                world.ledger().report(format!("an event of a handler: {why}: {}", event.json));
+                world.lock_ledger().report_violation(format!("an event of a handler: {why}: {}", event.json));
                 return pending().await;
             }
         };
@@ -168,23 +174,23 @@ impl Runtime for Simulated<'_> {
             return pending().await;
         }
         if records.iter().any(|given| given.act == Act::Panic) {
-            self.say_all(&records, Failure::transient("Runtime.Exited"));
+            self.record_all_answers(&records, FunctionFailure::transient("Runtime.Exited"));
             return Err(HandlerError::transient("Runtime.Exited", DETAILS));
         }
-        Ok(self.answer(&records))
+        Ok(self.random_answer(&records))
     }
 }
 
 /// The event.
 impl Simulated<'_> {
     /// The records of an event belong to calls that have just begun, in order.
-    fn begin(&self, event: &Event<'_>) -> Result<Vec<Given>, Violation> {
-        let records = read(&event.json).ok_or("it cannot be read")?;
+    fn begin_event(&self, event: &FunctionInvocation<'_>) -> Result<Vec<GivenRecord>, BrokenInvariant> {
+        let records = parse_records(&event.json).ok_or("it cannot be read")?;
         let is_one = self.handler_event == HandlerEvent::Record;
         if records.is_empty() || (is_one && records.len() > 1) {
             return Err(format!("it has {} records", records.len()));
         }
-        let mut calls = self.calls();
+        let mut calls = self.lock_calls();
         let mut waiting = calls.under_way.iter_mut().filter(|call| !call.is_begun);
         let mut given = Vec::with_capacity(records.len());
         for record in records {
@@ -195,17 +201,17 @@ impl Simulated<'_> {
                 return Err(format!("the record is not {:?}", call.record));
             }
             call.is_begun = true;
-            given.push(Given { call: call.id, record, act: call.act });
+            given.push(GivenRecord { call: call.id, record, act: call.act });
         }
         Ok(given)
     }
 
-    fn say_all(&self, records: &[Given], failure: Failure) {
-        self.say(records, |_| Said::Failed(failure));
+    fn record_all_answers(&self, records: &[GivenRecord], failure: FunctionFailure) {
+        self.record_answers(records, |_| RecordAnswer::Failed(failure));
     }
 
-    fn say(&self, records: &[Given], said: impl Fn(&Given) -> Said) {
-        let mut calls = self.calls();
+    fn record_answers(&self, records: &[GivenRecord], said: impl Fn(&GivenRecord) -> RecordAnswer) {
+        let mut calls = self.lock_calls();
         for given in records {
             // It may have been cut off meanwhile.
             if let Some(call) = calls.under_way.iter_mut().find(|call| call.id == given.call) {
@@ -215,11 +221,11 @@ impl Simulated<'_> {
     }
 }
 
-impl Record {
-    fn of(Invocation { message, record, .. }: &Invocation<'_>) -> Self {
+impl HandlerRecord {
+    fn from_invocation(Invocation { message, record, .. }: &Invocation<'_>) -> Self {
         let mut attributes = message.attributes.clone();
         // A plain message keeps it: its handler finds its attempt there.
-        if let (Form::Plain { .. }, Some(own)) = (&message.form, record.attributes.get("Redeliver")) {
+        if let (BodyForm::Plain { .. }, Some(own)) = (&message.form, record.attributes.get("Redeliver")) {
             attributes.insert("Redeliver".to_owned(), own.clone());
         }
         Self {
@@ -231,7 +237,7 @@ impl Record {
         }
     }
 
-    fn read(record: &Value) -> Option<Self> {
+    fn parse(record: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let attribute = |(name, attribute_json): (&String, &Value)| {
             let value = match (attribute_json["stringValue"].as_str(), attribute_json["binaryValue"].as_str())
@@ -254,38 +260,38 @@ impl Record {
     }
 }
 
-fn read(event: &str) -> Option<Vec<Record>> {
+fn parse_records(event: &str) -> Option<Vec<HandlerRecord>> {
     let event: Value = serde_json::from_str(event).ok()?;
-    event["Records"].as_array()?.iter().map(Record::read).collect()
+    event["Records"].as_array()?.iter().map(HandlerRecord::parse).collect()
 }
 
 /// The answer.
 impl Simulated<'_> {
-    fn answer(&self, records: &[Given]) -> Answer {
+    fn random_answer(&self, records: &[GivenRecord]) -> FunctionResponse {
         let Self { world, .. } = *self;
         let target = &world.knobs.target;
-        if world.strikes(target.unclear) {
-            return self.unclear(records);
+        if world.fault_strikes(target.unclear) {
+            return self.unclear_answer(records);
         }
         let failing = records.iter().find(|given| given.act != Act::Succeed);
         let Some(failing) = failing else {
-            self.say(records, |given| Said::Done(given.record.body.clone()));
-            return self.success();
+            self.record_answers(records, |given| RecordAnswer::Done(given.record.body.clone()));
+            return self.success_answer();
         };
         // One answer for all: their common one, or that of the first failure.
         let all_fail_so = records.iter().all(|given| given.act == failing.act);
-        let is_list = records.len() > 1 || world.draw() < 0.3;
+        let is_list = records.len() > 1 || world.random_fraction() < 0.3;
         let is_in_list = is_list && matches!(failing.act, Act::Fail("transient", _, None));
-        if (all_fail_so && !is_in_list) || world.strikes(target.throws) {
-            let (answer, failure) = self.failure(failing.act);
-            self.say_all(records, failure);
+        if (all_fail_so && !is_in_list) || world.fault_strikes(target.throws) {
+            let (answer, failure) = self.error_answer(failing.act);
+            self.record_all_answers(records, failure);
             return answer;
         }
-        self.list(records)
+        self.failure_list(records)
     }
 
     /// An answer that names no failure is a success.
-    fn success(&self) -> Answer {
+    fn success_answer(&self) -> FunctionResponse {
         self.one_of(&[
             "null",
             "{}",
@@ -301,12 +307,12 @@ impl Simulated<'_> {
     }
 
     /// All have failed: the answer cannot be understood.
-    fn unclear(&self, records: &[Given]) -> Answer {
-        if self.world.draw() < 0.1 {
-            self.say_all(records, Failure::transient("Function.ResponseSizeTooLarge"));
-            return Answer::TooLarge;
+    fn unclear_answer(&self, records: &[GivenRecord]) -> FunctionResponse {
+        if self.world.random_fraction() < 0.1 {
+            self.record_all_answers(records, FunctionFailure::transient("Function.ResponseSizeTooLarge"));
+            return FunctionResponse::TooLarge;
         }
-        self.say_all(records, Failure::transient("Runtime.InvalidResponse"));
+        self.record_all_answers(records, FunctionFailure::transient("Runtime.InvalidResponse"));
         let known = &records[0].record.sqs_message_id;
         let and_unknown =
             json!({"batchItemFailures": [{"itemIdentifier": known}, {"itemIdentifier": "nobody"}]});
@@ -328,7 +334,7 @@ impl Simulated<'_> {
     }
 
     /// All have failed with this error.
-    fn failure(&self, act: Act) -> (Answer, Failure) {
+    fn error_answer(&self, act: Act) -> (FunctionResponse, FunctionFailure) {
         let Self { world, .. } = *self;
         let (outcome, error_type, after) = match act {
             Act::Fail(kind, error_type, after) => (kind, error_type, after),
@@ -338,14 +344,17 @@ impl Simulated<'_> {
         let after = after.map(|seconds| seconds.min(u32::MAX.into()));
         let unavailable = outcome == "unavailable";
         let kind = if unavailable { "transient" } else { outcome };
-        let is_named = world.draw() < 0.7;
-        if (outcome, after) == ("transient", None) && world.draw() < 0.5 {
+        let is_named = world.random_fraction() < 0.7;
+        if (outcome, after) == ("transient", None) && world.random_fraction() < 0.5 {
             let mut thrown = json!({"errorMessage": DETAILS, "stackTrace": ["at pay (orders.js:1)"]});
             if is_named {
                 thrown["errorType"] = error_type.into();
             }
             let error_type = if is_named { error_type } else { "Runtime.UnknownReason" };
-            return (Answer::Error(thrown.to_string().into()), Failure::transient(error_type));
+            return (
+                FunctionResponse::Error(thrown.to_string().into()),
+                FunctionFailure::transient(error_type),
+            );
         }
         let mut words = json!({"outcome": outcome, "details": DETAILS});
         if let Some(seconds) = after {
@@ -362,40 +371,43 @@ impl Simulated<'_> {
         };
         let error_type = if is_named { error_type } else { without_name };
         // Other members are the handler's own.
-        let answer = response(&json!({"redeliver": words, "statusCode": 200}));
-        (answer, Failure { kind, error_type, after, unavailable })
+        let answer = render_response(&json!({"redeliver": words, "statusCode": 200}));
+        (answer, FunctionFailure { kind, error_type, after, unavailable })
     }
 
     /// `batchItemFailures`, in any order, which lists only failures. Of copies with the same identifier the last one
     /// counts.
-    fn list(&self, records: &[Given]) -> Answer {
+    fn failure_list(&self, records: &[GivenRecord]) -> FunctionResponse {
         let Self { world, .. } = *self;
         let mut list = Vec::new();
         let mut failures = HashMap::new();
-        for Given { record: Record { sqs_message_id: id, .. }, act, .. } in records.iter().rev() {
+        for GivenRecord { record: HandlerRecord { sqs_message_id: id, .. }, act, .. } in records.iter().rev()
+        {
             let (Act::Fail(_, error_type, _) | Act::Unavailable(error_type)) = *act else { continue };
-            let (entry, error_type) = if world.draw() < 0.5 {
+            let (entry, error_type) = if world.random_fraction() < 0.5 {
                 (json!({"itemIdentifier": id}), "BatchItemFailure")
             } else {
                 let error = json!({"type": error_type, "details": DETAILS});
                 (json!({"itemIdentifier": id, "error": error}), error_type)
             };
             list.push(entry);
-            failures.insert(id.clone(), Failure::transient(error_type));
+            failures.insert(id.clone(), FunctionFailure::transient(error_type));
         }
-        self.say(records, |Given { record, .. }| match failures.get(&record.sqs_message_id) {
-            Some(failure) => Said::Failed(*failure),
-            None => Said::Done(record.body.clone()),
+        self.record_answers(records, |GivenRecord { record, .. }| {
+            match failures.get(&record.sqs_message_id) {
+                Some(failure) => RecordAnswer::Failed(*failure),
+                None => RecordAnswer::Done(record.body.clone()),
+            }
         });
-        response(&json!({ "batchItemFailures": list }))
+        render_response(&json!({ "batchItemFailures": list }))
     }
 
-    fn one_of(&self, answers: &[&str]) -> Answer {
+    fn one_of(&self, answers: &[&str]) -> FunctionResponse {
         let index = usize::try_from(self.world.up_to(answers.len() as u64 - 1)).unwrap_or(0);
-        Answer::Response(answers[index].to_owned().into())
+        FunctionResponse::Response(answers[index].to_owned().into())
     }
 }
 
-fn response(answer: &Value) -> Answer {
-    Answer::Response(answer.to_string().into())
+fn render_response(answer: &Value) -> FunctionResponse {
+    FunctionResponse::Response(answer.to_string().into())
 }

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use serde_json::{Value, json};
 
-pub use breaker::{BreakerKnob, BreakerModel, Met, Per};
+pub use breaker::{BreakerKnob, BreakerModel, CircuitPartition, Met};
 
 /// The error types of the simulated target, and those that the functions add.
 pub const ERROR_TYPES: [&str; 6] =
@@ -67,7 +67,7 @@ pub enum JitterModel {
 
 /// The key of a delay, by `core::backoff`'s specification of its generator.
 #[derive(Clone, Copy, Debug)]
-pub struct Key<'a> {
+pub struct DelayKey<'a> {
     /// As written.
     pub message_id: &'a str,
     /// `redrive_generation`.
@@ -76,8 +76,8 @@ pub struct Key<'a> {
     pub attempt: u32,
 }
 
-impl Key<'_> {
-    fn words(self) -> [u64; 2] {
+impl DelayKey<'_> {
+    fn random_words(self) -> [u64; 2] {
         let mut digits = self.message_id.chars().filter(|character| *character != '-');
         let id =
             digits.try_fold(0_u128, |id, digit| Some(id.checked_mul(16)? + u128::from(digit.to_digit(16)?)));
@@ -92,24 +92,24 @@ impl Key<'_> {
 }
 
 /// A number in this range, uniformly.
-fn within(word: u64, least: u64, most: u64) -> u64 {
+fn scale_to_range(word: u64, least: u64, most: u64) -> u64 {
     let above = (u128::from(word) * u128::from(most - least + 1)) >> 64;
     least + u64::try_from(above).unwrap_or(0)
 }
 
 /// A delay from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum TargetDelay {
     /// The target's floor: no retry comes sooner, nor sooner than the policy's delay.
     Floor(u64),
     /// A snooze's: replaces the policy's.
     Snooze(u64),
 }
 
-impl Asked {
+impl TargetDelay {
     /// The delay that an answer of this kind asks for.
     #[must_use]
-    pub fn of(kind: &str, after: Option<u64>) -> Option<Self> {
+    pub fn from_failure(kind: &str, after: Option<u64>) -> Option<Self> {
         after.map(if kind == "snooze" { Self::Snooze } else { Self::Floor })
     }
 }
@@ -191,7 +191,7 @@ impl PolicyModel {
 
     /// The document for `RETRY_POLICY`.
     #[must_use]
-    pub fn json(&self) -> String {
+    pub fn to_json(&self) -> String {
         let mut backoff = match &self.backoff {
             BackoffModel::Uniform(max) => json!({"kind": "uniform", "max_delay_seconds": max}),
             BackoffModel::Exponential(initial, rate, offset, max) => json!({
@@ -221,7 +221,7 @@ impl PolicyModel {
                 document[name] = Value::from(globs.clone());
             }
         }
-        if let Some(breaker) = self.breaker.json() {
+        if let Some(breaker) = self.breaker.to_json() {
             document["circuit_breaker"] = breaker;
         }
         if let Some(max_redrives) = self.max_redrives {
@@ -232,7 +232,7 @@ impl PolicyModel {
 
     /// The class of a failure of this kind and type.
     #[must_use]
-    pub fn class(&self, kind: &str, error_type: &str) -> Class {
+    pub fn failure_class(&self, kind: &str, error_type: &str) -> Class {
         match kind {
             "snooze" | "not_started" => return Class::Free,
             "held" => return Class::Held,
@@ -255,13 +255,13 @@ impl PolicyModel {
 
     /// The outcome of a call that ended with this error. `unavailable`: the handler says so itself.
     #[must_use]
-    pub fn outcome(&self, kind: &str, error_type: &str, after: Option<u64>, unavailable: bool) -> Met {
-        if kind.is_empty() || self.class(kind, error_type) != Class::Transient {
+    pub fn call_outcome(&self, kind: &str, error_type: &str, after: Option<u64>, unavailable: bool) -> Met {
+        if kind.is_empty() || self.failure_class(kind, error_type) != Class::Transient {
             return Met::Answer;
         }
         let names = |breaker: &BreakerModel| breaker.opens_on(error_type);
         let is_named = matches!(&self.breaker, BreakerKnob::On(breaker) if names(breaker));
-        let outcome = match breaker::outcome(error_type) {
+        let outcome = match breaker::transient_outcome(error_type) {
             Met::Refusal => Met::Refusal,
             _ if unavailable || is_named => Met::Unavailable,
             outcome => outcome,
@@ -279,7 +279,7 @@ impl PolicyModel {
         let base = match &self.backoff {
             BackoffModel::Uniform(max) => *max,
             BackoffModel::Exponential(initial, rate, offset, max) => {
-                exponential(*initial, *rate, *offset, *max, attempt)
+                exponential_delay(*initial, *rate, *offset, *max, attempt)
             }
             BackoffModel::Fixed(delay) => *delay,
             BackoffModel::Schedule(delays) => {
@@ -293,7 +293,7 @@ impl PolicyModel {
             JitterModel::Additive(more) => {
                 let cap = match &self.backoff {
                     BackoffModel::Exponential(.., max) => *max,
-                    _ => self.limit(),
+                    _ => self.longest_delay(),
                 };
                 let least = base.min(cap - more);
                 (least, least + more)
@@ -305,22 +305,23 @@ impl PolicyModel {
     /// The exact delay of this retry, in seconds. A delay that the target asked for gets up to 10 % more, within the
     /// policy's limit.
     #[must_use]
-    pub fn delay(&self, key: Key<'_>, asked: Option<Asked>) -> u64 {
-        let [spread, extra] = key.words();
+    pub fn exact_delay(&self, key: DelayKey<'_>, asked: Option<TargetDelay>) -> u64 {
+        let [spread, extra] = key.random_words();
         let (least, most) = self.delay_range(key.attempt);
-        let own = within(spread, least, most);
-        let limit = self.limit();
-        let with_more = |asked: u64| asked.saturating_add(within(extra, 0, asked.min(limit) / 10)).min(limit);
+        let own = scale_to_range(spread, least, most);
+        let limit = self.longest_delay();
+        let with_more =
+            |asked: u64| asked.saturating_add(scale_to_range(extra, 0, asked.min(limit) / 10)).min(limit);
         match asked {
             None => own,
-            Some(Asked::Floor(asked)) => own.max(with_more(asked)),
-            Some(Asked::Snooze(asked)) => with_more(asked),
+            Some(TargetDelay::Floor(asked)) => own.max(with_more(asked)),
+            Some(TargetDelay::Snooze(asked)) => with_more(asked),
         }
     }
 
     /// The delay of a message that SQS has moved for the `count`th time.
     #[must_use]
-    pub fn redrive_delay(&self, key: Key<'_>, count: u32) -> u64 {
+    pub fn redrive_delay(&self, key: DelayKey<'_>, count: u32) -> u64 {
         breaker::redrive_delay(key, count)
     }
 
@@ -341,7 +342,7 @@ impl PolicyModel {
 
     /// The longest delay of any kind.
     #[must_use]
-    pub fn limit(&self) -> u64 {
+    pub fn longest_delay(&self) -> u64 {
         if self.long_delays { 43_200 } else { 900 }
     }
 }
@@ -353,7 +354,7 @@ impl PolicyModel {
     clippy::cast_possible_wrap,
     reason = "all of them are at most 43,200 or small"
 )]
-fn exponential(initial: u64, rate: f64, offset: u64, max: u64, attempt: u32) -> u64 {
+fn exponential_delay(initial: u64, rate: f64, offset: u64, max: u64, attempt: u32) -> u64 {
     (initial as f64 * rate.powi(attempt as i32 - 1) + offset as f64).ceil().min(max as f64) as u64
 }
 
@@ -408,7 +409,7 @@ mod tests {
             ("HttpStatus.418", Met::Answer),
             ("Panic", Met::Answer),
         ] {
-            assert_eq!(breaker::outcome(error_type), outcome, "{error_type}");
+            assert_eq!(breaker::transient_outcome(error_type), outcome, "{error_type}");
         }
     }
 
@@ -428,11 +429,14 @@ mod tests {
         };
         let ranges: Vec<_> = (1..=5).map(|attempt| exponential.delay_range(attempt)).collect();
         assert_eq!(ranges, [(5, 10), (15, 30), (45, 90), (100, 200), (100, 200)]);
-        let key = Key { message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001", generation: 0, attempt: 1 };
-        assert!((100..=110).contains(&exponential.delay(key, Some(Asked::Floor(100)))));
-        assert_eq!(exponential.delay(key, Some(Asked::Floor(100_000))), 900);
-        assert_eq!(exponential.delay(key, Some(Asked::Floor(0))), exponential.delay(key, None));
-        assert_eq!(exponential.delay(key, Some(Asked::Snooze(0))), 0);
+        let key = DelayKey { message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001", generation: 0, attempt: 1 };
+        assert!((100..=110).contains(&exponential.exact_delay(key, Some(TargetDelay::Floor(100)))));
+        assert_eq!(exponential.exact_delay(key, Some(TargetDelay::Floor(100_000))), 900);
+        assert_eq!(
+            exponential.exact_delay(key, Some(TargetDelay::Floor(0))),
+            exponential.exact_delay(key, None)
+        );
+        assert_eq!(exponential.exact_delay(key, Some(TargetDelay::Snooze(0))), 0);
         let additive = PolicyModel {
             backoff: BackoffModel::Exponential(2, 2.0, 30, 100),
             jitter: JitterModel::Additive(60),
@@ -441,6 +445,6 @@ mod tests {
         };
         let ranges: Vec<_> = (1..=4).map(|attempt| additive.delay_range(attempt)).collect();
         assert_eq!(ranges, [(32, 92), (34, 94), (38, 98), (40, 100)]);
-        assert_eq!(additive.delay(key, Some(Asked::Floor(100_000))), 43_200);
+        assert_eq!(additive.exact_delay(key, Some(TargetDelay::Floor(100_000))), 43_200);
     }
 }

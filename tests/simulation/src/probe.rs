@@ -4,31 +4,32 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable, VisibilityControl,
+    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, UnreadableMessage,
+    VisibilityControl,
 };
 use redeliver_embedded::EmbeddedQueue;
 
 use crate::ledger::Actor;
-use crate::world::World;
+use crate::world::SimulationWorld;
 
 /// One actor's access to one queue.
 #[derive(Clone, Copy)]
 pub struct Probe<'a> {
-    pub world: &'a World,
+    pub world: &'a SimulationWorld,
     pub queue: &'a EmbeddedQueue,
     pub actor: Actor,
 }
 
 impl QueueSender for Probe<'_> {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
-        self.world.travel().await;
+        self.world.cross_network().await;
         let answer = self.queue.send_batch(batch).await;
-        self.world.enter(self.actor);
-        self.world.travel().await;
+        self.world.apply_changes(self.actor);
+        self.world.cross_network().await;
         if !self.actor.has_deadlines() || !self.world.is_silent() {
             return answer;
         }
-        match self.world.silence().await {
+        match self.world.silent_fault().await {
             Some(fault) => answer.iter().map(|_| Err(EntryError::new(fault, "Silence"))).collect(),
             None => answer,
         }
@@ -40,10 +41,10 @@ impl VisibilityControl for Probe<'_> {
         &self,
         entries: &[(String, VisibilitySeconds)],
     ) -> Vec<EntryOutcome<()>> {
-        self.world.travel().await;
+        self.world.cross_network().await;
         let answer = self.queue.change_visibility_batch(entries).await;
-        self.world.enter(self.actor);
-        self.world.travel().await;
+        self.world.apply_changes(self.actor);
+        self.world.cross_network().await;
         answer
     }
 }
@@ -56,22 +57,22 @@ impl QueueDepth for Probe<'_> {
 
 impl Queue for Probe<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        self.world.travel().await;
+        self.world.cross_network().await;
         let answer = self.queue.receive(request).await;
-        self.world.enter(self.actor);
-        self.world.travel().await;
+        self.world.apply_changes(self.actor);
+        self.world.cross_network().await;
         answer
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         self.queue.take_unreadable()
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
-        self.world.travel().await;
+        self.world.cross_network().await;
         let answer = self.queue.delete_batch(handles).await;
-        self.world.enter(self.actor);
-        self.world.travel().await;
+        self.world.apply_changes(self.actor);
+        self.world.cross_network().await;
         answer
     }
 

@@ -14,13 +14,13 @@ use redeliver_core::decide::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::origin::Resenders;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::plain::{IdAttribute, IdSources, PlainMessages};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
-    Clock as _, Queue, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Redrive,
+    Clock as _, Queue, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, RedriveSettings,
 };
 use redeliver_core::redelivery::Redelivery;
 use redeliver_core::strategy::{OnFailure, RetryLoop, Role, Wiring};
@@ -28,23 +28,23 @@ use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
-use crate::archive::annotator;
+use crate::archive::new_annotator;
 use crate::event_source::EventSource;
-use crate::knobs::{DATA_SCHEMA, Knobs};
-use crate::lambda::{EventQueue, FUNCTION_ARN, Lambda, execute};
-use crate::ledger::{Actor, Balance, Ledger, SpanCounts, Violation};
-use crate::messages::{Destiny, ID_ATTRIBUTE, Produced, number, produce, with_trace};
-use crate::operator::operate;
+use crate::knobs::{DATA_SCHEMA, SimulationKnobs};
+use crate::lambda::{EventQueue, FUNCTION_ARN, SimulatedLambda, execute_events};
+use crate::ledger::{Actor, Balance, BrokenInvariant, Ledger, SpanCounts};
+use crate::messages::{Destiny, ID_ATTRIBUTE, Produced, message_number, produce_message, with_trace};
+use crate::operator::run_operator;
 use crate::probe::Probe;
-use crate::target::Target;
-use crate::world::{Witness, World};
+use crate::target::SimulationTarget;
+use crate::world::{LedgerObserver, SimulationWorld};
 
 /// The functions' role.
 const FUNCTIONS_ROLE: &str = "AROAFUNCTIONS00000000";
 
 /// A run that passed.
 #[derive(Clone, Debug)]
-pub struct Passed {
+pub struct PassedRun {
     /// Equal for equal runs.
     pub digest: u64,
     /// The messages that came out.
@@ -58,14 +58,14 @@ pub struct Passed {
 
 /// A run that failed.
 #[derive(Clone, Debug)]
-pub struct Failed {
-    pub knobs: Knobs,
-    pub violation: Violation,
+pub struct FailedRun {
+    pub knobs: SimulationKnobs,
+    pub violation: BrokenInvariant,
     /// The preceding changes, oldest first.
     pub trace: Vec<String>,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for FailedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { knobs, violation, trace } = self;
         writeln!(f, "the last changes of the queues, oldest first:")?;
@@ -73,7 +73,7 @@ impl fmt::Display for Failed {
             writeln!(f, "{line}")?;
         }
         writeln!(f, "{knobs:#?}")?;
-        writeln!(f, "RETRY_POLICY={}", knobs.policy.json())?;
+        writeln!(f, "RETRY_POLICY={}", knobs.policy.to_json())?;
         write!(f, "seed {}: {violation}", knobs.seed)
     }
 }
@@ -91,7 +91,7 @@ impl Default for Schemas {
     }
 }
 
-struct Queues {
+struct SimulatedQueues {
     source: EmbeddedQueue,
     /// The source queue as the functions send to it, in their own role.
     resent: EmbeddedQueue,
@@ -102,7 +102,7 @@ struct Queues {
     times: QueueTimes,
 }
 
-impl<'a> Wiring for &'a Queues {
+impl<'a> Wiring for &'a SimulatedQueues {
     type Queue = &'a EmbeddedQueue;
 
     fn queue(&mut self, role: Role) -> Option<&'a EmbeddedQueue> {
@@ -128,17 +128,21 @@ impl<'a> Wiring for &'a Queues {
 ///
 /// # Errors
 /// The first broken rule, with everything needed to understand it.
-pub fn run(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
+pub fn run_simulation(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<FailedRun>> {
     let knobs_of_failure = knobs.clone();
     let died = |panic: Box<dyn Any + Send>| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-        Box::new(Failed { knobs: knobs_of_failure, violation: format!("a panic: {text}"), trace: Vec::new() })
+        Box::new(FailedRun {
+            knobs: knobs_of_failure,
+            violation: format!("a panic: {text}"),
+            trace: Vec::new(),
+        })
     };
     catch_unwind(AssertUnwindSafe(|| run_all(knobs, schemas))).unwrap_or_else(|panic| Err(died(panic)))
 }
 
-fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
+fn run_all(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<FailedRun>> {
     let schema = if knobs.content.data_schema { &schemas.with_data } else { &schemas.default };
     let attribute = IdAttribute::new(ID_ATTRIBUTE.to_owned()).expect("it is a name");
     let plain = PlainMessages { id: IdSources { attribute: Some(attribute), pointer: None }, body: None };
@@ -148,7 +152,8 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1));
     let asynchronous = knobs.is_async_retry();
     let destinies = (knobs.target.always_transient, knobs.target.always_permanent);
-    let messages = (0..knobs.messages).map(|n| produce(n, &knobs.content, destinies, start, &mut rng));
+    let messages =
+        (0..knobs.messages).map(|n| produce_message(n, &knobs.content, destinies, start, &mut rng));
     // An event has only a payload.
     let bare = |message: Produced| {
         let content = Content { body: message.content.body, ..Content::default() };
@@ -169,40 +174,41 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
         messages.map(|(n, message)| if is_traced { with_trace(message, n, seed) } else { message }).collect();
     let clock = VirtualClock::new(start);
     let sqs = EmbeddedSqs::new(clock.clone(), seed);
-    let queues = clock.block_on(create(&sqs, &knobs));
+    let queues = clock.block_on(create_queues(&sqs, &knobs));
     let arns = [&queues.source, &queues.intermediate, &queues.annotation, &queues.final_dlq].map(Queue::arn);
     let ledger = Ledger::new(&knobs, &messages, arns, start);
     // Starts the log of changes.
     let _none = sqs.take_changes();
     sqs.set_faults(knobs.fault_plan());
     sqs.set_counts_lag(Duration::from_secs(60));
-    let world = World::new(knobs, messages, sqs, ledger);
-    clock.block_on(act(&world, &queues, schema));
+    let world = SimulationWorld::new(knobs, messages, sqs, ledger);
+    clock.block_on(run_actors(&world, &queues, schema));
     let seconds = (clock.now() - start).as_seconds_f64();
-    let ledger = world.ledger();
+    let ledger = world.lock_ledger();
     let outcome = match ledger.violation() {
         Some(violation) => Err(violation.clone()),
-        None => ledger.balance(),
+        None => ledger.check_balance(),
     };
     match outcome {
         Ok(balance) => {
-            let (digest, changes, spans) = (ledger.digest(), ledger.changes(), ledger.span_counts());
-            Ok(Passed { digest, balance, changes, seconds, spans })
+            let (digest, changes, spans) =
+                (ledger.history_digest(), ledger.change_count(), ledger.span_counts());
+            Ok(PassedRun { digest, balance, changes, seconds, spans })
         }
         Err(violation) => {
-            Err(Box::new(Failed { knobs: world.knobs.clone(), violation, trace: ledger.trace() }))
+            Err(Box::new(FailedRun { knobs: world.knobs.clone(), violation, trace: ledger.recent_changes() }))
         }
     }
 }
 
 /// The queues, with the counts and retentions of the stack.
-async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
+async fn create_queues(sqs: &EmbeddedSqs, knobs: &SimulationKnobs) -> SimulatedQueues {
     let visibility = VisibilitySeconds::new(knobs.visibility_seconds()).expect("a few minutes");
     let create = async |name: &str, days: u64, redrive: Option<(&EmbeddedQueue, u16)>| {
         let settings = QueueSettings {
             visibility,
             retention: Duration::from_secs(days * 24 * 3600),
-            redrive: redrive.map(|(queue, max_receive_count)| Redrive {
+            redrive: redrive.map(|(queue, max_receive_count)| RedriveSettings {
                 target_arn: queue.arn().to_owned(),
                 max_receive_count,
             }),
@@ -223,29 +229,29 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
     };
     let times = QueueTimes { visibility_timeout: visibility, retention: Duration::from_secs(7 * 24 * 3600) };
     let resent = source.sending_as(&format!("{FUNCTIONS_ROLE}:functions"));
-    Queues { source, resent, intermediate, annotation, final_dlq, times }
+    SimulatedQueues { source, resent, intermediate, annotation, final_dlq, times }
 }
 
-async fn act(world: &World, queues: &Queues, schema: &MessageSchema) {
-    let Queues { source, final_dlq, .. } = queues;
+async fn run_actors(world: &SimulationWorld, queues: &SimulatedQueues, schema: &MessageSchema) {
+    let SimulatedQueues { source, final_dlq, .. } = queues;
     let events = EventQueue::default();
     let produce = produce_all(world, source, &events);
-    let functions = join_all(functions(world, queues, schema, &events));
-    let people = operate(world, schema, source, final_dlq);
+    let functions = join_all(spawn_functions(world, queues, schema, &events));
+    let people = run_operator(world, schema, source, final_dlq);
     join4(produce, functions, people, heal_and_settle(world, queues)).await;
 }
 
 /// All processes with their event source mappings.
-fn functions<'a>(
-    world: &'a World,
-    queues: &'a Queues,
+fn spawn_functions<'a>(
+    world: &'a SimulationWorld,
+    queues: &'a SimulatedQueues,
     schema: &MessageSchema,
     events: &'a EventQueue,
 ) -> Vec<BoxFuture<'a, ()>> {
-    let Queues { source, resent, intermediate, annotation, final_dlq, .. } = queues;
+    let SimulatedQueues { source, resent, intermediate, annotation, final_dlq, .. } = queues;
     let [processors, retriers, annotators] = world.knobs.pollers;
-    let policy = policy(&world.knobs);
-    let observer = Witness(world);
+    let policy = build_policy(&world.knobs);
+    let observer = LedgerObserver(world);
     let resenders = match world.knobs.senders_known {
         true => Resenders::parse(FUNCTIONS_ROLE).expect("it is a role's id"),
         false => Resenders::default(),
@@ -257,7 +263,7 @@ fn functions<'a>(
         let clock = world.skewed_clock();
         let policy = policy.clone();
         let process = move |clock| AsyncRetryHandler {
-            invoker: Lambda { world, events },
+            invoker: SimulatedLambda { world, events },
             retry_queue: probe(source),
             annotation_queue: probe(annotation),
             clock,
@@ -266,8 +272,8 @@ fn functions<'a>(
             functions: FunctionArns::parse(FUNCTION_ARN).expect("it is one"),
         };
         let source_mapping = EventSource { queue: probe(source), process, clock };
-        all.push(async move { source_mapping.run().await }.boxed());
-        all.push(execute(world, events, source).boxed());
+        all.push(async move { source_mapping.poll_until_end().await }.boxed());
+        all.push(execute_events(world, events, source).boxed());
     }
     for _ in 0..processors {
         let Some(strategy) = world.knobs.retry_loop.strategy() else { break };
@@ -275,9 +281,11 @@ fn functions<'a>(
         let clock = world.skewed_clock();
         let (policy, schema, resenders) = (policy.clone(), schema.clone(), resenders.clone());
         let process = move |clock| MessageProcessor {
-            handler: Target::new(world),
-            on_failure: OnFailure::wired(strategy, queues).expect("it has all queues").map(probe),
-            breaker: SharedBreaker::of(&policy),
+            handler: SimulationTarget::new(world),
+            on_failure: OnFailure::from_wiring(strategy, queues)
+                .expect("it has all queues")
+                .map_queues(probe),
+            breaker: SharedBreaker::from_policy(&policy),
             policy: policy.clone(),
             annotation_queue: probe(annotation),
             clock,
@@ -287,7 +295,7 @@ fn functions<'a>(
             max_concurrency: world.knobs.max_concurrency(),
         };
         let source = EventSource { queue: probe(source), process, clock };
-        all.push(async move { source.run().await }.boxed());
+        all.push(async move { source.poll_until_end().await }.boxed());
     }
     for _ in 0..if asynchronous || world.knobs.is_visibility() { 0 } else { retriers } {
         let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
@@ -303,30 +311,30 @@ fn functions<'a>(
             resenders: resenders.clone(),
         };
         let source = EventSource { queue: probe(intermediate), process, clock };
-        all.push(async move { source.run().await }.boxed());
+        all.push(async move { source.poll_until_end().await }.boxed());
     }
     for _ in 0..annotators {
         let queue = Probe { world, queue: annotation, actor: Actor::Annotator };
         let clock = world.skewed_clock();
-        let process = move |clock| annotator(world, final_dlq, clock);
+        let process = move |clock| new_annotator(world, final_dlq, clock);
         let source = EventSource { queue, process, clock };
-        all.push(async move { source.run().await }.boxed());
+        all.push(async move { source.poll_until_end().await }.boxed());
     }
     all
 }
 
-fn policy(Knobs { policy, retry_loop, .. }: &Knobs) -> Policy {
-    let policy = policy.json();
+fn build_policy(SimulationKnobs { policy, retry_loop, .. }: &SimulationKnobs) -> Policy {
+    let policy = policy.to_json();
     let read = match retry_loop {
         // The model does not have its defaults.
         RetryLoop::AsyncRetry => Policy::from_json(&policy),
-        RetryLoop::MessageProcessor(strategy) => strategy.definition().policy(&policy),
+        RetryLoop::MessageProcessor(strategy) => strategy.definition().parse_policy(&policy),
     };
     read.expect("the policy model writes valid policies")
 }
 
 /// Sends all messages, spread over the time of the faults; repeats each until it is confirmed.
-async fn produce_all(world: &World, source: &EmbeddedQueue, events: &EventQueue) {
+async fn produce_all(world: &SimulationWorld, source: &EmbeddedQueue, events: &EventQueue) {
     let probe = Probe { world, queue: source, actor: Actor::Producer };
     let together = if world.knobs.thin.is_some() { 1 } else { 10 };
     let pause_ms = 1000 * world.knobs.fault_seconds / (world.messages.len() as u64 / together + 1);
@@ -337,24 +345,26 @@ async fn produce_all(world: &World, source: &EmbeddedQueue, events: &EventQueue)
         });
         for content in contents {
             if world.knobs.is_async_retry() {
-                world.ledger().about_to_send(&content);
-                world.ledger().queued(number(&content.body).expect("the producer marks each body"));
-                events.push(content.body.trim());
+                world.lock_ledger().about_to_send(&content);
+                world.lock_ledger().record_queued_event(
+                    message_number(&content.body).expect("the producer marks each body"),
+                );
+                events.push_event(content.body.trim());
             } else {
                 send_until_confirmed(world, &probe, content).await;
             }
         }
-        if world.is_over() {
+        if world.has_ended() {
             return;
         }
         world.clock.sleep(Duration::from_millis(world.up_to(2 * pause_ms))).await;
     }
 }
 
-async fn send_until_confirmed(world: &World, probe: &Probe<'_>, content: Content) {
-    world.ledger().about_to_send(&content);
+async fn send_until_confirmed(world: &SimulationWorld, probe: &Probe<'_>, content: Content) {
+    world.lock_ledger().about_to_send(&content);
     let message = OutgoingMessage::new(content).expect("the producer sends what SQS takes: a test says so");
-    for batch in pack(std::slice::from_ref(&message)) {
+    for batch in pack_batches(std::slice::from_ref(&message)) {
         while !probe.send_batch(batch).await.iter().all(Result::is_ok) {
             world.clock.sleep(Duration::from_millis(100)).await;
         }
@@ -362,41 +372,45 @@ async fn send_until_confirmed(world: &World, probe: &Probe<'_>, content: Content
 }
 
 /// Phase two: no more faults, and everything must settle within the time that the policy allows.
-async fn heal_and_settle(world: &World, queues: &Queues) {
+async fn heal_and_settle(world: &SimulationWorld, queues: &SimulatedQueues) {
     let end =
         world.clock.now() + TimeDelta::seconds(i64::try_from(world.knobs.fault_seconds).unwrap_or(i64::MAX));
     // Copies create copies: a run whose faults create too many is healed early.
     while world.clock.now() < end && !world.is_tired() {
         world.clock.sleep(Duration::from_secs(10)).await;
     }
-    world.heal();
+    world.end_faults();
     // Operations that began during the faults may still fail: a long poll, a call, the answers on their way.
     world.clock.sleep(Duration::from_secs(30 + 3 * world.knobs.invocation_seconds)).await;
-    world.ledger().heal(world.clock.now());
-    let Knobs { policy, fault_seconds, .. } = &world.knobs;
+    world.lock_ledger().end_faults(world.clock.now());
+    let SimulationKnobs { policy, fault_seconds, .. } = &world.knobs;
     // Each retry, each remaining snooze, and each visibility timeout; the producer may still be sending.
     let rounds = u64::from(policy.max_attempts) + 100 + 15;
     let moves = 5 * u64::from(policy.redrives_max()) * (900 + world.knobs.visibility_seconds() + 600);
     // A target that is always down for some messages keeps them until their hold limit.
     let held = policy.hold_seconds_max() + 900;
-    let patience =
-        4 * fault_seconds + held + moves + rounds * (policy.limit() + world.knobs.visibility_seconds() + 600);
+    let patience = 4 * fault_seconds
+        + held
+        + moves
+        + rounds * (policy.longest_delay() + world.knobs.visibility_seconds() + 600);
     let give_up: DateTime<Utc> =
         world.clock.now() + TimeDelta::seconds(i64::try_from(patience).unwrap_or(i64::MAX));
     let mut quiet = 0;
-    while !world.is_over() && quiet < 2 {
+    while !world.has_ended() && quiet < 2 {
         world.clock.sleep(Duration::from_secs(60)).await;
-        let empty = depth(queues).await == 0 && world.ledger().is_lambda_idle();
-        quiet = if empty && world.ledger().is_all_sent() { quiet + 1 } else { 0 };
+        let empty = queued_messages(queues).await == 0 && world.lock_ledger().is_lambda_idle();
+        quiet = if empty && world.lock_ledger().is_all_sent() { quiet + 1 } else { 0 };
         if world.clock.now() > give_up {
-            let unsettled = world.ledger().unsettled();
-            world.ledger().report(format!("not settled {patience} s after the faults: {unsettled:?}"));
+            let unsettled = world.lock_ledger().unsettled_messages();
+            world
+                .lock_ledger()
+                .report_violation(format!("not settled {patience} s after the faults: {unsettled:?}"));
         }
     }
-    world.finish();
+    world.end_run();
 }
 
-async fn depth(queues: &Queues) -> u64 {
+async fn queued_messages(queues: &SimulatedQueues) -> u64 {
     let mut depth = 0;
     for queue in [&queues.source, &queues.intermediate, &queues.annotation] {
         depth += queue.depth().await.map_or(1, |depth| depth.total());

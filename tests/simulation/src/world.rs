@@ -13,7 +13,9 @@ use redeliver_core::ports::{Clock, Fault, Observer};
 use redeliver_core::trace::Tracer;
 use redeliver_embedded::{EmbeddedSqs, FaultPlan, MemoryBucket, VirtualClock};
 
-use crate::knobs::{Asks, Capacity, Down, Knobs, Outage, Shape, Silences, Tracing};
+use crate::knobs::{
+    Asks, Capacity, OutageEffect, OutageScope, PlannedOutage, Silences, SimulationKnobs, TracingKnobs,
+};
 use crate::ledger::{Actor, Ledger};
 use crate::messages::Produced;
 
@@ -21,8 +23,8 @@ use crate::messages::Produced;
 const CHANGES_IN_FAULTS: u64 = 30_000;
 
 /// One run's world.
-pub struct World {
-    pub knobs: Knobs,
+pub struct SimulationWorld {
+    pub knobs: SimulationKnobs,
     pub messages: Vec<Produced>,
     pub clock: VirtualClock,
     pub sqs: EmbeddedSqs,
@@ -34,7 +36,7 @@ pub struct World {
     environments: AtomicU64,
     /// Calls of the target with a fixed end.
     calls: AtomicU64,
-    load: Mutex<Load>,
+    load: Mutex<TargetLoad>,
     start: Timestamp,
     healed: AtomicBool,
     over: AtomicBool,
@@ -42,17 +44,17 @@ pub struct World {
 
 /// The calls that a target with a limited capacity has taken. Times are in seconds of the run.
 #[derive(Clone, Copy, Default)]
-struct Load {
+struct TargetLoad {
     window: u64,
     calls: u32,
     banned_until: u64,
     ban_seconds: u64,
 }
 
-impl World {
+impl SimulationWorld {
     /// A world before its first event.
     #[must_use]
-    pub fn new(knobs: Knobs, messages: Vec<Produced>, sqs: EmbeddedSqs, ledger: Ledger) -> Self {
+    pub fn new(knobs: SimulationKnobs, messages: Vec<Produced>, sqs: EmbeddedSqs, ledger: Ledger) -> Self {
         Self {
             messages,
             clock: sqs.clock().clone(),
@@ -60,7 +62,7 @@ impl World {
             sqs,
             bucket: MemoryBucket::default(),
             // One for all processes, so that no two spans of a run have the same id.
-            tracer: knobs.tracing.map(|Tracing { continues }| Tracer::new(|| [7; 32], continues)),
+            tracer: knobs.tracing.map(|TracingKnobs { continues }| Tracer::new(|| [7; 32], continues)),
             ledger: Mutex::new(ledger),
             rng: Mutex::new(StdRng::seed_from_u64(knobs.seed ^ 0x5eed)),
             invocations: AtomicU64::new(0),
@@ -74,42 +76,42 @@ impl World {
     }
 
     /// The ledger. Everything runs on one thread, so it is never contended.
-    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    pub fn lock_ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows the ledger the latest changes of the queues.
-    pub fn enter(&self, actor: Actor) {
+    pub fn apply_changes(&self, actor: Actor) {
         // A span of what is sent was recorded before.
         self.enter_spans();
-        self.ledger().enter(actor, self.sqs.take_changes());
+        self.lock_ledger().apply_changes(actor, self.sqs.take_changes());
     }
 
     /// Shows the ledger the latest spans.
     pub fn enter_spans(&self) {
         if let Some(tracer) = &self.tracer {
-            let ended = tracer.take();
-            self.ledger().enter_spans(&ended.spans, ended.dropped);
+            let ended = tracer.take_ended();
+            self.lock_ledger().enter_spans(&ended.spans, ended.dropped);
         }
     }
 
     /// True with this probability during the faults, and never afterwards.
-    pub fn strikes(&self, chance: f64) -> bool {
-        !self.is_healed() && chance > 0.0 && self.rng().random_bool(chance)
+    pub fn fault_strikes(&self, chance: f64) -> bool {
+        !self.is_healed() && chance > 0.0 && self.lock_rng().random_bool(chance)
     }
 
     /// A number in 0..=most.
     pub fn up_to(&self, most: u64) -> u64 {
-        if most == 0 { 0 } else { self.rng().random_range(0..=most) }
+        if most == 0 { 0 } else { self.lock_rng().random_range(0..=most) }
     }
 
     /// A number in 0.0..1.0.
-    pub fn draw(&self) -> f64 {
-        self.rng().random()
+    pub fn random_fraction(&self) -> f64 {
+        self.lock_rng().random()
     }
 
     /// Ends all faults.
-    pub fn heal(&self) {
+    pub fn end_faults(&self) {
         self.healed.store(true, Ordering::Relaxed);
         self.sqs.set_faults(FaultPlan::default());
         // The counts must show when all queues are empty.
@@ -122,14 +124,14 @@ impl World {
     }
 
     /// Ends the run.
-    pub fn finish(&self) {
+    pub fn end_run(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
     /// True if faults and the operator's work should end: their time is over, or the queues have changed so often that
     /// the run would not end.
     pub fn is_tired(&self) -> bool {
-        self.is_healed() || self.ledger().changes() > CHANGES_IN_FAULTS
+        self.is_healed() || self.lock_ledger().change_count() > CHANGES_IN_FAULTS
     }
 
     /// A number for an invocation.
@@ -155,25 +157,25 @@ impl World {
 
     /// A slow target may take longer than the invocation has.
     pub async fn be_slow(&self) {
-        if self.strikes(self.knobs.target.slow) {
+        if self.fault_strikes(self.knobs.target.slow) {
             let most = 2000 * self.knobs.invocation_seconds;
             self.clock.sleep(Duration::from_millis(self.up_to(most))).await;
         }
     }
 
     /// The outage for messages of this tenant, if there is one.
-    pub fn outage(&self, tenant: Option<&str>) -> Option<Down> {
-        let Outage { shape, down, from_seconds, seconds } = self.knobs.outage?;
+    pub fn current_outage(&self, tenant: Option<&str>) -> Option<OutageEffect> {
+        let PlannedOutage { shape, down, from_seconds, seconds } = self.knobs.outage?;
         let since = (self.clock.now() - self.start).num_seconds() - i64::from(from_seconds);
         if self.is_healed() || !(0..i64::from(seconds)).contains(&since) {
             return None;
         }
         let is_down = match shape {
-            Shape::Whole => true,
-            Shape::Flapping => since / 20 % 2 == 0,
-            Shape::Partial => self.draw() < 0.3,
-            Shape::OneTenant => tenant == Some("tenant-3"),
-            Shape::SomeTenants => ["tenant-1", "tenant-3", "tenant-5"].map(Some).contains(&tenant),
+            OutageScope::Whole => true,
+            OutageScope::Flapping => since / 20 % 2 == 0,
+            OutageScope::Partial => self.random_fraction() < 0.3,
+            OutageScope::OneTenant => tenant == Some("tenant-3"),
+            OutageScope::SomeTenants => ["tenant-1", "tenant-3", "tenant-5"].map(Some).contains(&tenant),
         };
         is_down.then_some(down)
     }
@@ -186,13 +188,13 @@ impl World {
     }
 
     /// The `Retry-After` of a call that is refused now, if it is refused.
-    pub fn refuses(&self) -> Option<Option<u64>> {
+    pub fn refused_retry_after(&self) -> Option<Option<u64>> {
         let Capacity { calls, seconds, asks } = self.knobs.capacity.filter(|_| !self.is_healed())?;
         let now = (self.clock.now() - self.start).num_seconds().unsigned_abs();
         let mut load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
         let window = now / u64::from(seconds);
         if load.window != window {
-            *load = Load { window, calls: 0, ..*load };
+            *load = TargetLoad { window, calls: 0, ..*load };
         }
         load.calls += 1;
         let rest = (window + 1) * u64::from(seconds) - now;
@@ -212,12 +214,12 @@ impl World {
     }
 
     /// True if the run is finished, or a rule was broken.
-    pub fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed) || self.ledger().violation().is_some()
+    pub fn has_ended(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || self.lock_ledger().violation().is_some()
     }
 
     /// One way over the network.
-    pub async fn travel(&self) {
+    pub async fn cross_network(&self) {
         // A slow network is a fault, too: it makes processes miss their deadlines.
         let most = if self.is_healed() { self.knobs.latency_ms.min(20) } else { self.knobs.latency_ms };
         if most > 0 {
@@ -233,7 +235,7 @@ impl World {
     }
 
     /// Replaces the answer to a request that was accepted during a silence; `None` if the answer itself comes, late.
-    pub async fn silence(&self) -> Option<Fault> {
+    pub async fn silent_fault(&self) -> Option<Fault> {
         let (fault, seconds_max) = match self.up_to(3) {
             0 => return std::future::pending().await,
             1 => (None, 60),
@@ -251,7 +253,7 @@ impl World {
         SkewedClock { clock: self.clock.clone(), skew_ms }
     }
 
-    fn rng(&self) -> MutexGuard<'_, StdRng> {
+    fn lock_rng(&self) -> MutexGuard<'_, StdRng> {
         self.rng.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -283,11 +285,11 @@ impl Clock for SkewedClock {
 
 /// Passes the functions' events to the ledger.
 #[derive(Clone, Copy)]
-pub struct Witness<'a>(pub &'a World);
+pub struct LedgerObserver<'a>(pub &'a SimulationWorld);
 
-impl Observer for Witness<'_> {
+impl Observer for LedgerObserver<'_> {
     fn observe(&self, event: &Event) {
-        self.0.ledger().observed(event, self.0.clock.now());
+        self.0.lock_ledger().check_event(event, self.0.clock.now());
     }
 
     fn tracer(&self) -> Option<&Tracer> {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{release_program, root, venv_file};
-use redeliver_tests::sqs::{Queue, REGION, client, unique};
+use redeliver_tests::settings::{release_program, venv_file, workspace_root};
+use redeliver_tests::sqs::{REGION, TestQueue, emulator_client, unique_name};
 use serde_json::Value;
 
 const MESSAGES: usize = 10_000;
@@ -16,12 +16,12 @@ const ROUNDS: usize = 3;
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let emulator = Ministack::start();
-    let queue = fill(&emulator).await;
+    let queue = fill_queue(&emulator).await;
     println!("{MESSAGES} messages; seconds of each of {ROUNDS} rounds, in turn");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        ours.push(timed(&mut audit(&emulator, &queue)));
-        theirs.push(timed(&mut boto3(&emulator, &queue)));
+        ours.push(time_command(&mut audit_command(&emulator, &queue)));
+        theirs.push(time_command(&mut boto3_command(&emulator, &queue)));
     }
     let show = |name: &str, times: &[Duration]| {
         let times: Vec<_> = times.iter().map(|time| format!("{:.2}", time.as_secs_f64())).collect();
@@ -33,9 +33,9 @@ async fn main() {
     println!("ratio of the medians: {:.1}", theirs.as_secs_f64() / ours.as_secs_f64());
 }
 
-async fn fill(emulator: &Ministack) -> Queue {
-    let client = client(&emulator.endpoint_url());
-    let queue = Queue::create(&client, &unique("bench-audit"), None).await;
+async fn fill_queue(emulator: &Ministack) -> TestQueue {
+    let client = emulator_client(&emulator.endpoint_url());
+    let queue = TestQueue::create(&client, &unique_name("bench-audit"), None).await;
     let code = MessageAttributeValue::builder().data_type("String").string_value("RETRY_ATTEMPT_EXCEEDED");
     let code = code.build().expect("its type is set");
     for batch in 0..MESSAGES / 10 {
@@ -53,16 +53,16 @@ async fn fill(emulator: &Ministack) -> Queue {
     queue
 }
 
-fn audit(emulator: &Ministack, queue: &Queue) -> Command {
+fn audit_command(emulator: &Ministack, queue: &TestQueue) -> Command {
     let mut command = Command::new(release_program("redeliver"));
     command.args(["audit", "--format", "json", "--region", REGION, "--queue", &queue.url]);
     command.args(["--endpoint-url", &emulator.endpoint_url()]).env_clear();
     command
 }
 
-fn boto3(emulator: &Ministack, queue: &Queue) -> Command {
+fn boto3_command(emulator: &Ministack, queue: &TestQueue) -> Command {
     let mut command = Command::new(venv_file("bin/python"));
-    command.arg(root().join("tests/support/boto3_audit.py")).arg(&queue.url).env_clear();
+    command.arg(workspace_root().join("tests/support/boto3_audit.py")).arg(&queue.url).env_clear();
     command.env("AWS_ENDPOINT_URL", emulator.endpoint_url()).env("AWS_DEFAULT_REGION", REGION);
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
     command
@@ -70,7 +70,7 @@ fn boto3(emulator: &Ministack, queue: &Queue) -> Command {
 
 /// Runs it and checks that it saw everything.
 #[expect(clippy::disallowed_methods, reason = "how long it takes in real time is what is asked")]
-fn timed(command: &mut Command) -> Duration {
+fn time_command(command: &mut Command) -> Duration {
     let start = Instant::now();
     let Output { stdout, stderr, .. } = command.output().expect("it runs");
     let time = start.elapsed();

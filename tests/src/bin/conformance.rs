@@ -9,7 +9,7 @@ use aws_config::{BehaviorVersion, Region};
 use clap::Parser;
 use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::SqsService;
-use redeliver_tests::conformance::{Bench, run_all};
+use redeliver_tests::conformance::{ConformanceBench, run_all};
 use redeliver_tests::{settings, skips};
 
 /// Does this SQS keep the rules that redeliver relies on?
@@ -36,10 +36,10 @@ struct Arguments {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let service = SqsService::new(client(&arguments).await);
+    let service = SqsService::new(sqs_client(&arguments).await);
     let prefix = format!("redeliver-conformance-{:x}-{:x}", settings::epoch_millis(), std::process::id());
-    let bench = Bench::new(&service, &SystemClock, &prefix);
-    let known = skips::names();
+    let bench = ConformanceBench::new(&service, &SystemClock, &prefix);
+    let known = skips::known_names();
     let departs = |rule: &str| {
         let name = |implementation| format!("conformance on {implementation}: {rule}");
         arguments.known_as.as_ref().is_some_and(|implementation| known.contains(&name(implementation)))
@@ -58,7 +58,7 @@ async fn main() -> ExitCode {
     if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-async fn client(arguments: &Arguments) -> aws_sdk_sqs::Client {
+async fn sqs_client(arguments: &Arguments) -> aws_sdk_sqs::Client {
     let mut loader = aws_config::defaults(BehaviorVersion::latest());
     if let Some(profile) = &arguments.profile {
         loader = loader.profile_name(profile);

@@ -29,7 +29,7 @@ async fn main() -> ExitCode {
     let Arguments { target, context } = Arguments::parse();
     let context: Vec<_> =
         [format!("target={target}")].into_iter().chain(local_context()).chain(context).collect();
-    match run(&context).await {
+    match run_deployment(&context).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -38,23 +38,23 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(context: &[String]) -> Result<(), CdkFailed> {
+async fn run_deployment(context: &[String]) -> Result<(), CdkFailed> {
     eprintln!("starting an emulator and bootstrapping it ...");
     let cloud = Cloud::start().await?;
     eprintln!("deploying ...");
-    let outputs = cloud.deploy(context).await?;
-    println!("{}", shown(&cloud, &outputs));
+    let outputs = cloud.deploy_stack(context).await?;
+    println!("{}", render_outputs(&cloud, &outputs));
     eprintln!("press Enter to destroy the stack");
     tokio::select! {
-        () = enter() => {}
+        () = wait_for_enter() => {}
         _ = ctrl_c() => {}
     }
     eprintln!("destroying ...");
-    cloud.destroy().await
+    cloud.destroy_stack().await
 }
 
 /// In a thread of its own: tokio's own standard input would keep the program from ending at Ctrl-C.
-async fn enter() {
+async fn wait_for_enter() {
     let (pressed, enter) = oneshot::channel();
     thread::spawn(move || {
         let _or_its_end = std::io::stdin().read_line(&mut String::new());
@@ -63,7 +63,7 @@ async fn enter() {
     let _pressed = enter.await;
 }
 
-fn shown(cloud: &Cloud, outputs: &Outputs) -> String {
+fn render_outputs(cloud: &Cloud, outputs: &Outputs) -> String {
     let queues = outputs.iter().map(|(name, url)| format!("{name}={url}"));
     let variables =
         cloud.client_variables().into_iter().map(|(name, value)| format!("export {name}={value}"));

@@ -5,15 +5,15 @@ use std::time::Duration;
 use std::{process, thread};
 
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
-use redeliver_tests::script::{Call, note};
-use redeliver_tests::settings::variable;
+use redeliver_tests::script::{ScriptedCall, write_journal};
+use redeliver_tests::settings::env_variable;
 use serde_json::{Value, json};
 
 async fn handle(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
     let Some(body) = event.payload["Records"][0]["body"].as_str() else {
-        return other(&event.payload);
+        return handle_other_event(&event.payload);
     };
-    let Call { action, text } = Call::begin(body);
+    let ScriptedCall { action, text } = ScriptedCall::begin_call(body);
     match action.as_str() {
         "ok" => Ok(Value::Null),
         "panic" => panic!("{text}"),
@@ -28,7 +28,7 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
             io::stdout().write_all(line.repeat(10_000).as_bytes()).expect("the output is read");
             Ok(Value::Null)
         }
-        "transient" => Err(transient(&text)),
+        "transient" => Err(transient_error(&text)),
         "permanent" => Ok(json!({
             "redeliver": { "outcome": "permanent", "type": "Scripted.Permanent", "details": text }
         })),
@@ -40,19 +40,19 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
 }
 
 /// An event that is none of SQS's.
-fn other(event: &Value) -> Result<Value, Diagnostic> {
+fn handle_other_event(event: &Value) -> Result<Value, Diagnostic> {
     match event["error"].as_str() {
-        Some(error) => Err(transient(error)),
-        None => Ok(json!({ "event": event, "other_wrapper": variable("OTHER_WRAPPER") })),
+        Some(error) => Err(transient_error(error)),
+        None => Ok(json!({ "event": event, "other_wrapper": env_variable("OTHER_WRAPPER") })),
     }
 }
 
-fn transient(text: &str) -> Diagnostic {
+fn transient_error(text: &str) -> Diagnostic {
     Diagnostic { error_type: "Scripted.Transient".to_owned(), error_message: text.to_owned() }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    note(&format!("process {}", process::id()));
+    write_journal(&format!("process {}", process::id()));
     lambda_runtime::run(service_fn(handle)).await
 }

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use redeliver_message_processor::{Handler, HandlerError, Message, run};
-use redeliver_tests::script::Call;
+use redeliver_tests::script::ScriptedCall;
 
-struct Script;
+struct ScriptedHandler;
 
-impl Handler for Script {
+impl Handler for ScriptedHandler {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        let Call { action, text } = Call::begin(message.body);
+        let ScriptedCall { action, text } = ScriptedCall::begin_call(message.body);
         match action.as_str() {
             "ok" => Ok(()),
             "panic" => panic!("{text}"),
@@ -28,5 +28,5 @@ impl Handler for Script {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    run(Script).await
+    run(ScriptedHandler).await
 }

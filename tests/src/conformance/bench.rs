@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{
     Attribute, AttributeValue, Content, OutgoingMessage, ReceivedMessage, Timestamp,
 };
@@ -25,22 +25,22 @@ pub(super) const LATE: Duration = Duration::from_secs(6);
 
 /// The observation that breaks a rule.
 #[derive(Debug)]
-pub struct Broken(String);
+pub struct BrokenRule(String);
 
-impl Broken {
+impl BrokenRule {
     pub(super) fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BrokenRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
 // `Broken` is no error itself, so `?` takes every error.
-impl<E: std::error::Error> From<E> for Broken {
+impl<E: std::error::Error> From<E> for BrokenRule {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }
@@ -50,7 +50,7 @@ impl<E: std::error::Error> From<E> for Broken {
 macro_rules! ensure {
     ($holds:expr, $($what:tt)+) => {
         if !$holds {
-            return Err($crate::conformance::Broken::new(format!($($what)+)));
+            return Err($crate::conformance::BrokenRule::new(format!($($what)+)));
         }
     };
 }
@@ -66,7 +66,7 @@ macro_rules! ensure_eq {
 pub(super) use {ensure, ensure_eq};
 
 /// A service to be tested, and the queues that were made on it.
-pub struct Bench<'a, S: QueueService, C> {
+pub struct ConformanceBench<'a, S: QueueService, C> {
     service: &'a S,
     clock: &'a C,
     prefix: &'a str,
@@ -74,7 +74,7 @@ pub struct Bench<'a, S: QueueService, C> {
     numbers: AtomicU32,
 }
 
-impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
+impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
     /// Names of all queues will begin with `prefix`, which must be unique on the service.
     pub fn new(service: &'a S, clock: &'a C, prefix: &'a str) -> Self {
         Self { service, clock, prefix, created: Mutex::default(), numbers: AtomicU32::new(1) }
@@ -101,22 +101,22 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
     }
 
     /// A new queue with SQS's defaults and this visibility timeout.
-    pub(super) async fn queue(&self, visibility_seconds: u64) -> Result<S::Queue, Broken> {
-        self.queue_with(&settings(visibility_seconds)).await
+    pub(super) async fn create_queue(&self, visibility_seconds: u64) -> Result<S::Queue, BrokenRule> {
+        self.queue_with(&queue_settings(visibility_seconds)).await
     }
 
     /// A new queue; its name ends with a number of its own.
-    pub(super) async fn queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, Broken> {
+    pub(super) async fn queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, BrokenRule> {
         Ok(self.try_queue("", settings).await?)
     }
 
     /// A new FIFO queue with SQS's defaults and this visibility timeout.
-    pub(super) async fn fifo_queue(&self, visibility_seconds: u64) -> Result<S::Queue, Broken> {
-        self.fifo_queue_with(&settings(visibility_seconds)).await
+    pub(super) async fn fifo_queue(&self, visibility_seconds: u64) -> Result<S::Queue, BrokenRule> {
+        self.fifo_queue_with(&queue_settings(visibility_seconds)).await
     }
 
     /// A new FIFO queue.
-    pub(super) async fn fifo_queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, Broken> {
+    pub(super) async fn fifo_queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, BrokenRule> {
         Ok(self.try_queue(FIFO_SUFFIX, settings).await?)
     }
 
@@ -135,7 +135,11 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
     }
 
     /// Sends messages that SQS must take; their SQS message ids, in order.
-    pub(super) async fn send(&self, queue: &S::Queue, contents: Vec<Content>) -> Result<Vec<String>, Broken> {
+    pub(super) async fn send_all(
+        &self,
+        queue: &S::Queue,
+        contents: Vec<Content>,
+    ) -> Result<Vec<String>, BrokenRule> {
         let outcomes = self.try_send(queue, contents).await?;
         Ok(outcomes.into_iter().collect::<Result<_, _>>()?)
     }
@@ -145,10 +149,10 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         &self,
         queue: &S::Queue,
         contents: Vec<Content>,
-    ) -> Result<Vec<EntryOutcome<String>>, Broken> {
+    ) -> Result<Vec<EntryOutcome<String>>, BrokenRule> {
         let messages: Vec<_> = contents.into_iter().map(OutgoingMessage::unchecked).collect();
         let mut outcomes = Vec::new();
-        for batch in pack(&messages) {
+        for batch in pack_batches(&messages) {
             let answer = queue.send_batch(batch).await;
             ensure_eq!(answer.len(), batch.entries().len(), "outcomes of a batch");
             outcomes.extend(answer);
@@ -157,9 +161,9 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
     }
 
     /// [`Self::must_refuse_on`] a standard queue.
-    pub(super) async fn must_refuse(&self, all: Vec<(String, Content)>) -> Result<(), Broken> {
-        let queue = self.queue(30).await?;
-        self.must_refuse_on(&queue, &plain("right"), all).await
+    pub(super) async fn must_refuse(&self, all: Vec<(String, Content)>) -> Result<(), BrokenRule> {
+        let queue = self.create_queue(30).await?;
+        self.must_refuse_on(&queue, &plain_content("right"), all).await
     }
 
     /// Sends each of these messages beside one that is right: it must fail as the sender's fault, and what failed must not be in
@@ -169,7 +173,7 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         queue: &S::Queue,
         right: &Content,
         all: Vec<(String, Content)>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRule> {
         let mut confirmed = Vec::new();
         let mut taken = Vec::new();
         for (what, wrong) in all {
@@ -181,36 +185,40 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
             confirmed.extend(outcomes.into_iter().flatten());
         }
         ensure!(taken.is_empty(), "not the sender's fault: {}", taken.join(", "));
-        let mut ids: Vec<_> =
-            self.receive(queue, confirmed.len()).await?.into_iter().map(|one| one.sqs_message_id).collect();
+        let mut ids: Vec<_> = self
+            .receive_count(queue, confirmed.len())
+            .await?
+            .into_iter()
+            .map(|one| one.sqs_message_id)
+            .collect();
         ids.sort();
         confirmed.sort();
         ensure_eq!(ids, confirmed, "messages in the queue");
-        ensure!(self.poll(queue, 1).await?.is_empty(), "what failed is in the queue all the same");
+        ensure!(self.poll_once(queue, 1).await?.is_empty(), "what failed is in the queue all the same");
         Ok(())
     }
 
     /// One receive of up to ten messages.
-    pub(super) async fn poll(
+    pub(super) async fn poll_once(
         &self,
         queue: &S::Queue,
         wait_seconds: u64,
-    ) -> Result<Vec<ReceivedMessage>, Broken> {
+    ) -> Result<Vec<ReceivedMessage>, BrokenRule> {
         let wait = Duration::from_secs(wait_seconds);
         Ok(queue.receive(Receive { max_messages: 10, wait, visibility: None }).await?)
     }
 
     /// Receives until `count` different messages are there, and no longer; in order of their bodies.
-    pub(super) async fn receive(
+    pub(super) async fn receive_count(
         &self,
         queue: &S::Queue,
         count: usize,
-    ) -> Result<Vec<ReceivedMessage>, Broken> {
+    ) -> Result<Vec<ReceivedMessage>, BrokenRule> {
         let give_up = self.clock.now() + PATIENCE;
         let mut messages = BTreeMap::new();
         while messages.len() < count {
             ensure!(self.clock.now() < give_up, "{} of {count} messages after {PATIENCE:?}", messages.len());
-            for message in self.poll(queue, 5).await? {
+            for message in self.poll_once(queue, 5).await? {
                 messages.insert(message.sqs_message_id.clone(), message);
             }
         }
@@ -220,10 +228,10 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
     }
 
     /// Receives the one message that must be there.
-    pub(super) async fn receive_one(&self, queue: &S::Queue) -> Result<ReceivedMessage, Broken> {
-        let mut messages = self.receive(queue, 1).await?;
+    pub(super) async fn receive_one(&self, queue: &S::Queue) -> Result<ReceivedMessage, BrokenRule> {
+        let mut messages = self.receive_count(queue, 1).await?;
         ensure_eq!(messages.len(), 1, "messages received");
-        messages.pop().ok_or_else(|| Broken::new("no message"))
+        messages.pop().ok_or_else(|| BrokenRule::new("no message"))
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -240,7 +248,7 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         start: Timestamp,
         duration: Duration,
         what: &str,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRule> {
         let elapsed = (self.now() - start).to_std()?;
         ensure!(elapsed + EARLY >= duration, "{what} after {elapsed:?}, before {duration:?}");
         ensure!(elapsed <= duration + LATE, "{what} after {elapsed:?}, long after {duration:?}");
@@ -253,29 +261,29 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
 }
 
 /// SQS's defaults with this visibility timeout, and a tag that explains the queue's origin.
-pub(super) fn settings(visibility_seconds: u64) -> QueueSettings {
+pub(super) fn queue_settings(visibility_seconds: u64) -> QueueSettings {
     QueueSettings {
-        visibility: seconds(visibility_seconds),
+        visibility: to_visibility(visibility_seconds),
         tags: [("redeliver".to_owned(), "conformance".to_owned())].into(),
         ..QueueSettings::default()
     }
 }
 
-pub(super) fn seconds(seconds: u64) -> VisibilitySeconds {
+pub(super) fn to_visibility(seconds: u64) -> VisibilitySeconds {
     VisibilitySeconds::new(seconds).unwrap_or(VisibilitySeconds::MAX)
 }
 
 /// A String or a Number, with or without a label.
-pub(super) fn text(data_type: &str, value: &str) -> Attribute {
+pub(super) fn text_attribute(data_type: &str, value: &str) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Text(value.to_owned()) }
 }
 
 /// A Binary, with or without a label.
-pub(super) fn bytes(data_type: &str, value: &[u8]) -> Attribute {
+pub(super) fn binary_attribute(data_type: &str, value: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(value.to_vec()) }
 }
 
 /// A message of this body and nothing else.
-pub(super) fn plain(body: impl Into<String>) -> Content {
+pub(super) fn plain_content(body: impl Into<String>) -> Content {
     Content { body: body.into(), ..Content::default() }
 }

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use redeliver_core::ports::{Clock, Fault, Queue, QueueService};
 
-use super::bench::{Bench, Broken, ensure, ensure_eq, plain};
+use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content};
 
 pub(super) async fn deleting_removes_a_message<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(2).await?;
-    bench.send(&queue, vec![plain("deleted"), plain("kept")]).await?;
-    let received = bench.receive(&queue, 2).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(2).await?;
+    bench.send_all(&queue, vec![plain_content("deleted"), plain_content("kept")]).await?;
+    let received = bench.receive_count(&queue, 2).await?;
     let outcomes = queue.delete_batch(&[received[0].receipt_handle.clone()]).await;
     ensure_eq!(outcomes, [Ok(())], "outcomes");
     ensure_eq!(bench.receive_one(&queue).await?.body, "kept", "the message that came again");
     bench.sleep(Duration::from_secs(2)).await;
-    let bodies: Vec<_> = bench.poll(&queue, 1).await?.into_iter().map(|message| message.body).collect();
+    let bodies: Vec<_> = bench.poll_once(&queue, 1).await?.into_iter().map(|message| message.body).collect();
     ensure_eq!(bodies, ["kept"], "messages that came again");
     Ok(())
 }
 
 /// "DeleteMessage", Amazon SQS API Reference: deleting what is deleted succeeds.
 pub(super) async fn deleting_twice_is_ok<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(30).await?;
-    bench.send(&queue, vec![plain("deleted")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(30).await?;
+    bench.send_all(&queue, vec![plain_content("deleted")]).await?;
     let handle = [bench.receive_one(&queue).await?.receipt_handle];
     ensure_eq!(queue.delete_batch(&handle).await, [Ok(())], "outcomes of the first delete");
     ensure_eq!(queue.delete_batch(&handle).await, [Ok(())], "outcomes of the second delete");
@@ -36,10 +36,10 @@ pub(super) async fn deleting_twice_is_ok<S: QueueService, C: Clock>(
 /// "DeleteMessage", Amazon SQS API Reference: with an old handle "the request succeeds, but the message will not be
 /// deleted". Whether it is really kept is not asked: AWS promises only that the newest handle deletes.
 pub(super) async fn an_old_receipt_handle_is_accepted<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(1).await?;
-    bench.send(&queue, vec![plain("again")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(1).await?;
+    bench.send_all(&queue, vec![plain_content("again")]).await?;
     let old = bench.receive_one(&queue).await?.receipt_handle;
     bench.receive_one(&queue).await?;
     ensure_eq!(queue.delete_batch(&[old]).await, [Ok(())], "outcomes");
@@ -47,14 +47,14 @@ pub(super) async fn an_old_receipt_handle_is_accepted<S: QueueService, C: Clock>
 }
 
 pub(super) async fn a_wrong_receipt_handle_fails_alone<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(2).await?;
-    bench.send(&queue, vec![plain("deleted")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(2).await?;
+    bench.send_all(&queue, vec![plain_content("deleted")]).await?;
     let right = bench.receive_one(&queue).await?.receipt_handle;
     let outcomes = queue.delete_batch(&["wrong".to_owned(), right]).await;
     let faults: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().err().map(|e| e.fault)).collect();
     ensure_eq!(faults, [Some(Fault::Sender), None], "faults");
-    ensure!(bench.poll(&queue, 4).await?.is_empty(), "the message came again");
+    ensure!(bench.poll_once(&queue, 4).await?.is_empty(), "the message came again");
     Ok(())
 }

@@ -7,152 +7,159 @@ use std::time::Duration;
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Content, ReceivedMessage};
 use redeliver_core::ports::{
-    Clock, FIFO_SUFFIX, Fault, Queue, QueueService, QueueSettings, Receive, Redrive, VisibilityControl as _,
+    Clock, FIFO_SUFFIX, Fault, Queue, QueueService, QueueSettings, Receive, RedriveSettings,
+    VisibilityControl as _,
 };
 
-use super::bench::{Bench, Broken, ensure, ensure_eq, plain, seconds, settings};
+use super::bench::{
+    BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content, queue_settings, to_visibility,
+};
 
 /// A message of this group; its body is its deduplication id.
-fn ordered(body: impl Into<String>, group: &str) -> Content {
+fn fifo_content(body: impl Into<String>, group: &str) -> Content {
     let body = body.into();
     Content {
         message_group_id: Some(group.to_owned()),
         deduplication_id: Some(body.replace(' ', "-")),
-        ..plain(body)
+        ..plain_content(body)
     }
 }
 
 pub(super) async fn a_group_is_received_in_the_order_of_its_sends<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(30).await?;
     let bodies: Vec<_> = (10..35).map(|number| number.to_string()).collect();
-    bench.send(&queue, bodies.iter().map(|body| ordered(body, "a")).collect()).await?;
-    ensure_eq!(drain(bench, &queue, bodies.len()).await?, bodies, "bodies in order");
+    bench.send_all(&queue, bodies.iter().map(|body| fifo_content(body, "a")).collect()).await?;
+    ensure_eq!(drain_queue(bench, &queue, bodies.len()).await?, bodies, "bodies in order");
     Ok(())
 }
 
 pub(super) async fn a_message_in_flight_keeps_its_group_back_and_no_other<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(300).await?;
-    bench.send(&queue, vec![ordered("a1", "a")]).await?;
+    bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
     let first = bench.receive_one(&queue).await?;
-    bench.send(&queue, vec![ordered("a2", "a"), ordered("b1", "b")]).await?;
+    bench.send_all(&queue, vec![fifo_content("a2", "a"), fifo_content("b1", "b")]).await?;
     ensure_eq!(bench.receive_one(&queue).await?.body, "b1", "the message of the other group");
-    ensure!(bench.poll(&queue, 1).await?.is_empty(), "a message of a group that is in flight");
+    ensure!(bench.poll_once(&queue, 1).await?.is_empty(), "a message of a group that is in flight");
     ensure_eq!(queue.delete_batch(&[first.receipt_handle]).await, [Ok(())], "outcomes");
     ensure_eq!(bench.receive_one(&queue).await?.body, "a2", "the next message of the group");
     Ok(())
 }
 
 pub(super) async fn visibility_zero_returns_a_message_before_its_successors<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(300).await?;
-    bench.send(&queue, ["a1", "a2", "a3"].map(|body| ordered(body, "a")).into()).await?;
+    bench.send_all(&queue, ["a1", "a2", "a3"].map(|body| fifo_content(body, "a")).into()).await?;
     let first = first_of::<S>(&queue).await?;
     ensure_eq!(first.body, "a1", "the first message");
     let outcomes = queue.change_visibility_batch(&[(first.receipt_handle, VisibilitySeconds::ZERO)]).await;
     ensure_eq!(outcomes, [Ok(())], "outcomes");
-    ensure_eq!(drain(bench, &queue, 3).await?, ["a1", "a2", "a3"], "bodies in order");
+    ensure_eq!(drain_queue(bench, &queue, 3).await?, ["a1", "a2", "a3"], "bodies in order");
     Ok(())
 }
 
 pub(super) async fn a_message_that_is_hidden_longer_keeps_its_group_back<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(2).await?;
-    bench.send(&queue, ["a1", "a2"].map(|body| ordered(body, "a")).into()).await?;
+    bench.send_all(&queue, ["a1", "a2"].map(|body| fifo_content(body, "a")).into()).await?;
     let first = first_of::<S>(&queue).await?;
     let start = bench.now();
-    let longer = [(first.receipt_handle, seconds(6))];
+    let longer = [(first.receipt_handle, to_visibility(6))];
     ensure_eq!(queue.change_visibility_batch(&longer).await, [Ok(())], "outcomes");
     bench.sleep(Duration::from_secs(2)).await;
-    ensure!(bench.poll(&queue, 1).await?.is_empty(), "a message of a group that is in flight");
-    ensure_eq!(drain(bench, &queue, 2).await?, ["a1", "a2"], "bodies in order");
+    ensure!(bench.poll_once(&queue, 1).await?.is_empty(), "a message of a group that is in flight");
+    ensure_eq!(drain_queue(bench, &queue, 2).await?, ["a1", "a2"], "bodies in order");
     bench.ensure_elapsed(start, Duration::from_secs(6), "the group came again")
 }
 
 /// "Exactly-once processing in Amazon SQS": within five minutes, a repeated send is confirmed and adds nothing.
 pub(super) async fn a_repeated_deduplication_id_adds_nothing<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(300).await?;
-    bench.send(&queue, vec![ordered("a1", "a")]).await?;
-    bench.send(&queue, vec![ordered("a1", "a")]).await?;
-    ensure_eq!(drain(bench, &queue, 1).await?, ["a1"], "bodies");
-    ensure!(bench.poll(&queue, 1).await?.is_empty(), "the repeated send added a message");
+    bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
+    bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
+    ensure_eq!(drain_queue(bench, &queue, 1).await?, ["a1"], "bodies");
+    ensure!(bench.poll_once(&queue, 1).await?.is_empty(), "the repeated send added a message");
     Ok(())
 }
 
 /// "Exactly-once processing in Amazon SQS", and "SendMessage": also "after the message is received and deleted".
 pub(super) async fn a_deleted_message_is_still_deduplicated<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(300).await?;
-    bench.send(&queue, vec![ordered("a1", "a")]).await?;
-    drain(bench, &queue, 1).await?;
-    bench.send(&queue, vec![ordered("a1", "a")]).await?;
-    ensure!(bench.poll(&queue, 1).await?.is_empty(), "the repeated send added a message");
-    bench.send(&queue, vec![ordered("a2", "a")]).await?;
-    ensure_eq!(drain(bench, &queue, 1).await?, ["a2"], "bodies of a send with another id");
+    bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
+    drain_queue(bench, &queue, 1).await?;
+    bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
+    ensure!(bench.poll_once(&queue, 1).await?.is_empty(), "the repeated send added a message");
+    bench.send_all(&queue, vec![fifo_content("a2", "a")]).await?;
+    ensure_eq!(drain_queue(bench, &queue, 1).await?, ["a2"], "bodies of a send with another id");
     Ok(())
 }
 
 /// No page of AWS says so, but a producer that sends again must be able to trace its message.
 pub(super) async fn a_repeated_send_is_confirmed_with_the_id_of_the_first<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(300).await?;
-    let first = bench.send(&queue, vec![ordered("a1", "a")]).await?;
-    ensure_eq!(bench.send(&queue, vec![ordered("a1", "a")]).await?, first, "ids of the repeated send");
+    let first = bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
+    ensure_eq!(
+        bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?,
+        first,
+        "ids of the repeated send"
+    );
     Ok(())
 }
 
 pub(super) async fn a_missing_message_group_id_is_a_sender_fault<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    must_refuse(bench, Content { message_group_id: None, ..ordered("wrong", "a") }).await
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    must_refuse(bench, Content { message_group_id: None, ..fifo_content("wrong", "a") }).await
 }
 
 pub(super) async fn a_missing_deduplication_id_is_a_sender_fault<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    must_refuse(bench, Content { deduplication_id: None, ..ordered("wrong", "a") }).await
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    must_refuse(bench, Content { deduplication_id: None, ..fifo_content("wrong", "a") }).await
 }
 
 pub(super) async fn a_wrong_deduplication_id_is_a_sender_fault<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     for wrong in ["order 1", "a\tb", &"i".repeat(129)] {
         let deduplication_id = Some(wrong.to_owned());
-        must_refuse(bench, Content { deduplication_id, ..ordered("wrong", "a") }).await?;
+        must_refuse(bench, Content { deduplication_id, ..fifo_content("wrong", "a") }).await?;
     }
     Ok(())
 }
 
 /// "SendMessage": "When you set FifoQueue, you can't set DelaySeconds per message."
 pub(super) async fn delay_seconds_on_a_fifo_queue_are_a_sender_fault<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let delay = DelaySeconds::new(1).unwrap_or(DelaySeconds::MAX);
-    must_refuse(bench, Content { delay, ..ordered("wrong", "a") }).await
+    must_refuse(bench, Content { delay, ..fifo_content("wrong", "a") }).await
 }
 
 pub(super) async fn a_deduplication_id_on_a_standard_queue_is_a_sender_fault<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    bench.must_refuse(vec![("a deduplication id".to_owned(), ordered("wrong", "a"))]).await
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    bench.must_refuse(vec![("a deduplication id".to_owned(), fifo_content("wrong", "a"))]).await
 }
 
 /// "ReceiveMessage", Amazon SQS API Reference: "if a consumer whose message processing time is longer than the visibility timeout
 /// tries to delete the processed messages, the action fails with an error".
 pub(super) async fn an_expired_receipt_handle_deletes_nothing_from_a_fifo_queue<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(1).await?;
-    bench.send(&queue, vec![ordered("a1", "a")]).await?;
+    bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
     let handle = bench.receive_one(&queue).await?.receipt_handle;
     bench.sleep(Duration::from_secs(3)).await;
     let outcomes = queue.delete_batch(&[handle]).await;
@@ -163,21 +170,21 @@ pub(super) async fn an_expired_receipt_handle_deletes_nothing_from_a_fifo_queue<
 }
 
 pub(super) async fn a_redrive_to_a_fifo_queue_keeps_group_and_order<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     let dlq = bench.fifo_queue(30).await?;
-    let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
-    let source = bench.fifo_queue_with(&QueueSettings { redrive, ..settings(1) }).await?;
+    let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
+    let source = bench.fifo_queue_with(&QueueSettings { redrive, ..queue_settings(1) }).await?;
     let sent = [("a1", "a"), ("a2", "a"), ("b1", "b")];
-    bench.send(&source, sent.map(|(body, group)| ordered(body, group)).into()).await?;
+    bench.send_all(&source, sent.map(|(body, group)| fifo_content(body, group)).into()).await?;
     let give_up = bench.now() + Duration::from_secs(60);
     let mut moved = BTreeMap::<_, Vec<_>>::new();
     while moved.values().map(Vec::len).sum::<usize>() < sent.len() {
         ensure!(bench.now() < give_up, "only {moved:?} moved within 60 s");
-        for message in bench.poll(&source, 1).await? {
+        for message in bench.poll_once(&source, 1).await? {
             ensure_eq!(message.receive_count, 1, "ApproximateReceiveCount");
         }
-        for message in bench.poll(&dlq, 1).await? {
+        for message in bench.poll_once(&dlq, 1).await? {
             let group = message.message_group_id.unwrap_or_default();
             moved.entry(group).or_default().push(message.body);
             ensure_eq!(dlq.delete_batch(&[message.receipt_handle]).await, [Ok(())], "outcomes");
@@ -191,55 +198,55 @@ pub(super) async fn a_redrive_to_a_fifo_queue_keeps_group_and_order<S: QueueServ
 
 /// "Using dead-letter queues in Amazon SQS": both queues are of one type.
 pub(super) async fn a_standard_dead_letter_queue_of_a_fifo_queue_is_refused<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    must_refuse_queue(bench, FIFO_SUFFIX, &bench.queue(30).await?).await
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    must_refuse_queue(bench, FIFO_SUFFIX, &bench.create_queue(30).await?).await
 }
 
 /// "Using dead-letter queues in Amazon SQS": both queues are of one type.
 pub(super) async fn a_fifo_dead_letter_queue_of_a_standard_queue_is_refused<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
     must_refuse_queue(bench, "", &bench.fifo_queue(30).await?).await
 }
 
 /// Creates a queue whose name has this suffix, with a dead-letter queue that it must not have.
 async fn must_refuse_queue<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
+    bench: &ConformanceBench<'_, S, C>,
     suffix: &str,
     dlq: &S::Queue,
-) -> Result<(), Broken> {
-    let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
-    let created = bench.try_queue(suffix, &QueueSettings { redrive, ..settings(30) }).await;
+) -> Result<(), BrokenRule> {
+    let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
+    let created = bench.try_queue(suffix, &QueueSettings { redrive, ..queue_settings(30) }).await;
     ensure_eq!(created.err().map(|error| error.fault), Some(Fault::Sender), "fault");
     Ok(())
 }
 
 async fn must_refuse<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
+    bench: &ConformanceBench<'_, S, C>,
     wrong: Content,
-) -> Result<(), Broken> {
+) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(300).await?;
-    bench.must_refuse_on(&queue, &ordered("right", "right"), vec![(format!("{wrong:?}"), wrong)]).await
+    bench.must_refuse_on(&queue, &fifo_content("right", "right"), vec![(format!("{wrong:?}"), wrong)]).await
 }
 
 /// The first message that can be received, alone.
-async fn first_of<S: QueueService>(queue: &S::Queue) -> Result<ReceivedMessage, Broken> {
+async fn first_of<S: QueueService>(queue: &S::Queue) -> Result<ReceivedMessage, BrokenRule> {
     let one = Receive { max_messages: 1, wait: Duration::from_secs(20), visibility: None };
-    queue.receive(one).await?.pop().ok_or_else(|| Broken::new("no message"))
+    queue.receive(one).await?.pop().ok_or_else(|| BrokenRule::new("no message"))
 }
 
 /// Receives and deletes this number of messages; their bodies, in the order of the receives.
-async fn drain<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
+async fn drain_queue<S: QueueService, C: Clock>(
+    bench: &ConformanceBench<'_, S, C>,
     queue: &S::Queue,
     count: usize,
-) -> Result<Vec<String>, Broken> {
+) -> Result<Vec<String>, BrokenRule> {
     let give_up = bench.now() + Duration::from_secs(60);
     let mut bodies = Vec::new();
     while bodies.len() < count {
         ensure!(bench.now() < give_up, "only {bodies:?} of {count} within 60 s");
-        for message in bench.poll(queue, 5).await? {
+        for message in bench.poll_once(queue, 5).await? {
             ensure_eq!(queue.delete_batch(&[message.receipt_handle]).await, [Ok(())], "outcomes");
             bodies.push(message.body);
         }

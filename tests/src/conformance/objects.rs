@@ -1,10 +1,10 @@
 //! Rules of buckets: writes, reads and listings.
 
 use futures_util::{StreamExt as _, stream};
-use redeliver_core::ports::{Listing, Page, ReadableStore};
+use redeliver_core::ports::{Listing, ListingPage, ReadableStore};
 
-use super::bench::{Broken, ensure, ensure_eq};
-use super::{Report, outcome};
+use super::bench::{BrokenRule, ensure, ensure_eq};
+use super::{ConformanceReport, judge_rule};
 
 /// Writes at the same time.
 const CONCURRENT_WRITES: usize = 16;
@@ -16,11 +16,11 @@ macro_rules! rules {
 
         /// Runs all rules on an empty bucket, each in a folder of its own. `departs` says which rules are known not to
         /// hold there.
-        pub async fn run_all_on_objects(store: &impl ReadableStore, departs: impl Fn(&str) -> bool) -> Report {
-            let mut report = Report::default();
+        pub async fn run_all_on_objects(store: &impl ReadableStore, departs: impl Fn(&str) -> bool) -> ConformanceReport {
+            let mut report = ConformanceReport::default();
             $(
                 let verdict = $rule(store, concat!(stringify!($rule), "/")).await;
-                report.outcomes.push((stringify!($rule), outcome(verdict, departs(stringify!($rule)))));
+                report.outcomes.push((stringify!($rule), judge_rule(verdict, departs(stringify!($rule)))));
             )+
             report
         }
@@ -36,13 +36,16 @@ rules![
     a_listing_by_folder_has_each_folder_once,
 ];
 
-async fn content(store: &impl ReadableStore, key: &str) -> Result<Vec<u8>, Broken> {
-    store.read(key).await?.ok_or_else(|| Broken::new("the object is absent"))
+async fn read_object(store: &impl ReadableStore, key: &str) -> Result<Vec<u8>, BrokenRule> {
+    store.read_object(key).await?.ok_or_else(|| BrokenRule::new("the object is absent"))
 }
 
-async fn create(store: &impl ReadableStore, folder: &str, names: &[&str]) -> Result<(), Broken> {
+async fn create_objects(store: &impl ReadableStore, folder: &str, names: &[&str]) -> Result<(), BrokenRule> {
     for name in names {
-        ensure!(store.create(&format!("{folder}{name}"), Vec::new()).await?, "{name} is there already");
+        ensure!(
+            store.create_object(&format!("{folder}{name}"), Vec::new()).await?,
+            "{name} is there already"
+        );
     }
     Ok(())
 }
@@ -51,36 +54,39 @@ fn in_folder(folder: &str, names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("{folder}{name}")).collect()
 }
 
-async fn an_object_is_created_once(store: &impl ReadableStore, folder: &str) -> Result<(), Broken> {
+async fn an_object_is_created_once(store: &impl ReadableStore, folder: &str) -> Result<(), BrokenRule> {
     let key = format!("{folder}x");
-    ensure_eq!(store.create(&key, b"first".to_vec()).await?, true, "the first write");
-    ensure_eq!(store.create(&key, b"second".to_vec()).await?, false, "the second write");
-    ensure_eq!(content(store, &key).await?, b"first".to_vec(), "the content");
+    ensure_eq!(store.create_object(&key, b"first".to_vec()).await?, true, "the first write");
+    ensure_eq!(store.create_object(&key, b"second".to_vec()).await?, false, "the second write");
+    ensure_eq!(read_object(store, &key).await?, b"first".to_vec(), "the content");
     Ok(())
 }
 
 async fn an_absent_object_is_neither_read_nor_listed(
     store: &impl ReadableStore,
     folder: &str,
-) -> Result<(), Broken> {
-    ensure_eq!(store.read(&format!("{folder}x")).await?, None, "an absent object");
+) -> Result<(), BrokenRule> {
+    ensure_eq!(store.read_object(&format!("{folder}x")).await?, None, "an absent object");
     let listing = Listing { prefix: folder, ..Listing::default() };
-    ensure_eq!(store.list(listing).await?, Page::default(), "its folder");
+    ensure_eq!(store.list_keys(listing).await?, ListingPage::default(), "its folder");
     Ok(())
 }
 
-async fn an_empty_object_is_kept(store: &impl ReadableStore, folder: &str) -> Result<(), Broken> {
-    create(store, folder, &["x"]).await?;
-    ensure_eq!(content(store, &format!("{folder}x")).await?, Vec::<u8>::new(), "the content");
+async fn an_empty_object_is_kept(store: &impl ReadableStore, folder: &str) -> Result<(), BrokenRule> {
+    create_objects(store, folder, &["x"]).await?;
+    ensure_eq!(read_object(store, &format!("{folder}x")).await?, Vec::<u8>::new(), "the content");
     Ok(())
 }
 
 /// All that a prefix may have.
-async fn all_characters_of_a_key_are_kept(store: &impl ReadableStore, folder: &str) -> Result<(), Broken> {
+async fn all_characters_of_a_key_are_kept(
+    store: &impl ReadableStore,
+    folder: &str,
+) -> Result<(), BrokenRule> {
     let prefix = format!("{folder}A9!_.*'()=-/");
-    create(store, &prefix, &["x"]).await?;
-    ensure_eq!(content(store, &format!("{prefix}x")).await?, Vec::<u8>::new(), "the content");
-    let page = store.list(Listing { prefix: &prefix, ..Listing::default() }).await?;
+    create_objects(store, &prefix, &["x"]).await?;
+    ensure_eq!(read_object(store, &format!("{prefix}x")).await?, Vec::<u8>::new(), "the content");
+    let page = store.list_keys(Listing { prefix: &prefix, ..Listing::default() }).await?;
     ensure_eq!(page.keys, in_folder(&prefix, &["x"]), "the keys");
     Ok(())
 }
@@ -88,28 +94,31 @@ async fn all_characters_of_a_key_are_kept(store: &impl ReadableStore, folder: &s
 async fn a_listing_has_pages_of_1000_keys_in_order(
     store: &impl ReadableStore,
     folder: &str,
-) -> Result<(), Broken> {
+) -> Result<(), BrokenRule> {
     let keys: Vec<_> = (0..1001).map(|number| format!("{folder}{number:04}")).collect();
-    let writes = keys.iter().rev().map(|key| store.create(key, Vec::new()));
+    let writes = keys.iter().rev().map(|key| store.create_object(key, Vec::new()));
     let written: Vec<_> = stream::iter(writes).buffer_unordered(CONCURRENT_WRITES).collect().await;
     ensure!(written.iter().all(|written| *written == Ok(true)), "not all are written");
-    let first = store.list(Listing { prefix: folder, ..Listing::default() }).await?;
+    let first = store.list_keys(Listing { prefix: folder, ..Listing::default() }).await?;
     ensure_eq!(first.keys, keys[..1000], "the first page");
     ensure!(first.next.is_some(), "the first page is the last one");
     let listing = Listing { prefix: folder, page: first.next.as_deref(), ..Listing::default() };
-    let expected = Page { keys: keys[1000..].to_vec(), ..Page::default() };
-    ensure_eq!(store.list(listing).await?, expected, "the second page");
+    let expected = ListingPage { keys: keys[1000..].to_vec(), ..ListingPage::default() };
+    ensure_eq!(store.list_keys(listing).await?, expected, "the second page");
     Ok(())
 }
 
 async fn a_listing_by_folder_has_each_folder_once(
     store: &impl ReadableStore,
     folder: &str,
-) -> Result<(), Broken> {
-    create(store, folder, &["a/1", "a/2/3", "b/1", "c"]).await?;
-    let page = store.list(Listing { prefix: folder, by_folder: true, ..Listing::default() }).await?;
-    let expected =
-        Page { keys: in_folder(folder, &["c"]), folders: in_folder(folder, &["a/", "b/"]), next: None };
+) -> Result<(), BrokenRule> {
+    create_objects(store, folder, &["a/1", "a/2/3", "b/1", "c"]).await?;
+    let page = store.list_keys(Listing { prefix: folder, by_folder: true, ..Listing::default() }).await?;
+    let expected = ListingPage {
+        keys: in_folder(folder, &["c"]),
+        folders: in_folder(folder, &["a/", "b/"]),
+        next: None,
+    };
     ensure_eq!(page, expected, "the page");
     Ok(())
 }

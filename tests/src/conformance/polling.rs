@@ -7,29 +7,29 @@ use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::Content;
 use redeliver_core::ports::{Clock, Depth, Queue, QueueDepth as _, QueueService, Receive};
 
-use super::bench::{Bench, Broken, ensure, ensure_eq, plain};
+use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content};
 
 pub(super) async fn an_empty_poll_is_empty_after_its_wait<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(30).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(30).await?;
     let start = bench.now();
-    ensure!(bench.poll(&queue, 0).await?.is_empty(), "a message in a new queue");
+    ensure!(bench.poll_once(&queue, 0).await?.is_empty(), "a message in a new queue");
     bench.ensure_elapsed(start, Duration::ZERO, "an empty poll without a wait returned")?;
     let start = bench.now();
-    ensure!(bench.poll(&queue, 2).await?.is_empty(), "a message in a new queue");
+    ensure!(bench.poll_once(&queue, 2).await?.is_empty(), "a message in a new queue");
     bench.ensure_elapsed(start, Duration::from_secs(2), "an empty poll of 2 s returned")
 }
 
 pub(super) async fn a_long_poll_wakes_up_early<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(30).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(30).await?;
     let start = bench.now();
-    let poll = bench.poll(&queue, 20);
+    let poll = bench.poll_once(&queue, 20);
     let send = async {
         bench.sleep(Duration::from_secs(1)).await;
-        bench.send(&queue, vec![plain("arrives")]).await
+        bench.send_all(&queue, vec![plain_content("arrives")]).await
     };
     let (received, _) = try_join(poll, send).await?;
     ensure_eq!(received.len(), 1, "messages received");
@@ -37,28 +37,28 @@ pub(super) async fn a_long_poll_wakes_up_early<S: QueueService, C: Clock>(
 }
 
 pub(super) async fn a_receive_gives_at_most_what_was_asked_for<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(30).await?;
-    bench.send(&queue, (0..15).map(|number| plain(number.to_string())).collect()).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(30).await?;
+    bench.send_all(&queue, (0..15).map(|number| plain_content(number.to_string())).collect()).await?;
     let three = Receive { max_messages: 3, wait: Duration::from_secs(5), visibility: None };
     let first = queue.receive(three).await?;
     ensure!((1..=3).contains(&first.len()), "{} messages instead of up to 3", first.len());
-    let second = bench.poll(&queue, 5).await?;
+    let second = bench.poll_once(&queue, 5).await?;
     ensure!((1..=10).contains(&second.len()), "{} messages instead of up to 10", second.len());
-    bench.receive(&queue, 15 - first.len() - second.len()).await?;
+    bench.receive_count(&queue, 15 - first.len() - second.len()).await?;
     Ok(())
 }
 
 /// SQS calls these counts approximate: "eventually consistent within about one minute" of the last change.
 pub(super) async fn depth_counts_visible_in_flight_and_delayed<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(900).await?;
-    let delayed = Content { delay: DelaySeconds::MAX, ..plain("delayed") };
-    bench.send(&queue, vec![plain("in flight"), delayed]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(900).await?;
+    let delayed = Content { delay: DelaySeconds::MAX, ..plain_content("delayed") };
+    bench.send_all(&queue, vec![plain_content("in flight"), delayed]).await?;
     bench.receive_one(&queue).await?;
-    bench.send(&queue, vec![plain("visible"), plain("visible too")]).await?;
+    bench.send_all(&queue, vec![plain_content("visible"), plain_content("visible too")]).await?;
     let expected = Depth { visible: 2, in_flight: 1, delayed: 1 };
     let give_up = bench.now() + Duration::from_secs(120);
     loop {

@@ -3,62 +3,62 @@
 use std::time::Duration;
 
 use redeliver_core::message::{Attribute, Content, ReceivedMessage};
-use redeliver_core::ports::{Clock, Queue, QueueService, QueueSettings, Redrive};
+use redeliver_core::ports::{Clock, Queue, QueueService, QueueSettings, RedriveSettings};
 
-use super::bench::{Bench, Broken, ensure, ensure_eq, plain, settings};
+use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content, queue_settings};
 
 /// A queue with a visibility timeout of 1 s, and its dead-letter queue.
-async fn pair<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
+async fn create_queue_pair<S: QueueService, C: Clock>(
+    bench: &ConformanceBench<'_, S, C>,
     max_receive_count: u16,
-) -> Result<(S::Queue, S::Queue), Broken> {
-    let dlq = bench.queue(30).await?;
-    let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count });
-    let source = bench.queue_with(&QueueSettings { redrive, ..settings(1) }).await?;
+) -> Result<(S::Queue, S::Queue), BrokenRule> {
+    let dlq = bench.create_queue(30).await?;
+    let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count });
+    let source = bench.queue_with(&QueueSettings { redrive, ..queue_settings(1) }).await?;
     Ok((source, dlq))
 }
 
 /// Receives from the source, which must be empty, until the message is in the dead-letter queue.
-async fn moved<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
+async fn await_move<S: QueueService, C: Clock>(
+    bench: &ConformanceBench<'_, S, C>,
     source: &S::Queue,
     dlq: &S::Queue,
-) -> Result<ReceivedMessage, Broken> {
+) -> Result<ReceivedMessage, BrokenRule> {
     let give_up = bench.now() + Duration::from_secs(60);
     while bench.now() < give_up {
-        ensure!(bench.poll(source, 1).await?.is_empty(), "delivered once more instead of moved");
-        if let Some(message) = bench.poll(dlq, 1).await?.pop() {
+        ensure!(bench.poll_once(source, 1).await?.is_empty(), "delivered once more instead of moved");
+        if let Some(message) = bench.poll_once(dlq, 1).await?.pop() {
             return Ok(message);
         }
     }
-    Err(Broken::new("the message was not moved within 60 s"))
+    Err(BrokenRule::new("the message was not moved within 60 s"))
 }
 
 pub(super) async fn a_redrive_happens_on_the_receive_after_the_count_is_used_up<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let (source, dlq) = pair(bench, 2).await?;
-    bench.send(&source, vec![plain("fails")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let (source, dlq) = create_queue_pair(bench, 2).await?;
+    bench.send_all(&source, vec![plain_content("fails")]).await?;
     ensure_eq!(bench.receive_one(&source).await?.receive_count, 1, "ApproximateReceiveCount");
     ensure_eq!(bench.receive_one(&source).await?.receive_count, 2, "ApproximateReceiveCount");
     bench.sleep(Duration::from_secs(2)).await;
-    ensure!(bench.poll(&dlq, 1).await?.is_empty(), "moved without a receive");
-    moved(bench, &source, &dlq).await?;
+    ensure!(bench.poll_once(&dlq, 1).await?.is_empty(), "moved without a receive");
+    await_move(bench, &source, &dlq).await?;
     Ok(())
 }
 
 pub(super) async fn a_redrive_keeps_the_message_and_names_its_source<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let (source, dlq) = pair(bench, 1).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let (source, dlq) = create_queue_pair(bench, 1).await?;
     let content = Content {
         attributes: [("kind".to_owned(), Attribute::string("order"))].into(),
         message_group_id: Some("tenant-1".to_owned()),
-        ..plain("fails")
+        ..plain_content("fails")
     };
-    bench.send(&source, vec![content]).await?;
+    bench.send_all(&source, vec![content]).await?;
     let before = bench.receive_one(&source).await?;
-    let after = moved(bench, &source, &dlq).await?;
+    let after = await_move(bench, &source, &dlq).await?;
     let expected = ReceivedMessage {
         receipt_handle: after.receipt_handle.clone(),
         receive_count: 2,

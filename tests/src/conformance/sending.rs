@@ -6,34 +6,37 @@ use redeliver_core::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, DelaySeconds};
 use redeliver_core::message::{Attribute, Content};
 use redeliver_core::ports::{Clock, Queue, QueueService};
 
-use super::bench::{Bench, Broken, ensure, ensure_eq, plain, settings};
+use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content, queue_settings};
 
 pub(super) async fn each_entry_of_a_batch_has_its_outcome_in_order<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(30).await?;
-    let ids = bench.send(&queue, vec![plain("a"), plain("b"), plain("c")]).await?;
-    let received = bench.receive(&queue, 3).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(30).await?;
+    let ids =
+        bench.send_all(&queue, vec![plain_content("a"), plain_content("b"), plain_content("c")]).await?;
+    let received = bench.receive_count(&queue, 3).await?;
     let seen: Vec<_> = received.iter().map(|message| (&message.sqs_message_id, &*message.body)).collect();
     ensure_eq!(seen, [(&ids[0], "a"), (&ids[1], "b"), (&ids[2], "c")], "messages by id");
     Ok(())
 }
 
 pub(super) async fn a_full_batch_of_ten_is_taken<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(30).await?;
-    bench.send(&queue, (0..BATCH_ENTRIES_MAX).map(|number| plain(number.to_string())).collect()).await?;
-    let received = bench.receive(&queue, BATCH_ENTRIES_MAX).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(30).await?;
+    bench
+        .send_all(&queue, (0..BATCH_ENTRIES_MAX).map(|number| plain_content(number.to_string())).collect())
+        .await?;
+    let received = bench.receive_count(&queue, BATCH_ENTRIES_MAX).await?;
     let bodies: Vec<_> = received.iter().map(|message| &*message.body).collect();
     ensure_eq!(bodies, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"], "bodies");
     Ok(())
 }
 
 pub(super) async fn a_batch_of_exactly_one_mebibyte_is_taken<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(30).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(30).await?;
     let attribute = ("kind".to_owned(), Attribute::string("half"));
     let attribute_size = attribute.1.size(&attribute.0);
     let half = |letter: &str| Content {
@@ -41,8 +44,8 @@ pub(super) async fn a_batch_of_exactly_one_mebibyte_is_taken<S: QueueService, C:
         attributes: [attribute.clone()].into(),
         ..Content::default()
     };
-    bench.send(&queue, vec![half("a"), half("b")]).await?;
-    let received = bench.receive(&queue, 2).await?;
+    bench.send_all(&queue, vec![half("a"), half("b")]).await?;
+    let received = bench.receive_count(&queue, 2).await?;
     ensure!(
         received.iter().map(|message| &message.body).eq([&half("a").body, &half("b").body]),
         "other bodies than those sent"
@@ -51,27 +54,29 @@ pub(super) async fn a_batch_of_exactly_one_mebibyte_is_taken<S: QueueService, C:
 }
 
 pub(super) async fn delay_seconds_hold_a_message_back_and_not_much_longer<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(30).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(30).await?;
     let delay = DelaySeconds::saturating(3);
     let start = bench.now();
-    bench.send(&queue, vec![Content { delay, ..plain("delayed") }, plain("at once")]).await?;
+    bench
+        .send_all(&queue, vec![Content { delay, ..plain_content("delayed") }, plain_content("at once")])
+        .await?;
     ensure_eq!(bench.receive_one(&queue).await?.body, "at once", "the first message");
-    ensure!(bench.poll(&queue, 1).await?.is_empty(), "the delayed message came early");
+    ensure!(bench.poll_once(&queue, 1).await?.is_empty(), "the delayed message came early");
     ensure_eq!(bench.receive_one(&queue).await?.body, "delayed", "the second message");
     bench.ensure_elapsed(start, delay.duration(), "the delayed message came")
 }
 
 pub(super) async fn creating_a_queue_again_gives_the_same_queue<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(7).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(7).await?;
     let name = queue.arn().rsplit(':').next().unwrap_or_default();
-    let again = bench.service().create_queue(name, &settings(7)).await?;
+    let again = bench.service().create_queue(name, &queue_settings(7)).await?;
     ensure_eq!((again.arn(), again.url()), (queue.arn(), queue.url()), "ARN and URL");
     bench.sleep(Duration::from_secs(1)).await;
-    bench.send(&queue, vec![plain("one queue")]).await?;
+    bench.send_all(&queue, vec![plain_content("one queue")]).await?;
     ensure_eq!(bench.receive_one(&again).await?.body, "one queue", "the body");
     Ok(())
 }

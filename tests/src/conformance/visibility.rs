@@ -5,16 +5,16 @@ use std::time::Duration;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::ports::{Clock, Fault, Queue, QueueService, Receive, VisibilityControl as _};
 
-use super::bench::{Bench, Broken, ensure, ensure_eq, plain, seconds};
+use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content, to_visibility};
 
 pub(super) async fn the_visibility_timeout_hides_a_message_and_returns_it<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(3).await?;
-    bench.send(&queue, vec![plain("again")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(3).await?;
+    bench.send_all(&queue, vec![plain_content("again")]).await?;
     let first = bench.receive_one(&queue).await?;
     let received = bench.now();
-    ensure!(bench.poll(&queue, 1).await?.is_empty(), "the message came while it was in flight");
+    ensure!(bench.poll_once(&queue, 1).await?.is_empty(), "the message came while it was in flight");
     let second = bench.receive_one(&queue).await?;
     bench.ensure_elapsed(received, Duration::from_secs(3), "the message came again")?;
     ensure_eq!(second.sqs_message_id, first.sqs_message_id, "the message id");
@@ -23,12 +23,12 @@ pub(super) async fn the_visibility_timeout_hides_a_message_and_returns_it<S: Que
 }
 
 pub(super) async fn a_receive_sets_its_own_visibility_timeout<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(900).await?;
-    bench.send(&queue, vec![plain("again")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(900).await?;
+    bench.send_all(&queue, vec![plain_content("again")]).await?;
     let wait = Duration::from_secs(10);
-    let own = Receive { max_messages: 1, wait, visibility: Some(seconds(2)) };
+    let own = Receive { max_messages: 1, wait, visibility: Some(to_visibility(2)) };
     ensure_eq!(queue.receive(own).await?.len(), 1, "messages received");
     let received = bench.now();
     bench.receive_one(&queue).await?;
@@ -36,10 +36,10 @@ pub(super) async fn a_receive_sets_its_own_visibility_timeout<S: QueueService, C
 }
 
 pub(super) async fn visibility_zero_returns_a_message_at_once<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(900).await?;
-    bench.send(&queue, vec![plain("again")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(900).await?;
+    bench.send_all(&queue, vec![plain_content("again")]).await?;
     let handle = bench.receive_one(&queue).await?.receipt_handle;
     let outcomes = queue.change_visibility_batch(&[(handle, VisibilitySeconds::ZERO)]).await;
     ensure_eq!(outcomes, [Ok(())], "outcomes");
@@ -49,38 +49,38 @@ pub(super) async fn visibility_zero_returns_a_message_at_once<S: QueueService, C
 }
 
 pub(super) async fn a_longer_visibility_hides_a_message_longer<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(2).await?;
-    bench.send(&queue, vec![plain("again")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(2).await?;
+    bench.send_all(&queue, vec![plain_content("again")]).await?;
     let handle = bench.receive_one(&queue).await?.receipt_handle;
     let start = bench.now();
-    ensure_eq!(queue.change_visibility_batch(&[(handle, seconds(6))]).await, [Ok(())], "outcomes");
+    ensure_eq!(queue.change_visibility_batch(&[(handle, to_visibility(6))]).await, [Ok(())], "outcomes");
     bench.sleep(Duration::from_secs(2)).await;
-    ensure!(bench.poll(&queue, 1).await?.is_empty(), "the message came at its first timeout");
+    ensure!(bench.poll_once(&queue, 1).await?.is_empty(), "the message came at its first timeout");
     bench.receive_one(&queue).await?;
     bench.ensure_elapsed(start, Duration::from_secs(6), "the message came again")
 }
 
 /// "ChangeMessageVisibility", Amazon SQS API Reference: `MessageNotInflight`.
 pub(super) async fn visibility_changes_only_in_flight<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(1).await?;
-    bench.send(&queue, vec![plain("back")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(1).await?;
+    bench.send_all(&queue, vec![plain_content("back")]).await?;
     let handle = bench.receive_one(&queue).await?.receipt_handle;
     bench.sleep(Duration::from_secs(3)).await;
-    let outcomes = queue.change_visibility_batch(&[(handle, seconds(30))]).await;
+    let outcomes = queue.change_visibility_batch(&[(handle, to_visibility(30))]).await;
     let faults: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().err().map(|e| e.fault)).collect();
     ensure_eq!(faults, [Some(Fault::Sender)], "faults");
     Ok(())
 }
 
 pub(super) async fn receives_are_counted_and_the_first_is_remembered<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(1).await?;
-    bench.send(&queue, vec![plain("again")]).await?;
+    bench: &ConformanceBench<'_, S, C>,
+) -> Result<(), BrokenRule> {
+    let queue = bench.create_queue(1).await?;
+    bench.send_all(&queue, vec![plain_content("again")]).await?;
     let first = bench.receive_one(&queue).await?;
     let second = bench.receive_one(&queue).await?;
     let third = bench.receive_one(&queue).await?;

@@ -12,16 +12,16 @@ use crate::sqs::REGION;
 /// The event of a batch from the queue `arn`.
 #[must_use]
 pub fn from_messages(messages: &[Message], arn: &str) -> Value {
-    json!({ "Records": messages.iter().map(|message| record(message, arn)).collect::<Vec<_>>() })
+    json!({ "Records": messages.iter().map(|message| event_record(message, arn)).collect::<Vec<_>>() })
 }
 
-fn record(message: &Message, arn: &str) -> Value {
+fn event_record(message: &Message, arn: &str) -> Value {
     let mut record = json!({
         "messageId": message.message_id(),
         "receiptHandle": message.receipt_handle(),
         "body": message.body().unwrap_or_default(),
         "attributes": message.attributes().map_or_else(Map::new, system_attributes),
-        "messageAttributes": message.message_attributes().map_or_else(Map::new, attributes),
+        "messageAttributes": message.message_attributes().map_or_else(Map::new, event_attributes),
         "md5OfBody": message.md5_of_body(),
         "eventSource": "aws:sqs",
         "eventSourceARN": arn,
@@ -37,11 +37,11 @@ fn system_attributes(attributes: &HashMap<MessageSystemAttributeName, String>) -
     attributes.iter().map(|(name, value)| (name.as_str().to_owned(), json!(value))).collect()
 }
 
-fn attributes(attributes: &HashMap<String, MessageAttributeValue>) -> Map<String, Value> {
-    attributes.iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
+fn event_attributes(attributes: &HashMap<String, MessageAttributeValue>) -> Map<String, Value> {
+    attributes.iter().map(|(name, value)| (name.clone(), event_attribute(value))).collect()
 }
 
-fn attribute(attribute: &MessageAttributeValue) -> Value {
+fn event_attribute(attribute: &MessageAttributeValue) -> Value {
     let mut members =
         json!({ "stringListValues": [], "binaryListValues": [], "dataType": attribute.data_type() });
     if let Some(text) = attribute.string_value() {

@@ -22,17 +22,17 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::{Line, Outcome};
+use super::{InvocationOutcome, OutputLine};
 use crate::settings::epoch_millis;
 
 const TRACE_ID: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=0";
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A process and its Runtime API; dropping it ends both.
-pub(super) struct Environment {
+pub(super) struct RuntimeProcess {
     process: Child,
-    invocations: mpsc::UnboundedSender<Invocation>,
-    answers: mpsc::UnboundedReceiver<Answer>,
+    invocations: mpsc::UnboundedSender<PendingInvocation>,
+    answers: mpsc::UnboundedReceiver<PostedResponse>,
     polled: watch::Receiver<bool>,
     /// Lambda restores a snapshot for an invocation.
     restored: watch::Sender<bool>,
@@ -43,7 +43,7 @@ pub(super) struct Environment {
     readers: JoinSet<()>,
 }
 
-struct Invocation {
+struct PendingInvocation {
     id: String,
     event: String,
     deadline_millis: u128,
@@ -51,24 +51,24 @@ struct Invocation {
     handed_out: watch::Sender<bool>,
 }
 
-struct Answer {
+struct PostedResponse {
     /// `None`: the function could not start.
     id: Option<String>,
-    outcome: Outcome,
+    outcome: InvocationOutcome,
 }
 
 struct Api {
-    invocations: AsyncMutex<mpsc::UnboundedReceiver<Invocation>>,
-    answers: mpsc::UnboundedSender<Answer>,
+    invocations: AsyncMutex<mpsc::UnboundedReceiver<PendingInvocation>>,
+    answers: mpsc::UnboundedSender<PostedResponse>,
     polled: watch::Sender<bool>,
     restored: watch::Receiver<bool>,
 }
 
-impl Environment {
+impl RuntimeProcess {
     pub(super) fn start(
         program: &Path,
         variables: &BTreeMap<String, String>,
-        output: &Arc<Mutex<Vec<Line>>>,
+        output: &Arc<Mutex<Vec<OutputLine>>>,
     ) -> Self {
         let (invocations, taken) = mpsc::unbounded_channel();
         let (answering, answers) = mpsc::unbounded_channel();
@@ -120,14 +120,14 @@ impl Environment {
         timeout: Duration,
         in_flight: &watch::Sender<bool>,
         function_arn: String,
-    ) -> Outcome {
+    ) -> InvocationOutcome {
         self.invoked += 1;
         let id = format!("00000000-0000-4000-8000-{:012}", self.invoked);
         let invocation = async {
             // An error means that the server is gone with its process: the other branch says so.
             let _ended = self.polled.wait_for(|polled| *polled).await.is_err();
             self.restored.send_replace(true);
-            let _ended = self.invocations.send(Invocation {
+            let _ended = self.invocations.send(PendingInvocation {
                 id: id.clone(),
                 event: event.to_string(),
                 deadline_millis: epoch_millis() + timeout.as_millis(),
@@ -143,21 +143,21 @@ impl Environment {
                         break answer.outcome;
                     }
                     Some(_late) => {} // of an invocation that has timed out
-                    None => break Outcome::Died,
+                    None => break InvocationOutcome::Died,
                 }
             }
         };
         tokio::select! {
             biased;
             outcome = answer => outcome,
-            _exit = self.process.wait() => Outcome::Died,
-            () = invocation => Outcome::TimedOut,
+            _exit = self.process.wait() => InvocationOutcome::Died,
+            () = invocation => InvocationOutcome::TimedOut,
         }
     }
 
     /// Asks it to end (SIGTERM), and waits until it has; its exit code.
     pub(super) async fn terminate(&mut self) -> Option<i32> {
-        let pid = self.process.id().and_then(pid)?;
+        let pid = self.process.id().and_then(to_pid)?;
         kill_process(pid, Signal::TERM).ok()?;
         self.process.wait().await.ok()?.code()
     }
@@ -173,13 +173,13 @@ impl Environment {
     fn kill_all(&mut self) {
         let started = self.process.id().map(started_by).unwrap_or_default();
         let _already_ended = self.process.start_kill();
-        for process in started.into_iter().filter_map(pid) {
+        for process in started.into_iter().filter_map(to_pid) {
             let _already_ended = kill_process(process, Signal::KILL);
         }
     }
 }
 
-impl Drop for Environment {
+impl Drop for RuntimeProcess {
     fn drop(&mut self) {
         self.kill_all();
     }
@@ -196,21 +196,21 @@ fn started_by(process: u32) -> Vec<u32> {
     children.iter().flat_map(|child| started_by(*child)).chain(children.iter().copied()).collect()
 }
 
-fn pid(id: u32) -> Option<Pid> {
+fn to_pid(id: u32) -> Option<Pid> {
     Pid::from_raw(id.cast_signed())
 }
 
 fn routes(api: Api) -> Router {
     Router::new()
-        .route("/2018-06-01/runtime/invocation/next", get(next))
-        .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
-        .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+        .route("/2018-06-01/runtime/invocation/next", get(next_invocation))
+        .route("/2018-06-01/runtime/invocation/{id}/response", post(post_response))
+        .route("/2018-06-01/runtime/invocation/{id}/error", post(post_error))
         .route("/2018-06-01/runtime/init/error", post(init_error))
-        .route("/2018-06-01/runtime/restore/next", get(restore))
+        .route("/2018-06-01/runtime/restore/next", get(restore_next))
         .with_state(Arc::new(api))
 }
 
-async fn next(State(api): State<Arc<Api>>) -> Response {
+async fn next_invocation(State(api): State<Arc<Api>>) -> Response {
     api.polled.send_replace(true);
     let Some(invocation) = api.invocations.lock().await.recv().await else {
         return StatusCode::GONE.into_response();
@@ -226,16 +226,16 @@ async fn next(State(api): State<Arc<Api>>) -> Response {
     (headers, invocation.event).into_response()
 }
 
-async fn response(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, body: Bytes) -> StatusCode {
-    api.answer(Some(id), Outcome::Response(json(&body)))
+async fn post_response(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, body: Bytes) -> StatusCode {
+    api.settle_invocation(Some(id), InvocationOutcome::Response(parse_or_text(&body)))
 }
 
-async fn error(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, body: Bytes) -> StatusCode {
-    api.answer(Some(id), Outcome::Error(json(&body)))
+async fn post_error(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, body: Bytes) -> StatusCode {
+    api.settle_invocation(Some(id), InvocationOutcome::Error(parse_or_text(&body)))
 }
 
 /// "Improving startup performance with Lambda SnapStart": the function is ready for its snapshot, and hears when it runs again.
-async fn restore(State(api): State<Arc<Api>>) -> StatusCode {
+async fn restore_next(State(api): State<Arc<Api>>) -> StatusCode {
     api.polled.send_replace(true);
     match api.restored.clone().wait_for(|restored| *restored).await {
         Ok(_) => StatusCode::OK,
@@ -244,24 +244,24 @@ async fn restore(State(api): State<Arc<Api>>) -> StatusCode {
 }
 
 async fn init_error(State(api): State<Arc<Api>>, body: Bytes) -> StatusCode {
-    api.answer(None, Outcome::Error(json(&body)))
+    api.settle_invocation(None, InvocationOutcome::Error(parse_or_text(&body)))
 }
 
 impl Api {
-    fn answer(&self, id: Option<String>, outcome: Outcome) -> StatusCode {
-        let _nobody_waits = self.answers.send(Answer { id, outcome });
+    fn settle_invocation(&self, id: Option<String>, outcome: InvocationOutcome) -> StatusCode {
+        let _nobody_waits = self.answers.send(PostedResponse { id, outcome });
         StatusCode::ACCEPTED
     }
 }
 
 /// What is not JSON is kept as text: the event source mapping judges it.
-fn json(body: &[u8]) -> Value {
+fn parse_or_text(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
 }
 
-async fn read_lines(pipe: impl AsyncRead + Unpin, is_stderr: bool, output: Arc<Mutex<Vec<Line>>>) {
+async fn read_lines(pipe: impl AsyncRead + Unpin, is_stderr: bool, output: Arc<Mutex<Vec<OutputLine>>>) {
     let mut lines = BufReader::new(pipe).lines();
     while let Ok(Some(text)) = lines.next_line().await {
-        output.lock().expect("no reader panics").push(Line { is_stderr, text });
+        output.lock().expect("no reader panics").push(OutputLine { is_stderr, text });
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use chrono::TimeDelta;
-use redeliver_core::archive::{ArchivedMessage, Death, Layout, Prefix, gzip};
+use redeliver_core::archive::{ArchiveLayout, ArchivedMessage, Death, Prefix, compress_line};
 use redeliver_core::message::Timestamp;
 use redeliver_testing::dead_letters;
 use redeliver_tests::archive_stub::{ArchiveStub, CALLER};
@@ -14,23 +14,28 @@ const DEAD_LETTERS: u32 = 30;
 const FINGERPRINT: &str = "0123456789abcdef";
 
 /// The objects of a deployment's dead letters.
-fn objects(deployment: &str, lines: impl Iterator<Item = ArchivedMessage>) -> BTreeMap<String, Vec<u8>> {
-    let layout =
-        Layout { prefix: Prefix::new("prod").expect("it is a prefix"), deployment: deployment.to_owned() };
+fn archived_objects(
+    deployment: &str,
+    lines: impl Iterator<Item = ArchivedMessage>,
+) -> BTreeMap<String, Vec<u8>> {
+    let layout = ArchiveLayout {
+        prefix: Prefix::new("prod").expect("it is a prefix"),
+        deployment: deployment.to_owned(),
+    };
     let object = |(hour, line): (i64, ArchivedMessage)| {
         let death =
             Death::new(Timestamp::UNIX_EPOCH + TimeDelta::hours(hour), FINGERPRINT, &line.sqs_message_id);
-        (layout.key(&death), gzip(&line))
+        (layout.object_key(&death), compress_line(&line))
     };
     (1..).zip(lines).map(object).collect()
 }
 
-fn line(number: u32) -> ArchivedMessage {
-    ArchivedMessage::new(&dead_letters::record("RETRY_ATTEMPT_EXCEEDED", "down", number))
+fn archived_message(number: u32) -> ArchivedMessage {
+    ArchivedMessage::new(&dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "down", number))
 }
 
 /// Runs the program in a folder, on the stub.
-fn on(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> tokio::process::Command {
+fn command_on_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> tokio::process::Command {
     let mut program = tokio::process::Command::new(tested_program("redeliver"));
     program.args(arguments).current_dir(folder).env("AWS_REGION", REGION).kill_on_drop(true);
     program.env("AWS_ENDPOINT_URL", stub.endpoint_url());
@@ -38,33 +43,34 @@ fn on(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> tokio::process::
     program
 }
 
-async fn output(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> Output {
-    on(stub, folder, arguments).output().await.expect("the program starts")
+async fn output_on_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> Output {
+    command_on_stub(stub, folder, arguments).output().await.expect("the program starts")
 }
 
 /// Ids of the messages that the queue has got, each as often as it has got it.
-fn sent(stub: &ArchiveStub) -> Vec<String> {
+fn sent_bodies(stub: &ArchiveStub) -> Vec<String> {
     let id = |body: &String| {
         let message: Value = serde_json::from_str(body).expect("a message is JSON");
         message["metadata"]["message_id"].as_str().expect("it has an id").to_owned()
     };
-    let mut ids: Vec<_> = stub.bodies().iter().map(id).collect();
+    let mut ids: Vec<_> = stub.queued_bodies().iter().map(id).collect();
     ids.sort();
     ids
 }
 
 #[tokio::test]
 async fn letters_saved_from_an_archive_are_sent_once_by_a_run_that_was_killed_and_later_ones() {
-    let omitted = ArchivedMessage { omitted: vec!["/data/email".to_owned()], ..line(DEAD_LETTERS + 1) };
-    let lines = (1..=DEAD_LETTERS).map(line).chain([omitted]);
-    let stub = ArchiveStub::start(objects("orders-final-dlq", lines)).await;
-    let archive = stub.archive("prod");
+    let omitted =
+        ArchivedMessage { omitted: vec!["/data/email".to_owned()], ..archived_message(DEAD_LETTERS + 1) };
+    let lines = (1..=DEAD_LETTERS).map(archived_message).chain([omitted]);
+    let stub = ArchiveStub::start(archived_objects("orders-final-dlq", lines)).await;
+    let archive = stub.archive_address("prod");
     let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().expect("the temporary folder is writable"));
     let saved = here.path().join("saved.jsonl");
     let file = saved.to_str().expect("UTF-8");
 
     let audit = ["audit", &archive, "--save", file, "--format", "json"];
-    let audited = report_with(3, &output(&stub, here.path(), &audit).await);
+    let audited = report_with(3, &output_on_stub(&stub, here.path(), &audit).await);
     assert_eq!(audited["total"], DEAD_LETTERS + 1);
     #[cfg(unix)]
     {
@@ -72,15 +78,15 @@ async fn letters_saved_from_an_archive_are_sent_once_by_a_run_that_was_killed_an
             std::os::unix::fs::PermissionsExt::mode(&saved.metadata().expect("it is there").permissions());
         assert_eq!(mode & 0o777, 0o600, "it holds messages");
     }
-    let again = output(&stub, here.path(), &audit).await;
-    assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
-    assert!(stderr(&again).contains("it already exists"), "{}", stderr(&again));
+    let again = output_on_stub(&stub, here.path(), &audit).await;
+    assert_eq!(again.status.code(), Some(1), "{}", stderr_text(&again));
+    assert!(stderr_text(&again).contains("it already exists"), "{}", stderr_text(&again));
 
     // One batch is confirmed and in the journal; the others are under way when the program is killed.
     let redrive =
         ["redrive", file, "--to", &stub.queue_url(), "--into-paused", "--apply", "--format", "json"];
     stub.take_batches(Some(1));
-    let mut killed = on(&stub, here.path(), &redrive)
+    let mut killed = command_on_stub(&stub, here.path(), &redrive)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -94,40 +100,45 @@ async fn letters_saved_from_an_archive_are_sent_once_by_a_run_that_was_killed_an
     };
     tokio::time::timeout(PATIENCE, until_confirmed).await.expect("a batch is confirmed");
     killed.kill().await.expect("it was running");
-    assert_eq!(sent(&stub).len(), 10);
+    assert_eq!(sent_bodies(&stub).len(), 10);
 
     // The journal is the file's own: wherever the next run is started, and whatever it selects.
     stub.take_batches(None);
-    let finished = report_with(5, &output(&stub, elsewhere.path(), &redrive).await);
+    let finished = report_with(5, &output_on_stub(&stub, elsewhere.path(), &redrive).await);
     assert_eq!((&finished["sent"], &finished["deleted_only"]), (&20.into(), &10.into()), "{finished}");
     let stays = "its /data/email was omitted in the archive: it cannot be sent again";
     assert_eq!(finished["staying"][0]["reason"], stays, "{finished}");
-    let all: BTreeSet<_> = (1..=DEAD_LETTERS).map(dead_letters::id).collect();
-    assert_eq!(sent(&stub), all.iter().cloned().collect::<Vec<_>>(), "each once");
-    let first = dead_letters::id(1);
+    let all: BTreeSet<_> = (1..=DEAD_LETTERS).map(dead_letters::letter_id).collect();
+    assert_eq!(sent_bodies(&stub), all.iter().cloned().collect::<Vec<_>>(), "each once");
+    let first = dead_letters::letter_id(1);
     let selecting = [&redrive[..], &["--ids", &first]].concat();
-    let third = report_with(0, &output(&stub, here.path(), &selecting).await);
+    let third = report_with(0, &output_on_stub(&stub, here.path(), &selecting).await);
     assert_eq!((&third["sent"], &third["deleted_only"]), (&0.into(), &DEAD_LETTERS.into()), "{third}");
     let other = ["send", "--backup", file, "--queue", &stub.queue_url(), "--apply"];
-    let other = output(&stub, here.path(), &other).await;
-    assert_eq!(other.status.code(), Some(1), "{}", stderr(&other));
-    assert!(stderr(&other).contains("`redeliver redrive` has begun to send this file"), "{}", stderr(&other));
-    assert_eq!(sent(&stub).len(), 30);
+    let other = output_on_stub(&stub, here.path(), &other).await;
+    assert_eq!(other.status.code(), Some(1), "{}", stderr_text(&other));
+    assert!(
+        stderr_text(&other).contains("`redeliver redrive` has begun to send this file"),
+        "{}",
+        stderr_text(&other)
+    );
+    assert_eq!(sent_bodies(&stub).len(), 30);
 }
 
 #[tokio::test]
 async fn letters_of_several_deployments_are_not_saved_into_one_file() {
-    let both = ["orders-final-dlq", "payments-final-dlq"].map(|name| objects(name, [line(1)].into_iter()));
+    let both = ["orders-final-dlq", "payments-final-dlq"]
+        .map(|name| archived_objects(name, [archived_message(1)].into_iter()));
     let stub = ArchiveStub::start(both.into_iter().flatten().collect()).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
-    let (archive, file) = (stub.archive("prod"), folder.path().join("saved.jsonl"));
+    let (archive, file) = (stub.archive_address("prod"), folder.path().join("saved.jsonl"));
     let save = ["--save", file.to_str().expect("UTF-8")];
-    let refused = output(&stub, folder.path(), &[&["audit", &archive], &save[..]].concat()).await;
-    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    let refused = output_on_stub(&stub, folder.path(), &[&["audit", &archive], &save[..]].concat()).await;
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr_text(&refused));
     let payments = format!("{archive}/dead-letters/deployment=payments-final-dlq");
-    assert!(stderr(&refused).contains(&payments), "{}", stderr(&refused));
+    assert!(stderr_text(&refused).contains(&payments), "{}", stderr_text(&refused));
     let audit = ["audit", &payments, "--format", "json"];
-    let audited = report_with(3, &output(&stub, folder.path(), &[&audit[..], &save].concat()).await);
+    let audited = report_with(3, &output_on_stub(&stub, folder.path(), &[&audit[..], &save].concat()).await);
     assert_eq!(audited["total"], 1);
 }
 
@@ -135,50 +146,52 @@ async fn letters_of_several_deployments_are_not_saved_into_one_file() {
 #[tokio::test]
 async fn save_from_a_bucket_of_another_account_is_refused_unless_it_is_named() {
     const OTHER: &str = "444455556666";
-    let stub = ArchiveStub::start(objects("orders-final-dlq", [line(1)].into_iter())).await;
-    let (archive, folder) = (stub.archive("prod"), tempfile::tempdir().expect("the folder is writable"));
+    let stub =
+        ArchiveStub::start(archived_objects("orders-final-dlq", [archived_message(1)].into_iter())).await;
+    let (archive, folder) =
+        (stub.archive_address("prod"), tempfile::tempdir().expect("the folder is writable"));
     let file = folder.path().join("saved.jsonl");
     let save = ["audit", &archive, "--format", "json", "--save", file.to_str().expect("UTF-8")];
     stub.set_accounts(OTHER, Some(CALLER));
     for command in [&save[..], &save[..4]] {
-        let refused = output(&stub, folder.path(), command).await;
-        assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+        let refused = output_on_stub(&stub, folder.path(), command).await;
+        assert_eq!(refused.status.code(), Some(1), "{}", stderr_text(&refused));
         let hint = "(AccessDenied): you need s3:ListBucket there; if the bucket is another account's, name that with \
                     --bucket-owner";
-        assert!(stderr(&refused).contains(hint), "{}", stderr(&refused));
+        assert!(stderr_text(&refused).contains(hint), "{}", stderr_text(&refused));
     }
     assert!(!file.exists());
 
     stub.set_accounts(OTHER, None);
-    let unknown = output(&stub, folder.path(), &save).await;
-    assert_eq!(unknown.status.code(), Some(1), "{}", stderr(&unknown));
+    let unknown = output_on_stub(&stub, folder.path(), &save).await;
+    assert_eq!(unknown.status.code(), Some(1), "{}", stderr_text(&unknown));
     let sentence = "could not determine your account from STS, and --save needs the bucket's owner: name it with \
                     --bucket-owner";
-    assert!(stderr(&unknown).contains(sentence), "{}", stderr(&unknown));
+    assert!(stderr_text(&unknown).contains(sentence), "{}", stderr_text(&unknown));
 
-    let named = output(&stub, folder.path(), &[&save[..], &["--bucket-owner", OTHER]].concat()).await;
+    let named = output_on_stub(&stub, folder.path(), &[&save[..], &["--bucket-owner", OTHER]].concat()).await;
     assert_eq!(report_with(3, &named)["total"], 1);
 }
 
 /// Saves three dead letters in a folder and returns the file.
-async fn saved(stub: &ArchiveStub, folder: &Path) -> String {
+async fn save_letters(stub: &ArchiveStub, folder: &Path) -> String {
     let file = folder.join("old.jsonl").to_str().expect("UTF-8").to_owned();
-    let audit = ["audit", &stub.archive("prod"), "--save", &file, "--format", "json"];
-    assert_eq!(report_with(3, &output(stub, folder, &audit).await)["total"], 3);
+    let audit = ["audit", &stub.archive_address("prod"), "--save", &file, "--format", "json"];
+    assert_eq!(report_with(3, &output_on_stub(stub, folder, &audit).await)["total"], 3);
     file
 }
 
 #[tokio::test]
 async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
-    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let [here, there] = [(); 2].map(|()| tempfile::tempdir().expect("the temporary folder is writable"));
-    let file = saved(&stub, here.path()).await;
+    let file = save_letters(&stub, here.path()).await;
     let queue = stub.queue_url();
     let redrive = |file: &str, queue: &str| {
         ["redrive", file, "--to", queue, "--into-paused", "--apply", "--format", "json"].map(str::to_owned)
     };
     let run = async |arguments: [String; 8]| {
-        output(&stub, here.path(), &arguments.each_ref().map(String::as_str)).await
+        output_on_stub(&stub, here.path(), &arguments.each_ref().map(String::as_str)).await
     };
     assert_eq!(report_with(0, &run(redrive(&file, &queue)).await)["sent"], 3);
 
@@ -190,135 +203,136 @@ async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
     assert_eq!((&again["sent"], &again["deleted_only"]), (&0.into(), &3.into()), "{again}");
 
     let elsewhere = run(redrive(&moved, &queue.replace("/orders", "/payments"))).await;
-    assert_eq!(elsewhere.status.code(), Some(1), "{}", stderr(&elsewhere));
+    assert_eq!(elsewhere.status.code(), Some(1), "{}", stderr_text(&elsewhere));
     let first = format!("belongs to another redrive, to arn:aws:sqs:{REGION}:000000000000:orders, ");
-    assert!(stderr(&elsewhere).contains(&first), "{}", stderr(&elsewhere));
+    assert!(stderr_text(&elsewhere).contains(&first), "{}", stderr_text(&elsewhere));
     assert!(
-        !stderr(&elsewhere).contains("--journal"),
+        !stderr_text(&elsewhere).contains("--journal"),
         "another journal sends all twice: {}",
-        stderr(&elsewhere)
+        stderr_text(&elsewhere)
     );
-    assert_eq!(sent(&stub).len(), 3);
+    assert_eq!(sent_bodies(&stub).len(), 3);
 }
 
 #[tokio::test]
 async fn a_dry_run_of_a_file_counts_what_was_sent_before() {
-    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
-    let file = saved(&stub, folder.path()).await;
+    let file = save_letters(&stub, folder.path()).await;
     let queue = stub.queue_url();
     let dry_run = ["redrive", &file, "--to", &queue, "--into-paused", "--format", "json"];
     let counts = async || {
-        let planned = report_with(0, &output(&stub, folder.path(), &dry_run).await);
+        let planned = report_with(0, &output_on_stub(&stub, folder.path(), &dry_run).await);
         (planned["planned"].clone(), planned["deleted_only"].clone())
     };
     assert_eq!(counts().await, (3.into(), 0.into()));
     assert!(!folder.path().join("old.jsonl.redriven").exists(), "a dry run begins no journal");
     let two = [&dry_run[..], &["--apply", "--max", "2"]].concat();
-    assert_eq!(report_with(0, &output(&stub, folder.path(), &two).await)["sent"], 2);
+    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
     assert_eq!(counts().await, (1.into(), 2.into()));
 }
 
 /// Otherwise they are sent twice, once by this command and once from the new file.
 #[tokio::test]
 async fn letters_of_a_file_that_were_sent_are_not_written_to_another_file() {
-    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
-    let file = saved(&stub, folder.path()).await;
+    let file = save_letters(&stub, folder.path()).await;
     let queue = stub.queue_url();
     let two =
         ["redrive", &file, "--to", &queue, "--into-paused", "--apply", "--max", "2", "--format", "json"];
-    assert_eq!(report_with(0, &output(&stub, folder.path(), &two).await)["sent"], 2);
+    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
 
     let write = ["redrive", &file, "-o", "rest.jsonl", "--format", "json"];
-    let planned = report_with(0, &output(&stub, folder.path(), &write).await);
+    let planned = report_with(0, &output_on_stub(&stub, folder.path(), &write).await);
     assert_eq!((&planned["planned"], &planned["deleted_only"]), (&1.into(), &2.into()), "{planned}");
     let apply = [&write[..], &["--apply"]].concat();
-    let written = report_with(0, &output(&stub, folder.path(), &apply).await);
+    let written = report_with(0, &output_on_stub(&stub, folder.path(), &apply).await);
     assert_eq!((&written["sent"], &written["deleted_only"]), (&1.into(), &2.into()), "{written}");
     let rest = std::fs::read_to_string(folder.path().join("rest.jsonl")).expect("it is written");
     assert_eq!(rest.lines().count(), 1);
     let message: Value = serde_json::from_str(&rest).expect("a message is JSON");
     let id = message["metadata"]["message_id"].as_str().expect("it has an id").to_owned();
-    assert!(!sent(&stub).contains(&id), "{id} was sent");
+    assert!(!sent_bodies(&stub).contains(&id), "{id} was sent");
 }
 
 #[tokio::test]
 async fn letters_of_a_file_that_a_killed_run_may_have_sent_are_written_with_a_warning() {
-    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
-    let file = saved(&stub, folder.path()).await;
+    let file = save_letters(&stub, folder.path()).await;
     let queue = stub.queue_url();
     let two =
         ["redrive", &file, "--to", &queue, "--into-paused", "--apply", "--max", "2", "--format", "json"];
-    assert_eq!(report_with(0, &output(&stub, folder.path(), &two).await)["sent"], 2);
+    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
     let journal = folder.path().join("old.jsonl.redriven");
     let begun = std::fs::read_to_string(&journal).expect("it is there");
     let (until_the_kill, _) = begun.split_once(r#"{"sent":"#).expect("two were sent");
     std::fs::write(&journal, until_the_kill).expect("it is the test's own");
 
     let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
-    let written = output(&stub, folder.path(), &write).await;
+    let written = output_on_stub(&stub, folder.path(), &write).await;
     assert_eq!(report_with(0, &written)["sent"], 3);
     let warning = "warning: 2 messages may have been sent by a run that was killed, or without an answer, and may then be sent \
                    twice: first finish that redrive, to its queue";
-    assert!(stderr(&written).contains(warning), "{}", stderr(&written));
+    assert!(stderr_text(&written).contains(warning), "{}", stderr_text(&written));
 }
 
 /// `send --backup` and `redrive` have the same rule and the same sentence.
 #[tokio::test]
 async fn letters_that_are_in_a_file_twice_are_sent_once_by_either_command() {
     for command in ["send", "redrive"] {
-        let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+        let stub =
+            ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
         let folder = tempfile::tempdir().expect("the temporary folder is writable");
-        let once = std::fs::read_to_string(saved(&stub, folder.path()).await).expect("it is saved");
+        let once = std::fs::read_to_string(save_letters(&stub, folder.path()).await).expect("it is saved");
         std::fs::write(folder.path().join("twice.jsonl"), once.repeat(2)).expect("the folder is writable");
         let queue = stub.queue_url();
         let way = match command {
             "send" => ["send", "twice.jsonl", "--backup", "--queue", &queue, "--apply"],
             _ => ["redrive", "twice.jsonl", "--to", &queue, "--into-paused", "--apply"],
         };
-        let run = output(&stub, folder.path(), &[&way[..], &["--format", "json"]].concat()).await;
+        let run = output_on_stub(&stub, folder.path(), &[&way[..], &["--format", "json"]].concat()).await;
         assert_eq!(report_with(0, &run)["sent"], 3, "{command}");
-        assert_eq!(sent(&stub).len(), 3, "{command}");
+        assert_eq!(sent_bodies(&stub).len(), 3, "{command}");
         let sentence = "twice.jsonl: 3 lines left out: an earlier line has the same message";
-        assert!(stderr(&run).contains(sentence), "{command}: {}", stderr(&run));
+        assert!(stderr_text(&run).contains(sentence), "{command}: {}", stderr_text(&run));
     }
 }
 
 #[tokio::test]
 async fn a_file_that_send_has_begun_is_written_only_with_a_new_journal() {
-    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
-    let file = saved(&stub, folder.path()).await;
+    let file = save_letters(&stub, folder.path()).await;
     let queue = stub.queue_url();
     let send = ["send", "--backup", &file, "--queue", &queue, "--apply", "--format", "json"];
-    assert_eq!(report_with(0, &output(&stub, folder.path(), &send).await)["sent"], 3);
+    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &send).await)["sent"], 3);
 
     let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
-    let refused = output(&stub, folder.path(), &write).await;
-    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    let refused = output_on_stub(&stub, folder.path(), &write).await;
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr_text(&refused));
     let why = "`redeliver send --backup` has begun to send this file, and its journal ";
-    assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    assert!(stderr_text(&refused).contains(why), "{}", stderr_text(&refused));
     let anew = [&write[..], &["--journal", "new"]].concat();
-    assert_eq!(report_with(0, &output(&stub, folder.path(), &anew).await)["sent"], 3);
+    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &anew).await)["sent"], 3);
 }
 
 #[tokio::test]
 #[cfg(unix)]
 async fn a_file_by_another_path_is_not_sent_again() {
     use std::os::unix::fs::symlink;
-    let stub = ArchiveStub::start(objects("orders-final-dlq", (1..=3).map(line))).await;
+    let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let [here, copied] = ["here", "copied"].map(|name| folder.path().join(name));
     for made in [&here, &copied] {
         std::fs::create_dir(made).expect("the temporary folder is writable");
     }
-    drop(saved(&stub, &here).await);
+    drop(save_letters(&stub, &here).await);
     let queue = stub.queue_url();
     let counts = async |name: &str| {
         let redrive = ["redrive", name, "--to", &queue, "--into-paused", "--apply", "--format", "json"];
-        let report = report_with(0, &output(&stub, &here, &redrive).await);
+        let report = report_with(0, &output_on_stub(&stub, &here, &redrive).await);
         (report["sent"].clone(), report["deleted_only"].clone())
     };
     assert_eq!(counts("old.jsonl").await, (3.into(), 0.into()));
@@ -331,5 +345,5 @@ async fn a_file_by_another_path_is_not_sent_again() {
     for name in ["../here/old.jsonl", "../linked/old.jsonl", "../link.jsonl", "../copied/old.jsonl"] {
         assert_eq!(counts(name).await, (0.into(), 3.into()), "{name}");
     }
-    assert_eq!(sent(&stub).len(), 3);
+    assert_eq!(sent_bodies(&stub).len(), 3);
 }

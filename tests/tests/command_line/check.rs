@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn check_prints_the_pointer_and_rule_of_each_violation() {
-    let output = redeliver(&["check", EXAMPLE]);
+    let output = run_redeliver(&["check", EXAMPLE]);
     assert_eq!(output.status.code(), Some(3));
     let findings = String::from_utf8(output.stdout).unwrap();
     for finding in [
@@ -20,11 +20,11 @@ fn check_prints_the_pointer_and_rule_of_each_violation() {
 
 #[test]
 fn check_accepts_the_shipped_policy_and_a_pretty_printed_message() {
-    let policy = redeliver(&["check", "--policy", "examples/policy.json"]);
+    let policy = run_redeliver(&["check", "--policy", "examples/policy.json"]);
     assert_eq!((policy.status.code(), &*policy.stdout), (Some(0), &b"examples/policy.json: valid\n"[..]));
     let message = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1c-7d3e-8f00-0123456789ab\"\n  },\n  \"data\": {}\n}\n";
-    let file = Scratch::new("pretty.json", message.as_bytes());
-    assert_eq!(redeliver(&["check", file.name()]).status.code(), Some(0));
+    let file = ScratchFile::new("pretty.json", message.as_bytes());
+    assert_eq!(run_redeliver(&["check", file.name()]).status.code(), Some(0));
 }
 
 #[test]
@@ -34,8 +34,8 @@ fn check_finds_what_sqs_refuses_though_it_is_valid_json() {
         format!("{{\"metadata\":{{\"message_id\":\"{id}\"}},\"data\":{{\"d\":\"{data}\"}}}}")
     };
     let lines = [message("x"), message("\u{FFFE}"), message(&"x".repeat(1_048_576))].join("\n");
-    let file = Scratch::new("refused.jsonl", lines.as_bytes());
-    let output = redeliver(&["check", file.name()]);
+    let file = ScratchFile::new("refused.jsonl", lines.as_bytes());
+    let output = run_redeliver(&["check", file.name()]);
     assert_eq!(output.status.code(), Some(3));
     let findings = String::from_utf8(output.stdout).unwrap();
     let expected = [
@@ -47,12 +47,12 @@ fn check_finds_what_sqs_refuses_though_it_is_valid_json() {
 
 #[test]
 fn check_finds_what_is_wrong_with_a_policy_and_with_a_data_schema() {
-    let policy = Scratch::new(
+    let policy = ScratchFile::new(
         "wrong-policy.json",
         br#"{"backoff":{"kind":"fixed","delay_seconds":901},"jitter":"full"}"#,
     );
-    let schema = Scratch::new("wrong-schema.json", br#"{"$ref":"https://example.com/order.json"}"#);
-    let output = redeliver(&["check", "--policy", policy.name(), "--data-schema", schema.name()]);
+    let schema = ScratchFile::new("wrong-schema.json", br#"{"$ref":"https://example.com/order.json"}"#);
+    let output = run_redeliver(&["check", "--policy", policy.name(), "--data-schema", schema.name()]);
     assert_eq!(output.status.code(), Some(3));
     let findings = String::from_utf8(output.stdout).unwrap();
     assert!(findings.contains("/jitter is not a known member"), "{findings}");
@@ -62,7 +62,7 @@ fn check_finds_what_is_wrong_with_a_policy_and_with_a_data_schema() {
 
 #[test]
 fn check_and_simulate_warn_of_a_policy_that_never_retries() {
-    let policy = Scratch::new(
+    let policy = ScratchFile::new(
         "no-retry.json",
         br#"{"max_age_seconds":60,"backoff":{"kind":"fixed","delay_seconds":600,"jitter":"none"}}"#,
     );
@@ -73,8 +73,8 @@ fn check_and_simulate_warn_of_a_policy_that_never_retries() {
         &["check", "--policy", policy.name()][..],
         &["simulate", "--messages", "10", "--policy", policy.name()],
     ] {
-        let output = redeliver(command);
-        assert_eq!((output.status.code(), stderr(&output)), (Some(0), warning.clone()));
+        let output = run_redeliver(command);
+        assert_eq!((output.status.code(), stderr_text(&output)), (Some(0), warning.clone()));
     }
 }
 
@@ -84,7 +84,7 @@ fn check_says_that_a_policy_is_not_read_from_standard_input() {
     let refusal = "-: cannot be read: No such file or directory (os error 2); only messages are read from standard input: \
                    name a file\n";
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).ends_with(refusal), "{}", stderr(&output));
+    assert!(stderr_text(&output).ends_with(refusal), "{}", stderr_text(&output));
 }
 
 /// Both say the same of thin traffic, and neither of errors that the policy's lists take out of it.
@@ -92,10 +92,11 @@ fn check_says_that_a_policy_is_not_read_from_standard_input() {
 fn check_and_simulate_warn_of_thin_traffic_with_what_to_do() {
     let remedy = "; plan more or longer retries, or name the error in opens_on\n";
     let stated = |policy: &[u8]| {
-        let policy = Scratch::new("thin.json", policy);
-        let checked = stderr(&redeliver(&["check", "--policy", policy.name()]));
+        let policy = ScratchFile::new("thin.json", policy);
+        let checked = stderr_text(&run_redeliver(&["check", "--policy", policy.name()]));
         let thin = ["--messages", "10", "--outage", "12h", "--status", "500"];
-        let planned = stderr(&redeliver(&[&["simulate", "--policy", policy.name()], &thin[..]].concat()));
+        let planned =
+            stderr_text(&run_redeliver(&[&["simulate", "--policy", policy.name()], &thin[..]].concat()));
         [checked, planned]
     };
     for warning in stated(b"{}") {
@@ -110,8 +111,8 @@ fn check_and_simulate_warn_of_thin_traffic_with_what_to_do() {
 
 #[test]
 fn check_speaks_json_and_suggests_the_member_that_was_meant() {
-    let policy = Scratch::new("misspelt.json", br#"{"max_atempts":3}"#);
-    let output = redeliver(&["check", "--policy", policy.name(), "--format", "json"]);
+    let policy = ScratchFile::new("misspelt.json", br#"{"max_atempts":3}"#);
+    let output = run_redeliver(&["check", "--policy", policy.name(), "--format", "json"]);
     assert_eq!(output.status.code(), Some(3));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let finding =

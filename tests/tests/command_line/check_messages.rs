@@ -5,24 +5,24 @@ use super::*;
 const VALID: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#;
 const OTHER: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ac"},"data":{}}"#;
 
-fn check(input: &[u8]) -> (Option<i32>, String) {
+fn check_input(input: &[u8]) -> (Option<i32>, String) {
     let output = with_input(&["check", "-"], input);
-    assert_eq!(stderr(&output), "");
+    assert_eq!(stderr_text(&output), "");
     (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
 }
 
 #[test]
 fn a_dash_is_standard_input() {
     let said = |sentence: &str| (Some(0), format!("standard input: {sentence}\n"));
-    assert_eq!(check(VALID.as_bytes()), said("1 message, valid"));
-    assert_eq!(check(format!("{VALID}\r\n{OTHER}\n").as_bytes()), said("2 messages, valid"));
-    assert_eq!(check(b""), said("0 messages"));
+    assert_eq!(check_input(VALID.as_bytes()), said("1 message, valid"));
+    assert_eq!(check_input(format!("{VALID}\r\n{OTHER}\n").as_bytes()), said("2 messages, valid"));
+    assert_eq!(check_input(b""), said("0 messages"));
 }
 
 #[test]
 fn a_line_that_is_not_utf_8_is_named_and_the_others_are_checked() {
     let input = [VALID.as_bytes(), b"\n{\"data\":\"\xE9\"}\n", OTHER.as_bytes(), b"\n\nnull\n"].concat();
-    let (code, said) = check(&input);
+    let (code, said) = check_input(&input);
     let lines: Vec<_> = said.lines().collect();
     assert_eq!(code, Some(3), "{said}");
     assert_eq!(
@@ -42,15 +42,15 @@ fn a_message_of_one_mebibyte_is_valid() {
     let start = format!("{start}\"pad\":\"");
     let pad = "x".repeat(1_048_576 - start.len() - end.len() - 1);
     let valid = (Some(0), "standard input: 1 message, valid\n".to_owned());
-    assert_eq!(check(format!("{start}{pad}\"{end}\n").as_bytes()), valid);
+    assert_eq!(check_input(format!("{start}{pad}\"{end}\n").as_bytes()), valid);
 }
 
 /// `aws sqs send-message --message-body file://order.json` sends it as it is.
 #[test]
 fn one_document_over_several_lines_is_one_message() {
     let pretty = VALID.replace(",\"data\"", ",\n  \"data\"");
-    assert_eq!(check(pretty.as_bytes()).0, Some(0));
-    let (code, said) = check(format!("{VALID}\n\n").as_bytes());
+    assert_eq!(check_input(pretty.as_bytes()).0, Some(0));
+    let (code, said) = check_input(format!("{VALID}\n\n").as_bytes());
     assert_eq!(code, Some(3), "a line and an empty one are two");
     assert_eq!(said, "standard input:2: the body is empty; SQS requires at least one character\n");
 }
@@ -62,18 +62,18 @@ fn what_is_missing_is_named_and_ids_of_another_kind_are_plain() {
     let ulid = r#"{"metadata":{"message_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"},"data":{}}"#;
     let invalid = "standard input:1: INVALID_MESSAGE_SCHEMA /metadata";
     let no_zone = (Some(3), format!("{invalid}/expires_at has no time zone: add Z or +00:00\n"));
-    assert_eq!(check(naive.as_bytes()), no_zone);
-    let (code, said) = check(ulid.as_bytes());
+    assert_eq!(check_input(naive.as_bytes()), no_zone);
+    let (code, said) = check_input(ulid.as_bytes());
     let is_a_ulid =
         format!("{invalid}/message_id is a ULID, not a hyphenated UUID: write one, or set ENVELOPE=optional");
     assert!(code == Some(3) && said.starts_with(&is_a_ulid), "{said}");
     let checked = with_input(&["check", "-", "--plain"], ulid.as_bytes());
     let warning = "warning: standard input: 1 message with a metadata.message_id that is not a UUID, which makes it plain: \
                    --message-id-pointer /metadata/message_id (MESSAGE_ID_POINTER) makes that its id\n";
-    assert_eq!((checked.status.code(), stderr(&checked).as_str()), (Some(0), warning));
+    assert_eq!((checked.status.code(), stderr_text(&checked).as_str()), (Some(0), warning));
     let arguments = ["check", "-", "--plain", "--message-id-pointer", "/metadata/message_id"];
     let checked = with_input(&arguments, ulid.as_bytes());
-    assert_eq!((checked.status.code(), stderr(&checked).as_str()), (Some(0), ""));
+    assert_eq!((checked.status.code(), stderr_text(&checked).as_str()), (Some(0), ""));
 }
 
 /// Exports of a queue hold messages: sent as they are, each would be one wrong message.
@@ -96,7 +96,7 @@ fn an_export_is_read_as_its_messages_by_each_command() {
     ] {
         let said = format!("standard input: {recognized}\n");
         let checked = with_input(&["check", "-"], input.as_bytes());
-        assert_eq!(stderr(&checked), said);
+        assert_eq!(stderr_text(&checked), said);
         let found = String::from_utf8(checked.stdout).expect("UTF-8");
         if recognized.ends_with("export") {
             assert!(
@@ -105,14 +105,14 @@ fn an_export_is_read_as_its_messages_by_each_command() {
             );
             let audited = with_input(&["audit", "-", "--format", "json"], input.as_bytes());
             assert_eq!(
-                (report_with(3, &audited)["total"].clone(), stderr(&audited)),
+                (report_with(3, &audited)["total"].clone(), stderr_text(&audited)),
                 (count.into(), said.clone())
             );
         } else {
             assert!(found.ends_with(" valid\n"), "{found}");
         }
         let local = with_input(&["local", "-", "--plain", "--format", "json"], input.as_bytes());
-        assert_eq!((report_with(0, &local)["sent"].clone(), stderr(&local)), (count.into(), said));
+        assert_eq!((report_with(0, &local)["sent"].clone(), stderr_text(&local)), (count.into(), said));
     }
 }
 
@@ -124,7 +124,7 @@ fn what_is_no_envelope_is_valid_if_plain_messages_are_taken() {
     );
     let check = |arguments: &[&str]| {
         let output = with_input(&[&["check", "-"], arguments].concat(), input.as_bytes());
-        assert_eq!(stderr(&output), "");
+        assert_eq!(stderr_text(&output), "");
         (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
     };
     assert_eq!(check(&[]).0, Some(3));
@@ -137,10 +137,15 @@ fn what_is_no_envelope_is_valid_if_plain_messages_are_taken() {
     let wrong = with_input(&["check", "-", "--plain", "--message-id-pointer", "id"], b"");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(
-        stderr(&wrong).contains("is not a JSON Pointer to a member, such as /detail/id: begin it with `/`"),
+        stderr_text(&wrong)
+            .contains("is not a JSON Pointer to a member, such as /detail/id: begin it with `/`"),
         "{}",
-        stderr(&wrong)
+        stderr_text(&wrong)
     );
     let alone = with_input(&["check", "-", "--message-id-pointer", "/id"], b"");
-    assert!(alone.status.code() == Some(2) && stderr(&alone).contains("--plain"), "{}", stderr(&alone));
+    assert!(
+        alone.status.code() == Some(2) && stderr_text(&alone).contains("--plain"),
+        "{}",
+        stderr_text(&alone)
+    );
 }

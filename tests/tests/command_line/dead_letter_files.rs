@@ -12,51 +12,55 @@ const FIVE: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0000000
 "#;
 
 /// The dead letters of `local` for five messages: all of them, two as invalid.
-fn dead_letters() -> Scratch {
-    let (input, dead) = (Scratch::new("orders.jsonl", FIVE.as_bytes()), Scratch::absent("dead.jsonl"));
+fn dead_letters() -> ScratchFile {
+    let (input, dead) =
+        (ScratchFile::new("orders.jsonl", FIVE.as_bytes()), ScratchFile::absent("dead.jsonl"));
     let local = ["local", input.name(), "--fail-permanently", "1", "--final-dlq", dead.name()];
-    let output = redeliver(&local);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = run_redeliver(&local);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr_text(&output));
     dead
 }
 
-fn stdout(output: &Output) -> String {
+fn stdout_text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
 #[test]
 fn a_file_is_audited_as_a_queue_is_and_so_is_standard_input() {
     let dead = dead_letters();
-    let audited = report_with(3, &redeliver(&["audit", dead.name(), "--format", "json"]));
+    let audited = report_with(3, &run_redeliver(&["audit", dead.name(), "--format", "json"]));
     let by_type = serde_json::json!({ "INVALID_MESSAGE_FORMAT": 1, "INVALID_MESSAGE_SCHEMA": 1, "NON_RETRYABLE_ERROR": 3 });
     assert_eq!((&audited["by_error_type"], &audited["complete"]), (&by_type, &true.into()), "{audited}");
     let piped = with_input(&["audit", "-", "--format", "json"], dead.text().as_bytes());
     assert_eq!(report_with(3, &piped)["by_error_type"], by_type);
-    let table = stdout(&redeliver(&["audit", dead.name()]));
+    let table = stdout_text(&run_redeliver(&["audit", dead.name()]));
     assert!(table.contains("not JSON: EOF while parsing an object"), "{table}");
 }
 
 /// A typing error must not look like a cause that is gone.
 #[test]
 fn a_group_that_the_file_of_causes_lacks_is_reported_with_8() {
-    let (dead, causes) = (dead_letters(), Scratch::absent("causes.jsonl"));
+    let (dead, causes) = (dead_letters(), ScratchFile::absent("causes.jsonl"));
     let audit = ["audit", dead.name(), "--known-causes", causes.name()];
-    assert_eq!(redeliver(&audit).status.code(), Some(6));
+    assert_eq!(run_redeliver(&audit).status.code(), Some(6));
     let before = causes.text();
-    let unknown = redeliver(&[&audit[..], &["--resolved", "21d708b3fca00092"]].concat());
+    let unknown = run_redeliver(&[&audit[..], &["--resolved", "21d708b3fca00092"]].concat());
     assert_eq!((unknown.status.code(), causes.text()), (Some(8), before));
     let lacks = "group 21d708b3fca00092 is not in it: run the command without --resolved first";
-    assert!(stderr(&unknown).contains(lacks), "{}", stderr(&unknown));
+    assert!(stderr_text(&unknown).contains(lacks), "{}", stderr_text(&unknown));
 }
 
 #[test]
 fn an_empty_region_is_none() {
     for more in [&[][..], &["--region", ""]] {
-        let mut status = program(&[&["status", "--queue", "orders"], more].concat());
+        let mut status = program_command(&[&["status", "--queue", "orders"], more].concat());
         status.env("AWS_REGION", "").env_remove("AWS_DEFAULT_REGION").env_remove("AWS_ENDPOINT_URL");
         status.env("AWS_CONFIG_FILE", "/dev/null").env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
         let output = status.output().expect("the program starts");
-        assert!(stderr(&output).contains("no region is set: add --region, or set AWS_REGION"), "{output:?}");
+        assert!(
+            stderr_text(&output).contains("no region is set: add --region, or set AWS_REGION"),
+            "{output:?}"
+        );
     }
 }
 
@@ -64,19 +68,19 @@ fn an_empty_region_is_none() {
 #[test]
 fn ages_of_a_virtual_run_are_of_its_virtual_time() {
     let policy = br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":720,"jitter":"none"}}"#;
-    let policy = Scratch::new("limit.json", policy);
+    let policy = ScratchFile::new("limit.json", policy);
     let input = format!("not JSON\n{}\n", FIVE.lines().next().expect("it has lines"));
-    let (dead, saved) = (Scratch::absent("dead.jsonl"), Scratch::absent("saved.jsonl"));
+    let (dead, saved) = (ScratchFile::absent("dead.jsonl"), ScratchFile::absent("saved.jsonl"));
     let local = ["local", "-", "--fail-rate", "1", "--policy", policy.name(), "--final-dlq", dead.name()];
     assert_eq!(with_input(&local, input.as_bytes()).status.code(), Some(0));
     let audits =
         [["audit", dead.name(), "--save", saved.name()], ["audit", saved.name(), "--color", "never"]];
     for audit in audits {
-        let table = stdout(&redeliver(&audit));
+        let table = stdout_text(&run_redeliver(&audit));
         assert!(table.contains("The oldest has been here for 1h.\n"), "{table}");
         assert!(table.contains(", virtual time until 2026-01-01T01:00:00.000Z)"), "{table}");
     }
-    let audited = report_with(3, &redeliver(&["audit", saved.name(), "--format", "json"]));
+    let audited = report_with(3, &run_redeliver(&["audit", saved.name(), "--format", "json"]));
     assert_eq!(audited["virtual_now"], "2026-01-01T01:00:00.000Z");
     assert_eq!((&audited["age"]["oldest_seconds"], &audited["total"]), (&3600.into(), &2.into()));
 }
@@ -84,29 +88,38 @@ fn ages_of_a_virtual_run_are_of_its_virtual_time() {
 /// A queue of bodies without an envelope, on the first evening.
 #[test]
 fn a_setting_that_makes_all_messages_invalid_is_named_and_has_its_exit_code() {
-    let bodies = |count| Scratch::new("events.jsonl", "{\"event\":\"paid\"}\n".repeat(count).as_bytes());
+    let bodies = |count| ScratchFile::new("events.jsonl", "{\"event\":\"paid\"}\n".repeat(count).as_bytes());
     let (ten, nine) = (bodies(10), bodies(9));
-    let dead = Scratch::absent("dead.jsonl");
+    let dead = ScratchFile::absent("dead.jsonl");
     let words = "all 10 messages are invalid: if their bodies have no {metadata, data} envelope, set ";
-    let output = redeliver(&["local", ten.name(), "--final-dlq", dead.name()]);
+    let output = run_redeliver(&["local", ten.name(), "--final-dlq", dead.name()]);
     let expected = format!("error: {words}--plain (ENVELOPE=optional)\n");
-    assert_eq!((output.status.code(), stderr(&output)), (Some(3), expected));
-    let output = redeliver(&["check", ten.name()]);
+    assert_eq!((output.status.code(), stderr_text(&output)), (Some(3), expected));
+    let output = run_redeliver(&["check", ten.name()]);
     let expected = format!("warning: {words}--plain (ENVELOPE=optional)\n");
-    assert_eq!((output.status.code(), stderr(&output)), (Some(3), expected));
-    let output = redeliver(&["audit", "-q", dead.name()]);
+    assert_eq!((output.status.code(), stderr_text(&output)), (Some(3), expected));
+    let output = run_redeliver(&["audit", "-q", dead.name()]);
     let setting = "envelope: Envelope.OPTIONAL in the construct (ENVELOPE=optional)";
-    assert_eq!((output.status.code(), stderr(&output)), (Some(3), format!("warning: {words}{setting}\n")));
+    assert_eq!(
+        (output.status.code(), stderr_text(&output)),
+        (Some(3), format!("warning: {words}{setting}\n"))
+    );
     // The invalid ones of many dead letters are not a wrong setting.
-    let mixed = Scratch::new("mixed.jsonl", format!("{}{}", dead.text(), dead_letters().text()).as_bytes());
-    let output =
-        redeliver(&["audit", "-q", mixed.name(), "--where", r#".error_type == "INVALID_MESSAGE_SCHEMA""#]);
-    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(3), ""));
+    let mixed =
+        ScratchFile::new("mixed.jsonl", format!("{}{}", dead.text(), dead_letters().text()).as_bytes());
+    let output = run_redeliver(&[
+        "audit",
+        "-q",
+        mixed.name(),
+        "--where",
+        r#".error_type == "INVALID_MESSAGE_SCHEMA""#,
+    ]);
+    assert_eq!((output.status.code(), stderr_text(&output).as_str()), (Some(3), ""));
     for arguments in
         [&["local", ten.name(), "--plain"][..], &["local", nine.name()], &["check", ten.name(), "--plain"]]
     {
-        let output = redeliver(arguments);
-        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{arguments:?}");
+        let output = run_redeliver(arguments);
+        assert_eq!((output.status.code(), stderr_text(&output).as_str()), (Some(0), ""), "{arguments:?}");
     }
 }
 
@@ -115,7 +128,7 @@ fn a_setting_that_makes_all_messages_invalid_is_named_and_has_its_exit_code() {
 fn a_file_named_as_standard_input_is_not_read_instead_of_it() {
     let (dead, folder) = (dead_letters(), tempfile::tempdir().unwrap());
     std::fs::write(folder.path().join("-"), dead.text()).unwrap();
-    let mut audit = program(&["audit", "-", "--format", "json"]);
+    let mut audit = program_command(&["audit", "-", "--format", "json"]);
     let output = audit.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
     assert_eq!(report_with(0, &output)["total"], 0);
 }
@@ -124,9 +137,9 @@ fn a_file_named_as_standard_input_is_not_read_instead_of_it() {
 fn a_filter_picks_beside_a_lone_surrogate_and_text() {
     let dead = dead_letters();
     let count = |filter: &str, code| {
-        let output = redeliver(&["audit", dead.name(), "--format", "json", "--where", filter]);
+        let output = run_redeliver(&["audit", dead.name(), "--format", "json", "--where", filter]);
         let report = report_with(code, &output);
-        (report["total"].clone(), report["not_judged"]["messages"].clone(), stderr(&output))
+        (report["total"].clone(), report["not_judged"]["messages"].clone(), stderr_text(&output))
     };
     let (total, not_judged, _) = count(r#".error_type == "NON_RETRYABLE_ERROR""#, 3);
     assert_eq!((total, not_judged), (3.into(), 0.into()));
@@ -144,7 +157,7 @@ fn a_filter_picks_beside_a_lone_surrogate_and_text() {
 fn a_filter_that_does_not_end_does_not_keep_the_command_from_ending() {
     let dead = dead_letters();
     let endless = r#"def f: f; if .body | type == "string" then f else true end"#;
-    let output = redeliver(&["audit", dead.name(), "--format", "json", "--where", endless]);
+    let output = run_redeliver(&["audit", dead.name(), "--format", "json", "--where", endless]);
     let report = report_with(4, &output);
     let not_judged = (&report["not_judged"]["messages"], &report["not_judged"]["reason"]);
     assert_eq!(not_judged, (&1.into(), &"the filter takes longer than 1 s on it".into()), "{report}");
@@ -152,26 +165,26 @@ fn a_filter_that_does_not_end_does_not_keep_the_command_from_ending() {
 
 #[test]
 fn invalid_messages_are_mended_into_a_file_that_goes_through_the_loop() {
-    let (dead, mended) = (dead_letters(), Scratch::absent("mended.jsonl"));
+    let (dead, repaired) = (dead_letters(), ScratchFile::absent("repaired.jsonl"));
     let edit = r#"if .body | type == "string" then .body = .body + "}"
         elif .body.metadata.message_id == "order-5" then .body.metadata.message_id = "0191f3a2-7b1c-7d3e-8f00-000000000005"
         else . end"#;
-    let redrive = ["redrive", dead.name(), "--edit", edit, "-o", mended.name(), "--format", "json"];
-    let planned = report(&redeliver(&redrive));
+    let redrive = ["redrive", dead.name(), "--edit", edit, "-o", repaired.name(), "--format", "json"];
+    let planned = json_report(&run_redeliver(&redrive));
     assert_eq!(
-        (&planned["planned"], &planned["edited"], mended.path.exists()),
+        (&planned["planned"], &planned["edited"], repaired.path.exists()),
         (&5.into(), &2.into(), false)
     );
-    let applied = report(&redeliver(&[&redrive[..], &["--apply"]].concat()));
+    let applied = json_report(&run_redeliver(&[&redrive[..], &["--apply"]].concat()));
     assert_eq!((&applied["sent"], &applied["staying"]), (&5.into(), &serde_json::json!([])), "{applied}");
     let new = serde_json::json!([{ "old": "order-5", "new": "0191f3a2-7b1c-7d3e-8f00-000000000005" }]);
     assert_eq!(applied["new_ids"]["examples"], new);
-    let looped = report(&redeliver(&["local", mended.name(), "--format", "json"]));
+    let looped = json_report(&run_redeliver(&["local", repaired.name(), "--format", "json"]));
     assert_eq!((&looped["processed"], &looped["refused"]), (&5.into(), &0.into()), "{looped}");
-    assert!(mended.text().contains(r#""order":"A\ud800""#), "byte for byte");
-    let again = redeliver(&[&redrive[..], &["--apply"]].concat());
-    assert_eq!(again.status.code(), Some(1), "{}", stderr(&again));
-    assert!(stderr(&again).contains("it already exists"), "{}", stderr(&again));
+    assert!(repaired.text().contains(r#""order":"A\ud800""#), "byte for byte");
+    let again = run_redeliver(&[&redrive[..], &["--apply"]].concat());
+    assert_eq!(again.status.code(), Some(1), "{}", stderr_text(&again));
+    assert!(stderr_text(&again).contains("it already exists"), "{}", stderr_text(&again));
 }
 
 #[test]
@@ -180,15 +193,15 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
     let text = dead.text();
     let lines: Vec<_> = text.lines().collect();
     let mixed = format!("{}\nnonsense\n\n{}\n{}\n", lines[0], FIVE.lines().next().expect("five"), lines[1]);
-    let mixed = Scratch::new("mixed.jsonl", mixed.as_bytes());
-    let output = redeliver(&["audit", mixed.name(), "--format", "json"]);
+    let mixed = ScratchFile::new("mixed.jsonl", mixed.as_bytes());
+    let output = run_redeliver(&["audit", mixed.name(), "--format", "json"]);
     let audited = report_with(4, &output);
     assert_eq!((&audited["total"], &audited["coverage"]["unreadable"]), (&2.into(), &2.into()));
-    for told in [
+    for reported in [
         format!("{}:2: left out: it is not valid JSON at column 2", mixed.name()),
         format!("{}:4: left out: it is a message, not a dead letter", mixed.name()),
     ] {
-        assert!(stderr(&output).contains(&told), "{told} in {}", stderr(&output));
+        assert!(stderr_text(&output).contains(&reported), "{reported} in {}", stderr_text(&output));
     }
 }
 
@@ -196,7 +209,7 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
 fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
     let dead = dead_letters();
     let (orders, folder) =
-        (Scratch::new("orders.jsonl", FIVE.as_bytes()), tempfile::tempdir().expect("a folder"));
+        (ScratchFile::new("orders.jsonl", FIVE.as_bytes()), tempfile::tempdir().expect("a folder"));
     let folder = folder.path().to_str().expect("UTF-8");
     for (arguments, code, said) in [
         (&["audit", orders.name()][..], 1, "no line is a dead letter"),
@@ -223,9 +236,9 @@ fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
         (&["console", orders.name()], 1, "no line is a dead letter"),
         (&["console", dead.name(), "--queue", "q"], 2, "cannot be used with"),
     ] {
-        let output = redeliver(arguments);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+        let output = run_redeliver(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr_text(&output));
+        assert!(stderr_text(&output).contains(said), "{arguments:?}: {}", stderr_text(&output));
     }
 }
 
@@ -233,7 +246,7 @@ fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
 #[test]
 fn the_console_shows_a_file_and_offers_nothing_that_is_for_queues() {
     let dead = dead_letters();
-    let mut console = program(&["console", dead.name()])
+    let mut console = program_command(&["console", dead.name()])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -242,7 +255,7 @@ fn the_console_shows_a_file_and_offers_nothing_that_is_for_queues() {
     BufReader::new(console.stdout.take().expect("it is piped"))
         .read_line(&mut link)
         .expect("it prints its link");
-    let pages = std::panic::catch_unwind(|| visit(link.trim()));
+    let pages = std::panic::catch_unwind(|| visit_console(link.trim()));
     console.kill().and_then(|()| console.wait()).expect("it ends");
     let [letters, filtered, pause] = pages.expect("it answers");
     assert!(letters.contains("5 dead letters"), "{letters}");
@@ -258,7 +271,7 @@ fn the_console_shows_a_file_and_offers_nothing_that_is_for_queues() {
 fn a_console_is_interrupted_by_ctrl_c_and_done_after_sigterm() {
     let dead = dead_letters();
     for (signal, code) in [("INT", 130), ("TERM", 0)] {
-        let mut console = program(&["console", "-q", dead.name()])
+        let mut console = program_command(&["console", "-q", dead.name()])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -273,7 +286,7 @@ fn a_console_is_interrupted_by_ctrl_c_and_done_after_sigterm() {
 }
 
 /// The list of dead letters once it is there, a part of it, and a page that is for queues.
-fn visit(link: &str) -> [String; 3] {
+fn visit_console(link: &str) -> [String; 3] {
     let (origin, _) = link.split_once("/?").expect("a link with a token");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

@@ -8,31 +8,36 @@ use super::*;
 /// A run over a large file, or against a slow endpoint, takes real minutes: what came out so far must not be thrown away.
 #[test]
 fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
-    interrupt_in_a_call(Run::new("interrupt-one.jsonl", 1, 1, 0)).unwrap();
+    interrupt_in_a_call(InterruptedRun::new("interrupt-one.jsonl", 1, 1, 0)).unwrap();
 }
 
 #[test]
 fn what_is_still_to_be_read_does_not_hold_up_the_end() {
-    interrupt_in_a_call(Run::new("interrupt-many.jsonl", 10_001, 10_000, 0)).unwrap();
+    interrupt_in_a_call(InterruptedRun::new("interrupt-many.jsonl", 10_001, 10_000, 0)).unwrap();
 }
 
 #[test]
 fn an_interrupted_run_took_as_long_as_it_ran() {
-    interrupt_in_a_call(Run::new("interrupt-retry.jsonl", 1, 1, 1)).unwrap();
+    interrupt_in_a_call(InterruptedRun::new("interrupt-retry.jsonl", 1, 1, 1)).unwrap();
 }
 
 /// The first message comes out in the first second, the second one is interrupted a minute later.
 #[test]
 fn an_interrupted_run_did_not_end_when_the_last_message_came_out() {
-    interrupt_in_a_call(Run { handled: 1, ..Run::new("interrupt-two.jsonl", 2, 2, 1) }).unwrap();
+    interrupt_in_a_call(InterruptedRun { handled: 1, ..InterruptedRun::new("interrupt-two.jsonl", 2, 2, 1) })
+        .unwrap();
 }
 
 #[test]
 fn a_run_in_which_all_came_out_in_spite_of_it_was_not_interrupted() {
-    interrupt_in_a_call(Run { last_is_handled: true, ..Run::new("interrupt-last.jsonl", 1, 1, 1) }).unwrap();
+    interrupt_in_a_call(InterruptedRun {
+        last_is_handled: true,
+        ..InterruptedRun::new("interrupt-last.jsonl", 1, 1, 1)
+    })
+    .unwrap();
 }
 
-struct Run {
+struct InterruptedRun {
     /// Of the file of messages.
     name: &'static str,
     lines: u32,
@@ -46,28 +51,30 @@ struct Run {
     last_is_handled: bool,
 }
 
-impl Run {
+impl InterruptedRun {
     fn new(name: &'static str, lines: u32, sent: u32, failed_calls: u32) -> Self {
         Self { name, lines, sent, failed_calls, handled: 0, last_is_handled: false }
     }
 }
 
 fn interrupt_in_a_call(
-    Run { name, lines, sent, failed_calls, handled, last_is_handled }: Run,
+    InterruptedRun { name, lines, sent, failed_calls, handled, last_is_handled }: InterruptedRun,
 ) -> std::io::Result<()> {
     let line =
         |n| format!(r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012x}"}},"data":{{}}}}"#);
     let input: Vec<_> = (0..lines).map(line).collect();
-    let messages = Scratch::new(name, input.join("\n").as_bytes());
-    let policy =
-        Scratch::new("minutely.json", br#"{"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#);
+    let messages = ScratchFile::new(name, input.join("\n").as_bytes());
+    let policy = ScratchFile::new(
+        "minutely.json",
+        br#"{"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#,
+    );
     let target = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/", target.local_addr()?);
     let arguments =
         ["local", messages.name(), "--policy", policy.name(), "--target", &url, "--format", "json"];
-    let mut child = program(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child = program_command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     for n in 0..handled + failed_calls {
-        answer(&mut target.accept()?.0, n < handled)?;
+        answer_call(&mut target.accept()?.0, n < handled)?;
     }
     // The message is being handled: the interrupt comes in the middle of it.
     let (mut call, _) = target.accept()?;
@@ -77,7 +84,7 @@ fn interrupt_in_a_call(
     let mut said = String::new();
     errors.read_line(&mut said)?;
     assert_eq!(said, "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait\n");
-    answer(&mut call, last_is_handled)?;
+    answer_call(&mut call, last_is_handled)?;
     drop(target);
     let mut more = String::new();
     errors.read_to_string(&mut more)?;
@@ -99,7 +106,7 @@ fn interrupt_in_a_call(
     Ok(())
 }
 
-fn answer(call: &mut TcpStream, is_handled: bool) -> std::io::Result<()> {
+fn answer_call(call: &mut TcpStream, is_handled: bool) -> std::io::Result<()> {
     // Not before the call has begun, and it is read to its end: else the answer may be lost.
     let _begun = call.read(&mut [0; 1])?;
     let status = if is_handled { "200 OK" } else { "500 Internal Server Error" };

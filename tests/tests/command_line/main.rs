@@ -18,7 +18,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use redeliver_tests::settings::{PATIENCE, root, tested_program};
+use redeliver_tests::settings::{PATIENCE, tested_program, workspace_root};
 use redeliver_tests::sqs::REGION;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -26,18 +26,18 @@ use tempfile::TempDir;
 const EXAMPLE: &str = "examples/messages.jsonl";
 
 /// The program, in the root and in the region where the tests look for its queues.
-fn program(arguments: &[&str]) -> Command {
+fn program_command(arguments: &[&str]) -> Command {
     let mut program = Command::new(tested_program("redeliver"));
-    program.args(arguments).current_dir(root()).env("AWS_REGION", REGION);
+    program.args(arguments).current_dir(workspace_root()).env("AWS_REGION", REGION);
     program
 }
 
-fn redeliver(arguments: &[&str]) -> Output {
-    program(arguments).output().expect("the program starts")
+fn run_redeliver(arguments: &[&str]) -> Output {
+    program_command(arguments).output().expect("the program starts")
 }
 
 fn with_input(arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = program(arguments)
+    let mut child = program_command(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -49,12 +49,12 @@ fn with_input(arguments: &[&str], input: &[u8]) -> Output {
 }
 
 /// A file of this test's own, removed at its end.
-struct Scratch {
+struct ScratchFile {
     _folder: TempDir,
     path: PathBuf,
 }
 
-impl Scratch {
+impl ScratchFile {
     fn new(name: &str, content: &[u8]) -> Self {
         let file = Self::absent(name);
         std::fs::write(&file.path, content).expect("the temporary folder is writable");
@@ -77,23 +77,23 @@ impl Scratch {
     }
 }
 
-fn report(output: &Output) -> Value {
+fn json_report(output: &Output) -> Value {
     report_with(0, output)
 }
 
 /// The report of a run that ends with this exit code.
 fn report_with(code: i32, output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
+    assert_eq!(output.status.code(), Some(code), "{}", stderr_text(output));
     serde_json::from_slice(&output.stdout).expect("the report is one JSON object")
 }
 
-fn stderr(output: &Output) -> String {
+fn stderr_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
 fn the_shipped_example_settles_with_each_kind_of_invalid_message_dead_lettered() {
-    let report = report(&redeliver(&["local", EXAMPLE, "--format", "json"]));
+    let report = json_report(&run_redeliver(&["local", EXAMPLE, "--format", "json"]));
     assert_eq!(
         (&report["sent"], &report["processed"], &report["retries"]),
         (&22.into(), &13.into(), &0.into())
@@ -106,7 +106,7 @@ fn the_shipped_example_settles_with_each_kind_of_invalid_message_dead_lettered()
 
 #[test]
 fn fail_first_needs_just_so_many_retries() {
-    let report = report(&redeliver(&["local", EXAMPLE, "--fail-first", "3", "--format", "json"]));
+    let report = json_report(&run_redeliver(&["local", EXAMPLE, "--fail-first", "3", "--format", "json"]));
     // Twelve first deliveries need three retries each; the one that already had two needs one. One of the twelve says
     // that it expires after twenty minutes, and its third retry would come later.
     assert_eq!(report["processed"], 12, "{report}");
@@ -115,11 +115,11 @@ fn fail_first_needs_just_so_many_retries() {
 
 #[test]
 fn what_never_works_is_retried_to_the_limit_and_dead_lettered() {
-    let policy = Scratch::new(
+    let policy = ScratchFile::new(
         "limit.json",
         br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":720,"jitter":"none"}}"#,
     );
-    let dead = Scratch::absent("dead.jsonl");
+    let dead = ScratchFile::absent("dead.jsonl");
     let line = br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#;
     let arguments = [
         "local",
@@ -133,7 +133,7 @@ fn what_never_works_is_retried_to_the_limit_and_dead_lettered() {
         "--format",
         "json",
     ];
-    let report = report(&with_input(&arguments, line));
+    let report = json_report(&with_input(&arguments, line));
     assert_eq!(report["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 1);
     assert_eq!(
         (&report["retries"], &report["seconds"]),
@@ -155,7 +155,7 @@ fn what_never_works_is_retried_to_the_limit_and_dead_lettered() {
 #[test]
 fn the_same_seed_gives_the_same_run_byte_for_byte() {
     let run = |seed: &str, name: &str| {
-        let dead = Scratch::absent(name);
+        let dead = ScratchFile::absent(name);
         let arguments = [
             "local",
             EXAMPLE,
@@ -168,8 +168,8 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
             "--final-dlq",
             dead.name(),
         ];
-        let output = redeliver(&arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = run_redeliver(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr_text(&output));
         (output.stdout, dead.text())
     };
     assert_eq!(run("7", "seed-7.jsonl"), run("7", "seed-7-again.jsonl"));
@@ -183,7 +183,7 @@ fn anything_may_be_on_a_line() {
     // By the exit code alone, all seven would seem to have been tried.
     let report = report_with(5, &output);
     assert_eq!((&report["sent"], &report["refused"]), (&4.into(), &3.into()));
-    let errors = stderr(&output);
+    let errors = stderr_text(&output);
     assert!(errors.ends_with("error: 3 lines refused, and not sent\n"), "{errors}");
     assert!(errors.contains("warning: standard input:1: not UTF-8 at byte 0"), "{errors}");
     assert!(errors.contains("warning: standard input:2: the body is empty"), "{errors}");
@@ -217,7 +217,7 @@ fn bodies_of_one_mebibyte_settle() {
 
 #[test]
 fn the_table_names_what_happened_and_a_pipe_gets_no_progress_bar() {
-    let output = redeliver(&["local", EXAMPLE, "--fail-rate", "0.5"]);
+    let output = run_redeliver(&["local", EXAMPLE, "--fail-rate", "0.5"]);
     let table = String::from_utf8(output.stdout.clone()).unwrap();
     for row in [
         "sent",
@@ -231,32 +231,32 @@ fn the_table_names_what_happened_and_a_pipe_gets_no_progress_bar() {
     ] {
         assert!(table.contains(row), "{row} in {table}");
     }
-    assert_eq!(stderr(&output), "");
+    assert_eq!(stderr_text(&output), "");
 }
 
 #[test]
 fn the_readme_shows_what_its_command_prints() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let readme = std::fs::read_to_string(workspace_root().join("README.md")).unwrap();
     let command = readme.lines().find_map(|line| line.strip_prefix("cargo run --bin redeliver -- ")).unwrap();
-    let dead = Scratch::absent("readme-dead.jsonl");
+    let dead = ScratchFile::absent("readme-dead.jsonl");
     let arguments: Vec<_> =
         command.split(' ').map(|word| if word == "dead.jsonl" { dead.name() } else { word }).collect();
-    let printed = String::from_utf8(redeliver(&arguments).stdout).unwrap();
+    let printed = String::from_utf8(run_redeliver(&arguments).stdout).unwrap();
     let printed: String = printed.trim_end().lines().map(|line| format!("{}\n", line.trim_end())).collect();
     assert!(readme.contains(&printed), "README.md does not show:\n{printed}");
 }
 
 #[test]
 fn final_records_that_are_there_already_are_not_overwritten() {
-    let dead = Scratch::new("precious.jsonl", b"precious");
+    let dead = ScratchFile::new("precious.jsonl", b"precious");
     for file in [EXAMPLE, dead.name()] {
-        let output = redeliver(&["local", file, "--fail-rate", "1", "--final-dlq", dead.name()]);
-        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let output = run_redeliver(&["local", file, "--fail-rate", "1", "--final-dlq", dead.name()]);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr_text(&output));
         let said = format!(
             "error: {}: cannot be written: it already exists; name another file, so that nothing is overwritten\n",
             dead.name()
         );
-        assert_eq!(stderr(&output), said);
+        assert_eq!(stderr_text(&output), said);
         assert_eq!(dead.text(), "precious");
     }
 }
@@ -274,46 +274,46 @@ fn bad_usage_exits_2_with_the_reason() {
         (&["check"], "required"),
     ];
     for (arguments, reason) in cases {
-        let output = redeliver(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(reason), "{arguments:?}: {}", stderr(&output));
-        assert!(!stderr(&output).contains("hunter2"), "{}", stderr(&output));
+        let output = run_redeliver(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr_text(&output));
+        assert!(stderr_text(&output).contains(reason), "{arguments:?}: {}", stderr_text(&output));
+        assert!(!stderr_text(&output).contains("hunter2"), "{}", stderr_text(&output));
     }
 }
 
 #[test]
 fn a_file_that_cannot_be_used_exits_1_with_the_reason() {
-    let policy = Scratch::new("bad-policy.json", br#"{"max_atempts":3}"#);
+    let policy = ScratchFile::new("bad-policy.json", br#"{"max_atempts":3}"#);
     for (arguments, reason) in [
         (&["local", "no-such-file.jsonl"][..], "no-such-file.jsonl: cannot be read"),
         (&["local", EXAMPLE, "--policy", policy.name()], "/max_atempts is not a known member"),
         (&["check", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
     ] {
-        let output = redeliver(arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(reason), "{arguments:?}: {}", stderr(&output));
+        let output = run_redeliver(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", stderr_text(&output));
+        assert!(stderr_text(&output).contains(reason), "{arguments:?}: {}", stderr_text(&output));
     }
 }
 
 #[test]
 fn an_endpoint_that_does_not_answer_exits_1_and_says_so() {
-    let output = redeliver(&["local", EXAMPLE, "--endpoint-url", "http://127.0.0.1:9"]);
+    let output = run_redeliver(&["local", EXAMPLE, "--endpoint-url", "http://127.0.0.1:9"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains(
+        stderr_text(&output).contains(
             "creating the queues: not sent (Connect): no connection to http://127.0.0.1:9: is it running? check --endpoint-url"
         ),
         "{}",
-        stderr(&output)
+        stderr_text(&output)
     );
 }
 
 #[test]
 fn a_target_that_does_not_answer_is_told_though_every_message_is_explained() {
-    let output = redeliver(&["local", EXAMPLE, "--target", "http://127.0.0.1:9/"]);
+    let output = run_redeliver(&["local", EXAMPLE, "--target", "http://127.0.0.1:9/"]);
     assert_eq!(output.status.code(), Some(0));
     let hint = "warning: no call succeeded; the last one failed with Http.Refused: the target refuses connections: check the target\n";
-    assert_eq!(stderr(&output), hint);
+    assert_eq!(stderr_text(&output), hint);
 }
 
 /// It says what is wrong itself, and that it is running.
@@ -334,9 +334,9 @@ fn an_endpoint_that_refuses_is_not_said_to_be_away() {
             let _ = std::io::Read::read_to_end(&mut call, &mut Vec::new());
         }
     });
-    let output = redeliver(&["local", EXAMPLE, "--endpoint-url", &url]);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("creating the queues") && told.contains("AccessDenied"), "{told}");
-    assert!(!told.contains("no connection"), "{told}");
+    let output = run_redeliver(&["local", EXAMPLE, "--endpoint-url", &url]);
+    let reported = stderr_text(&output);
+    assert_eq!(output.status.code(), Some(1), "{reported}");
+    assert!(reported.contains("creating the queues") && reported.contains("AccessDenied"), "{reported}");
+    assert!(!reported.contains("no connection"), "{reported}");
 }

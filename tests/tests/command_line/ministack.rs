@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::sqs::{Queue, client};
+use redeliver_tests::sqs::{TestQueue, emulator_client};
 
 use super::*;
 
@@ -13,10 +13,10 @@ use super::*;
 #[ignore = "needs Python: cargo xtask test"]
 async fn the_loop_runs_on_an_endpoint_in_real_time_and_touches_no_queue_but_its_own() {
     let endpoint = Ministack::start();
-    let client = client(&endpoint.endpoint_url());
-    let theirs = Queue::create(&client, "somebody-elses", None).await;
+    let client = emulator_client(&endpoint.endpoint_url());
+    let theirs = TestQueue::create(&client, "somebody-elses", None).await;
     let policy = br#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
-    let policy = Scratch::new("endpoint-policy.json", policy);
+    let policy = ScratchFile::new("endpoint-policy.json", policy);
     let url = endpoint.endpoint_url();
     let arguments = [
         "local",
@@ -31,8 +31,9 @@ async fn the_loop_runs_on_an_endpoint_in_real_time_and_touches_no_queue_but_its_
         "json",
     ];
     let arguments = arguments.map(str::to_owned);
-    let output = tokio::task::spawn_blocking(move || redeliver(&arguments.each_ref().map(String::as_str)));
-    let report = report(&output.await.expect("the program ends"));
+    let output =
+        tokio::task::spawn_blocking(move || run_redeliver(&arguments.each_ref().map(String::as_str)));
+    let report = json_report(&output.await.expect("the program ends"));
     assert_eq!((&report["sent"], &report["processed"]), (&22.into(), &12.into()), "{report}");
     assert_eq!(report["dead_lettered"]["INVALID_MESSAGE_FORMAT"], 5, "{report}");
     assert_eq!(report["dead_lettered"]["INVALID_MESSAGE_SCHEMA"], 4, "{report}");
@@ -44,15 +45,15 @@ async fn the_loop_runs_on_an_endpoint_in_real_time_and_touches_no_queue_but_its_
 #[ignore = "needs Python: cargo xtask test"]
 async fn an_interrupt_ends_the_loop_with_a_report_and_leaves_no_queue() {
     let endpoint = Ministack::start();
-    let client = client(&endpoint.endpoint_url());
+    let client = emulator_client(&endpoint.endpoint_url());
     let policy = br#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#;
-    let policy = Scratch::new("interrupt-policy.json", policy);
+    let policy = ScratchFile::new("interrupt-policy.json", policy);
     let url = endpoint.endpoint_url();
     let arguments = ["local", EXAMPLE, "--endpoint-url", &url, "--policy", policy.name(), "--fail-rate", "1"];
     let retried = |[_, _, delayed]: [u64; 3]| delayed > 0;
-    let output = interrupted(&client, &arguments, retried).await;
-    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
-    assert!(stderr(&output).contains("still waiting"), "{}", stderr(&output));
+    let output = interrupt_when_due(&client, &arguments, retried).await;
+    assert_eq!(output.status.code(), Some(130), "{}", stderr_text(&output));
+    assert!(stderr_text(&output).contains("still waiting"), "{}", stderr_text(&output));
     assert_eq!(queue_urls(&client).await, [""; 0]);
 }
 
@@ -60,20 +61,20 @@ async fn an_interrupt_ends_the_loop_with_a_report_and_leaves_no_queue() {
 #[ignore = "needs Python: cargo xtask test"]
 async fn an_interrupt_while_messages_are_fed_says_how_many_were_sent_and_leaves_no_queue() {
     let endpoint = Ministack::start();
-    let client = client(&endpoint.endpoint_url());
-    let messages = Scratch::new("interrupt.jsonl", "{}\n".repeat(100_000).as_bytes());
+    let client = emulator_client(&endpoint.endpoint_url());
+    let messages = ScratchFile::new("interrupt.jsonl", "{}\n".repeat(100_000).as_bytes());
     let url = endpoint.endpoint_url();
     let fed = |[visible, _, _]: [u64; 3]| visible > 0;
-    let output = interrupted(&client, &["local", messages.name(), "--endpoint-url", &url], fed).await;
-    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
-    assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("of 100000"), "{}", stderr(&output));
+    let output = interrupt_when_due(&client, &["local", messages.name(), "--endpoint-url", &url], fed).await;
+    assert_eq!(output.status.code(), Some(130), "{}", stderr_text(&output));
+    assert!(stderr_text(&output).contains("interrupted"), "{}", stderr_text(&output));
+    assert!(stderr_text(&output).contains("of 100000"), "{}", stderr_text(&output));
     assert_eq!(queue_urls(&client).await, [""; 0]);
 }
 
 /// Runs the program, and interrupts it as Ctrl-C does once its source queue's depth is `due`.
-async fn interrupted(client: &Client, arguments: &[&str], due: impl Fn([u64; 3]) -> bool) -> Output {
-    let child = tokio::process::Command::from(program(arguments))
+async fn interrupt_when_due(client: &Client, arguments: &[&str], due: impl Fn([u64; 3]) -> bool) -> Output {
+    let child = tokio::process::Command::from(program_command(arguments))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
@@ -94,7 +95,7 @@ async fn interrupted(client: &Client, arguments: &[&str], due: impl Fn([u64; 3])
 /// The depth of the program's source queue; `None` before there is one.
 async fn source_depth(client: &Client) -> Option<[u64; 3]> {
     let url = queue_urls(client).await.into_iter().find(|url| url.ends_with("-source"))?;
-    Some(Queue { url, arn: String::new() }.depth(client).await)
+    Some(TestQueue { url, arn: String::new() }.message_counts(client).await)
 }
 
 async fn queue_urls(client: &Client) -> Vec<String> {
@@ -102,16 +103,16 @@ async fn queue_urls(client: &Client) -> Vec<String> {
 }
 
 /// Runs the program on an endpoint, for its report.
-async fn on(endpoint: &Ministack, code: i32, arguments: &[&str]) -> Value {
+async fn run_on_endpoint(endpoint: &Ministack, code: i32, arguments: &[&str]) -> Value {
     let url = endpoint.endpoint_url();
     let mut arguments: Vec<_> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     arguments.extend(["--endpoint-url", &url, "--format", "json"].map(str::to_owned));
-    let run = move || redeliver(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let run = move || run_redeliver(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     report_with(code, &tokio::task::spawn_blocking(run).await.expect("the program ends"))
 }
 
 /// The n-th message; half a character is in it, as JavaScript leaves it.
-fn cut(n: u32) -> String {
+fn cut_message(n: u32) -> String {
     format!(
         r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012}"}},"data":{{"n":{n},"name":"A\ud800"}}}}"#
     )
@@ -121,33 +122,37 @@ fn cut(n: u32) -> String {
 #[ignore = "needs Python: cargo xtask test"]
 async fn a_message_that_a_filter_cannot_judge_stays_and_the_others_are_picked() {
     let endpoint = Ministack::start();
-    let client = client(&endpoint.endpoint_url());
+    let client = emulator_client(&endpoint.endpoint_url());
     let [dlq, source] =
-        [Queue::create(&client, "dlq", None).await, Queue::create(&client, "source", None).await];
-    for body in (0..10).map(cut).chain(["text".to_owned()]) {
+        [TestQueue::create(&client, "dlq", None).await, TestQueue::create(&client, "source", None).await];
+    for body in (0..10).map(cut_message).chain(["text".to_owned()]) {
         client.send_message().queue_url(&dlq.url).message_body(body).send().await.expect("it is sent");
     }
     let from = ["--queue", &dlq.url];
     let audited =
-        on(&endpoint, 4, &[&["audit"][..], &from, &["--where", ".body.data.n >= 0"]].concat()).await;
+        run_on_endpoint(&endpoint, 4, &[&["audit"][..], &from, &["--where", ".body.data.n >= 0"]].concat())
+            .await;
     assert_eq!((&audited["total"], &audited["not_judged"]["messages"]), (&10.into(), &1.into()), "{audited}");
-    let backup = Scratch::absent("backup.jsonl");
+    let backup = ScratchFile::absent("backup.jsonl");
     let purge = ["--where", ".body.data.n == 3", "--backup", backup.name(), "--apply"];
-    let purged = on(&endpoint, 5, &[&["purge"][..], &from, &purge].concat()).await;
+    let purged = run_on_endpoint(&endpoint, 5, &[&["purge"][..], &from, &purge].concat()).await;
     assert_eq!((&purged["deleted"], &purged["not_judged"]["messages"]), (&1.into(), &1.into()), "{purged}");
-    let journal = Scratch::absent("journal.jsonl");
+    let journal = ScratchFile::absent("journal.jsonl");
     let edit =
         [".body.data.n >= 0", "--edit", ".body.data.fixed = true", "--journal", journal.name(), "--apply"];
     let redrive =
         [&["redrive", "--to", &source.url][..], &from, &["--watch", "0s", "--where"], &edit].concat();
-    let redriven = on(&endpoint, 5, &redrive).await;
+    let redriven = run_on_endpoint(&endpoint, 5, &redrive).await;
     assert_eq!((&redriven["sent"], &redriven["edited"]), (&9.into(), &9.into()), "{redriven}");
     let why = "the filter cannot judge it: cannot index a value with another";
     assert_eq!(
         (&redriven["staying"][0]["reason"], &redriven["staying"][0]["count"]),
         (&why.into(), &1.into())
     );
-    assert_eq!((dlq.depth(&client).await, source.depth(&client).await), ([1, 0, 0], [9, 0, 0]));
+    assert_eq!(
+        (dlq.message_counts(&client).await, source.message_counts(&client).await),
+        ([1, 0, 0], [9, 0, 0])
+    );
     let sent = client.receive_message().queue_url(&source.url).send().await.expect("it answers");
     let body = sent.messages()[0].body().expect("it has one");
     assert!(body.contains(r#""name":"A\ud800","fixed":true}"#), "{body}");
@@ -157,34 +162,35 @@ async fn a_message_that_a_filter_cannot_judge_stays_and_the_others_are_picked() 
 #[ignore = "needs Python: cargo xtask test"]
 async fn dead_letters_of_a_file_are_mended_and_sent_to_a_queue_once() {
     let endpoint = Ministack::start();
-    let client = client(&endpoint.endpoint_url());
+    let client = emulator_client(&endpoint.endpoint_url());
     let [dlq, source] =
-        [Queue::create(&client, "dlq", None).await, Queue::create(&client, "source", None).await];
-    let broken: Vec<_> = (0..3).map(|n| cut(n).strip_suffix('}').expect("it ends so").to_owned()).collect();
+        [TestQueue::create(&client, "dlq", None).await, TestQueue::create(&client, "source", None).await];
+    let broken: Vec<_> =
+        (0..3).map(|n| cut_message(n).strip_suffix('}').expect("it ends so").to_owned()).collect();
     for body in &broken {
         client.send_message().queue_url(&dlq.url).message_body(body).send().await.expect("it is sent");
     }
-    let backup = Scratch::absent("backup.jsonl");
+    let backup = ScratchFile::absent("backup.jsonl");
     let purge = ["purge", "--queue", &dlq.url, "--where", "true", "--backup", backup.name(), "--apply"];
-    assert_eq!(on(&endpoint, 0, &purge).await["deleted"], 3);
-    let journal = Scratch::absent("journal.jsonl");
+    assert_eq!(run_on_endpoint(&endpoint, 0, &purge).await["deleted"], 3);
+    let journal = ScratchFile::absent("journal.jsonl");
     let edit = ["--edit", r#".body = .body + "}""#, "--journal", journal.name()];
     let redrive = [&["redrive", backup.name(), "--to", &source.url][..], &edit].concat();
-    assert_eq!(on(&endpoint, 0, &redrive).await["planned"], 3);
+    assert_eq!(run_on_endpoint(&endpoint, 0, &redrive).await["planned"], 3);
     let apply = [&redrive[..], &["--apply"]].concat();
     for (sent, sent_before) in [(3, 0), (0, 3)] {
-        let report = on(&endpoint, 0, &apply).await;
+        let report = run_on_endpoint(&endpoint, 0, &apply).await;
         assert_eq!(
             (&report["sent"], &report["deleted_only"]),
             (&sent.into(), &sent_before.into()),
             "{report}"
         );
     }
-    assert_eq!(source.depth(&client).await, [3, 0, 0]);
+    assert_eq!(source.message_counts(&client).await, [3, 0, 0]);
     let own = ["redrive", backup.name(), "--to", &dlq.url, "--endpoint-url", &endpoint.endpoint_url()]
         .map(str::to_owned);
-    let refused = tokio::task::spawn_blocking(move || redeliver(&own.each_ref().map(String::as_str)));
-    let refused = stderr(&refused.await.expect("the program ends"));
+    let refused = tokio::task::spawn_blocking(move || run_redeliver(&own.each_ref().map(String::as_str)));
+    let refused = stderr_text(&refused.await.expect("the program ends"));
     assert!(
         refused.contains("names the queue that ") && refused.contains("name the source queue"),
         "{refused}"
@@ -196,12 +202,12 @@ async fn dead_letters_of_a_file_are_mended_and_sent_to_a_queue_once() {
 #[ignore = "needs Python: cargo xtask test"]
 async fn each_letter_of_a_shared_dlq_goes_back_to_its_own_queue_unless_a_person_agrees() {
     let endpoint = Ministack::start();
-    let client = client(&endpoint.endpoint_url());
-    let dlq = Queue::create(&client, "shared-dlq", None).await;
+    let client = emulator_client(&endpoint.endpoint_url());
+    let dlq = TestQueue::create(&client, "shared-dlq", None).await;
     let policy = format!(r#"{{"deadLetterTargetArn":"{}","maxReceiveCount":"1"}}"#, dlq.arn);
     let mut queues = Vec::new();
     for name in ["orders", "mails"] {
-        let queue = Queue::create(&client, name, None).await;
+        let queue = TestQueue::create(&client, name, None).await;
         let set = client.set_queue_attributes().queue_url(&queue.url);
         set.attributes(QueueAttributeName::RedrivePolicy, &policy).send().await.expect("it is set");
         client.send_message().queue_url(&queue.url).message_body(name).send().await.expect("it is sent");
@@ -213,21 +219,21 @@ async fn each_letter_of_a_shared_dlq_goes_back_to_its_own_queue_unless_a_person_
     }
     let from = ["redrive", "--queue", &dlq.url, "--plain", "--watch", "0s"];
     let to = ["--to", &queues[0].url];
-    let planned = on(&endpoint, 0, &[&from[..], &to].concat()).await;
+    let planned = run_on_endpoint(&endpoint, 0, &[&from[..], &to].concat()).await;
     let by_source = serde_json::json!({ (queues[0].arn.clone()): 1, (queues[1].arn.clone()): 1 });
     assert_eq!(planned["by_source"], by_source, "{planned}");
     let url = endpoint.endpoint_url();
     let forced = [&from[..], &to, &["--apply", "--endpoint-url", &url]].concat();
     let forced: Vec<_> = forced.into_iter().map(str::to_owned).collect();
-    let run = move || redeliver(&forced.iter().map(String::as_str).collect::<Vec<_>>());
+    let run = move || run_redeliver(&forced.iter().map(String::as_str).collect::<Vec<_>>());
     let refused = tokio::task::spawn_blocking(run).await.expect("the program ends");
-    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr_text(&refused));
     let sentence = "error: 1 dead letter did not come from orders, but from mails (1): leave out --to";
-    assert!(stderr(&refused).contains(sentence), "{}", stderr(&refused));
-    assert_eq!(dlq.depth(&client).await[0], 2, "nothing was sent");
-    let journal = Scratch::absent("shared.jsonl");
+    assert!(stderr_text(&refused).contains(sentence), "{}", stderr_text(&refused));
+    assert_eq!(dlq.message_counts(&client).await[0], 2, "nothing was sent");
+    let journal = ScratchFile::absent("shared.jsonl");
     let apply = ["--journal", journal.name(), "--apply"];
-    let sent = on(&endpoint, 0, &[&from[..], &apply].concat()).await;
+    let sent = run_on_endpoint(&endpoint, 0, &[&from[..], &apply].concat()).await;
     assert_eq!((&sent["sent"], &sent["by_source"]), (&2.into(), &by_source), "{sent}");
     for (queue, body) in queues.iter().zip(["orders", "mails"]) {
         let receive = client.receive_message().queue_url(&queue.url).max_number_of_messages(10);
@@ -242,7 +248,7 @@ async fn each_letter_of_a_shared_dlq_goes_back_to_its_own_queue_unless_a_person_
 #[ignore = "needs Python: cargo xtask test"]
 async fn a_fifo_dlq_is_sent_back_in_rounds_and_what_stays_at_the_head_of_a_group_is_named() {
     let endpoint = Ministack::start();
-    let client = client(&endpoint.endpoint_url());
+    let client = emulator_client(&endpoint.endpoint_url());
     let mut urls = Vec::new();
     for name in ["dlq.fifo", "source.fifo"] {
         let create = client.create_queue().queue_name(name).attributes(QueueAttributeName::FifoQueue, "true");
@@ -254,24 +260,25 @@ async fn a_fifo_dlq_is_sent_back_in_rounds_and_what_stays_at_the_head_of_a_group
         send.send().await.expect("it is sent");
     }
     let from = ["--queue", &urls[0]];
-    let audited = on(&endpoint, 4, &[&["audit"][..], &from].concat()).await;
+    let audited = run_on_endpoint(&endpoint, 4, &[&["audit"][..], &from].concat()).await;
     assert_eq!(
         (&audited["total"], &audited["coverage"]["approximate"]),
         (&10.into(), &35.into()),
         "{audited}"
     );
-    let journals = [Scratch::absent("fifo-one.jsonl"), Scratch::absent("fifo-all.jsonl")];
+    let journals = [ScratchFile::absent("fifo-one.jsonl"), ScratchFile::absent("fifo-all.jsonl")];
     let redrive = ["redrive", from[0], from[1], "--to", &urls[1], "--plain", "--watch", "0s", "--apply"];
     let one = ["--journal", journals[0].name(), "--where", ".body.n == 30"];
     let url = endpoint.endpoint_url();
     let blocked = [&redrive[..], &one, &["--endpoint-url", &url]].concat();
     let blocked: Vec<_> = blocked.into_iter().map(str::to_owned).collect();
-    let run = move || redeliver(&blocked.iter().map(String::as_str).collect::<Vec<_>>());
+    let run = move || run_redeliver(&blocked.iter().map(String::as_str).collect::<Vec<_>>());
     let output = tokio::task::spawn_blocking(run).await.expect("the program ends");
-    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", stderr_text(&output));
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(table.contains("The others are behind the first ten of 1 message group"), "{table}");
-    assert!(!stderr(&output).contains("another program"), "{}", stderr(&output));
-    let all = on(&endpoint, 0, &[&redrive[..], &["--journal", journals[1].name()]].concat()).await;
+    assert!(!stderr_text(&output).contains("another program"), "{}", stderr_text(&output));
+    let all =
+        run_on_endpoint(&endpoint, 0, &[&redrive[..], &["--journal", journals[1].name()]].concat()).await;
     assert_eq!((&all["sent"], &all["complete"]), (&35.into(), &true.into()), "{all}");
 }

@@ -51,13 +51,13 @@ def near_miss(event, context):
     return {"batch_item_failures": [{"item_identifier": record["messageId"]} for record in event["Records"]]}
 "#;
 
-struct Own {
-    app: Scratch,
-    orders: Scratch,
-    dead: Scratch,
+struct OwnFunctionRun {
+    app: ScratchFile,
+    orders: ScratchFile,
+    dead: ScratchFile,
 }
 
-impl Own {
+impl OwnFunctionRun {
     fn new(does: &[&str]) -> Self {
         let order = |(n, does): (usize, &&str)| {
             let metadata = json!({ "message_id": format!("{n:08}-0000-4000-8000-000000000000") });
@@ -65,13 +65,13 @@ impl Own {
         };
         let orders: String = does.iter().enumerate().map(order).collect();
         Self {
-            app: Scratch::new("app.py", APP),
-            orders: Scratch::new("orders.jsonl", orders.as_bytes()),
-            dead: Scratch::absent("dead.jsonl"),
+            app: ScratchFile::new("app.py", APP),
+            orders: ScratchFile::new("orders.jsonl", orders.as_bytes()),
+            dead: ScratchFile::absent("dead.jsonl"),
         }
     }
 
-    fn run(&self, handler: &str, more: &[&str]) -> Output {
+    fn run_handler(&self, handler: &str, more: &[&str]) -> Output {
         let python = venv_file("bin/python");
         let exec = format!("{} -B -m awslambdaric {handler}", python.display());
         self.run_exec(&exec, &[], more)
@@ -89,7 +89,7 @@ impl Own {
             "json",
         ];
         let folder = self.app.path.parent().expect("it is in a folder");
-        let mut program = program(&[&arguments[..], more].concat());
+        let mut program = program_command(&[&arguments[..], more].concat());
         let version = [("AWS_LAMBDA_FUNCTION_NAME", "orders"), ("AWS_LAMBDA_FUNCTION_VERSION", "7")];
         program
             .envs(version)
@@ -103,17 +103,17 @@ impl Own {
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn ones_own_function_goes_through_the_whole_loop_and_its_failures_are_explained() {
-    let own = Own::new(&["succeeds", "recovers", "fails", "exits", "gives up"]);
-    let output = own.run("app.handler", &[]);
-    let report = report(&output);
+    let own = OwnFunctionRun::new(&["succeeds", "recovers", "fails", "exits", "gives up"]);
+    let output = own.run_handler("app.handler", &[]);
+    let report = json_report(&output);
     assert_eq!(
         (&report["sent"], &report["processed"], &report["is_virtual"]),
         (&5.into(), &2.into(), &true.into())
     );
     let codes = json!({ "NON_RETRYABLE_ERROR": 1, "RETRY_ATTEMPT_EXCEEDED": 2 });
     assert_eq!(report["dead_lettered"], codes);
-    assert!(stderr(&output).contains("for people\n"), "{}", stderr(&output));
-    let mut causes: Vec<_> = own.dead.text().lines().map(cause).collect();
+    assert!(stderr_text(&output).contains("for people\n"), "{}", stderr_text(&output));
+    let mut causes: Vec<_> = own.dead.text().lines().map(letter_cause).collect();
     causes.sort();
     let place = own.app.path.display();
     assert_eq!(
@@ -130,28 +130,29 @@ fn ones_own_function_goes_through_the_whole_loop_and_its_failures_are_explained(
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn an_answer_that_is_nearly_a_report_of_failures_is_warned_of_at_the_end() {
-    let own = Own::new(&["is nearly failed", "too"]);
-    let output = own.run("app.near_miss", &[]);
-    let report = report(&output);
+    let own = OwnFunctionRun::new(&["is nearly failed", "too"]);
+    let output = own.run_handler("app.near_miss", &[]);
+    let report = json_report(&output);
     assert_eq!(
         (&report["processed"], &report["taken_as_success"]),
         (&2.into(), &json!(["batch_item_failures"]))
     );
     let warning = "warning: answers of the function look like reports of failures (batch_item_failures); as in \
                    Lambda, they are successes";
-    assert_eq!(stderr(&output).matches(warning).count(), 1, "{}", stderr(&output));
+    assert_eq!(stderr_text(&output).matches(warning).count(), 1, "{}", stderr_text(&output));
 }
 
 /// Powertools for AWS Lambda (Python): its batch processor throws an exception around the record's own.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn a_batch_processors_exception_is_the_records_own_for_the_policy_and_the_dead_letter() {
-    let own = Own::new(&["declines", "fails"]);
-    let policy = Scratch::new("policy.json", br#"{"non_retryable": ["*CardDeclined*"], "max_attempts": 1}"#);
-    let output = own.run("app.powertools", &["--policy", policy.name()]);
-    let report = report(&output);
+    let own = OwnFunctionRun::new(&["declines", "fails"]);
+    let policy =
+        ScratchFile::new("policy.json", br#"{"non_retryable": ["*CardDeclined*"], "max_attempts": 1}"#);
+    let output = own.run_handler("app.powertools", &["--policy", policy.name()]);
+    let report = json_report(&output);
     assert_eq!(report["dead_lettered"], json!({ "NON_RETRYABLE_ERROR": 1, "RETRY_ATTEMPT_EXCEEDED": 1 }));
-    let mut causes: Vec<_> = own.dead.text().lines().map(cause).collect();
+    let mut causes: Vec<_> = own.dead.text().lines().map(letter_cause).collect();
     causes.sort();
     let place = own.app.path.display();
     assert_eq!(
@@ -166,15 +167,15 @@ fn a_batch_processors_exception_is_the_records_own_for_the_policy_and_the_dead_l
 /// Runs a function with one order for each cause, and compares the causes of death: what the order does, type and message.
 fn assert_causes(exec: &str, variables: &[(&str, &str)], expected: &[(&str, &str, String)]) {
     let does: Vec<_> = expected.iter().map(|(does, ..)| *does).collect();
-    let own = Own::new(&does);
-    let policy = Scratch::new("policy.json", br#"{"max_attempts": 0}"#);
+    let own = OwnFunctionRun::new(&does);
+    let policy = ScratchFile::new("policy.json", br#"{"max_attempts": 0}"#);
     let output = own.run_exec(exec, variables, &["--policy", policy.name()]);
     let dead = own.dead.text();
-    let causes: BTreeMap<_, _> = dead.lines().map(|line| (id(line), cause(line))).collect();
+    let causes: BTreeMap<_, _> = dead.lines().map(|line| (id(line), letter_cause(line))).collect();
     let causes: Vec<_> = causes.into_values().map(|[error_type, message, _]| (error_type, message)).collect();
     let expected: Vec<_> =
         expected.iter().map(|(_, name, text)| ((*name).to_owned(), text.clone())).collect();
-    assert_eq!(causes, expected, "{}", stderr(&output));
+    assert_eq!(causes, expected, "{}", stderr_text(&output));
 }
 
 /// The message id of a final record.
@@ -190,7 +191,7 @@ fn of_orders_7(error_type: &str, message: &str) -> [String; 3] {
 }
 
 /// Type, message and function.
-fn cause(line: &str) -> [String; 3] {
+fn letter_cause(line: &str) -> [String; 3] {
     let line: Value = serde_json::from_str(line).expect("it is a final record");
     let attribute = &line["attributes"]["DeadLetter"];
     let document = attribute["string_value"].as_str().or(attribute.as_str()).expect("it is a text");
@@ -202,26 +203,26 @@ fn cause(line: &str) -> [String; 3] {
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn a_batch_is_one_invocation() {
-    let own = Own::new(&["succeeds"; 10]);
-    let output = own.run("app.batch", &["--handler-event", "batch"]);
-    assert_eq!(report(&output)["processed"], 10);
-    assert_eq!(stderr(&output), "records: 10\n");
+    let own = OwnFunctionRun::new(&["succeeds"; 10]);
+    let output = own.run_handler("app.batch", &["--handler-event", "batch"]);
+    assert_eq!(json_report(&output)["processed"], 10);
+    assert_eq!(stderr_text(&output), "records: 10\n");
 }
 
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn a_function_that_cannot_begin_is_told_before_a_message_is_sent() {
-    let own = Own::new(&["succeeds"]);
-    let output = own.run("nowhere.handler", &[]);
+    let own = OwnFunctionRun::new(&["succeeds"]);
+    let output = own.run_handler("nowhere.handler", &[]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
-    assert!(stderr(&output).contains("No module named 'nowhere'"), "{}", stderr(&output));
+    assert!(stderr_text(&output).contains("No module named 'nowhere'"), "{}", stderr_text(&output));
     assert!(
-        stderr(&output).ends_with("error: --exec ended at its start: exit status: 1\n"),
+        stderr_text(&output).ends_with("error: --exec ended at its start: exit status: 1\n"),
         "{}",
-        stderr(&output)
+        stderr_text(&output)
     );
 
-    for (exec, code, told) in [
+    for (exec, code, reported) in [
         (
             "/no/such/program x",
             1,
@@ -230,8 +231,8 @@ fn a_function_that_cannot_begin_is_told_before_a_message_is_sent() {
         ("'", 2, "error: invalid value ''' for '--exec <COMMAND>': a quotation mark is not closed\n"),
         (" ", 2, "error: invalid value ' ' for '--exec <COMMAND>': it names no program\n"),
     ] {
-        let output = redeliver(&["local", own.orders.name(), "--exec", exec]);
+        let output = run_redeliver(&["local", own.orders.name(), "--exec", exec]);
         assert_eq!(output.status.code(), Some(code));
-        assert!(stderr(&output).starts_with(told), "{}", stderr(&output));
+        assert!(stderr_text(&output).starts_with(reported), "{}", stderr_text(&output));
     }
 }

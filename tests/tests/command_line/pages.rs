@@ -1,6 +1,6 @@
 //! Pages whose commands run as a reader types them.
 
-use redeliver_tests::settings::variable;
+use redeliver_tests::settings::env_variable;
 use redeliver_tests::strangers::code_blocks;
 
 use super::*;
@@ -32,7 +32,7 @@ pub(super) fn run_commands(page: &str, folder: &Path) -> (usize, usize) {
 fn run_shell(script: &str, folder: &Path) -> String {
     let programs = tested_program("redeliver");
     let folder_of_programs = programs.parent().expect("a program is in a folder");
-    let path = format!("{}:{}", folder_of_programs.display(), variable("PATH").unwrap_or_default());
+    let path = format!("{}:{}", folder_of_programs.display(), env_variable("PATH").unwrap_or_default());
     let output = Command::new("sh")
         .args(["-ec", script])
         .current_dir(folder)
@@ -41,7 +41,7 @@ fn run_shell(script: &str, folder: &Path) -> String {
         .expect("there is a shell");
     // The exit code of dead letters, as the pages say.
     let code = if script.starts_with("redeliver audit") { 3 } else { 0 };
-    assert_eq!(output.status.code(), Some(code), "{script}\n{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(code), "{script}\n{}", stderr_text(&output));
     String::from_utf8(output.stdout).expect("it prints text")
 }
 

@@ -5,30 +5,31 @@ use super::*;
 /// Without a circuit breaker, so that every number follows from the delays.
 const FIXED: &[u8] = br#"{"max_attempts":3,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
-fn simulate(policy: &Scratch, more: &[&str]) -> Output {
-    redeliver(&[&["simulate", "--policy", policy.name()], more].concat())
+fn run_simulate(policy: &ScratchFile, more: &[&str]) -> Output {
+    run_redeliver(&[&["simulate", "--policy", policy.name()], more].concat())
 }
 
 /// Its message about wrong usage.
-fn refused(policy: &Scratch, more: &[&str]) -> String {
+fn refused_message(policy: &ScratchFile, more: &[&str]) -> String {
     ended_with(2, policy, more)
 }
 
 /// Its message about a file that it cannot use.
-fn failed(policy: &Scratch, more: &[&str]) -> String {
+fn failure_message(policy: &ScratchFile, more: &[&str]) -> String {
     ended_with(1, policy, more)
 }
 
-fn ended_with(code: i32, policy: &Scratch, more: &[&str]) -> String {
-    let output = simulate(policy, more);
+fn ended_with(code: i32, policy: &ScratchFile, more: &[&str]) -> String {
+    let output = run_simulate(policy, more);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{more:?}");
-    stderr(&output)
+    stderr_text(&output)
 }
 
 #[test]
 fn of_a_fixed_delay_every_number_is_known() {
-    let policy = Scratch::new("simulate-fixed.json", FIXED);
-    let report = report(&simulate(&policy, &["--messages", "600", "--outage", "10m", "--format", "json"]));
+    let policy = ScratchFile::new("simulate-fixed.json", FIXED);
+    let report =
+        json_report(&run_simulate(&policy, &["--messages", "600", "--outage", "10m", "--format", "json"]));
     let planned = &report["policies"][0];
     let schedule: Vec<_> =
         planned["schedule"].as_array().unwrap().iter().map(|at| &at["median_seconds"]).collect();
@@ -56,28 +57,28 @@ fn of_a_fixed_delay_every_number_is_known() {
 /// A team that decides would otherwise not learn when it needs no redeliver.
 #[test]
 fn plain_sqs_stands_beside_the_policies() {
-    let policy = Scratch::new("simulate-plain.json", FIXED);
-    let picture = Scratch::new("simulate-plain.svg", b"");
+    let policy = ScratchFile::new("simulate-plain.json", FIXED);
+    let picture = ScratchFile::new("simulate-plain.svg", b"");
     let plain = ["--messages", "600", "--compare-plain", "180s,5", "--plot", picture.name()];
-    let report = report(&simulate(&policy, &[&plain[..], &["--format", "json"]].concat()));
+    let report = json_report(&run_simulate(&policy, &[&plain[..], &["--format", "json"]].concat()));
     let queue = &report["plain_sqs"][0];
     assert_eq!((&queue["visibility_seconds"], &queue["receives"]), (&180.into(), &5.into()));
     let measured = &queue["measured"];
     assert_eq!((&measured["processed"], &measured["wasted"]["while_down"]), (&600.into(), &1283.into()));
     assert_eq!(measured["drain_seconds"], 180);
-    let tables = String::from_utf8(simulate(&policy, &plain).stdout).unwrap();
+    let tables = String::from_utf8(run_simulate(&policy, &plain).stdout).unwrap();
     let sentence = "\nSQS 3m,5 is enough here: it loses nothing, costs ";
     assert!(tables.contains(sentence), "{tables}");
     assert!(picture.text().contains("Load on the target: SQS 3m,5"));
     let ordered = ["simulate", "--strategy", "ordered", "--groups", "2", "--compare-plain", "180s,5"];
-    assert_eq!(redeliver(&ordered).status.code(), Some(2));
+    assert_eq!(run_redeliver(&ordered).status.code(), Some(2));
 }
 
 #[test]
 fn a_flapping_target_is_down_again_and_again_until_the_last_message() {
-    let policy = Scratch::new("simulate-flap.json", FIXED);
+    let policy = ScratchFile::new("simulate-flap.json", FIXED);
     let arguments = ["--messages", "600", "--flap", "20s,20s", "--over", "10m", "--format", "json"];
-    let report = report(&simulate(&policy, &arguments));
+    let report = json_report(&run_simulate(&policy, &arguments));
     let flap = &report["scenario"]["flap"];
     assert_eq!((&flap["up_seconds"], &flap["down_seconds"]), (&20.into(), &20.into()));
     assert!(report["scenario"]["outage_seconds"].is_null());
@@ -95,13 +96,13 @@ fn a_flapping_target_is_down_again_and_again_until_the_last_message() {
 /// Sized by hand, a team would learn of it in its first long outage: messages come back hours late.
 #[test]
 fn an_inner_function_that_cannot_keep_up_is_named_with_the_concurrency_that_can() {
-    let policy = Scratch::new("simulate-bottleneck.json", FIXED);
-    let picture = Scratch::new("simulate-bottleneck.svg", b"");
+    let policy = ScratchFile::new("simulate-bottleneck.json", FIXED);
+    let picture = ScratchFile::new("simulate-bottleneck.svg", b"");
     let burst = ["--messages", "40000", "--over", "1s", "--outage", "30s", "--max-concurrency", "1000"];
     let plot = ["--plot", picture.name()];
-    let run = |more: &[&str]| simulate(&policy, &[&burst, &plot[..], more].concat());
+    let run = |more: &[&str]| run_simulate(&policy, &[&burst, &plot[..], more].concat());
     let limited = run(&["--inner-concurrency", "2", "--format", "json"]);
-    let report = report(&limited);
+    let report = json_report(&limited);
     assert_eq!(report["scenario"]["inner_concurrency"], 2);
     // All fail at once. Two invocations take 444 a second: the last one is re-sent after 90 s, and is back 60 s later.
     let measured = &report["policies"][0]["measured"];
@@ -122,7 +123,7 @@ Up to 35,280 messages wait for it; without the bottleneck, the time to drain is 
 Use innerConcurrency 4, or the strategy direct-resend.
 ";
     assert!(text.contains(sentence), "{text}");
-    let drawn = |picture: &Scratch| picture.text().contains("Bottleneck, the failed-message-processor");
+    let drawn = |picture: &ScratchFile| picture.text().contains("Bottleneck, the failed-message-processor");
     assert!(drawn(&picture));
     let text = tables(&[]);
     assert!(!text.contains("BOTTLENECK") && !drawn(&picture), "20 s of work is a burst: {text}");
@@ -131,12 +132,12 @@ Use innerConcurrency 4, or the strategy direct-resend.
 /// Two of five groups are down for the whole time, so all of their messages die.
 #[test]
 fn only_the_groups_that_are_down_meet_the_fault() {
-    let policy = Scratch::new("simulate-groups.json", FIXED);
-    let picture = Scratch::new("simulate-groups.svg", b"");
+    let policy = ScratchFile::new("simulate-groups.json", FIXED);
+    let picture = ScratchFile::new("simulate-groups.svg", b"");
     let groups = ["--messages", "600", "--groups", "5", "--groups-down", "2"];
     let outage = ["--outage", "20m", "--over", "10m", "--capacity", "9", "--plot", picture.name()];
     let measured = |more: &[&str]| {
-        let report = report(&simulate(&policy, &[&groups, more, &["--format", "json"]].concat()));
+        let report = json_report(&run_simulate(&policy, &[&groups, more, &["--format", "json"]].concat()));
         report["policies"][0]["measured"].clone()
     };
     let down = measured(&outage);
@@ -147,7 +148,7 @@ fn only_the_groups_that_are_down_meet_the_fault() {
     assert_eq!(down["by_group"], serde_json::json!({"up": at_once, "down": null, "overtaken": 7}));
     // 240 messages at 9 a second.
     assert!(picture.text().contains(">earliest possible end 20m 27s<"));
-    let tables = String::from_utf8(simulate(&policy, &[&groups[..], &outage].concat()).stdout).unwrap();
+    let tables = String::from_utf8(run_simulate(&policy, &[&groups[..], &outage].concat()).stdout).unwrap();
     for words in [
         "; the target is down for the first 20m; this affects 2 of 5 groups; the target's capacity is 9 per second; at most 10 invocations at once.",
         "\n groups that meet the fault       –                –                –        –            240\n",
@@ -157,21 +158,22 @@ fn only_the_groups_that_are_down_meet_the_fault() {
     }
     let by_chance = measured(&["--failure-rate", "1"]);
     assert_eq!((&by_chance["processed"], &by_chance["wasted"]["by_chance"]), (&360.into(), &960.into()));
-    let all = report(&simulate(&policy, &[&outage[..], &["--groups", "5", "--format", "json"]].concat()));
+    let all =
+        json_report(&run_simulate(&policy, &[&outage[..], &["--groups", "5", "--format", "json"]].concat()));
     assert_eq!(all["scenario"]["groups"], serde_json::json!({"count": 5, "down": 5}));
     assert!(all["policies"][0]["measured"]["delay_seconds"].is_null());
 }
 
 /// A thousand messages in the first ten seconds of ten minutes.
-fn outage(more: &[&str]) -> Value {
+fn outage_summary(more: &[&str]) -> Value {
     let arguments = ["simulate", "--messages", "1000", "--over", "10s", "--format", "json"];
-    report(&redeliver(&[&arguments, more].concat()))["policies"][0].clone()
+    json_report(&run_redeliver(&[&arguments, more].concat()))["policies"][0].clone()
 }
 
 #[test]
 fn an_outage_costs_each_environment_the_calls_that_open_its_circuit_breaker_and_its_probes() {
     for (environments, probes, wasted) in [(1, 29, 38), (3, 82, 109)] {
-        let planned = outage(&["--max-concurrency", &environments.to_string()]);
+        let planned = outage_summary(&["--max-concurrency", &environments.to_string()]);
         let measured = &planned["measured"];
         let breaker = &measured["circuit_breaker"];
         assert_eq!(
@@ -196,7 +198,7 @@ fn an_outage_costs_each_environment_the_calls_that_open_its_circuit_breaker_and_
 fn an_outage_of_twelve_hours_kills_none_of_a_thousand_messages() {
     let slowly = ["simulate", "--messages", "1000", "--over", "12h", "--outage", "12h"];
     let arguments = [&slowly[..], &["--format", "json"]].concat();
-    let planned = &report(&redeliver(&arguments))["policies"][0];
+    let planned = &json_report(&run_redeliver(&arguments))["policies"][0];
     let measured = &planned["measured"];
     assert_eq!((&measured["processed"], &measured["calls"]), (&1000.into(), &1642.into()));
     let without = &planned["without_circuit_breaker"]["measured"];
@@ -209,7 +211,7 @@ fn messages_that_always_fail_are_given_up_within_two_hours_and_a_half() {
     for (messages, held, seconds) in [("3", 0, 2282), ("20", 20, 7293)] {
         let poison = ["simulate", "--messages", messages, "--over", "10s", "--failure-rate", "1"];
         let arguments = [&poison[..], &["--status", "500", "--format", "json"]].concat();
-        let measured = &report(&redeliver(&arguments))["policies"][0]["measured"];
+        let measured = &json_report(&run_redeliver(&arguments))["policies"][0]["measured"];
         assert_eq!(measured["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"].to_string(), messages);
         assert_eq!(measured["circuit_breaker"]["held_messages"], held, "{messages}");
         assert_eq!(measured["drain_seconds"], seconds, "{messages}");
@@ -218,14 +220,14 @@ fn messages_that_always_fail_are_given_up_within_two_hours_and_a_half() {
 
 #[test]
 fn a_target_that_fails_a_third_of_the_calls_does_not_open_the_circuit_breaker() {
-    let planned = outage(&["--failure-rate", "0.3", "--status", "500"]);
+    let planned = outage_summary(&["--failure-rate", "0.3", "--status", "500"]);
     let (measured, without) = (&planned["measured"], &planned["without_circuit_breaker"]["measured"]);
     assert_eq!(measured["circuit_breaker"]["openings"], 0);
     assert_eq!((&measured["calls"], &measured["processed"]), (&without["calls"], &without["processed"]));
 }
 
 /// The rows of that table, by cells.
-fn changes(tables: &str) -> Vec<Vec<&str>> {
+fn table_changes(tables: &str) -> Vec<Vec<&str>> {
     tables
         .lines()
         .skip_while(|line| !line.starts_with("What the circuit breaker changes"))
@@ -237,10 +239,10 @@ fn changes(tables: &str) -> Vec<Vec<&str>> {
 
 #[test]
 fn a_policy_without_a_circuit_breaker_beside_one_with_has_nothing_to_compare_with() {
-    let with = Scratch::new("simulate-with.json", b"{}");
-    let without = Scratch::new("simulate-without.json", br#"{"circuit_breaker":false}"#);
+    let with = ScratchFile::new("simulate-with.json", b"{}");
+    let without = ScratchFile::new("simulate-without.json", br#"{"circuit_breaker":false}"#);
     let arguments = ["--messages", "1000", "--over", "10s", "--compare", with.name()];
-    let tables = String::from_utf8(simulate(&without, &arguments).stdout).unwrap();
+    let tables = String::from_utf8(run_simulate(&without, &arguments).stdout).unwrap();
     let (_, compared) = tables.split_once("What the circuit breaker changes").unwrap();
     let (compared, _) = compared.split_once("A million such messages").unwrap();
     let calls = compared.lines().filter_map(|line| line.strip_prefix(" calls of the target"));
@@ -257,9 +259,9 @@ fn a_policy_without_a_circuit_breaker_beside_one_with_has_nothing_to_compare_wit
 
 #[test]
 fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
-    let policy = Scratch::new("simulate-breaker.json", b"{}");
-    let picture = Scratch::new("simulate-breaker.svg", b"");
-    let output = simulate(&policy, &["--messages", "1000", "--over", "10s", "--plot", picture.name()]);
+    let policy = ScratchFile::new("simulate-breaker.json", b"{}");
+    let picture = ScratchFile::new("simulate-breaker.svg", b"");
+    let output = run_simulate(&policy, &["--messages", "1000", "--over", "10s", "--plot", picture.name()]);
     let tables = String::from_utf8(output.stdout).unwrap();
     for words in [
         "\n messages held  ",
@@ -272,7 +274,7 @@ fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
     }
     // Without it three messages are lost, and more calls are made for nothing.
     assert_eq!(
-        changes(&tables),
+        table_changes(&tables),
         [
             vec!["with it", "without it"],
             vec!["dead-lettered", "0", "3"],
@@ -291,11 +293,11 @@ fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
 /// Four messages are too few to open, so all is as without the circuit breaker.
 #[test]
 fn a_flow_too_small_for_the_circuit_breaker_is_told_so() {
-    let policy = Scratch::new("simulate-small.json", b"{}");
-    let picture = Scratch::new("simulate-small.svg", b"");
+    let policy = ScratchFile::new("simulate-small.json", b"{}");
+    let picture = ScratchFile::new("simulate-small.svg", b"");
     let small = |messages: &str, more: &[&str]| {
         let arguments = [&["--messages", messages, "--over", "8h", "--plot", picture.name()], more].concat();
-        String::from_utf8(simulate(&policy, &arguments).stdout).unwrap()
+        String::from_utf8(run_simulate(&policy, &arguments).stdout).unwrap()
     };
     let held = small("4", &["--outage", "8h", "--status", "503"]);
     for words in [
@@ -345,9 +347,9 @@ fn the_first_line_names_the_remedy_for_most_deaths() {
             "This policy does not process 10 of 10 messages: plan more or longer retries.",
         ),
     ] {
-        let policy = Scratch::new("simulate-advice.json", policy.as_bytes());
+        let policy = ScratchFile::new("simulate-advice.json", policy.as_bytes());
         let arguments = [&["--messages", "10", "--over", "10s"][..], more].concat();
-        let tables = String::from_utf8(simulate(&policy, &arguments).stdout).unwrap();
+        let tables = String::from_utf8(run_simulate(&policy, &arguments).stdout).unwrap();
         assert!(tables.starts_with(advice), "{advice} in {tables}");
         // Nothing was processed, so nothing drained.
         let drains = tables.lines().filter(|line| line.starts_with(" time to drain "));
@@ -357,9 +359,9 @@ fn the_first_line_names_the_remedy_for_most_deaths() {
 
 #[test]
 fn a_single_message_and_hanging_calls_are_described_in_the_singular_and_as_hanging() {
-    let policy = Scratch::new("simulate-one.json", b"{}");
+    let policy = ScratchFile::new("simulate-one.json", b"{}");
     let arguments = ["--messages", "1", "--outage", "6h", "--over", "1m", "--hang"];
-    let tables = String::from_utf8(simulate(&policy, &arguments).stdout).unwrap();
+    let tables = String::from_utf8(run_simulate(&policy, &arguments).stdout).unwrap();
     for words in [
         "This policy does not process 1 of 1 message: plan more or longer retries.",
         "\n1 message over 1m; the target is down for the first 6h; calls that fail hang for 30s; at most 10 invocations",
@@ -367,18 +369,18 @@ fn a_single_message_and_hanging_calls_are_described_in_the_singular_and_as_hangi
     ] {
         assert!(tables.contains(words), "{words} in {tables}");
     }
-    let up = simulate(&policy, &["--messages", "1", "--failure-rate", "0"]);
+    let up = run_simulate(&policy, &["--messages", "1", "--failure-rate", "0"]);
     assert!(up.stdout.starts_with(b"This policy processes the one message. "));
 }
 
 /// The line of an outage of 30 days at the mark of 24 hours would show chances that the policy does not have.
 #[test]
 fn the_picture_has_the_scenarios_outage_at_its_own_length() {
-    let policy = Scratch::new("simulate-long.json", FIXED);
-    let picture = Scratch::new("simulate-long.svg", b"");
+    let policy = ScratchFile::new("simulate-long.json", FIXED);
+    let picture = ScratchFile::new("simulate-long.svg", b"");
     let drawn = |outage: &str| {
         let arguments = ["--messages", "10", "--over", "1m", "--outage", outage, "--plot", picture.name()];
-        simulate(&policy, &arguments);
+        run_simulate(&policy, &arguments);
         let text = picture.text();
         [">24 h<", ">7 d<", ">30 d<", ">the outage of the scenario<"].map(|words| text.contains(words))
     };
@@ -389,10 +391,10 @@ fn the_picture_has_the_scenarios_outage_at_its_own_length() {
 
 #[test]
 fn what_goes_beyond_the_targets_capacity_is_wasted_and_comes_again() {
-    let policy = Scratch::new("simulate-capacity.json", FIXED);
+    let policy = ScratchFile::new("simulate-capacity.json", FIXED);
     let arguments =
         ["--messages", "60", "--outage", "1m", "--over", "1s", "--capacity", "10", "--format", "json"];
-    let report = report(&simulate(&policy, &arguments));
+    let report = json_report(&run_simulate(&policy, &arguments));
     let measured = &report["policies"][0]["measured"];
     // They come back within two or three seconds, three times, and 10 are taken in each second.
     assert_eq!((&measured["processed"], &measured["retries"]), (&50.into(), &120.into()));
@@ -405,7 +407,7 @@ fn what_goes_beyond_the_targets_capacity_is_wasted_and_comes_again() {
 
 #[test]
 fn a_batch_takes_as_long_as_its_slowest_call() {
-    let policy = Scratch::new("simulate-limit.json", FIXED);
+    let policy = ScratchFile::new("simulate-limit.json", FIXED);
     let arguments = [
         "--messages",
         "1000",
@@ -418,7 +420,7 @@ fn a_batch_takes_as_long_as_its_slowest_call() {
         "--format",
         "json",
     ];
-    let report = report(&simulate(&policy, &arguments));
+    let report = json_report(&run_simulate(&policy, &arguments));
     let measured = &report["policies"][0]["measured"];
     // 50 batches of ten each: with calls of 0.3 s on average the slowest one of ten takes 0.6 s.
     assert_eq!((&measured["processed"], &measured["drain_seconds"]), (&1000.into(), &31.into()));
@@ -427,12 +429,12 @@ fn a_batch_takes_as_long_as_its_slowest_call() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_also_of_the_picture() {
-    let policy = Scratch::new("simulate-seed.json", b"{}");
-    let picture = Scratch::new("simulate-seed.svg", b"");
+    let policy = ScratchFile::new("simulate-seed.json", b"{}");
+    let picture = ScratchFile::new("simulate-seed.svg", b"");
     let run = |seed: &str| {
         let arguments = ["--messages", "2000", "--capacity", "5", "--seed", seed, "--plot", picture.name()];
-        let output = simulate(&policy, &arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = run_simulate(&policy, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr_text(&output));
         (output.stdout, picture.text())
     };
     assert_eq!(run("7"), run("7"));
@@ -441,10 +443,10 @@ fn the_same_seed_gives_the_same_bytes_also_of_the_picture() {
 
 #[test]
 fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
-    let one = Scratch::new("simulate-one.json", FIXED);
-    let other = Scratch::new("simulate-<other>.json", b"{}");
-    let page = Scratch::new("simulate-both.html", b"");
-    let output = simulate(&one, &["--messages", "500", "--compare", other.name(), "--plot", page.name()]);
+    let one = ScratchFile::new("simulate-one.json", FIXED);
+    let other = ScratchFile::new("simulate-<other>.json", b"{}");
+    let page = ScratchFile::new("simulate-both.html", b"");
+    let output = run_simulate(&one, &["--messages", "500", "--compare", other.name(), "--plot", page.name()]);
     let tables = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{tables}");
     for words in [
@@ -476,13 +478,14 @@ fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
 
 #[test]
 fn prices_of_ones_own_replace_single_ones() {
-    let policy = Scratch::new("simulate-prices.json", FIXED);
+    let policy = ScratchFile::new("simulate-prices.json", FIXED);
     let dollars = |more: &[&str]| {
-        let report = report(&simulate(&policy, &[&["--messages", "100", "--format", "json"], more].concat()));
+        let report =
+            json_report(&run_simulate(&policy, &[&["--messages", "100", "--format", "json"], more].concat()));
         report["policies"][0]["per_million"].clone()
     };
     let list = dollars(&[]);
-    let prices = Scratch::new("prices.json", br#"{"sqs_million_requests":0.80}"#);
+    let prices = ScratchFile::new("prices.json", br#"{"sqs_million_requests":0.80}"#);
     let own = dollars(&["--prices", prices.name()]);
     assert_eq!(list["sqs_requests"], own["sqs_requests"]);
     let [list_sqs, own_sqs] = [&list, &own].map(|one| one["dollars"]["sqs_requests"].as_f64().unwrap());
@@ -492,10 +495,12 @@ fn prices_of_ones_own_replace_single_ones() {
 
 #[test]
 fn groups_on_a_standard_queue_cost_the_surcharge_of_fair_queues() {
-    let policy = Scratch::new("simulate-fair.json", FIXED);
+    let policy = ScratchFile::new("simulate-fair.json", FIXED);
     let of_sqs = |groups: &[&str]| {
-        let report =
-            report(&simulate(&policy, &[&["--messages", "100", "--format", "json"], groups].concat()));
+        let report = json_report(&run_simulate(
+            &policy,
+            &[&["--messages", "100", "--format", "json"], groups].concat(),
+        ));
         let million = &report["policies"][0]["per_million"];
         let requests = million["sqs_requests"].as_f64().unwrap() / 1e6;
         million["dollars"]["sqs_requests"].as_f64().unwrap() / requests
@@ -506,66 +511,75 @@ fn groups_on_a_standard_queue_cost_the_surcharge_of_fair_queues() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let policy = Scratch::new("simulate-good.json", FIXED);
-    let wrong = Scratch::new("simulate-wrong.json", br#"{"max_attempts":-1}"#);
-    let prices = Scratch::new("prices-wrong.json", br#"{"sqs":1}"#);
-    assert!(failed(&wrong, &[]).contains("/max_attempts is less than the minimum of 0"));
-    assert!(failed(&policy, &["--compare", "absent.json"]).contains("absent.json: cannot be read"));
+    let policy = ScratchFile::new("simulate-good.json", FIXED);
+    let wrong = ScratchFile::new("simulate-wrong.json", br#"{"max_attempts":-1}"#);
+    let prices = ScratchFile::new("prices-wrong.json", br#"{"sqs":1}"#);
+    assert!(failure_message(&wrong, &[]).contains("/max_attempts is less than the minimum of 0"));
+    assert!(failure_message(&policy, &["--compare", "absent.json"]).contains("absent.json: cannot be read"));
     assert!(
-        refused(&policy, &["--plot", "out.png"]).contains("out.png: a picture's name ends in .svg or .html")
+        refused_message(&policy, &["--plot", "out.png"])
+            .contains("out.png: a picture's name ends in .svg or .html")
     );
     assert!(
-        failed(&policy, &["--plot", "/absent/out.svg", "--messages", "1"])
+        failure_message(&policy, &["--plot", "/absent/out.svg", "--messages", "1"])
             .contains("its directory does not exist; create it first")
     );
     assert!(
-        failed(&policy, &["--prices", prices.name()])
+        failure_message(&policy, &["--prices", prices.name()])
             .contains("/sqs is not a price; the prices are alarm_month, dashboard_month, ")
     );
-    assert!(refused(&policy, &["--outage", "5m", "--failure-rate", "0.5"]).contains("cannot be used with"));
-    assert!(refused(&policy, &["--hang", "--status", "500"]).contains("cannot be used with"));
-    assert!(refused(&policy, &["--outage", "5"]).contains("such as 90s, 10m"));
+    assert!(
+        refused_message(&policy, &["--outage", "5m", "--failure-rate", "0.5"])
+            .contains("cannot be used with")
+    );
+    assert!(refused_message(&policy, &["--hang", "--status", "500"]).contains("cannot be used with"));
+    assert!(refused_message(&policy, &["--outage", "5"]).contains("such as 90s, 10m"));
     for option in ["--outage", "--over", "--retention", "--batching-window", "--flap"] {
         let named = format!("invalid value '-5m' for '{option} <");
-        assert!(refused(&policy, &[option, "-5m"]).contains(&named), "{option}");
+        assert!(refused_message(&policy, &[option, "-5m"]).contains(&named), "{option}");
     }
-    let permanent = refused(&policy, &["--status", "422"]);
+    let permanent = refused_message(&policy, &["--status", "422"]);
     assert!(permanent.contains("gives up such messages at once (NON_RETRYABLE_ERROR)"), "{permanent}");
-    assert!(failed(&policy, &["--compare", "-"]).contains("only messages are read from standard input"));
     assert!(
-        refused(&policy, &["--messages", "0"]).contains("a whole number from 1 to 1000000, without commas")
+        failure_message(&policy, &["--compare", "-"]).contains("only messages are read from standard input")
     );
-    assert!(refused(&policy, &["--flap", "20s"]).contains("two spans with a comma between them"));
-    assert!(refused(&policy, &["--flap", "0s,20s"]).contains("whole seconds from 1s to 30d"));
-    assert!(refused(&policy, &["--flap", "20s,20s", "--outage", "5m"]).contains("cannot be used with"));
-    assert!(refused(&policy, &["--groups-down", "2"]).contains("--groups <N>"));
-    let ordered = |more: &[&str]| refused(&policy, &[&["--strategy", "ordered"], more].concat());
+    assert!(
+        refused_message(&policy, &["--messages", "0"])
+            .contains("a whole number from 1 to 1000000, without commas")
+    );
+    assert!(refused_message(&policy, &["--flap", "20s"]).contains("two spans with a comma between them"));
+    assert!(refused_message(&policy, &["--flap", "0s,20s"]).contains("whole seconds from 1s to 30d"));
+    assert!(
+        refused_message(&policy, &["--flap", "20s,20s", "--outage", "5m"]).contains("cannot be used with")
+    );
+    assert!(refused_message(&policy, &["--groups-down", "2"]).contains("--groups <N>"));
+    let ordered = |more: &[&str]| refused_message(&policy, &[&["--strategy", "ordered"], more].concat());
     assert!(ordered(&[]).contains("--strategy ordered: give --groups N, the number of message groups"));
     assert!(
         ordered(&["--groups", "2", "--batching-window", "1s"])
             .contains("--batching-window: leave it out with")
     );
     assert!(ordered(&["--batch-size", "11"]).contains("a whole number from 1 to 10"));
-    let more = refused(&policy, &["--groups", "2", "--groups-down", "3"]);
+    let more = refused_message(&policy, &["--groups", "2", "--groups-down", "3"]);
     assert!(more.contains("--groups-down 3: there are only 2 groups"), "{more}");
     let many = [["--compare", policy.name()]; 6].concat();
-    assert!(refused(&policy, &many).contains("at most 5 policies beside the first"));
+    assert!(refused_message(&policy, &many).contains("at most 5 policies beside the first"));
 }
 
 /// Otherwise only the first outage would show whose messages are late, and what the order costs.
 #[test]
 fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
-    let page = std::fs::read_to_string(root().join("docs/strategies/ordered.md")).unwrap();
-    let picture = Scratch::new("plan-of-ordered.svg", b"");
+    let page = std::fs::read_to_string(workspace_root().join("docs/strategies/ordered.md")).unwrap();
+    let picture = ScratchFile::new("plan-of-ordered.svg", b"");
     let scenario = ["--groups", "10", "--groups-down", "1", "--outage", "1h", "--messages", "7200"];
     let simulated = |strategy: &str, more: &[&str]| {
         let arguments = ["simulate", "--strategy", strategy];
-        let output = redeliver(&[&arguments, &scenario[..], more].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = run_redeliver(&[&arguments, &scenario[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr_text(&output));
         String::from_utf8(output.stdout).unwrap()
     };
     let ordered = simulated("ordered", &["--plot", picture.name()]);
-    let shown = std::fs::read_to_string(root().join("docs/plans/ordered.svg")).unwrap();
+    let shown = std::fs::read_to_string(workspace_root().join("docs/plans/ordered.svg")).unwrap();
     assert!(picture.text() == shown, "docs/plans/ordered.svg is another picture");
     let resent = simulated("delayed-resend", &[]);
     let cell = |tables: &str, row: &str, column: usize| {
@@ -573,7 +587,8 @@ fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
         cells.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).nth(column).unwrap().to_owned()
     };
     assert!(
-        ordered.contains("; at most 10 invocations at once; at most 1 message a batch; strategy ordered.\n")
+        ordered
+            .contains("; at most 10 invocations at once; at most 1 message per batch; strategy ordered.\n")
     );
     let retention = [&ordered, &resent].map(|tables| cell(tables, "retention of the source queue", 0));
     assert_eq!(retention, ["14d", "7d"]);
@@ -600,16 +615,16 @@ fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
 fn the_policies_to_start_from_are_valid_and_the_page_shows_what_is_said_of_them() {
     for name in ["policy", "policies/webhook", "policies/payment", "policies/batch"] {
         let policy = format!("examples/{name}.json");
-        assert_eq!(redeliver(&["check", "--policy", &policy]).status.code(), Some(0), "{policy}");
+        assert_eq!(run_redeliver(&["check", "--policy", &policy]).status.code(), Some(0), "{policy}");
         let stem = name.rsplit('/').next().unwrap();
-        let picture = Scratch::new(&format!("plan-of-{stem}.svg"), b"");
+        let picture = ScratchFile::new(&format!("plan-of-{stem}.svg"), b"");
         let plot = ["--outage", "10m", "--capacity", "50", "--plot", picture.name()];
-        let output = redeliver(&[&["simulate", "--policy", &policy][..], &plot].concat());
-        let shown = std::fs::read_to_string(root().join(format!("docs/plans/{stem}.svg"))).unwrap();
+        let output = run_redeliver(&[&["simulate", "--policy", &policy][..], &plot].concat());
+        let shown = std::fs::read_to_string(workspace_root().join(format!("docs/plans/{stem}.svg"))).unwrap();
         assert!(picture.text() == shown, "docs/plans/{stem}.svg is another picture");
         if name == "policy" {
             let tables = String::from_utf8(output.stdout).unwrap();
-            let page = std::fs::read_to_string(root().join("docs/plan.md")).unwrap();
+            let page = std::fs::read_to_string(workspace_root().join("docs/plan.md")).unwrap();
             assert!(page.contains(&tables), "docs/plan.md does not show:\n{tables}");
         }
     }

@@ -7,12 +7,12 @@ const ONE: &[u8] =
 
 #[test]
 fn a_delay_of_two_hours_is_seven_hops_and_not_a_second_early() {
-    let policy = Scratch::new(
+    let policy = ScratchFile::new(
         "long.json",
         br#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
     );
     let arguments = ["local", "-", "--fail-first", "2", "--policy", policy.name(), "--format", "json"];
-    let report = report(&with_input(&arguments, ONE));
+    let report = json_report(&with_input(&arguments, ONE));
     assert_eq!(
         (&report["processed"], &report["retries"], &report["hops"]),
         (&1.into(), &2.into(), &14.into())
@@ -22,7 +22,7 @@ fn a_delay_of_two_hours_is_seven_hops_and_not_a_second_early() {
 
 #[test]
 fn what_the_circuit_breaker_did_is_in_the_report() {
-    let policy = Scratch::new("breaker.json", br#"{"circuit_breaker":{"opens_on":["*"]}}"#);
+    let policy = ScratchFile::new("breaker.json", br#"{"circuit_breaker":{"opens_on":["*"]}}"#);
     let arguments = ["local", "-", "--fail-first", "1", "--policy", policy.name()];
     let message = |n: usize| {
         let id = format!("0191f3a2-7b1c-7d3e-8f00-{n:012}");
@@ -31,7 +31,7 @@ fn what_the_circuit_breaker_did_is_in_the_report() {
     let ten: String = (0..10).map(message).collect();
     // Each error says "not now", so no attempt is spent until the hold budget is.
     let with_format = [&arguments[..], &["--format", "json"]].concat();
-    let report = report(&with_input(&with_format, ten.as_bytes()));
+    let report = json_report(&with_input(&with_format, ten.as_bytes()));
     assert_eq!(
         [&report["holds"], &report["probes"], &report["retries"], &report["processed"]],
         [&1507.into(), &617.into(), &0.into(), &Value::from(0)]
@@ -44,11 +44,11 @@ fn what_the_circuit_breaker_did_is_in_the_report() {
 
 #[test]
 fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() {
-    let policy = Scratch::new(
+    let policy = ScratchFile::new(
         "visibility.json",
         br#"{"max_attempts":2,"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[40,7200],"jitter":"none"}}"#,
     );
-    let dead = Scratch::absent("dead-visibility.jsonl");
+    let dead = ScratchFile::absent("dead-visibility.jsonl");
     let arguments = [
         "local",
         "-",
@@ -63,7 +63,7 @@ fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() 
         "--format",
         "json",
     ];
-    let report = report(&with_input(&arguments, ONE));
+    let report = json_report(&with_input(&arguments, ONE));
     assert_eq!((&report["retries"], &report["hops"]), (&2.into(), &0.into()));
     assert_eq!(report["seconds"], 7240.0);
     let requests = &report["requests"];
@@ -77,11 +77,11 @@ fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() 
 
 #[test]
 fn a_failed_asynchronous_invocation_waits_on_its_queue_and_is_made_again() {
-    let policy = Scratch::new(
+    let policy = ScratchFile::new(
         "async.json",
         br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#,
     );
-    let run = |failing: [&str; 2], input: &[u8], dead: &Scratch| {
+    let run = |failing: [&str; 2], input: &[u8], dead: &ScratchFile| {
         let [fail, how] = failing;
         let arguments = [
             "local",
@@ -99,14 +99,14 @@ fn a_failed_asynchronous_invocation_waits_on_its_queue_and_is_made_again() {
         ];
         with_input(&arguments, input)
     };
-    let none = Scratch::absent("dead-async-none.jsonl");
+    let none = ScratchFile::absent("dead-async-none.jsonl");
     let twice = report_with(5, &run(["--fail-first", "2"], b"[1e400]\nnot JSON\n", &none));
     assert_eq!((&twice["sent"], &twice["refused"], &twice["processed"]), (&1.into(), &1.into(), &1.into()));
     assert_eq!((&twice["retries"], &twice["hops"]), (&2.into(), &6.into()), "900 s, 900 s and 200 s each");
     assert_eq!(twice["seconds"], 4000.0);
 
-    let dead = Scratch::absent("dead-async.jsonl");
-    let always = report(&run(["--fail-rate", "1"], b"[1e400]", &dead));
+    let dead = ScratchFile::absent("dead-async.jsonl");
+    let always = json_report(&run(["--fail-rate", "1"], b"[1e400]", &dead));
     assert_eq!(
         (&always["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], &always["retries"]),
         (&1.into(), &5.into())

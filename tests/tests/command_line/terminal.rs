@@ -33,19 +33,22 @@ def handler(event, context):
 const ON_A_TERMINAL: &str =
     "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
-struct Run {
-    app: Scratch,
-    orders: Scratch,
+struct TerminalRun {
+    app: ScratchFile,
+    orders: ScratchFile,
 }
 
-impl Run {
+impl TerminalRun {
     fn new(does: &[&str]) -> Self {
         let order = |(n, does): (usize, &&str)| {
             let metadata = json!({ "message_id": format!("{n:08}-0000-4000-8000-000000000000") });
             format!("{}\n", json!({ "metadata": metadata, "data": { "does": does } }))
         };
         let orders: String = does.iter().enumerate().map(order).collect();
-        Self { app: Scratch::new("app.py", APP), orders: Scratch::new("orders.jsonl", orders.as_bytes()) }
+        Self {
+            app: ScratchFile::new("app.py", APP),
+            orders: ScratchFile::new("orders.jsonl", orders.as_bytes()),
+        }
     }
 
     fn arguments(&self) -> Vec<String> {
@@ -66,11 +69,11 @@ impl Run {
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn each_line_that_a_function_prints_is_readable_on_a_terminal() {
-    let run = Run::new(&["fails"]);
+    let run = TerminalRun::new(&["fails"]);
     let mut command = run.command(venv_file("bin/python"));
     command.args(["-c", ON_A_TERMINAL]).arg(tested_program("redeliver")).args(run.arguments());
     let output = command.output().expect("Python starts");
-    let rows = rows(&String::from_utf8_lossy(&output.stdout));
+    let rows = text_rows(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(output.status.code(), Some(0), "{rows:#?}");
     let place = format!("File \"{}\", line 8, in handler", run.app.path.display());
     // The runtime indents by spaces that do not break.
@@ -86,14 +89,14 @@ fn each_line_that_a_function_prints_is_readable_on_a_terminal() {
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn carriage_returns_pass_as_they_are_without_a_terminal() {
-    let run = Run::new(&["fails"]);
+    let run = TerminalRun::new(&["fails"]);
     let output = run.command(tested_program("redeliver")).args(run.arguments()).output().expect("it starts");
-    let errors = stderr(&output);
+    let errors = stderr_text(&output);
     assert!(errors.contains("[ERROR] KeyError: 'id'\rTraceback (most recent call last):\r"), "{errors:?}");
 }
 
 /// The rows of a terminal that got this text, without those that are empty.
-fn rows(text: &str) -> Vec<String> {
+fn text_rows(text: &str) -> Vec<String> {
     let (mut rows, mut row, mut column) = (vec![Vec::new()], 0, 0);
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
@@ -127,7 +130,7 @@ fn rows(text: &str) -> Vec<String> {
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn one_ctrl_c_ends_a_function_that_hangs_and_its_message_waits() {
-    let run = Run::new(&["hangs", "succeeds"]);
+    let run = TerminalRun::new(&["hangs", "succeeds"]);
     let mut child =
         run.command(tested_program("redeliver")).args(run.arguments()).spawn().expect("it starts");
     let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
@@ -154,10 +157,10 @@ fn one_ctrl_c_ends_a_function_that_hangs_and_its_message_waits() {
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn daemons_of_a_function_end_with_it() {
-    let run = Run::new(&["begins daemons"]);
+    let run = TerminalRun::new(&["begins daemons"]);
     let output = run.command(tested_program("redeliver")).args(run.arguments()).output().expect("it starts");
-    assert_eq!(report(&output)["processed"], 1);
-    let errors = stderr(&output);
+    assert_eq!(json_report(&output)["processed"], 1);
+    let errors = stderr_text(&output);
     let ids = errors.trim_end().strip_prefix("daemons: ").expect("it has printed their ids");
     for id in ids.split(' ') {
         while is_running(id) {

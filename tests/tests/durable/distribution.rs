@@ -15,8 +15,8 @@ pub(crate) struct Distribution {
 impl Distribution {
     /// Ours: each whole second is as likely, from half of the base (half jitter) or 0 (full jitter) to the base, both rounded
     /// up.
-    pub(crate) fn ours(base: f64, jitter: JitterStrategy) -> Self {
-        let last = whole(base.ceil());
+    pub(crate) fn of_redeliver(base: f64, jitter: JitterStrategy) -> Self {
+        let last = whole_seconds(base.ceil());
         let first = if jitter == JitterStrategy::Half { last.div_ceil(2) } else { 0 };
         let width = last - first + 1;
         Self { first, at_most: (1..=width).map(|seconds| f64::from(seconds) / f64::from(width)).collect() }
@@ -24,17 +24,20 @@ impl Distribution {
 
     /// Theirs: a real number, uniform from half of the base to it, rounded up (half jitter), or from 0 to it, rounded to the
     /// nearest second but at least 1 (full jitter).
-    pub(crate) fn theirs(base: f64, jitter: JitterStrategy) -> Self {
+    pub(crate) fn of_durable_sdk(base: f64, jitter: JitterStrategy) -> Self {
         let (low, up, first, last) = match jitter {
             JitterStrategy::Half => (base / 2.0, 0.0, (base / 2.0).ceil(), base.ceil()),
             _ => (0.0, 0.5, 1.0, base.round()),
         };
         let at_most = |delay| ((f64::from(delay) + up - low) / (base - low)).min(1.0);
-        Self { first: whole(first), at_most: (whole(first)..=whole(last)).map(at_most).collect() }
+        Self {
+            first: whole_seconds(first),
+            at_most: (whole_seconds(first)..=whole_seconds(last)).map(at_most).collect(),
+        }
     }
 
     /// The distribution of a sample.
-    pub(crate) fn of(sample: &[u32]) -> Self {
+    pub(crate) fn from_sample(sample: &[u32]) -> Self {
         let (first, last) = (sample.iter().min().unwrap(), sample.iter().max().unwrap());
         let mut counts = vec![0; (last - first + 1) as usize];
         sample.iter().for_each(|delay| counts[(delay - first) as usize] += 1);
@@ -69,6 +72,6 @@ impl Distribution {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 <= seconds <= 43,200")]
-fn whole(seconds: f64) -> u32 {
+fn whole_seconds(seconds: f64) -> u32 {
     seconds as u32
 }

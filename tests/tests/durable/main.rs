@@ -13,7 +13,7 @@ use distribution::Distribution;
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::policy::Policy;
-use settings::Settings;
+use settings::RetrySettings;
 
 /// Of each side, for each retry.
 const SAMPLES: usize = 2000;
@@ -28,13 +28,13 @@ const LIKELY: f64 = 0.02;
 
 #[tokio::test]
 async fn without_jitter_every_delay_is_theirs_and_so_is_the_end() {
-    let grid = grid(
+    let grid = settings_grid(
         &[1, 2, 3, 6, 10],
         &[1, 2, 5, 30, 300],
         &[1, 7, 60, 300, 900, 43_200],
         &[1.0, 1.5, 2.0, 2.5, 10.0],
     );
-    for (settings, ours, theirs) in delays(grid).await {
+    for (settings, ours, theirs) in delays_of_both(grid).await {
         assert_eq!(ours, theirs, "{settings:?}");
         assert_eq!(ours.len(), settings.calls as usize - 1, "{settings:?}");
     }
@@ -46,7 +46,9 @@ async fn without_jitter_every_delay_is_theirs_and_so_is_the_end() {
 async fn at_rates_that_are_not_exact_in_binary_a_delay_may_be_a_second_more_or_less() {
     let rates: Vec<_> = (11..=33).map(|tenths| f64::from(tenths) / 10.0).collect();
     let mut differences = Vec::new();
-    for (settings, ours, theirs) in delays(grid(&[10], &[1, 5, 10, 30, 100], &[43_200], &rates)).await {
+    for (settings, ours, theirs) in
+        delays_of_both(settings_grid(&[10], &[1, 5, 10, 30, 100], &[43_200], &rates)).await
+    {
         assert_eq!(ours.len(), theirs.len(), "{settings:?}");
         differences.extend(ours.into_iter().zip(theirs).map(|(ours, theirs)| ours.abs_diff(theirs)));
     }
@@ -75,31 +77,31 @@ fn they_round_a_random_real_number_and_we_draw_a_whole_one() {
     };
     let even =
         |range: RangeInclusive<u32>, percent| -> Vec<_> { range.map(|delay| (delay, percent)).collect() };
-    assert_eq!(shares(Distribution::ours, JitterStrategy::Full), even(0..=10, 9.1));
+    assert_eq!(shares(Distribution::of_redeliver, JitterStrategy::Full), even(0..=10, 9.1));
     let theirs = [vec![(1, 15.0)], even(2..=9, 10.0), vec![(10, 5.0)]].concat();
-    assert_eq!(shares(Distribution::theirs, JitterStrategy::Full), theirs);
-    assert_eq!(shares(Distribution::ours, JitterStrategy::Half), even(5..=10, 16.7));
+    assert_eq!(shares(Distribution::of_durable_sdk, JitterStrategy::Full), theirs);
+    assert_eq!(shares(Distribution::of_redeliver, JitterStrategy::Half), even(5..=10, 16.7));
     let theirs = [vec![(5, 0.0)], even(6..=10, 20.0)].concat();
-    assert_eq!(shares(Distribution::theirs, JitterStrategy::Half), theirs);
+    assert_eq!(shares(Distribution::of_durable_sdk, JitterStrategy::Half), theirs);
 }
 
 #[tokio::test]
 async fn the_presets_are_theirs() {
     let preset = |name| Policy::from_json(&format!(r#"{{"preset":"{name}"}}"#)).unwrap();
     let default = RetryStrategyConfig::default();
-    assert_eq!(preset("durable_default"), Settings::of(&default).ours());
+    assert_eq!(preset("durable_default"), RetrySettings::from_strategy(&default).to_policy());
 
     let none = RetryStrategyConfig::builder().max_attempts(1).build();
-    assert_eq!(preset("durable_none"), Settings::of(&none).ours());
-    assert!(ours::delays(&preset("durable_none"), 0).is_empty());
-    assert_eq!(theirs::delays([none]).await, [Vec::<u32>::new()]);
+    assert_eq!(preset("durable_none"), RetrySettings::from_strategy(&none).to_policy());
+    assert!(ours::redeliver_delays(&preset("durable_none"), 0).is_empty());
+    assert_eq!(theirs::durable_delays([none]).await, [Vec::<u32>::new()]);
 }
 
 /// Theirs is a function of the user's that looks at the error.
 #[test]
 fn only_the_given_errors_are_retried() {
     let policy = Policy::from_json(r#"{"preset":"durable_default","retryable":["Db.*"]}"#).unwrap();
-    let retry = |error| ours::retry(&policy, &ours::message(0), &error);
+    let retry = |error| ours::decide_retry(&policy, &ours::test_message(0), &error);
     for error in [HandlerError::transient("Db.Timeout", ""), HandlerError::permanent("Db.Locked", "")] {
         let retry = retry(error).unwrap();
         assert!(retry.waited.get() <= 5, "{retry:?}");
@@ -109,14 +111,14 @@ fn only_the_given_errors_are_retried() {
 }
 
 /// Every combination, without jitter; but a delay that begins above its cap, to which they cut it, is refused by ours.
-fn grid(calls: &[u32], initials: &[u32], maxima: &[u32], rates: &[f64]) -> Vec<Settings> {
+fn settings_grid(calls: &[u32], initials: &[u32], maxima: &[u32], rates: &[f64]) -> Vec<RetrySettings> {
     let mut grid = Vec::new();
     for &calls in calls {
         for &initial_seconds in initials {
             for &max_seconds in maxima {
                 for &rate in rates {
                     let jitter = JitterStrategy::None;
-                    grid.push(Settings { calls, initial_seconds, max_seconds, rate, jitter });
+                    grid.push(RetrySettings { calls, initial_seconds, max_seconds, rate, jitter });
                 }
             }
         }
@@ -126,30 +128,33 @@ fn grid(calls: &[u32], initials: &[u32], maxima: &[u32], rates: &[f64]) -> Vec<S
 }
 
 /// Our delays and theirs.
-async fn delays(all: Vec<Settings>) -> impl Iterator<Item = (Settings, Vec<u32>, Vec<u32>)> {
-    let theirs = theirs::delays(all.iter().map(Settings::theirs)).await;
+async fn delays_of_both(
+    all: Vec<RetrySettings>,
+) -> impl Iterator<Item = (RetrySettings, Vec<u32>, Vec<u32>)> {
+    let theirs = theirs::durable_delays(all.iter().copied().map(RetrySettings::to_strategy)).await;
     all.into_iter()
         .zip(theirs)
-        .map(|(settings, theirs)| (settings, ours::delays(&settings.ours(), 0), theirs))
+        .map(|(settings, theirs)| (settings, ours::redeliver_delays(&settings.to_policy(), 0), theirs))
 }
 
 /// Small ranges, bases that are not whole, the cap, and long delays.
 async fn spread_as_theirs(jitter: JitterStrategy) {
     for (calls, initial_seconds, rate, max_seconds) in [(5, 1, 2.5, 10), (3, 900, 20.0, 43_200)] {
-        let settings = Settings { calls, initial_seconds, max_seconds, rate, jitter };
+        let settings = RetrySettings { calls, initial_seconds, max_seconds, rate, jitter };
         compare_samples(&settings).await;
     }
 }
 
 /// The delays before each retry are spread as each side documents it; and that differs by what rounding makes of it.
-async fn compare_samples(settings: &Settings) {
-    let policy = settings.ours();
-    let all_ours: Vec<_> = (0..SAMPLES).map(|message| ours::delays(&policy, message)).collect();
-    let all_theirs = theirs::delays(vec![settings.theirs(); SAMPLES]).await;
+async fn compare_samples(settings: &RetrySettings) {
+    let policy = settings.to_policy();
+    let all_ours: Vec<_> = (0..SAMPLES).map(|message| ours::redeliver_delays(&policy, message)).collect();
+    let all_theirs = theirs::durable_delays(vec![settings.to_strategy(); SAMPLES]).await;
     for (retry, base) in settings.bases().into_iter().enumerate() {
         let sample = |all: &[Vec<u32>]| -> Vec<_> { all.iter().map(|delays| delays[retry]).collect() };
         let documented = |of: fn(f64, JitterStrategy) -> Distribution| of(base, settings.jitter);
-        let (ours, theirs) = (documented(Distribution::ours), documented(Distribution::theirs));
+        let (ours, theirs) =
+            (documented(Distribution::of_redeliver), documented(Distribution::of_durable_sdk));
         let our_sample = sample_of(&sample(&all_ours), &ours, OUR_DISTANCE_MAX);
         let their_sample = sample_of(&sample(&all_theirs), &theirs, THEIR_DISTANCE_MAX);
 
@@ -172,7 +177,7 @@ fn sample_of(sample: &[u32], documented: &Distribution, distance_max: f64) -> Di
     assert!(sample.iter().all(|delay| range.contains(delay)), "{range:?}: {sample:?}");
     let mut likely = range.filter(|delay| documented.probability(*delay) >= LIKELY);
     assert!(likely.all(|delay| sample.contains(&delay)), "{sample:?}");
-    let found = Distribution::of(sample);
+    let found = Distribution::from_sample(sample);
     let distance = found.distance(documented);
     assert!(distance < distance_max, "{distance}: {sample:?}");
     found

@@ -7,23 +7,23 @@ use redeliver_core::handler::HandlerError;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::message::origin::Origin;
 use redeliver_core::policy::Policy;
-use redeliver_testing::functions::{failed, resent_body};
+use redeliver_testing::functions::{failed_message, resent_body};
 
 /// When everything happens.
 const NOW: &str = "2026-07-25T17:20:00Z";
 
 /// Message number `n`: its id is all that its delays are keyed by.
-pub(crate) fn message(n: usize) -> String {
+pub(crate) fn test_message(n: usize) -> String {
     format!(r#"{{"metadata":{{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-{n:012x}"}},"data":{{}}}}"#)
 }
 
 /// The delay before each retry of message `n` in seconds, until it is given up for its number of them.
-pub(crate) fn delays(policy: &Policy, n: usize) -> Vec<u32> {
+pub(crate) fn redeliver_delays(policy: &Policy, n: usize) -> Vec<u32> {
     let error = HandlerError::transient("Down", "down");
-    let mut body = message(n);
+    let mut body = test_message(n);
     let mut delays = Vec::new();
     loop {
-        match retry(policy, &body, &error) {
+        match decide_retry(policy, &body, &error) {
             Ok(resend) => {
                 delays.push(resend.waited.get().into());
                 body = resent_body(resend);
@@ -37,10 +37,10 @@ pub(crate) fn delays(policy: &Policy, n: usize) -> Vec<u32> {
 }
 
 /// The retry of a message that failed with this error, after its hops if there are any.
-pub(crate) fn retry(policy: &Policy, body: &str, error: &HandlerError) -> Result<Resend, GiveUp> {
+pub(crate) fn decide_retry(policy: &Policy, body: &str, error: &HandlerError) -> Result<Resend, GiveUp> {
     let now = parse_rfc3339(NOW).unwrap();
-    let hand_off = HandOff::of_handler(error, delivery());
-    let decide = |due_at, now| decide(policy, &failed(body, &hand_off, due_at), now);
+    let hand_off = HandOff::from_handler_error(error, test_delivery());
+    let decide = |due_at, now| decide(policy, &failed_message(body, &hand_off, due_at), now);
     let mut decision = decide(None, now);
     if let Decision::Hop(due) = decision {
         decision = decide(Some(due), due);
@@ -52,7 +52,7 @@ pub(crate) fn retry(policy: &Policy, body: &str, error: &HandlerError) -> Result
     }
 }
 
-fn delivery() -> Delivery {
+fn test_delivery() -> Delivery {
     Delivery {
         last_attempt: None,
         last_attempt_logs: None,

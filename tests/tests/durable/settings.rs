@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// A retry strategy of AWS's SDK, and the policy that means the same.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct RetrySettings {
     /// The first call and its retries.
     pub(crate) calls: u32,
     pub(crate) initial_seconds: u32,
@@ -18,9 +18,9 @@ pub(crate) struct Settings {
     pub(crate) jitter: JitterStrategy,
 }
 
-impl Settings {
+impl RetrySettings {
     /// The settings of a strategy of AWS's SDK.
-    pub(crate) fn of(strategy: &RetryStrategyConfig) -> Self {
+    pub(crate) fn from_strategy(strategy: &RetryStrategyConfig) -> Self {
         let seconds = |delay: Duration| u32::try_from(delay.as_secs()).unwrap();
         Self {
             calls: strategy.max_attempts(),
@@ -31,7 +31,7 @@ impl Settings {
         }
     }
 
-    pub(crate) fn theirs(&self) -> RetryStrategyConfig {
+    pub(crate) fn to_strategy(self) -> RetryStrategyConfig {
         RetryStrategyConfig::builder()
             .max_attempts(self.calls)
             .initial_delay(Duration::from_secs(self.initial_seconds.into()))
@@ -42,7 +42,7 @@ impl Settings {
     }
 
     /// Their `max_attempts` counts the first call, ours does not.
-    pub(crate) fn ours(&self) -> Policy {
+    pub(crate) fn to_policy(self) -> Policy {
         let jitter = match self.jitter {
             JitterStrategy::None => "none",
             JitterStrategy::Half => "half",

@@ -21,10 +21,12 @@ use serde_json::{Value, json};
 /// By strategy: the delay before each retry in seconds, until it gives up.
 ///
 /// All are steps of one execution, which run side by side: one invocation an attempt.
-pub(crate) async fn delays(strategies: impl IntoIterator<Item = RetryStrategyConfig>) -> Vec<Vec<u32>> {
+pub(crate) async fn durable_delays(
+    strategies: impl IntoIterator<Item = RetryStrategyConfig>,
+) -> Vec<Vec<u32>> {
     let strategies: Arc<[_]> = strategies.into_iter().collect();
     let mut delays = vec![Vec::new(); strategies.len()];
-    let service = Service::default();
+    let service = CheckpointService::default();
     let handler = {
         let strategies = Arc::clone(&strategies);
         move |(): (), context| always_failing(Arc::clone(&strategies), context)
@@ -35,7 +37,8 @@ pub(crate) async fn delays(strategies: impl IntoIterator<Item = RetryStrategyCon
     );
     let mut steps = BTreeMap::new();
     loop {
-        let event = LambdaEvent::new(serde_json::from_value(invocation(&steps)).unwrap(), Context::default());
+        let event =
+            LambdaEvent::new(serde_json::from_value(invocation_input(&steps)).unwrap(), Context::default());
         let answer = serde_json::to_value(function(event).await.unwrap()).unwrap();
         for update in service.take_updates() {
             let name = update["Name"].as_str().unwrap().to_owned();
@@ -52,7 +55,7 @@ pub(crate) async fn delays(strategies: impl IntoIterator<Item = RetryStrategyCon
                 other => panic!("{other}"),
             };
             let retries = index.map_or(0, |index| delays[index].len());
-            steps.insert(name, remembered(&update, status, retries));
+            steps.insert(name, checkpointed_step(&update, status, retries));
         }
         match answer["Status"].as_str().unwrap() {
             "PENDING" => {}
@@ -68,7 +71,7 @@ async fn always_failing(
     context: DurableContext,
 ) -> Result<(), BoxError> {
     let cause = context.step(|_| async { Err::<(), BoxError>("down".into()) }).name(CAUSE).await;
-    let down = Down(Arc::new(cause.unwrap_err()));
+    let down = FailingOperation(Arc::new(cause.unwrap_err()));
     let mut steps = Vec::new();
     for (index, strategy) in strategies.iter().enumerate() {
         let down = down.clone();
@@ -86,22 +89,22 @@ async fn always_failing(
 const CAUSE: &str = "cause";
 
 #[derive(Clone, Debug)]
-struct Down(Arc<OperationError>);
+struct FailingOperation(Arc<OperationError>);
 
-impl Display for Down {
+impl Display for FailingOperation {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str("down")
     }
 }
 
-impl Error for Down {
+impl Error for FailingOperation {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.0)
     }
 }
 
 /// The event with which the service invokes the function.
-fn invocation(steps: &BTreeMap<String, Value>) -> Value {
+fn invocation_input(steps: &BTreeMap<String, Value>) -> Value {
     let execution = json!({
         "Id": "execution", "Type": "EXECUTION", "Status": "STARTED",
         "ExecutionDetails": {"InputPayload": "null"},
@@ -115,7 +118,7 @@ fn invocation(steps: &BTreeMap<String, Value>) -> Value {
 }
 
 /// A step as the service remembers it after an update, but for its error.
-fn remembered(update: &Value, status: &str, retries: usize) -> Value {
+fn checkpointed_step(update: &Value, status: &str, retries: usize) -> Value {
     json!({
         "Id": update["Id"], "Type": update["Type"], "SubType": update["SubType"], "Name": update["Name"],
         "Status": status,
@@ -125,11 +128,11 @@ fn remembered(update: &Value, status: &str, retries: usize) -> Value {
 
 /// The checkpoint API: it keeps every update.
 #[derive(Clone, Debug, Default)]
-struct Service {
+struct CheckpointService {
     updates: Arc<Mutex<Vec<Value>>>,
 }
 
-impl Service {
+impl CheckpointService {
     fn config(&self) -> SdkConfig {
         let connector = SharedHttpConnector::new(self.clone());
         let credentials = Credentials::new("test", "test", None, None, "tests");
@@ -146,7 +149,7 @@ impl Service {
     }
 }
 
-impl HttpConnector for Service {
+impl HttpConnector for CheckpointService {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let checkpoint: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
         self.updates.lock().unwrap().extend(checkpoint["Updates"].as_array().unwrap().iter().cloned());

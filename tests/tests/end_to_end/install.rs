@@ -5,28 +5,28 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use redeliver_tests::settings::{root, venv_file};
-use redeliver_tests::strangers::{code_blocks, folder, packed, release};
+use redeliver_tests::settings::{venv_file, workspace_root};
+use redeliver_tests::strangers::{code_blocks, new_folder, packed_file, release_folder};
 use serde_json::Value;
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
 
 #[test]
 fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
-    let folder = folder("install");
-    for file in std::fs::read_dir(release()).unwrap().map(Result::unwrap) {
+    let folder = new_folder("install");
+    for file in std::fs::read_dir(release_folder()).unwrap().map(Result::unwrap) {
         symlink(file.path(), folder.path().join(file.file_name())).unwrap();
     }
-    let page = std::fs::read_to_string(root().join("docs/install.md")).unwrap();
+    let page = std::fs::read_to_string(workspace_root().join("docs/install.md")).unwrap();
     let printed: Vec<String> = code_blocks(&page)
         .map(|(language, script)| {
             assert_eq!(language, "sh", "{script}");
-            shell(folder.path(), &script.replace("x86-64", ARCHITECTURE))
+            run_shell(folder.path(), &script.replace("x86-64", ARCHITECTURE))
         })
         .collect();
     let [sums, wheel, local, tarball, zip, layer] = &printed[..] else { panic!("other blocks: {printed:?}") };
 
-    let files = std::fs::read_dir(release()).unwrap().count();
+    let files = std::fs::read_dir(release_folder()).unwrap().count();
     assert_eq!(sums.lines().filter(|line| line.ends_with(": OK")).count(), files - 1, "all but SHA256SUMS");
     let version = format!("redeliver {} (commit ", env!("CARGO_PKG_VERSION"));
     assert!(wheel.lines().last().unwrap().starts_with(&version), "{wheel}");
@@ -35,7 +35,7 @@ fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
     assert_eq!(files_of(zip), ["bootstrap"], "{zip}");
     assert_eq!(files_of(layer), ["redeliver"], "{layer}");
 
-    let inside = listed(&folder.path().join("redeliver"));
+    let inside = list_files(&folder.path().join("redeliver"));
     for file in [
         "LICENSE-APACHE",
         "LICENSE-MIT",
@@ -53,13 +53,13 @@ fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
 
 #[test]
 fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text() {
-    let folder = folder("bills");
+    let folder = new_folder("bills");
     let mut wheel = Command::new("python3");
-    wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cli-", ".whl")).arg(folder.path());
-    succeeds(&mut wheel);
+    wheel.args(["-m", "zipfile", "--extract"]).arg(packed_file("redeliver_cli-", ".whl")).arg(folder.path());
+    run_successfully(&mut wheel);
     let information = folder.path().join(format!("redeliver_cli-{}.dist-info", env!("CARGO_PKG_VERSION")));
     let of_function = |function: &str, least| {
-        let beside = |ending| release().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
+        let beside = |ending| release_folder().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
         (beside("zip.cdx.json"), beside("THIRD-PARTY-LICENSES"), least)
     };
     for (bill, licences, least) in [
@@ -74,7 +74,7 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
             200,
         ),
     ] {
-        let named = named(&bill, &std::fs::read_to_string(licences).unwrap());
+        let named = named_crates(&bill, &std::fs::read_to_string(licences).unwrap());
         assert!(named.len() >= least, "{}", named.len());
     }
 }
@@ -82,7 +82,7 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
 /// The release's workflow attests each of them with it.
 #[test]
 fn each_artefact_with_a_program_inside_has_a_bill_of_materials_beside_it() {
-    let names = std::fs::read_dir(release()).unwrap().map(|file| file.unwrap().file_name());
+    let names = std::fs::read_dir(release_folder()).unwrap().map(|file| file.unwrap().file_name());
     let names: BTreeSet<String> = names.map(|name| name.into_string().unwrap()).collect();
     let has_programs = |name: &&String| {
         [".zip", ".whl", ".tgz", ".tar.gz", ".oci.tar"].iter().any(|ending| name.ends_with(ending))
@@ -92,7 +92,10 @@ fn each_artefact_with_a_program_inside_has_a_bill_of_materials_beside_it() {
     assert!(artefacts.len() >= 9, "{artefacts:?}");
     assert_eq!(artefacts, bills);
     for bill in bills {
-        assert!(is_cyclonedx(&release().join(format!("{bill}.cdx.json")))["components"].is_array(), "{bill}");
+        assert!(
+            is_cyclonedx(&release_folder().join(format!("{bill}.cdx.json")))["components"].is_array(),
+            "{bill}"
+        );
     }
 }
 
@@ -102,7 +105,7 @@ fn files_of(listing: &str) -> Vec<&str> {
 }
 
 /// The addresses of what a bill of materials names, each of which has a licence text.
-fn named(bill: &Path, texts: &str) -> BTreeSet<String> {
+fn named_crates(bill: &Path, texts: &str) -> BTreeSet<String> {
     let bill = is_cyclonedx(bill);
     let address = |component: &Value| {
         let [name, version, purl] =
@@ -115,38 +118,43 @@ fn named(bill: &Path, texts: &str) -> BTreeSet<String> {
 
 /// The bill of materials, which CycloneDX's own schema accepts.
 fn is_cyclonedx(bill: &Path) -> Value {
-    let schemas = succeeds(Command::new(venv_file("bin/python")).args(["-c", SCHEMAS]));
+    let schemas = run_successfully(Command::new(venv_file("bin/python")).args(["-c", SCHEMAS]));
     let schema = Path::new(schemas.trim()).join("bom-1.5.SNAPSHOT.schema.json");
     let mut check = Command::new(venv_file("bin/check-jsonschema"));
-    succeeds(check.arg("--schemafile").arg(schema).arg(bill));
+    run_successfully(check.arg("--schemafile").arg(schema).arg(bill));
     serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap()
 }
 
 /// To distribute the construct is to distribute its contents, too.
 #[test]
 fn the_constructs_packages_say_what_is_inside_and_have_its_licence_texts() {
-    let folder = folder("construct-licences");
+    let folder = new_folder("construct-licences");
     let mut wheel = Command::new("python3");
-    wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cdk-", ".whl")).arg(folder.path());
-    succeeds(&mut wheel);
+    wheel.args(["-m", "zipfile", "--extract"]).arg(packed_file("redeliver_cdk-", ".whl")).arg(folder.path());
+    run_successfully(&mut wheel);
     let in_the_wheel = format!("redeliver_cdk/_jsii/cdk@{}.jsii.tgz", env!("CARGO_PKG_VERSION"));
     let of_functions = ["message-processor", "final-dlq-annotator"].map(|function| {
-        let beside = |ending| release().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
-        named(&beside("zip.cdx.json"), &std::fs::read_to_string(beside("THIRD-PARTY-LICENSES")).unwrap())
+        let beside = |ending| release_folder().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
+        named_crates(
+            &beside("zip.cdx.json"),
+            &std::fs::read_to_string(beside("THIRD-PARTY-LICENSES")).unwrap(),
+        )
     });
     let of_npm = |bundled: &str| bundled.starts_with("pkg:npm/");
-    for package in [packed("redeliver-cdk-", ".tgz"), folder.path().join(in_the_wheel)] {
+    for package in [packed_file("redeliver-cdk-", ".tgz"), folder.path().join(in_the_wheel)] {
         let unpacked = folder.path().join("unpacked");
         std::fs::create_dir_all(&unpacked).unwrap();
         let mut tar = Command::new("tar");
-        succeeds(tar.args(["--extract", "--gzip", "--file"]).arg(&package).arg("--directory").arg(&unpacked));
+        run_successfully(
+            tar.args(["--extract", "--gzip", "--file"]).arg(&package).arg("--directory").arg(&unpacked),
+        );
         let inside = unpacked.join("package");
         let texts = std::fs::read_to_string(inside.join("THIRD-PARTY-LICENSES")).unwrap();
-        let named = named(&inside.join("redeliver-cdk.cdx.json"), &texts);
+        let named = named_crates(&inside.join("redeliver-cdk.cdx.json"), &texts);
         for functions in &of_functions {
             assert!(functions.is_subset(&named), "{:?}", functions.difference(&named));
         }
-        let modules = listed(&inside.join("node_modules"));
+        let modules = list_files(&inside.join("node_modules"));
         let mut bundled: Vec<_> =
             modules.iter().filter_map(|file| file.strip_suffix("/package.json")).collect();
         bundled.retain(|name| !name.contains('/'));
@@ -161,8 +169,8 @@ fn the_constructs_packages_say_what_is_inside_and_have_its_licence_texts() {
     let said = std::fs::read_to_string(information.join("METADATA")).unwrap();
     assert!(said.lines().any(|line| line == "License: Apache-2.0 OR MIT"), "{said}");
     for file in ["LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES"] {
-        let has_it = listed(&information).iter().any(|path| path.ends_with(file));
-        assert!(has_it, "{file} in {:?}", listed(&information));
+        let has_it = list_files(&information).iter().any(|path| path.ends_with(file));
+        assert!(has_it, "{file} in {:?}", list_files(&information));
     }
 }
 
@@ -171,14 +179,14 @@ const SCHEMAS: &str =
     "import importlib.util as u; print(u.find_spec('cyclonedx.schema._res').submodule_search_locations[0])";
 
 /// Runs it as a reader would who has no network and nothing installed.
-fn shell(folder: &Path, script: &str) -> String {
+fn run_shell(folder: &Path, script: &str) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-ec", script]).current_dir(folder).env_clear();
     shell.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", folder).env("PIP_NO_INDEX", "1");
-    succeeds(&mut shell)
+    run_successfully(&mut shell)
 }
 
-fn succeeds(command: &mut Command) -> String {
+fn run_successfully(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(status.success(), "{command:?}\n{stdout}\n{stderr}");
@@ -186,7 +194,7 @@ fn succeeds(command: &mut Command) -> String {
 }
 
 /// All files in a folder, by their paths in it.
-fn listed(folder: &Path) -> Vec<String> {
-    let listed = succeeds(Command::new("find").args([".", "-type", "f"]).current_dir(folder));
+fn list_files(folder: &Path) -> Vec<String> {
+    let listed = run_successfully(Command::new("find").args([".", "-type", "f"]).current_dir(folder));
     listed.lines().map(|line| line.trim_start_matches("./").to_owned()).collect()
 }

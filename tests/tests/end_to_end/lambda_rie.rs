@@ -3,23 +3,23 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use redeliver_tests::http_target::HttpTarget;
+use redeliver_tests::http_target::HttpTargetServer;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{PATIENCE, bundle, epoch_millis, free_address, venv_file};
+use redeliver_tests::settings::{PATIENCE, bundle_path, epoch_millis, free_address, venv_file};
 use redeliver_tests::sqs::REGION;
-use redeliver_tests::topology::Topology;
+use redeliver_tests::topology::TestTopology;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 const ID: &str = "00000000-0000-4000-8000-000000000000";
 
 /// The emulator with one function.
-struct Emulator {
+struct LambdaEmulator {
     process: Child,
     url: String,
 }
 
-impl Emulator {
+impl LambdaEmulator {
     fn start(program: &str, variables: &[(&str, &str)]) -> Self {
         let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
         let site_packages = site_packages();
@@ -29,7 +29,7 @@ impl Emulator {
         let process = Command::new(emulator)
             .args(["--runtime-interface-emulator-address", &address.to_string()])
             .args(["--runtime-api-address", &runtime_api.to_string()])
-            .arg(bundle(program))
+            .arg(bundle_path(program))
             .env_clear()
             .env("AWS_REGION", REGION)
             .env("AWS_ACCESS_KEY_ID", "test")
@@ -76,7 +76,7 @@ fn site_packages() -> String {
     format!("lib/{python}/site-packages")
 }
 
-fn event(queue_arn: &str, body: &str) -> Value {
+fn sqs_event(queue_arn: &str, body: &str) -> Value {
     json!({ "Records": [{
         "messageId": "11111111-0000-4000-8000-000000000000",
         "receiptHandle": "handle",
@@ -95,12 +95,12 @@ fn event(queue_arn: &str, body: &str) -> Value {
     }]})
 }
 
-fn message() -> String {
+fn test_message() -> String {
     json!({"metadata": {"message_id": ID}, "data": {}}).to_string()
 }
 
-async fn topology() -> Topology {
-    Topology::create(&Ministack::shared().endpoint_url(), "rie").await
+async fn new_topology() -> TestTopology {
+    TestTopology::create(&Ministack::shared().endpoint_url(), "rie").await
 }
 
 fn all_done() -> Value {
@@ -109,8 +109,8 @@ fn all_done() -> Value {
 
 #[tokio::test]
 async fn the_message_processor_calls_its_target() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    let mut emulator = Emulator::start(
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    let mut emulator = LambdaEmulator::start(
         "message-processor",
         &[
             ("TARGET", target.url()),
@@ -119,15 +119,15 @@ async fn the_message_processor_calls_its_target() {
             ("ANNOTATION_QUEUE_URL", &topology.annotation.url),
         ],
     );
-    assert_eq!(emulator.invoke(&event(&topology.source.arn, &message())).await, all_done());
-    assert_eq!(target.requests(ID).len(), 1);
+    assert_eq!(emulator.invoke(&sqs_event(&topology.source.arn, &test_message())).await, all_done());
+    assert_eq!(target.requests_for(ID).len(), 1);
     emulator.stop().await;
 }
 
 #[tokio::test]
 async fn the_failed_message_processor_sends_to_the_source_queue() {
-    let topology = topology().await;
-    let mut emulator = Emulator::start(
+    let topology = new_topology().await;
+    let mut emulator = LambdaEmulator::start(
         "failed-message-processor",
         &[
             ("SOURCE_QUEUE_URL", &topology.source.url),
@@ -136,16 +136,16 @@ async fn the_failed_message_processor_sends_to_the_source_queue() {
             ("RETRY_POLICY", r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#),
         ],
     );
-    assert_eq!(emulator.invoke(&event(&topology.intermediate.arn, &message())).await, all_done());
-    assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 1], "delayed");
+    assert_eq!(emulator.invoke(&sqs_event(&topology.intermediate.arn, &test_message())).await, all_done());
+    assert_eq!(topology.source.message_counts(&topology.client).await, [0, 0, 1], "delayed");
     emulator.stop().await;
 }
 
 #[tokio::test]
 async fn the_async_retry_handler_lets_a_record_wait() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     let orders = format!("arn:aws:lambda:{REGION}:000000000000:function:orders");
-    let mut emulator = Emulator::start(
+    let mut emulator = LambdaEmulator::start(
         "async-retry-handler",
         &[
             ("RETRY_QUEUE_URL", &topology.intermediate.url),
@@ -161,17 +161,18 @@ async fn the_async_retry_handler_lets_a_record_wait() {
         "requestContext": { "requestId": ID, "functionArn": orders, "condition": "EventAgeExceeded" },
         "requestPayload": null,
     });
-    let event = event(&topology.intermediate.arn, &record.to_string());
+    let event = sqs_event(&topology.intermediate.arn, &record.to_string());
     assert_eq!(emulator.invoke(&event).await, all_done());
-    assert_eq!(topology.intermediate.depth(&topology.client).await, [0, 0, 1], "delayed");
+    assert_eq!(topology.intermediate.message_counts(&topology.client).await, [0, 0, 1], "delayed");
     emulator.stop().await;
 }
 
 #[tokio::test]
 async fn the_annotator_writes_a_final_record() {
-    let topology = topology().await;
-    let mut emulator = Emulator::start("final-dlq-annotator", &[("FINAL_DLQ_URL", &topology.final_dlq.url)]);
-    assert_eq!(emulator.invoke(&event(&topology.annotation.arn, &message())).await, all_done());
+    let topology = new_topology().await;
+    let mut emulator =
+        LambdaEmulator::start("final-dlq-annotator", &[("FINAL_DLQ_URL", &topology.final_dlq.url)]);
+    assert_eq!(emulator.invoke(&sqs_event(&topology.annotation.arn, &test_message())).await, all_done());
     let records = topology.final_records().await;
     assert_eq!(records.len(), 1);
     assert!(records[0].message_attributes().unwrap().contains_key("ErrorType"));

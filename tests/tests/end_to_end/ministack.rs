@@ -44,16 +44,16 @@ mod work;
 use std::path::{Path, PathBuf};
 
 use aws_sdk_sqs::types::Message;
-use redeliver_tests::http_target::HttpTarget;
+use redeliver_tests::http_target::HttpTargetServer;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::sqs::unique;
-use redeliver_tests::topology::Topology;
+use redeliver_tests::sqs::unique_name;
+use redeliver_tests::topology::TestTopology;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
 /// New queues.
-async fn topology() -> Topology {
-    Topology::create(&Ministack::shared().endpoint_url(), "e2e").await
+async fn new_topology() -> TestTopology {
+    TestTopology::create(&Ministack::shared().endpoint_url(), "e2e").await
 }
 
 /// The `n`th message id of a test.
@@ -61,12 +61,12 @@ fn id(n: u32) -> String {
     format!("{n:08}-0000-4000-8000-000000000000")
 }
 
-fn message(n: u32, data: &Value) -> String {
+fn test_message(n: u32, data: &Value) -> String {
     json!({"metadata": {"message_id": id(n)}, "data": data}).to_string()
 }
 
 /// The numbers of the group's calls, in the order in which they came: of messages with `data.group`.
-fn calls_of_group(target: &HttpTarget, group: &str) -> Vec<u32> {
+fn calls_of_group(target: &HttpTargetServer, group: &str) -> Vec<u32> {
     let of_group = target.requests_with(&format!("\"group\":\"{group}\""));
     let number = |body: &str| {
         let body: Value = serde_json::from_str(body).unwrap();
@@ -75,25 +75,25 @@ fn calls_of_group(target: &HttpTarget, group: &str) -> Vec<u32> {
     of_group.iter().map(|request| number(&request.body)).collect()
 }
 
-fn scripted(n: u32, script: &[&str]) -> String {
-    message(n, &json!({ "script": script }))
+fn scripted_message(n: u32, script: &[&str]) -> String {
+    test_message(n, &json!({ "script": script }))
 }
 
 /// A file for a scripted processor to write to.
-fn journal() -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("journal"));
+fn new_journal() -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("journal"));
     let _of_an_earlier_run = std::fs::remove_file(&path);
     path
 }
 
 /// The calls of one message in a journal: attempt, snoozes, action, last failure.
-fn calls(journal: &Path, n: u32) -> Vec<String> {
+fn journal_calls(journal: &Path, n: u32) -> Vec<String> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
     journal.lines().filter_map(|line| line.strip_prefix(&id(n))).map(|call| call.trim().to_owned()).collect()
 }
 
 /// The ids of the processes of a function, in the order in which they began.
-fn processes(journal: &Path) -> Vec<i32> {
+fn journal_processes(journal: &Path) -> Vec<i32> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
     journal.lines().filter_map(|line| line.strip_prefix("process ")?.parse().ok()).collect()
 }
@@ -103,7 +103,7 @@ fn is_alive(process: i32) -> bool {
 }
 
 /// A message of the final DLQ.
-struct FinalRecord {
+struct AnnotatedRecord {
     text: String,
     body: Value,
     error_type: String,
@@ -113,21 +113,22 @@ struct FinalRecord {
 }
 
 /// The messages of the final DLQ, by body.
-async fn final_records(topology: &Topology) -> Vec<FinalRecord> {
-    let mut records: Vec<_> = topology.final_records().await.into_iter().map(FinalRecord::new).collect();
+async fn final_records(topology: &TestTopology) -> Vec<AnnotatedRecord> {
+    let mut records: Vec<_> = topology.final_records().await.into_iter().map(AnnotatedRecord::new).collect();
     records.sort_by(|a, b| a.text.cmp(&b.text));
     records
 }
 
-impl FinalRecord {
+impl AnnotatedRecord {
     fn new(message: Message) -> Self {
         let text = message.body().unwrap().to_owned();
         Self {
             body: serde_json::from_str(&text).unwrap_or(Value::Null),
             text,
-            error_type: attribute(&message, "ErrorType"),
-            error_details: attribute(&message, "ErrorDetails"),
-            dead_letter: serde_json::from_str(&attribute(&message, "DeadLetter")).unwrap_or(Value::Null),
+            error_type: message_attribute(&message, "ErrorType"),
+            error_details: message_attribute(&message, "ErrorDetails"),
+            dead_letter: serde_json::from_str(&message_attribute(&message, "DeadLetter"))
+                .unwrap_or(Value::Null),
             message,
         }
     }
@@ -142,7 +143,7 @@ impl FinalRecord {
 }
 
 /// The text of a String attribute; empty where it is absent.
-fn attribute(message: &Message, name: &str) -> String {
+fn message_attribute(message: &Message, name: &str) -> String {
     let attribute = message.message_attributes().and_then(|attributes| attributes.get(name));
     attribute.and_then(|attribute| attribute.string_value()).unwrap_or_default().to_owned()
 }

@@ -20,14 +20,14 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use futures_util::{StreamExt as _, stream};
-use redeliver_tests::http_target::HttpTarget;
-use redeliver_tests::settings::root;
+use redeliver_tests::http_target::HttpTargetServer;
+use redeliver_tests::settings::workspace_root;
 use redeliver_tests::template::Template;
 
-use expected::{Found, said_in_the_log};
-use messages::Messages;
-use rights::Right;
-use stack::Stack;
+use expected::{UsedRights, said_in_the_log};
+use messages::MotoMessages;
+use rights::RoleRight;
+use stack::MotoStack;
 
 /// Of a variant at the same time: moto is one process.
 const CASES_AT_ONCE: usize = 8;
@@ -70,7 +70,7 @@ static TEMPLATES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let directory = templates_directory();
     let _of_an_earlier_run = std::fs::remove_dir_all(&directory);
     let mut write = Command::new("node");
-    write.current_dir(root().join("infra")).args(["--import", "tsx", "test/write-templates.ts"]);
+    write.current_dir(workspace_root().join("infra")).args(["--import", "tsx", "test/write-templates.ts"]);
     // The tests of the stack have the CDK check them.
     write.env("CDK_VALIDATION", "false");
     assert!(write.arg(&directory).status().unwrap().success(), "the templates are synthesized");
@@ -95,23 +95,23 @@ async fn every_variant_of_the_stack_is_tested() {
 }
 
 async fn rights_of(variant: &'static str) {
-    let target = HttpTarget::start().await;
+    let target = HttpTargetServer::start().await;
     let used = enough(variant, &target).await;
     let cases = used.iter().map(|right| needed(variant, &target, right));
     stream::iter(cases).buffer_unordered(CASES_AT_ONCE).collect::<()>().await;
 }
 
 /// All ends are reached with the rights of the template, and all of these are used. Those that are worth a case here.
-async fn enough(variant: &'static str, target: &HttpTarget) -> Vec<Right> {
-    let stack = Stack::deploy(variant, target).await;
-    let messages = Messages::of(&stack, target);
+async fn enough(variant: &'static str, target: &HttpTargetServer) -> Vec<RoleRight> {
+    let stack = MotoStack::deploy(variant, target).await;
+    let messages = MotoMessages::for_stack(&stack, target);
     setter::has_worked(&stack, target).await;
-    messages.send(&stack).await;
+    messages.send_messages(&stack).await;
     stack.lambda_works_with_its_roles().await;
-    stack.run(&|| false).await;
+    stack.poll_until_idle(&|| false).await;
     messages.assert_ended(&stack, true).await;
 
-    let found = Found::of(&stack);
+    let found = UsedRights::for_stack(&stack);
     assert_eq!(found.unexplained, Vec::<String>::new(), "{variant}: unused\n{}", stack.log());
     assert_eq!(found.denied, Vec::<String>::new(), "{variant}\n{}", stack.log());
     others::are_denied(&stack).await;
@@ -119,33 +119,33 @@ async fn enough(variant: &'static str, target: &HttpTarget) -> Vec<Right> {
 }
 
 /// Without this right a request is refused and reported. When the right is back, every message ends where it should.
-async fn needed(variant: &'static str, target: &HttpTarget, right: &Right) {
-    let stack = Stack::deploy(variant, target).await;
-    let right = stack.same(right);
-    let messages = Messages::of(&stack, target);
+async fn needed(variant: &'static str, target: &HttpTargetServer, right: &RoleRight) {
+    let stack = MotoStack::deploy(variant, target).await;
+    let right = stack.same_right(right);
+    let messages = MotoMessages::for_stack(&stack, target);
     stack.take_away(&right).await;
-    messages.send(&stack).await;
-    stack.run(&|| stack.is_denied(&right)).await;
+    messages.send_messages(&stack).await;
+    stack.poll_until_idle(&|| stack.is_denied(&right)).await;
     assert!(stack.is_denied(&right), "{variant}: {right:?} was not missed\n{}", stack.log());
     // It continues for a moment: the consequences of a refusal must lose nothing either.
-    stack.round().await;
+    stack.poll_queues_once().await;
     if let Some(words) = said_in_the_log(&stack, &right) {
-        stack.assert_told(&right, &words).await;
+        stack.assert_reported(&right, &words).await;
     }
 
     stack.give_back().await;
-    messages.send_what_was_refused(&stack).await;
-    stack.run(&|| false).await;
+    messages.resend_refused(&stack).await;
+    stack.poll_until_idle(&|| false).await;
     messages.assert_ended(&stack, false).await;
 }
 
 /// The same right of the same function with the same strategy has one case, in the first variant that has it.
-fn is_first_of_its_kind(variant: &str, stack: &Stack, right: &Right) -> bool {
+fn is_first_of_its_kind(variant: &str, stack: &MotoStack, right: &RoleRight) -> bool {
     let kind = rights::kind(&stack.template, right);
     let earlier = VARIANTS.iter().take_while(|earlier| **earlier != variant);
     earlier.into_iter().all(|earlier| {
         let account = &stack.account;
-        let template = Template::read(&TEMPLATES[*earlier], &account.id, &account.endpoint_url());
+        let template = Template::from_text(&TEMPLATES[*earlier], &account.id, &account.endpoint_url());
         rights::rights(&rights::roles(&template)).iter().all(|right| rights::kind(&template, right) != kind)
     })
 }

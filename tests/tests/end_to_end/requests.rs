@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
-use redeliver_tests::full_batch::{first_deliveries, hand_offs, verdicts};
-use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::settings::bundle;
+use redeliver_tests::full_batch::{first_deliveries, hand_offs, verdict_attributes};
+use redeliver_tests::runtime_api::{InvocationOutcome, LambdaFunction};
+use redeliver_tests::settings::bundle_path;
 use redeliver_tests::sqs_stub::SqsStub;
-use redeliver_tests::wire::serve;
+use redeliver_tests::wire::serve_router;
 use serde_json::{Value, json};
 
 /// What the function asks of SQS for an event that it does all of: actions and how often.
@@ -19,7 +19,7 @@ async fn requests(name: &str, event: &Value) -> Vec<(String, u64)> {
 async fn requests_with(name: &str, event: &Value, strategy: &str) -> Vec<(String, u64)> {
     let stub = SqsStub::start().await;
     let unavailable = Router::new().fallback(|| async { StatusCode::INTERNAL_SERVER_ERROR });
-    let (target, target_server) = serve(unavailable).await;
+    let (target, target_server) = serve_router(unavailable).await;
     let variables = [
         ("AWS_ENDPOINT_URL", stub.endpoint_url().to_owned()),
         ("TARGET", format!("http://{target}/")),
@@ -30,11 +30,11 @@ async fn requests_with(name: &str, event: &Value, strategy: &str) -> Vec<(String
         ("STRATEGY", strategy.to_owned()),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value));
-    let function = Function::new(name, bundle(name), variables);
+    let function = LambdaFunction::new(name, bundle_path(name), variables);
     let outcome = function.invoke(event, Duration::from_secs(20)).await;
     target_server.abort();
-    let all_done = Outcome::Response(json!({ "batchItemFailures": [] }));
-    assert_eq!(outcome, all_done, "{:?}", function.output());
+    let all_done = InvocationOutcome::Response(json!({ "batchItemFailures": [] }));
+    assert_eq!(outcome, all_done, "{:?}", function.output_lines());
     stub.take_requests().into_iter().collect()
 }
 
@@ -60,7 +60,7 @@ async fn ten_re_sends_are_one_request() {
 
 #[tokio::test]
 async fn ten_final_records_are_one_request() {
-    assert_eq!(requests("final-dlq-annotator", &verdicts()).await, batches(1));
+    assert_eq!(requests("final-dlq-annotator", &verdict_attributes()).await, batches(1));
 }
 
 #[tokio::test]

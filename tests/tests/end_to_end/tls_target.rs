@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
-use redeliver_tests::sqs::unique;
+use redeliver_tests::sqs::unique_name;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 /// An authority that the tests' functions trust, by `SSL_CERT_FILE`.
-pub(crate) struct Authority {
+pub(crate) struct TestAuthority {
     issuer: Issuer<'static, KeyPair>,
     /// Its certificate.
     pub(crate) file: PathBuf,
@@ -38,20 +38,20 @@ pub(crate) struct TlsTarget {
     server: JoinHandle<()>,
 }
 
-impl Authority {
+impl TestAuthority {
     pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "authority");
-        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("authority"));
+        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("authority"));
         std::fs::write(&file, params.self_signed(&key).unwrap().pem()).unwrap();
         Self { issuer: Issuer::new(params, key), file }
     }
 }
 
 impl TlsTarget {
-    pub(crate) async fn start(authority: &Authority, certificate: Certificate) -> Self {
+    pub(crate) async fn start(authority: &TestAuthority, certificate: Certificate) -> Self {
         let name = if certificate == Certificate::OtherName { "localhost.example.com" } else { "localhost" };
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();

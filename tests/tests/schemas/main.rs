@@ -13,10 +13,13 @@ use std::path::PathBuf;
 use jsonschema::{Registry, Validator};
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::{Decision, decide};
-use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER_SCHEMA, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{
+    Annotation, Cause, DEAD_LETTER_SCHEMA, DeadLetter, annotate_attributes,
+};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{
-    CameBack, Case, Delivery, Document, FAILURE_SCHEMA, Failure, HandOff, Hop, Stage, Verdict,
+    Delivery, DlqReturn, FAILURE_SCHEMA, Failure, FailureDocument, HandOff, Hop, Stage, Verdict,
+    VerdictDetails,
 };
 use redeliver_core::handler::{ErrorType, HandlerError};
 use redeliver_core::message::metadata::parse_rfc3339;
@@ -24,7 +27,7 @@ use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::{MESSAGE_SCHEMA, MessageSchema};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use redeliver_core::policy::{POLICY_SCHEMA, Policy};
-use redeliver_testing::functions::{self, failed, resent_body};
+use redeliver_testing::functions::{self, failed_message, resent_body};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -35,22 +38,22 @@ const SCHEMAS: [(&str, &str); 4] = [
     ("dead-letter", DEAD_LETTER_SCHEMA),
 ];
 
-fn json(text: &str) -> Value {
+fn parse_json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
 /// What is read of these attributes.
-fn opened(attributes: Attributes) -> Option<Document> {
+fn open_attributes(attributes: Attributes) -> Option<FailureDocument> {
     let moment = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
-    let record = ReceivedMessage { attributes, ..functions::record(1, "{}") };
-    Arrival::open(record, moment).document().cloned()
+    let record = ReceivedMessage { attributes, ..functions::nth_record(1, "{}") };
+    Arrival::from_record(record, moment).document().cloned()
 }
 
 /// A validator that checks formats and knows the other schemas by their `$id`.
 fn validator(name: &str) -> Validator {
     let mut registry = Registry::new();
     for (_, text) in SCHEMAS {
-        let schema = json(text);
+        let schema = parse_json(text);
         let id = schema["$id"].as_str().unwrap().to_owned();
         registry = registry.add(id, schema).unwrap();
     }
@@ -59,12 +62,12 @@ fn validator(name: &str) -> Validator {
     jsonschema::draft202012::options()
         .should_validate_formats(true)
         .with_registry(&registry)
-        .build(&json(text))
+        .build(&parse_json(text))
         .unwrap()
 }
 
 fn assert_valid(schema: &str, text: &str) {
-    let instance = json(text);
+    let instance = parse_json(text);
     let errors: Vec<_> = validator(schema)
         .iter_errors(&instance)
         .map(|error| format!("{}: {error}", error.instance_path()))
@@ -79,7 +82,7 @@ fn schema_of(example: &str) -> &'static str {
 }
 
 /// Examples by file name without its ending.
-fn examples(folder: &str) -> BTreeMap<String, String> {
+fn read_examples(folder: &str) -> BTreeMap<String, String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/examples").join(folder);
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files
@@ -94,7 +97,7 @@ fn examples(folder: &str) -> BTreeMap<String, String> {
 #[test]
 fn every_schema_is_a_valid_2020_12_schema_and_compiles() {
     for (name, text) in SCHEMAS {
-        let schema = json(text);
+        let schema = parse_json(text);
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
         assert_eq!(schema["$id"], format!("urn:redeliver:schema:{name}"));
         jsonschema::draft202012::meta::validate(&schema).unwrap();
@@ -105,7 +108,7 @@ fn every_schema_is_a_valid_2020_12_schema_and_compiles() {
 #[test]
 fn every_schema_has_examples_of_both_kinds() {
     for folder in ["valid", "invalid"] {
-        let examples = examples(folder);
+        let examples = read_examples(folder);
         for (schema, _) in SCHEMAS {
             assert!(examples.keys().any(|example| schema_of(example) == schema), "{folder} {schema}");
         }
@@ -114,15 +117,15 @@ fn every_schema_has_examples_of_both_kinds() {
 
 #[test]
 fn valid_examples_are_valid_and_the_code_reads_them() {
-    for (name, text) in examples("valid") {
+    for (name, text) in read_examples("valid") {
         let schema = schema_of(&name);
         assert_valid(schema, &text);
         let attributes = Attributes::from([("Failure".to_owned(), Attribute::string(&text))]);
         let attribute = &attributes["Failure"];
         let read = match schema {
-            "message" => MessageSchema::default().parse(&text).is_ok(),
+            "message" => MessageSchema::default().parse_envelope(&text).is_ok(),
             "retry-policy" => Policy::from_json(&text).is_ok(),
-            "failure" => opened(attributes).is_some(),
+            "failure" => open_attributes(attributes).is_some(),
             _ => DeadLetter::from_attribute(attribute).is_some(),
         };
         assert!(read, "the code does not read {name}");
@@ -131,7 +134,7 @@ fn valid_examples_are_valid_and_the_code_reads_them() {
 
 /// What `expected.json` says of an invalid example.
 #[derive(Debug, PartialEq, Deserialize)]
-struct Expected {
+struct ExpectedViolation {
     /// JSON Pointer of the culprit.
     pointer: String,
     /// The rule that it breaks.
@@ -142,14 +145,14 @@ struct Expected {
 fn invalid_examples_break_the_rule_they_are_named_after() {
     let expected =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/examples/invalid/expected.json");
-    let mut expected: BTreeMap<String, Expected> =
+    let mut expected: BTreeMap<String, ExpectedViolation> =
         serde_json::from_str(&fs::read_to_string(expected).unwrap()).unwrap();
-    for (name, text) in examples("invalid") {
+    for (name, text) in read_examples("invalid") {
         let schema = schema_of(&name);
-        let instance = json(&text);
+        let instance = parse_json(&text);
         let found: Vec<_> = validator(schema)
             .iter_errors(&instance)
-            .map(|error| Expected {
+            .map(|error| ExpectedViolation {
                 pointer: error.instance_path().to_string(),
                 keyword: error.kind().keyword().to_owned(),
             })
@@ -157,7 +160,7 @@ fn invalid_examples_break_the_rule_they_are_named_after() {
         let expected = expected.remove(&name).unwrap_or_else(|| panic!("expected.json does not know {name}"));
         assert_eq!(found, [expected], "{name}");
         let read = match schema {
-            "message" => MessageSchema::default().parse(&text).is_ok(),
+            "message" => MessageSchema::default().parse_envelope(&text).is_ok(),
             "retry-policy" => Policy::from_json(&text).is_ok(),
             _ => false, // `Failure` and `DeadLetter` are read leniently: what is known is better than nothing
         };
@@ -168,14 +171,14 @@ fn invalid_examples_break_the_rule_they_are_named_after() {
 
 #[test]
 fn the_documented_defaults_are_the_codes() {
-    let schema = json(POLICY_SCHEMA);
+    let schema = parse_json(POLICY_SCHEMA);
     let default = |member: &str| schema["properties"][member]["default"].clone();
     let written = serde_json::json!({"max_attempts": default("max_attempts"), "backoff": default("backoff")});
     assert_eq!(Policy::from_json(&written.to_string()).unwrap(), Policy::default());
 }
 
 /// Texts that a target may answer.
-fn texts() -> [String; 4] {
+fn hostile_texts() -> [String; 4] {
     [String::new(), "HTTP 503".to_owned(), "\0\u{FFFE}😀\"\\\n".to_owned(), "é😀".repeat(5000)]
 }
 
@@ -187,10 +190,10 @@ fn hand_offs() -> Vec<HandOff> {
         source_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
         sent_at: parse_rfc3339("2026-07-25T17:20:00Z").unwrap(),
-        came_back: Some(CameBack { last_attempt: None, generation_before: Some(3) }),
+        came_back: Some(DlqReturn { last_attempt: None, generation_before: Some(3) }),
         origin: Origin::Producer,
     };
-    let errors = texts().into_iter().flat_map(|text| {
+    let errors = hostile_texts().into_iter().flat_map(|text| {
         let of = |text: &str| HandlerError::transient(ErrorType::FromTarget(text.to_owned()), text);
         [
             of(&text),
@@ -199,8 +202,8 @@ fn hand_offs() -> Vec<HandOff> {
             HandlerError::snooze("Snooze", &text, std::time::Duration::ZERO),
         ]
     });
-    let not_started = HandOff::not_started(delivery.clone());
-    errors.map(|error| HandOff::of_handler(&error, delivery.clone())).chain([not_started]).collect()
+    let not_started = HandOff::for_not_started(delivery.clone());
+    errors.map(|error| HandOff::from_handler_error(&error, delivery.clone())).chain([not_started]).collect()
 }
 
 /// Ten attributes, of which some must be folded.
@@ -225,7 +228,11 @@ fn every_failure_that_the_code_writes_is_valid() {
         for stage in [Stage::MessageProcessor, Stage::FailedMessageProcessor] {
             for reason in DeadLetterReason::ALL.iter().copied() {
                 let failure = Failure { attempts: Some(1000), ..hand_off.clone().into() };
-                let case = Case { stage: Some(stage.into()), explanation: texts()[3].clone(), failure };
+                let case = VerdictDetails {
+                    stage: Some(stage.into()),
+                    explanation: hostile_texts()[3].clone(),
+                    failure,
+                };
                 let verdict = Verdict { code: reason.into(), case: Some(case) };
                 let given_up = verdict.attach_to(&ten_attributes(), 100, None).attributes;
                 assert_valid("failure", given_up["Failure"].text().unwrap());
@@ -236,7 +243,7 @@ fn every_failure_that_the_code_writes_is_valid() {
 
 #[test]
 fn every_dead_letter_that_the_code_writes_is_valid() {
-    for text in texts() {
+    for text in hostile_texts() {
         for (stage, known) in [(Stage::FailedMessageProcessor, true), (Stage::FinalDlqAnnotator, false)] {
             let annotation = Annotation {
                 reason: DeadLetterReason::NonRetryableError.into(),
@@ -261,12 +268,12 @@ fn every_dead_letter_that_the_code_writes_is_valid() {
                     source_queue_arn: known
                         .then(|| "arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
                     sqs_message_id: "m".to_owned(),
-                    fingerprint: redeliver_core::failure::annotation::fingerprint("R", &text, &text),
+                    fingerprint: redeliver_core::failure::annotation::compute_fingerprint("R", &text, &text),
                     folded_attributes: Default::default(),
                 },
             };
             for producer in [Attributes::new(), ten_attributes()] {
-                let record = annotate(&producer, 100, &annotation);
+                let record = annotate_attributes(&producer, 100, &annotation);
                 assert_valid("dead-letter", record["DeadLetter"].text().unwrap());
             }
         }
@@ -278,16 +285,16 @@ fn every_body_that_the_code_sends_again_is_a_valid_message() {
     let policy = Policy::from_json(r#"{"max_attempts":1000}"#).unwrap();
     let schema = MessageSchema::default();
     let now = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
-    for (name, first) in examples("valid").into_iter().filter(|(name, _)| schema_of(name) == "message") {
+    for (name, first) in read_examples("valid").into_iter().filter(|(name, _)| schema_of(name) == "message") {
         let mut body = first;
         for (number, mut hand_off) in hand_offs().into_iter().cycle().take(40).enumerate() {
             hand_off.delivery.came_back = hand_off.delivery.came_back.filter(|_| number == 0);
-            if let Decision::Resend(resend) = decide(&policy, &failed(&body, &hand_off, None), now) {
+            if let Decision::Resend(resend) = decide(&policy, &failed_message(&body, &hand_off, None), now) {
                 body = resent_body(resend);
                 assert_valid("message", &body);
             }
         }
-        let metadata = schema.parse(&body).unwrap().metadata;
+        let metadata = schema.parse_envelope(&body).unwrap().metadata;
         assert_eq!((metadata.retry_attempt, metadata.retry_history.len()), (20, 5), "{name}");
     }
 }

@@ -2,10 +2,10 @@
 //! reads all of them.
 
 use redeliver_core::decide::breaker::{Hold, HoldReason, Outage};
-use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate_attributes};
 use redeliver_core::failure::{
-    CameBack, Case, Delivery, Document, FAILURE, Failure, HandOff, HandedOff, Hop, Kind, LastError, Stage,
-    Verdict,
+    Delivery, DlqReturn, FAILURE, Failure, FailureClass, FailureDocument, HandOff, HandedOffFailure, Hop,
+    LastError, Stage, Verdict, VerdictDetails,
 };
 use redeliver_core::handler::HandlerError;
 use redeliver_core::json::forward_compatible::UnknownMembers;
@@ -20,7 +20,7 @@ use super::*;
 /// What a document says.
 #[derive(Debug, PartialEq)]
 enum Meaning {
-    Failure(Box<Document>),
+    Failure(Box<FailureDocument>),
     DeadLetter(Box<DeadLetter>),
     Body(Box<Metadata>),
 }
@@ -28,31 +28,31 @@ enum Meaning {
 /// The version whose documents are those that this one writes.
 const CURRENT: &str = "0.1";
 
-fn wire() -> PathBuf {
+fn wire_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/wire")
 }
 
 /// All that is there.
-fn versions() -> Vec<String> {
-    let folders = fs::read_dir(wire()).unwrap().map(|entry| entry.unwrap());
+fn list_versions() -> Vec<String> {
+    let folders = fs::read_dir(wire_folder()).unwrap().map(|entry| entry.unwrap());
     let folders = folders.filter(|entry| entry.file_type().unwrap().is_dir());
     let versions: Vec<_> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
     assert!(versions.iter().any(|version| version == CURRENT), "{versions:?}");
     versions
 }
 
-fn at(seconds: i64) -> Timestamp {
+fn timestamp_at(seconds: i64) -> Timestamp {
     parse_rfc3339("2026-07-25T17:20:00Z").unwrap() + chrono::TimeDelta::seconds(seconds)
 }
 
-fn delivery(came_back: Option<CameBack>) -> Delivery {
+fn delivery(came_back: Option<DlqReturn>) -> Delivery {
     Delivery {
         last_attempt: None,
         last_attempt_logs: None,
-        failed_at: at(5),
+        failed_at: timestamp_at(5),
         source_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
-        sent_at: at(0),
+        sent_at: timestamp_at(0),
         came_back,
         origin: Origin::Unknown,
     }
@@ -62,38 +62,41 @@ fn attempt_logs() -> Option<AttemptLogs> {
     let stream = "2026/07/25/orders[$LATEST]0123456789abcdef0123456789abcdef".to_owned();
     let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(stream));
     let location = location.with_request_id(Some("0191f3a2-7b1c-4d3e-8f00-0123456789ab"));
-    AttemptLogs::new(location, at(1), at(4))
+    AttemptLogs::new(location, timestamp_at(1), timestamp_at(4))
 }
 
-fn busy() -> HandlerError {
+fn busy_error() -> HandlerError {
     HandlerError::transient("HttpStatus.503", "HTTP 503: \"busy\", é")
 }
 
-fn held(delivery: Delivery) -> HandOff {
+fn held_hand_off(delivery: Delivery) -> HandOff {
     let delay = std::time::Duration::from_secs(750);
-    let outage = Outage { since: at(-600), first_failures: 12 };
-    HandOff::held(Hold { reason: HoldReason::Down, outage, delay }, delivery)
+    let outage = Outage { since: timestamp_at(-600), first_failures: 12 };
+    HandOff::for_hold(Hold { reason: HoldReason::Down, outage, delay }, delivery)
 }
 
 /// As from a function that had no room for the outage.
 fn held_without_outage(delivery: Delivery) -> HandOff {
-    HandOff { outage: None, ..held(delivery) }
+    HandOff { outage: None, ..held_hand_off(delivery) }
 }
 
 fn hand_offs() -> Vec<(&'static str, HandOff)> {
-    let of = |error: HandlerError| HandOff::of_handler(&error, delivery(None));
+    let of = |error: HandlerError| HandOff::from_handler_error(&error, delivery(None));
     let minute = std::time::Duration::from_secs(60);
-    let told = Some(CameBack { last_attempt: None, generation_before: Some(2) });
+    let reported = Some(DlqReturn { last_attempt: None, generation_before: Some(2) });
     vec![
-        ("hand-off-transient", of(busy())),
-        ("hand-off-transient-after", of(busy().retry_after(minute))),
+        ("hand-off-transient", of(busy_error())),
+        ("hand-off-transient-after", of(busy_error().retry_after(minute))),
         ("hand-off-permanent", of(HandlerError::permanent("InvalidOrder", "no such order"))),
         ("hand-off-snooze", of(HandlerError::snooze("Later", "", minute))),
-        ("hand-off-not-started", HandOff::not_started(delivery(None))),
+        ("hand-off-not-started", HandOff::for_not_started(delivery(None))),
         ("hand-off-held", held_without_outage(delivery(None))),
-        ("hand-off-held-in-an-outage", held(delivery(None))),
-        ("hand-off-of-a-new-generation", HandOff::of_handler(&busy(), delivery(told))),
-        ("hand-off-of-a-function", of(HandlerError { function: Some("orders:7".to_owned()), ..busy() })),
+        ("hand-off-held-in-an-outage", held_hand_off(delivery(None))),
+        ("hand-off-of-a-new-generation", HandOff::from_handler_error(&busy_error(), delivery(reported))),
+        (
+            "hand-off-of-a-function",
+            of(HandlerError { function: Some("orders:7".to_owned()), ..busy_error() }),
+        ),
         (
             "hand-off-from-a-producer",
             held_without_outage(Delivery { origin: Origin::Producer, ..delivery(None) }),
@@ -101,19 +104,22 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
     ]
 }
 
-fn verdict(reason: DeadLetterReason, stage: Stage, failure: Failure) -> Verdict {
+fn test_verdict(reason: DeadLetterReason, stage: Stage, failure: Failure) -> Verdict {
     let explanation = "why this one is given up".to_owned();
-    Verdict { code: reason.into(), case: Some(Case { stage: Some(stage.into()), explanation, failure }) }
+    Verdict {
+        code: reason.into(),
+        case: Some(VerdictDetails { stage: Some(stage.into()), explanation, failure }),
+    }
 }
 
-fn verdicts() -> Vec<(String, Verdict)> {
-    let last = || Failure::from(HandOff::of_handler(&busy(), delivery(None)));
+fn all_verdicts() -> Vec<(String, Verdict)> {
+    let last = || Failure::from(HandOff::from_handler_error(&busy_error(), delivery(None)));
     let mut all: Vec<_> = DeadLetterReason::ALL
         .iter()
         .copied()
         .map(|reason| {
             let name = reason.as_str().to_lowercase().replace('_', "-");
-            (format!("verdict-{name}"), verdict(reason, Stage::FailedMessageProcessor, last()))
+            (format!("verdict-{name}"), test_verdict(reason, Stage::FailedMessageProcessor, last()))
         })
         .collect();
     let schema = DeadLetterReason::InvalidMessageSchema;
@@ -126,16 +132,16 @@ fn verdicts() -> Vec<(String, Verdict)> {
     };
     let counted = Failure { attempts: Some(3), ..last() };
     let exceeded = DeadLetterReason::RetryAttemptExceeded;
-    let unanswered = Failure::from(HandOff::unanswered("SQS moved it", delivery(None)));
+    let unanswered = Failure::from(HandOff::for_unanswered("SQS moved it", delivery(None)));
     let orchestration = DeadLetterReason::OrchestrationFailed;
     all.extend([
         (
             "verdict-of-an-unanswered-message".to_owned(),
-            verdict(orchestration, Stage::FailedMessageProcessor, unanswered),
+            test_verdict(orchestration, Stage::FailedMessageProcessor, unanswered),
         ),
-        ("verdict-of-the-message-processor".to_owned(), verdict(schema, Stage::MessageProcessor, found)),
-        ("verdict-of-an-invocation".to_owned(), verdict(exceeded, Stage::AsyncRetryHandler, counted)),
-        ("verdict-only-its-code".to_owned(), Verdict::bare(DeadLetterReason::MessageTooLarge)),
+        ("verdict-of-the-message-processor".to_owned(), test_verdict(schema, Stage::MessageProcessor, found)),
+        ("verdict-of-an-invocation".to_owned(), test_verdict(exceeded, Stage::AsyncRetryHandler, counted)),
+        ("verdict-only-its-code".to_owned(), Verdict::from_code(DeadLetterReason::MessageTooLarge)),
     ]);
     all
 }
@@ -173,21 +179,21 @@ fn body() -> (String, Metadata) {
     let [(_, transient), (_, after), _, (_, snooze), _, _, _, (_, again), _, _] =
         hand_offs().try_into().unwrap();
     let mut body = first.to_owned();
-    let mut now = at(10);
+    let mut now = timestamp_at(10);
     for hand_off in [again, transient, after, snooze] {
-        let failed = failed(&body, &hand_off, None);
+        let failed = failed_message(&body, &hand_off, None);
         let Decision::Resend(resend) = decide(&policy, &failed, now) else { panic!("it is sent again") };
         now += chrono::TimeDelta::seconds(100);
         body = resent_body(resend);
     }
-    let past = |attempt, details: &str, name: &str| PastFailure::new(attempt, at(5), name, details);
+    let past = |attempt, details: &str, name: &str| PastFailure::new(attempt, timestamp_at(5), name, details);
     let busy = |attempt| past(attempt, "HTTP 503: \"busy\", é", "HttpStatus.503");
     let metadata = Metadata {
         last_attempt: None,
         message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".parse().unwrap(),
         message_id_text: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned(),
         retry_attempt: 3,
-        first_sent_time: Some(at(0)),
+        first_sent_time: Some(timestamp_at(0)),
         retry_history: vec![busy(0), busy(1), busy(2), past(3, "", "Later")],
         snooze_count: 1,
         redrive_generation: Some(3),
@@ -203,18 +209,18 @@ fn body() -> (String, Metadata) {
 /// A body that SQS has moved twice and that is held, not for the first time, in an outage that as many first calls show.
 fn held_body(first_failures: u16) -> (String, Metadata) {
     let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
-    let outage = Some(Outage { since: at(-600), first_failures });
-    let failed = failed(before, &HandOff { outage, ..held(delivery(None)) }, None);
-    let Decision::Resend(resend) = decide(&Policy::default(), &failed, at(10)) else {
+    let outage = Some(Outage { since: timestamp_at(-600), first_failures });
+    let failed = failed_message(before, &HandOff { outage, ..held_hand_off(delivery(None)) }, None);
+    let Decision::Resend(resend) = decide(&Policy::default(), &failed, timestamp_at(10)) else {
         panic!("it is sent again")
     };
     let metadata = Metadata {
         retry_attempt: 0,
-        first_sent_time: Some(at(-1200)),
+        first_sent_time: Some(timestamp_at(-1200)),
         retry_history: Vec::new(),
         snooze_count: 0,
         redrive_generation: None,
-        holds: Holds::written(Some(at(-600)), first_failures, 600 + 750),
+        holds: Holds::from_members(Some(timestamp_at(-600)), first_failures, 600 + 750),
         redrive_count: 2,
         redrive_count_at_answer: 0,
         ..body().1
@@ -227,32 +233,32 @@ fn text(attributes: &Attributes, name: &str) -> String {
 }
 
 /// Name, text, and what it says.
-fn documents() -> Vec<(String, String, Meaning)> {
+fn all_documents() -> Vec<(String, String, Meaning)> {
     let (none, ten) = (Attributes::new(), ten_attributes());
     let mut all = Vec::new();
     for (name, hand_off) in hand_offs() {
         let written = text(&hand_off.attach_to(&none, 100, None).attributes, FAILURE);
-        all.push((name.to_owned(), written, Meaning::Failure(Box::new(Document::HandOff(hand_off)))));
+        all.push((name.to_owned(), written, Meaning::Failure(Box::new(FailureDocument::HandOff(hand_off)))));
     }
     let logged = Delivery { last_attempt_logs: attempt_logs(), ..delivery(None) };
-    let logged = HandOff::of_handler(&busy(), logged);
+    let logged = HandOff::from_handler_error(&busy_error(), logged);
     let written = text(&logged.attach_to(&none, 100, None).attributes, FAILURE);
     let name = "hand-off-with-log-lines".to_owned();
-    all.push((name, written, Meaning::Failure(Box::new(Document::HandOff(logged)))));
+    all.push((name, written, Meaning::Failure(Box::new(FailureDocument::HandOff(logged)))));
     let (_, hand_off) = hand_offs().remove(0);
-    let hop = Hop { hand_off, due_at: at(7205) };
+    let hop = Hop { hand_off, due_at: timestamp_at(7205) };
     for (name, producer) in [("hop", &none), ("hop-with-folded-attributes", &ten)] {
         let written = text(&hop.attach_to(producer, 100, None).attributes, FAILURE);
-        all.push((name.to_owned(), written, Meaning::Failure(Box::new(Document::Hop(hop.clone())))));
+        all.push((name.to_owned(), written, Meaning::Failure(Box::new(FailureDocument::Hop(hop.clone())))));
     }
-    for (name, verdict) in verdicts() {
+    for (name, verdict) in all_verdicts() {
         let written = text(&verdict.attach_to(&none, 100, None).attributes, FAILURE);
-        all.push((name, written, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
+        all.push((name, written, Meaning::Failure(Box::new(FailureDocument::Verdict(verdict)))));
     }
-    let (_, verdict) = verdicts().remove(0);
+    let (_, verdict) = all_verdicts().remove(0);
     let folded = text(&verdict.attach_to(&ten, 100, None).attributes, FAILURE);
     let name = "verdict-with-folded-attributes".to_owned();
-    all.push((name, folded, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
+    all.push((name, folded, Meaning::Failure(Box::new(FailureDocument::Verdict(verdict)))));
     let held = DeadLetter { held_seconds: Some(1350), redrive_count: Some(2), ..dead_letter(true) };
     let mut of_function = dead_letter(true);
     of_function.cause.function = Some("orders:7".to_owned());
@@ -267,7 +273,7 @@ fn documents() -> Vec<(String, String, Meaning)> {
     ] {
         let reason = DeadLetterReason::RetryAttemptExceeded.into();
         let annotation = Annotation { reason, details: String::new(), record: written.clone() };
-        let attributes = annotate(producer, 100, &annotation);
+        let attributes = annotate_attributes(producer, 100, &annotation);
         let record = DeadLetter::from_attribute(&attributes[DEAD_LETTER]).unwrap();
         let folded = record.folded_attributes;
         assert_eq!(folded.is_empty(), producer.is_empty());
@@ -284,8 +290,8 @@ fn documents() -> Vec<(String, String, Meaning)> {
     all
 }
 
-fn files(version: &str) -> BTreeMap<String, String> {
-    let files = fs::read_dir(wire().join(version)).unwrap().map(|entry| entry.unwrap().path());
+fn version_files(version: &str) -> BTreeMap<String, String> {
+    let files = fs::read_dir(wire_folder().join(version)).unwrap().map(|entry| entry.unwrap().path());
     let named = files.map(|path| {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         (name, fs::read_to_string(path).unwrap().trim_end_matches('\n').to_owned())
@@ -297,17 +303,17 @@ fn files(version: &str) -> BTreeMap<String, String> {
 #[test]
 #[ignore = "writes the documents instead of comparing them"]
 fn write_the_documents() {
-    let folder = wire().join(CURRENT);
+    let folder = wire_folder().join(CURRENT);
     fs::create_dir_all(&folder).unwrap();
-    for (name, text, _) in documents() {
+    for (name, text, _) in all_documents() {
         fs::write(folder.join(format!("{name}.json")), text + "\n").unwrap();
     }
 }
 
 #[test]
 fn this_version_writes_the_documents_byte_for_byte() {
-    let written: BTreeMap<_, _> = documents().into_iter().map(|(name, text, _)| (name, text)).collect();
-    let files = files(CURRENT);
+    let written: BTreeMap<_, _> = all_documents().into_iter().map(|(name, text, _)| (name, text)).collect();
+    let files = version_files(CURRENT);
     assert!(files.keys().eq(written.keys()), "{:?}", files.keys());
     for (name, text) in files {
         assert_eq!(text, written[&name], "{name}");
@@ -318,20 +324,22 @@ fn this_version_writes_the_documents_byte_for_byte() {
 #[test]
 fn every_document_of_every_version_is_valid_and_says_what_it_said() {
     let meanings: BTreeMap<_, _> =
-        documents().into_iter().map(|(name, _, meaning)| (name, meaning)).collect();
-    for version in versions() {
-        for (name, text) in files(&version) {
+        all_documents().into_iter().map(|(name, _, meaning)| (name, meaning)).collect();
+    for version in list_versions() {
+        for (name, text) in version_files(&version) {
             let meaning = meanings.get(&name);
             let meaning = meaning.unwrap_or_else(|| panic!("{version}/{name}: say here what it means"));
             let attributes = || Attributes::from([(FAILURE.to_owned(), Attribute::string(&text))]);
             let (schema, read) = match meaning {
-                Meaning::Failure(_) => ("failure", Meaning::Failure(Box::new(opened(attributes()).unwrap()))),
+                Meaning::Failure(_) => {
+                    ("failure", Meaning::Failure(Box::new(open_attributes(attributes()).unwrap())))
+                }
                 Meaning::DeadLetter(_) => {
                     let record = DeadLetter::from_attribute(&Attribute::string(&text)).unwrap();
                     ("dead-letter", Meaning::DeadLetter(Box::new(record)))
                 }
                 Meaning::Body(_) => {
-                    let metadata = MessageSchema::default().parse(&text).unwrap().metadata;
+                    let metadata = MessageSchema::default().parse_envelope(&text).unwrap().metadata;
                     ("message", Meaning::Body(Box::new(metadata)))
                 }
             };
@@ -344,17 +352,19 @@ fn every_document_of_every_version_is_valid_and_says_what_it_said() {
 /// A member that no version knows yet, in each of the documents.
 #[test]
 fn a_member_of_a_later_version_changes_nothing_of_what_is_read() {
-    for (name, text) in versions().iter().flat_map(|version| files(version)) {
+    for (name, text) in list_versions().iter().flat_map(|version| version_files(version)) {
         let more = text.replacen('{', r#"{"later":{"n":[1.50e400,null]},"#, 1);
         let failure = |text: &str| {
             let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
-            opened(attributes).and_then(Document::into_hand_off).map(|HandedOff { hand_off, due_at }| {
-                (hand_off.error, hand_off.answer, hand_off.delivery, due_at)
-            })
+            open_attributes(attributes).and_then(FailureDocument::into_hand_off).map(
+                |HandedOffFailure { hand_off, due_at }| {
+                    (hand_off.error, hand_off.answer, hand_off.delivery, due_at)
+                },
+            )
         };
         let dead_letter = |text: &str| DeadLetter::from_attribute(&Attribute::string(text));
         let metadata =
-            |text: &str| MessageSchema::default().parse(text).ok().map(|envelope| envelope.metadata);
+            |text: &str| MessageSchema::default().parse_envelope(text).ok().map(|envelope| envelope.metadata);
         assert_eq!(failure(&more), failure(&text), "{name}");
         assert_eq!(dead_letter(&more), dead_letter(&text), "{name}");
         assert_eq!(metadata(&more), metadata(&text), "{name}");
@@ -363,8 +373,12 @@ fn a_member_of_a_later_version_changes_nothing_of_what_is_read() {
 
 #[test]
 fn a_kind_of_a_later_version_is_one_to_try_again() {
-    let later = files(CURRENT)["hand-off-permanent"].replace(r#""kind":"permanent""#, r#""kind":"parked""#);
+    let later =
+        version_files(CURRENT)["hand-off-permanent"].replace(r#""kind":"permanent""#, r#""kind":"parked""#);
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(later))]);
-    let Some(Document::HandOff(hand_off)) = opened(attributes) else { panic!("a hand-off") };
-    assert_eq!((hand_off.answer.kind(), hand_off.answer.kind.as_str()), (Kind::Transient, "parked"));
+    let Some(FailureDocument::HandOff(hand_off)) = open_attributes(attributes) else { panic!("a hand-off") };
+    assert_eq!(
+        (hand_off.answer.known_class(), hand_off.answer.kind.as_str()),
+        (FailureClass::Transient, "parked")
+    );
 }

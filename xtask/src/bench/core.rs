@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{bytes_a_second, median};
-use crate::tools::{Failure, cargo, output, target_dir};
+use crate::tools::{TaskFailure, cargo_command, command_output, target_dir};
 
 /// Each round measures everything once: what disturbs the machine disturbs what is compared.
 const ROUNDS: usize = 7;
@@ -44,27 +44,27 @@ struct Estimate {
 
 /// One case: what is done, of which message, and how long each round took.
 #[derive(Debug, Default, PartialEq)]
-struct Measured {
+struct MeasuredCase {
     bytes: u64,
     nanoseconds: Vec<f64>,
 }
 
-pub(super) fn core() -> Result<(), Failure> {
+pub(super) fn bench_core() -> Result<(), TaskFailure> {
     let home = target_dir().join("criterion-core");
-    let mut cases: BTreeMap<String, Measured> = BTreeMap::new();
+    let mut cases: BTreeMap<String, MeasuredCase> = BTreeMap::new();
     for round in 1..=ROUNDS {
         println!("round {round} of {ROUNDS}");
-        let mut bench = cargo(&["bench", "--package", "redeliver-costs", "--bench", "core", "--"]);
+        let mut bench = cargo_command(&["bench", "--package", "redeliver-costs", "--bench", "core", "--"]);
         // What Criterion prints is of one round.
-        output(bench.args(ARGUMENTS).env("CRITERION_HOME", &home))?;
+        command_output(bench.args(ARGUMENTS).env("CRITERION_HOME", &home))?;
         read_round(&home.join("core"), &mut cases)?;
     }
-    print!("{}", table(&cases));
+    print!("{}", render_table(&cases));
     Ok(())
 }
 
-fn read_round(directory: &Path, cases: &mut BTreeMap<String, Measured>) -> Result<(), Failure> {
-    let failure = |error: std::io::Error| Failure(format!("{}: {error}", directory.display()));
+fn read_round(directory: &Path, cases: &mut BTreeMap<String, MeasuredCase>) -> Result<(), TaskFailure> {
+    let failure = |error: std::io::Error| TaskFailure(format!("{}: {error}", directory.display()));
     for case in fs::read_dir(directory).map_err(failure)? {
         let new = case.map_err(failure)?.path().join("new");
         if !new.exists() {
@@ -79,14 +79,14 @@ fn read_round(directory: &Path, cases: &mut BTreeMap<String, Measured>) -> Resul
     Ok(())
 }
 
-fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Failure> {
-    let failure = |error: &dyn std::fmt::Display| Failure(format!("{}: {error}", path.display()));
+fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, TaskFailure> {
+    let failure = |error: &dyn std::fmt::Display| TaskFailure(format!("{}: {error}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| failure(&error))?;
     serde_json::from_str(&text).map_err(|error| failure(&error))
 }
 
 /// A line for each case; cases are named `OPERATION, MESSAGE`.
-fn table(cases: &BTreeMap<String, Measured>) -> String {
+fn render_table(cases: &BTreeMap<String, MeasuredCase>) -> String {
     let mut table =
         format!("\n{:<46} {:>12} {:>12} {:>16}\n", "", "messages/s", "bytes/s", "of skim's speed");
     for (name, case) in cases {
@@ -111,12 +111,12 @@ mod tests {
 
     #[test]
     fn the_share_is_the_median_of_each_rounds_own() {
-        let measured = |nanoseconds: &[f64]| Measured { bytes: 1000, nanoseconds: nanoseconds.to_vec() };
+        let measured = |nanoseconds: &[f64]| MeasuredCase { bytes: 1000, nanoseconds: nanoseconds.to_vec() };
         let cases = BTreeMap::from([
             ("serde_json skims, small".to_owned(), measured(&[1000.0, 3000.0, 1000.0])),
             ("re-send, small".to_owned(), measured(&[2000.0, 6000.0, 4000.0])),
         ]);
-        let table = table(&cases);
+        let table = render_table(&cases);
         let line = |name: &str| {
             let line = table.lines().find(|line| line.starts_with(name)).unwrap();
             line.split_whitespace().rev().take(5).collect::<Vec<_>>()

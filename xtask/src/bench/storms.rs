@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::tools::{Failure, cargo, root, run, target_dir};
+use crate::tools::{TaskFailure, cargo_command, run_command, target_dir, workspace_root};
 
 /// Files of `examples/storms`, without a circuit breaker; the first is the one that the others are compared with.
 const POLICIES: [&str; 3] = ["uniform", "exponential", "fixed"];
@@ -21,21 +21,21 @@ const PICTURE_OF_OUTAGE: &str = "docs/outage.svg";
 
 /// Runs `redeliver simulate` with all policies: against a target of unlimited capacity, against a limited one, and with
 /// all messages at once; then the default policy.
-pub(crate) fn storms() -> Result<(), Failure> {
-    run(&mut cargo(&["build", "--release", "--bin", "redeliver"]))?;
-    run(by_backoff().args(["--plot", PICTURE_OF_STORMS]))?;
-    run(by_backoff().args(CAPACITY))?;
-    run(by_backoff().args(AT_ONCE))?;
-    run(&mut by_default("10m"))?;
-    run(by_default("1h").args(["--plot", PICTURE_OF_OUTAGE]))?;
-    run(&mut by_default("12h"))?;
-    run(by_default("10m").args(AT_ONCE))?;
-    run(by_default("10m").args(A_TENTH))
+pub(crate) fn bench_storms() -> Result<(), TaskFailure> {
+    run_command(&mut cargo_command(&["build", "--release", "--bin", "redeliver"]))?;
+    run_command(by_backoff().args(["--plot", PICTURE_OF_STORMS]))?;
+    run_command(by_backoff().args(CAPACITY))?;
+    run_command(by_backoff().args(AT_ONCE))?;
+    run_command(&mut by_default("10m"))?;
+    run_command(by_default("1h").args(["--plot", PICTURE_OF_OUTAGE]))?;
+    run_command(&mut by_default("12h"))?;
+    run_command(by_default("10m").args(AT_ONCE))?;
+    run_command(by_default("10m").args(A_TENTH))
 }
 
 fn by_backoff() -> Command {
     let mut files = POLICIES.map(|name| format!("examples/storms/{name}.json")).into_iter();
-    let mut command = simulate();
+    let mut command = simulate_command();
     command.arg("--policy").args(files.next()).args(TEN_MINUTES);
     for file in files {
         command.args(["--compare", &file]);
@@ -45,13 +45,13 @@ fn by_backoff() -> Command {
 
 /// With ten invocations at once.
 fn by_default(outage: &str) -> Command {
-    let mut command = simulate();
+    let mut command = simulate_command();
     command.args(["--outage", outage]);
     command
 }
 
-fn simulate() -> Command {
+fn simulate_command() -> Command {
     let mut command = Command::new(target_dir().join("release/redeliver"));
-    command.current_dir(root()).arg("simulate").args(MESSAGES);
+    command.current_dir(workspace_root()).arg("simulate").args(MESSAGES);
     command
 }

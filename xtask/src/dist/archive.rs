@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
-use crate::tools::Failure;
+use crate::tools::TaskFailure;
 
 /// A file to be packed. They are packed in the order that they are given in.
 pub(super) struct File {
@@ -37,7 +37,7 @@ impl File {
 ///
 /// # Errors
 /// A file exceeds the limit of a zip.
-pub(super) fn zip(files: &[File]) -> Result<Vec<u8>, Failure> {
+pub(super) fn pack_zip(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let packed = (|| {
         for file in files {
@@ -51,14 +51,14 @@ pub(super) fn zip(files: &[File]) -> Result<Vec<u8>, Failure> {
         }
         zip.finish()
     })();
-    packed.map(Cursor::into_inner).map_err(|error| Failure(format!("zip: {error}")))
+    packed.map(Cursor::into_inner).map_err(|error| TaskFailure(format!("zip: {error}")))
 }
 
 /// A tarball, without owners and times.
 ///
 /// # Errors
 /// A path exceeds the limit of a tarball.
-pub(super) fn tarball(files: &[File]) -> Result<Vec<u8>, Failure> {
+pub(super) fn pack_tarball(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     let mut tar = tar::Builder::new(Vec::new());
     let packed = (|| {
         for file in files {
@@ -72,24 +72,24 @@ pub(super) fn tarball(files: &[File]) -> Result<Vec<u8>, Failure> {
         }
         tar.into_inner()
     })();
-    packed.map_err(|error: std::io::Error| Failure(format!("tarball: {error}")))
+    packed.map_err(|error: std::io::Error| TaskFailure(format!("tarball: {error}")))
 }
 
 /// Compressed, without a name or a time.
 ///
 /// # Errors
 /// None that can be expected: it writes to memory.
-pub(super) fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+pub(super) fn compress_gzip(bytes: &[u8]) -> Result<Vec<u8>, TaskFailure> {
     let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     let packed = gzip.write_all(bytes).and_then(|()| gzip.finish());
-    packed.map_err(|error| Failure(format!("gzip: {error}")))
+    packed.map_err(|error| TaskFailure(format!("gzip: {error}")))
 }
 
 /// A wheel: a zip that ends with the list of what is in it.
 ///
 /// # Errors
-/// See [`zip()`].
-pub(super) fn wheel(mut files: Vec<File>, information: &str) -> Result<Vec<u8>, Failure> {
+/// See [`pack_zip()`].
+pub(super) fn pack_wheel(mut files: Vec<File>, information: &str) -> Result<Vec<u8>, TaskFailure> {
     let record = format!("{information}/RECORD");
     let mut lines: String = files
         .iter()
@@ -99,7 +99,7 @@ pub(super) fn wheel(mut files: Vec<File>, information: &str) -> Result<Vec<u8>, 
         .collect();
     lines.push_str(&format!("{record},,\n"));
     files.push(File::text(record, lines));
-    zip(&files)
+    pack_zip(&files)
 }
 
 #[cfg(test)]
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn a_zip_is_the_same_each_time_and_says_what_is_a_program() {
-        let packed = zip(&files()).unwrap();
-        assert_eq!(packed, zip(&files()).unwrap());
+        let packed = pack_zip(&files()).unwrap();
+        assert_eq!(packed, pack_zip(&files()).unwrap());
         let mut read = zip::ZipArchive::new(Cursor::new(packed)).unwrap();
         let mut entries = Vec::new();
         for index in 0..read.len() {
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_tarball_is_the_same_each_time_and_says_what_is_a_program() {
-        let packed = gzip(&tarball(&files()).unwrap()).unwrap();
-        assert_eq!(packed, gzip(&tarball(&files()).unwrap()).unwrap());
+        let packed = compress_gzip(&pack_tarball(&files()).unwrap()).unwrap();
+        assert_eq!(packed, compress_gzip(&pack_tarball(&files()).unwrap()).unwrap());
         let mut read = tar::Archive::new(GzDecoder::new(packed.as_slice()));
         let entry = |entry: Result<tar::Entry<'_, _>, std::io::Error>| {
             let entry = entry.unwrap();
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_wheel_lists_its_files_as_pip_checks_them() {
-        let packed = wheel(vec![File::text("a", "abc")], "x.dist-info").unwrap();
+        let packed = pack_wheel(vec![File::text("a", "abc")], "x.dist-info").unwrap();
         let mut read = zip::ZipArchive::new(Cursor::new(packed)).unwrap();
         let mut record = String::new();
         read.by_name("x.dist-info/RECORD").unwrap().read_to_string(&mut record).unwrap();

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::components::Component;
 
 /// The components of a program, as CycloneDX. Without time and serial number: the same program gives the same file.
-pub(super) fn cyclonedx(program: &str, version: &str, components: &[Component]) -> String {
-    let inside: Vec<Value> = components.iter().map(component).collect();
+pub(super) fn render_cyclonedx(program: &str, version: &str, components: &[Component]) -> String {
+    let inside: Vec<Value> = components.iter().map(render_component).collect();
     let bill = json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
@@ -25,9 +25,9 @@ pub(super) fn cyclonedx(program: &str, version: &str, components: &[Component]) 
     format!("{bill:#}\n")
 }
 
-fn component(component: &Component) -> Value {
+fn render_component(component: &Component) -> Value {
     let Component { name, version, licence, .. } = component;
-    let purl = component.purl();
+    let purl = component.package_url();
     // Some still write the `/` of before SPDX.
     let expression = licence.as_deref().unwrap_or_default().replace('/', " OR ");
     json!({
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn each_crate_is_there_with_version_licence_and_address() {
         let components = [component("a", "1.0.0+x", "MIT/Apache-2.0")];
-        let bill: Value = serde_json::from_str(&cyclonedx("redeliver", "0.1.0", &components)).unwrap();
+        let bill: Value = serde_json::from_str(&render_cyclonedx("redeliver", "0.1.0", &components)).unwrap();
         assert_eq!(
             bill["components"],
             json!([{

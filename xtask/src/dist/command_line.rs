@@ -7,13 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::archive::{File, gzip, tarball, wheel, zip};
-use super::bill_of_materials::cyclonedx;
-use super::system::System;
-use super::{components, failed, licences, read, write_with_bill};
-use crate::bundle::{Architecture, path_with, reproducible_flags};
-use crate::glibc::{self, Glibc, newest};
-use crate::tools::{Failure, cargo, output, root, run, target_dir};
+use super::archive::{File, compress_gzip, pack_tarball, pack_wheel, pack_zip};
+use super::bill_of_materials::render_cyclonedx;
+use super::system::TargetSystem;
+use super::{components, file_failure, licences, read_file, write_with_bill};
+use crate::bundle::{LambdaArchitecture, path_with, reproducible_flags};
+use crate::glibc::{self, Glibc, newest_version};
+use crate::tools::{TaskFailure, cargo_command, command_output, run_command, target_dir, workspace_root};
 use crate::venv;
 
 /// Its bill of materials, inside its artefacts.
@@ -39,41 +39,43 @@ const SHELLS: [(&str, &str); 4] = [
 ///
 /// # Errors
 /// Python is missing, or the build fails.
-pub(super) fn build() -> Result<PathBuf, Failure> {
-    match System::HOST {
-        System::Linux => build_for_glibc(),
-        System::Macos | System::Windows => build_here(),
+pub(super) fn build_program() -> Result<PathBuf, TaskFailure> {
+    match TargetSystem::HOST {
+        TargetSystem::Linux => build_for_glibc(),
+        TargetSystem::Macos | TargetSystem::Windows => build_here(),
     }
 }
 
-fn build_here() -> Result<PathBuf, Failure> {
-    let target = System::HOST.target();
+fn build_here() -> Result<PathBuf, TaskFailure> {
+    let target = TargetSystem::HOST.rust_target();
     let mut flags = reproducible_flags();
-    if System::HOST == System::Windows {
+    if TargetSystem::HOST == TargetSystem::Windows {
         // It must run without installing a C library first.
         flags.push_str(" -Ctarget-feature=+crt-static");
     }
     let mut build =
-        cargo(&["build", "--release", "--locked", "--package", COMMAND_LINE, "--target", &target]);
+        cargo_command(&["build", "--release", "--locked", "--package", COMMAND_LINE, "--target", &target]);
     build.env("CARGO_TARGET_DIR", target_dir()).env("RUSTFLAGS", flags);
     // aws-lc-sys: without the assembler NASM, which no runner has.
     build.env("MACOSX_DEPLOYMENT_TARGET", MACOS).env("AWS_LC_SYS_PREBUILT_NASM", "1");
-    run(&mut build)?;
-    Ok(target_dir().join(target).join("release").join(System::HOST.program()))
+    run_command(&mut build)?;
+    Ok(target_dir().join(target).join("release").join(TargetSystem::HOST.program_file()))
 }
 
-fn build_for_glibc() -> Result<PathBuf, Failure> {
-    let venv = venv::set_up(&venv::BUNDLE)?.required()?;
-    let target = System::HOST.target();
+fn build_for_glibc() -> Result<PathBuf, TaskFailure> {
+    let venv = venv::set_up(&venv::BUNDLE)?.require_environment()?;
+    let target = TargetSystem::HOST.rust_target();
     let mut build = Command::new(venv.join("bin/cargo-zigbuild"));
-    build.args(["zigbuild", "--release", "--locked", "--package", COMMAND_LINE]).current_dir(root());
+    build
+        .args(["zigbuild", "--release", "--locked", "--package", COMMAND_LINE])
+        .current_dir(workspace_root());
     build
         .args(["--target", &format!("{target}.{}", glibc::OF_COMMAND_LINE)])
         .env("CARGO_TARGET_DIR", target_dir());
     build.env("RUSTFLAGS", reproducible_flags()).env("PATH", path_with(&venv.join("bin"))?);
-    run(&mut build)?;
+    run_command(&mut build)?;
     let program = target_dir().join(&target).join("release").join(COMMAND_LINE);
-    glibc::check(&program, glibc::OF_COMMAND_LINE)?;
+    glibc::check_glibc(&program, glibc::OF_COMMAND_LINE)?;
     Ok(program)
 }
 
@@ -81,13 +83,15 @@ fn build_for_glibc() -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// It is not built yet, or binutils is missing.
-pub(super) fn of_the_tests() -> Result<PathBuf, Failure> {
-    let stripped = staged(COMMAND_LINE)?;
-    run(Command::new("strip")
-        .arg("--strip-all")
-        .arg("-o")
-        .arg(&stripped)
-        .arg(target_dir().join("debug").join(COMMAND_LINE)))?;
+pub(super) fn of_the_tests() -> Result<PathBuf, TaskFailure> {
+    let stripped = staged_path(COMMAND_LINE)?;
+    run_command(
+        Command::new("strip")
+            .arg("--strip-all")
+            .arg("-o")
+            .arg(&stripped)
+            .arg(target_dir().join("debug").join(COMMAND_LINE)),
+    )?;
     Ok(stripped)
 }
 
@@ -95,98 +99,102 @@ pub(super) fn of_the_tests() -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// It does not run, a crate has no licence text, or a file cannot be written.
-pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
-    println!("{}", output(Command::new(program).arg("--version"))?.trim());
-    let bytes = read(program)?;
-    let papers = papers()?;
+pub(super) fn pack_program(folder: &Path, program: &Path) -> Result<(), TaskFailure> {
+    println!("{}", command_output(Command::new(program).arg("--version"))?.trim());
+    let bytes = read_file(program)?;
+    let papers = collect_papers()?;
     let bill = bill_in(&papers)?.to_owned();
-    let tag = tag(&bytes);
-    let packed = wheel(wheel_files(bytes.clone(), &papers, &tag), &information())?;
+    let tag = wheel_tag(&bytes);
+    let packed = pack_wheel(wheel_files(bytes.clone(), &papers, &tag), &wheel_metadata())?;
     write_with_bill(&folder.join(format!("{WHEEL}-{VERSION}-{tag}.whl")), &packed, &bill)?;
 
-    let top = System::HOST.folder(Architecture::HOST);
-    let mut files = vec![File::program(format!("{top}/{}", System::HOST.program()), bytes)];
+    let top = TargetSystem::HOST.archive_folder(LambdaArchitecture::HOST);
+    let mut files = vec![File::program(format!("{top}/{}", TargetSystem::HOST.program_file()), bytes)];
     for (shell, file) in SHELLS {
-        let script = output(Command::new(program).args(["completions", shell]))?;
+        let script = command_output(Command::new(program).args(["completions", shell]))?;
         files.push(File::text(format!("{top}/completions/{file}"), script));
     }
-    files.extend(manual(program, &top)?);
+    files.extend(manual_files(program, &top)?);
     files.extend(papers.into_iter().map(|(name, text)| File::text(format!("{top}/{name}"), text)));
-    let packed = match System::HOST {
-        System::Windows => zip(&files)?,
-        System::Linux | System::Macos => gzip(&tarball(&files)?)?,
+    let packed = match TargetSystem::HOST {
+        TargetSystem::Windows => pack_zip(&files)?,
+        TargetSystem::Linux | TargetSystem::Macos => compress_gzip(&pack_tarball(&files)?)?,
     };
-    write_with_bill(&folder.join(System::HOST.archive(Architecture::HOST)), &packed, &bill)
+    write_with_bill(&folder.join(TargetSystem::HOST.archive_name(LambdaArchitecture::HOST)), &packed, &bill)
 }
 
 /// The files that are packed with the program everywhere.
 ///
 /// # Errors
-/// See [`pack`].
-pub(super) fn papers() -> Result<Vec<(String, String)>, Failure> {
-    let inside = components::of(&[COMMAND_LINE], &System::HOST.target())?;
+/// See [`pack_program`].
+pub(super) fn collect_papers() -> Result<Vec<(String, String)>, TaskFailure> {
+    let inside = components::collect_components(&[COMMAND_LINE], &TargetSystem::HOST.rust_target())?;
     let own = |name: &str| {
-        let text = read(&root().join(name))?;
+        let text = read_file(&workspace_root().join(name))?;
         Ok((name.to_owned(), String::from_utf8_lossy(&text).into_owned()))
     };
     Ok(vec![
         own("LICENSE-APACHE")?,
         own("LICENSE-MIT")?,
-        ("THIRD-PARTY-LICENSES".to_owned(), licences::texts(&inside)?),
-        (BILL.to_owned(), cyclonedx(COMMAND_LINE, VERSION, &inside)),
+        ("THIRD-PARTY-LICENSES".to_owned(), licences::licence_texts(&inside)?),
+        (BILL.to_owned(), render_cyclonedx(COMMAND_LINE, VERSION, &inside)),
     ])
 }
 
 /// The bill of materials among the papers.
-pub(super) fn bill_in(papers: &[(String, String)]) -> Result<&str, Failure> {
+pub(super) fn bill_in(papers: &[(String, String)]) -> Result<&str, TaskFailure> {
     let bill = papers.iter().find(|(name, _)| name == BILL).map(|(_, text)| text.as_str());
-    bill.ok_or_else(|| Failure(format!("there is no {BILL} among the papers of the command line")))
+    bill.ok_or_else(|| TaskFailure(format!("there is no {BILL} among the papers of the command line")))
 }
 
 /// The platforms that a wheel runs on ("Platform compatibility tags"). On Linux that is the newest version of the C
 /// library that the program names.
-fn tag(program: &[u8]) -> String {
-    let platform = match (System::HOST, Architecture::HOST) {
-        (System::Linux, architecture) => {
-            let Glibc { major, minor } = newest(program);
-            format!("manylinux_{major}_{minor}_{}", architecture.machine())
+fn wheel_tag(program: &[u8]) -> String {
+    let platform = match (TargetSystem::HOST, LambdaArchitecture::HOST) {
+        (TargetSystem::Linux, architecture) => {
+            let Glibc { major, minor } = newest_version(program);
+            format!("manylinux_{major}_{minor}_{}", architecture.machine_name())
         }
-        (System::Macos, Architecture::Arm64) => format!("macosx_{}_arm64", MACOS.replace('.', "_")),
-        (System::Macos, Architecture::X86_64) => format!("macosx_{}_x86_64", MACOS.replace('.', "_")),
-        (System::Windows, Architecture::Arm64) => "win_arm64".to_owned(),
-        (System::Windows, Architecture::X86_64) => "win_amd64".to_owned(),
+        (TargetSystem::Macos, LambdaArchitecture::Arm64) => {
+            format!("macosx_{}_arm64", MACOS.replace('.', "_"))
+        }
+        (TargetSystem::Macos, LambdaArchitecture::X86_64) => {
+            format!("macosx_{}_x86_64", MACOS.replace('.', "_"))
+        }
+        (TargetSystem::Windows, LambdaArchitecture::Arm64) => "win_arm64".to_owned(),
+        (TargetSystem::Windows, LambdaArchitecture::X86_64) => "win_amd64".to_owned(),
     };
     format!("py3-none-{platform}")
 }
 
-fn manual(program: &Path, top: &str) -> Result<Vec<File>, Failure> {
-    let folder = staged("man")?;
+fn manual_files(program: &Path, top: &str) -> Result<Vec<File>, TaskFailure> {
+    let folder = staged_path("man")?;
     let _there_was_none = fs::remove_dir_all(&folder);
-    output(Command::new(program).arg("man").arg(&folder))?;
+    command_output(Command::new(program).arg("man").arg(&folder))?;
     let mut pages = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(|error| failed(&folder, &error))? {
-        let path = entry.map_err(|error| failed(&folder, &error))?.path();
+    for entry in fs::read_dir(&folder).map_err(|error| file_failure(&folder, &error))? {
+        let path = entry.map_err(|error| file_failure(&folder, &error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        pages.push(File::text(format!("{top}/man/man1/{name}"), read(&path)?));
+        pages.push(File::text(format!("{top}/man/man1/{name}"), read_file(&path)?));
     }
     pages.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(pages)
 }
 
 /// A path for what is packed and not kept.
-fn staged(name: &str) -> Result<PathBuf, Failure> {
+fn staged_path(name: &str) -> Result<PathBuf, TaskFailure> {
     let folder = target_dir().join("command-line");
-    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+    fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
     Ok(folder.join(name))
 }
 
-fn information() -> String {
+fn wheel_metadata() -> String {
     format!("{WHEEL}-{VERSION}.dist-info")
 }
 
 /// By the binary distribution format: a program lies in the scripts, all else in `dist-info`.
 fn wheel_files(program: Vec<u8>, papers: &[(String, String)], tag: &str) -> Vec<File> {
-    let information = information();
+    let information = wheel_metadata();
     let metadata = format!(
         "Metadata-Version: 2.4\nName: redeliver-cli\nVersion: {VERSION}\n\
          Summary: Delayed, jittered retries for SQS and Lambda: plan them, run them, audit and redrive dead letters.\n\
@@ -197,8 +205,10 @@ fn wheel_files(program: Vec<u8>, papers: &[(String, String)], tag: &str) -> Vec<
     );
     let about =
         format!("Wheel-Version: 1.0\nGenerator: redeliver {VERSION}\nRoot-Is-Purelib: false\nTag: {tag}\n");
-    let mut files =
-        vec![File::program(format!("{WHEEL}-{VERSION}.data/scripts/{}", System::HOST.program()), program)];
+    let mut files = vec![File::program(
+        format!("{WHEEL}-{VERSION}.data/scripts/{}", TargetSystem::HOST.program_file()),
+        program,
+    )];
     for (name, text) in papers {
         let place = if name == BILL { "sboms" } else { "licenses" };
         files.push(File::text(format!("{information}/{place}/{name}"), text.as_str()));
@@ -214,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_newest_c_library_that_a_program_names_is_in_the_tag() {
-        let tag = tag(b"GLIBC_2.34\0");
-        assert_eq!(tag, format!("py3-none-manylinux_2_34_{}", Architecture::HOST.machine()));
+        let tag = wheel_tag(b"GLIBC_2.34\0");
+        assert_eq!(tag, format!("py3-none-manylinux_2_34_{}", LambdaArchitecture::HOST.machine_name()));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::tools::{Failure, cargo, output};
+use crate::tools::{TaskFailure, cargo_command, command_output};
 
 /// A crate in a program, or a package of npm.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) enum Registry {
 
 impl Component {
     /// The address of its kind: "Package URL specification".
-    pub(super) fn purl(&self) -> String {
+    pub(super) fn package_url(&self) -> String {
         let Self { name, version, registry, .. } = self;
         let kind = match registry {
             Registry::Cargo => "cargo",
@@ -60,7 +60,7 @@ impl Component {
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct ComponentMetadata {
     packages: Vec<Component>,
 }
 
@@ -68,20 +68,23 @@ struct Metadata {
 ///
 /// # Errors
 /// Cargo's.
-pub(super) fn of(packages: &[impl AsRef<str>], target: &str) -> Result<Vec<Component>, Failure> {
-    let mut tree = cargo(&["tree", "--locked", "--prefix", "none", "--format", "{p}"]);
+pub(super) fn collect_components(
+    packages: &[impl AsRef<str>],
+    target: &str,
+) -> Result<Vec<Component>, TaskFailure> {
+    let mut tree = cargo_command(&["tree", "--locked", "--prefix", "none", "--format", "{p}"]);
     tree.args(packages.iter().flat_map(|package| ["--package", package.as_ref()]));
     tree.args(["--edges", "normal,no-proc-macro", "--target", target]);
-    let tree = output(&mut tree)?;
-    let mut metadata = cargo(&["metadata", "--locked", "--format-version", "1"]);
-    let metadata = output(metadata.args(["--filter-platform", target]))?;
-    let Metadata { packages } =
-        serde_json::from_str(&metadata).map_err(|error| Failure(format!("cargo metadata: {error}")))?;
-    Ok(linked(packages, &tree))
+    let tree = command_output(&mut tree)?;
+    let mut metadata = cargo_command(&["metadata", "--locked", "--format-version", "1"]);
+    let metadata = command_output(metadata.args(["--filter-platform", target]))?;
+    let ComponentMetadata { packages } =
+        serde_json::from_str(&metadata).map_err(|error| TaskFailure(format!("cargo metadata: {error}")))?;
+    Ok(select_linked(packages, &tree))
 }
 
 /// The crates of others that the tree names (`serde v1.0.229`).
-fn linked(mut packages: Vec<Component>, tree: &str) -> Vec<Component> {
+fn select_linked(mut packages: Vec<Component>, tree: &str) -> Vec<Component> {
     let named = |component: &Component| {
         let Component { name, version, .. } = component;
         let mut lines = tree.lines().map(|line| line.split(' ').take(2));
@@ -116,7 +119,7 @@ mod tests {
             "name": "@fastify/uri", "version": "3.1.9", "license": "BSD-3-Clause", "author": { "name": "A. Writer" }
         });
         let component = Component::of_npm(Path::new("package.json"), &manifest);
-        assert_eq!(component.purl(), "pkg:npm/%40fastify/uri@3.1.9");
+        assert_eq!(component.package_url(), "pkg:npm/%40fastify/uri@3.1.9");
         assert_eq!(
             (component.licence.as_deref(), &*component.authors),
             (Some("BSD-3-Clause"), &["A. Writer".to_owned()][..])
@@ -132,7 +135,7 @@ mod tests {
             component("a", "1.0.0", "MIT"),
             ours,
         ];
-        let linked = linked(packages, "ours v0.1.0 (/p)\nb v1.0.0\na v1.0.0 (*)\n");
+        let linked = select_linked(packages, "ours v0.1.0 (/p)\nb v1.0.0\na v1.0.0 (*)\n");
         let names: Vec<_> =
             linked.iter().map(|linked| (linked.name.as_str(), linked.version.as_str())).collect();
         assert_eq!(names, [("a", "1.0.0"), ("b", "1.0.0")]);

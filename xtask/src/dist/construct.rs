@@ -10,12 +10,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::bill_of_materials::cyclonedx;
+use super::bill_of_materials::render_cyclonedx;
 use super::components::Component;
 use super::{EPOCH, bill_of, components, each_bundle, licences};
-use crate::bundle::{self, Architecture, FUNCTIONS, program};
+use crate::bundle::{self, FUNCTIONS, LambdaArchitecture, program_path};
 use crate::npm::{self, STACK};
-use crate::tools::{Failure, read, root, run, target_dir, write};
+use crate::tools::{TaskFailure, read_file, run_command, target_dir, workspace_root, write_file};
 use crate::venv;
 
 /// Only the app of this repository uses them.
@@ -27,42 +27,45 @@ const LICENCES: &str = "THIRD-PARTY-LICENSES";
 const BILL: &str = "redeliver-cdk.cdx.json";
 
 /// `cargo xtask dist construct`: builds the functions for each architecture that Rust can build for here, and then
-/// [`pack`]s.
+/// [`pack_construct`]s.
 ///
 /// # Errors
-/// See [`pack`]; a build fails.
-pub(super) fn build(folder: &Path) -> Result<(), Failure> {
+/// See [`pack_construct`]; a build fails.
+pub(super) fn build_construct(folder: &Path) -> Result<(), TaskFailure> {
     let staged = Staged::new()?;
     each_bundle(|architecture| staged.add_functions(architecture))?;
-    staged.compile()?;
-    staged.write_reference(&reference())?;
-    staged.pack(folder)
+    staged.compile_sources()?;
+    staged.write_reference(&reference_page())?;
+    staged.pack_packages(folder)
 }
 
 /// Packs with the functions for this machine alone, which are built already.
 ///
 /// # Errors
 /// Node.js or Python is missing, `infra/lib` is nothing that jsii takes, or a file cannot be written.
-pub(super) fn pack(folder: &Path) -> Result<(), Failure> {
+pub(super) fn pack_construct(folder: &Path) -> Result<(), TaskFailure> {
     let staged = Staged::new()?;
-    staged.add_functions(Architecture::HOST)?;
-    staged.compile()?;
-    let written = stage().join("api.md");
+    staged.add_functions(LambdaArchitecture::HOST)?;
+    staged.compile_sources()?;
+    let written = staging_folder().join("api.md");
     staged.write_reference(&written)?;
-    if read(&written)? != read(&reference())? {
-        let page = reference();
-        return Err(Failure(format!("{} is out of date: run `cargo xtask dist construct`", page.display())));
+    if read_file(&written)? != read_file(&reference_page())? {
+        let page = reference_page();
+        return Err(TaskFailure(format!(
+            "{} is out of date: run `cargo xtask dist construct`",
+            page.display()
+        )));
     }
-    staged.pack(folder)
+    staged.pack_packages(folder)
 }
 
 /// The page on the construct's API.
-fn reference() -> PathBuf {
-    root().join("docs/api.md")
+fn reference_page() -> PathBuf {
+    workspace_root().join("docs/api.md")
 }
 
 /// Where they are made.
-fn stage() -> PathBuf {
+fn staging_folder() -> PathBuf {
     target_dir().join("construct")
 }
 
@@ -72,94 +75,100 @@ struct Staged {
 }
 
 impl Staged {
-    fn new() -> Result<Self, Failure> {
+    fn new() -> Result<Self, TaskFailure> {
         npm::set_up()?.required()?;
-        let _of_an_earlier_run = fs::remove_dir_all(stage());
-        let package = stage().join("package");
-        let infra = root().join("infra");
+        let _of_an_earlier_run = fs::remove_dir_all(staging_folder());
+        let package = staging_folder().join("package");
+        let infra = workspace_root().join("infra");
         copy_all(&infra.join("lib"), &package.join("lib"), &OF_THE_APP)?;
-        copy(&infra.join("package/README.md"), &package.join("README.md"))?;
+        copy_file(&infra.join("package/README.md"), &package.join("README.md"))?;
         let schema = "schemas/retry-policy.schema.json";
-        copy(&root().join(schema), &package.join(schema))?;
+        copy_file(&workspace_root().join(schema), &package.join(schema))?;
         for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
-            copy(&root().join(licence), &package.join(licence))?;
+            copy_file(&workspace_root().join(licence), &package.join(licence))?;
         }
-        let mut inside = components::of(&FUNCTIONS.map(bundle::package), Architecture::HOST.target())?;
-        let manifest = read(&infra.join("package/package.json"))?;
-        let said = json(&manifest)?;
+        let mut inside = components::collect_components(
+            &FUNCTIONS.map(bundle::package_name),
+            LambdaArchitecture::HOST.rust_target(),
+        )?;
+        let manifest = read_file(&infra.join("package/package.json"))?;
+        let said = parse_json(&manifest)?;
         for bundled in said["bundledDependencies"].as_array().into_iter().flatten() {
             copy_with_dependencies(bundled.as_str().unwrap_or_default(), &infra, &package, &mut inside)?;
         }
-        write(&package.join(LICENCES), &licences::texts(&inside)?)?;
-        write(&package.join(BILL), &cyclonedx("redeliver-cdk", env!("CARGO_PKG_VERSION"), &inside))?;
+        write_file(&package.join(LICENCES), &licences::licence_texts(&inside)?)?;
+        write_file(
+            &package.join(BILL),
+            &render_cyclonedx("redeliver-cdk", env!("CARGO_PKG_VERSION"), &inside),
+        )?;
         for peer in ["aws-cdk-lib", "constructs", "@types"] {
             let modules = "node_modules";
             symlink(infra.join(modules).join(peer), package.join(modules).join(peer))
-                .map_err(|error| failed(&package, &error))?;
+                .map_err(|error| file_failure(&package, &error))?;
         }
-        write(&package.join("package.json"), &manifest)?;
+        write_file(&package.join("package.json"), &manifest)?;
         Ok(Self { package })
     }
 
-    fn add_functions(&self, architecture: Architecture) -> Result<(), Failure> {
+    fn add_functions(&self, architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
         // As the CDK writes it.
-        let name = architecture.name().replace('-', "_");
+        let name = architecture.lambda_name().replace('-', "_");
         let functions = self.package.join("functions").join(name);
-        FUNCTIONS
-            .iter()
-            .try_for_each(|function| copy(&program(function), &functions.join(function).join("bootstrap")))
+        FUNCTIONS.iter().try_for_each(|function| {
+            copy_file(&program_path(function), &functions.join(function).join("bootstrap"))
+        })
     }
 
-    fn compile(&self) -> Result<(), Failure> {
+    fn compile_sources(&self) -> Result<(), TaskFailure> {
         let manifest_path = self.package.join("package.json");
-        let manifest = read(&manifest_path)?;
-        let licence = json(&manifest)?["license"].as_str().unwrap_or_default().to_owned();
-        write(&manifest_path, &manifest.replace(&licence, LICENCE_FOR_JSII))?;
-        run(self.tool("jsii").arg(&self.package))?;
-        write(&manifest_path, &manifest)
+        let manifest = read_file(&manifest_path)?;
+        let licence = parse_json(&manifest)?["license"].as_str().unwrap_or_default().to_owned();
+        write_file(&manifest_path, &manifest.replace(&licence, LICENCE_FOR_JSII))?;
+        run_command(self.tool_command("jsii").arg(&self.package))?;
+        write_file(&manifest_path, &manifest)
     }
 
-    fn write_reference(&self, page: &Path) -> Result<(), Failure> {
+    fn write_reference(&self, page: &Path) -> Result<(), TaskFailure> {
         let mut script = STACK.command("node");
         script.args(["--import", "tsx", "package/api.ts"]).arg(self.package.join(".jsii")).arg(page);
-        run(&mut script)
+        run_command(&mut script)
     }
 
-    fn pack(&self, folder: &Path) -> Result<(), Failure> {
-        let venv = venv::set_up(&venv::CONSTRUCT)?.required()?;
-        let made = stage().join("made");
-        let mut pacmak = self.tool("jsii-pacmak");
+    fn pack_packages(&self, folder: &Path) -> Result<(), TaskFailure> {
+        let venv = venv::set_up(&venv::CONSTRUCT)?.require_environment()?;
+        let made = staging_folder().join("made");
+        let mut pacmak = self.tool_command("jsii-pacmak");
         pacmak.args(["--code-only", "--targets", "js", "python", "--outdir"]).arg(&made).arg(&self.package);
-        run(&mut pacmak)?;
+        run_command(&mut pacmak)?;
         let version = env!("CARGO_PKG_VERSION");
         let npm = folder.join(format!("redeliver-cdk-{version}.tgz"));
-        copy(&made.join(format!("js/cdk@{version}.jsii.tgz")), &npm)?;
+        copy_file(&made.join(format!("js/cdk@{version}.jsii.tgz")), &npm)?;
         for packed in [npm, folder.join(format!("redeliver_cdk-{version}-py3-none-any.whl"))] {
-            copy(&self.package.join(BILL), &bill_of(&packed))?;
+            copy_file(&self.package.join(BILL), &bill_of(&packed))?;
         }
-        self.say_licences(&made.join("python"))?;
+        self.write_licences(&made.join("python"))?;
         let mut pip = Command::new(venv.join("bin/python"));
         pip.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
         pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder).arg(made.join("python"));
-        run(pip.env("SOURCE_DATE_EPOCH", EPOCH))
+        run_command(pip.env("SOURCE_DATE_EPOCH", EPOCH))
     }
 
     /// The wheel says both licences, as npm's package does, and has their texts where pip looks for them.
-    fn say_licences(&self, python: &Path) -> Result<(), Failure> {
+    fn write_licences(&self, python: &Path) -> Result<(), TaskFailure> {
         let files = ["LICENSE-APACHE", "LICENSE-MIT", LICENCES];
-        files.iter().try_for_each(|file| copy(&self.package.join(file), &python.join(file)))?;
+        files.iter().try_for_each(|file| copy_file(&self.package.join(file), &python.join(file)))?;
         let setup = python.join("setup.py");
-        let text = read(&setup)?;
+        let text = read_file(&setup)?;
         let said = format!(r#""license": "{LICENCE_FOR_JSII}","#);
         if !text.contains(&said) {
-            return Err(Failure(format!("{}: it does not say {said}", setup.display())));
+            return Err(TaskFailure(format!("{}: it does not say {said}", setup.display())));
         }
-        let licence = json(&read(&self.package.join("package.json"))?)?["license"].clone();
+        let licence = parse_json(&read_file(&self.package.join("package.json"))?)?["license"].clone();
         let both = format!(r#""license": {licence}, "license_files": {},"#, serde_json::json!(files));
-        write(&setup, &text.replace(&said, &both))
+        write_file(&setup, &text.replace(&said, &both))
     }
 
-    fn tool(&self, name: &str) -> Command {
+    fn tool_command(&self, name: &str) -> Command {
         let mut tool = STACK.command("node");
         tool.arg(format!("node_modules/{name}/bin/{name}"));
         // CI's Node.js is the oldest that is supported here.
@@ -174,7 +183,7 @@ fn copy_with_dependencies(
     from: &Path,
     to: &Path,
     inside: &mut Vec<Component>,
-) -> Result<(), Failure> {
+) -> Result<(), TaskFailure> {
     let installed = from.join("node_modules").join(name);
     let here = to.join("node_modules").join(name);
     if here.exists() {
@@ -182,7 +191,7 @@ fn copy_with_dependencies(
     }
     copy_all(&installed, &here, &["test", "spec"])?;
     let path = installed.join("package.json");
-    let manifest = json(&read(&path)?)?;
+    let manifest = parse_json(&read_file(&path)?)?;
     inside.push(Component::of_npm(&path, &manifest));
     let needed = manifest["dependencies"].as_object().into_iter().flatten();
     needed
@@ -191,9 +200,9 @@ fn copy_with_dependencies(
 }
 
 /// A folder with all in it, except what has one of these names.
-fn copy_all(from: &Path, to: &Path, except: &[&str]) -> Result<(), Failure> {
-    for entry in fs::read_dir(from).map_err(|error| failed(from, &error))? {
-        let entry = entry.map_err(|error| failed(from, &error))?;
+fn copy_all(from: &Path, to: &Path, except: &[&str]) -> Result<(), TaskFailure> {
+    for entry in fs::read_dir(from).map_err(|error| file_failure(from, &error))? {
+        let entry = entry.map_err(|error| file_failure(from, &error))?;
         let name = entry.file_name();
         if except.iter().any(|left_out| *left_out == name) {
             continue;
@@ -201,23 +210,23 @@ fn copy_all(from: &Path, to: &Path, except: &[&str]) -> Result<(), Failure> {
         if entry.path().is_dir() {
             copy_all(&entry.path(), &to.join(name), except)?;
         } else {
-            copy(&entry.path(), &to.join(name))?;
+            copy_file(&entry.path(), &to.join(name))?;
         }
     }
     Ok(())
 }
 
 /// A file with its mode.
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+fn copy_file(from: &Path, to: &Path) -> Result<(), TaskFailure> {
     let parent = to.parent().unwrap_or(to);
-    fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
-    fs::copy(from, to).map(drop).map_err(|error| failed(from, &error))
+    fs::create_dir_all(parent).map_err(|error| file_failure(parent, &error))?;
+    fs::copy(from, to).map(drop).map_err(|error| file_failure(from, &error))
 }
 
-fn json(text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|error| Failure(format!("package.json: {error}")))
+fn parse_json(text: &str) -> Result<Value, TaskFailure> {
+    serde_json::from_str(text).map_err(|error| TaskFailure(format!("package.json: {error}")))
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> Failure {
-    Failure(format!("{}: {error}", path.display()))
+fn file_failure(path: &Path, error: &std::io::Error) -> TaskFailure {
+    TaskFailure(format!("{}: {error}", path.display()))
 }

@@ -1,22 +1,22 @@
-//! The functions' zips, as Lambda takes them: `bootstrap` alone; and the layer's, with the message-processor as `redeliver`. Licences
+//! The functions' zips, as Lambda accepts them: `bootstrap` alone; and the layer's, with the message-processor as `redeliver`. Licences
 //! and the bill of materials lie beside them.
 
 use std::path::Path;
 
-use super::archive::{File, zip};
-use super::bill_of_materials::cyclonedx;
-use super::{components, licences, read, write, write_with_bill};
-use crate::bundle::{Architecture, FUNCTIONS, package, program};
-use crate::tools::Failure;
+use super::archive::{File, pack_zip};
+use super::bill_of_materials::render_cyclonedx;
+use super::{components, licences, read_file, write_file, write_with_bill};
+use crate::bundle::{FUNCTIONS, LambdaArchitecture, package_name, program_path};
+use crate::tools::TaskFailure;
 
 /// For one architecture, whose functions are built already.
 ///
 /// # Errors
 /// A crate has no licence text, or a file cannot be written.
-pub(super) fn pack(folder: &Path, architecture: Architecture) -> Result<(), Failure> {
-    FUNCTIONS
-        .iter()
-        .try_for_each(|function| pack_one(folder, architecture, function, &package(function), "bootstrap"))?;
+pub(super) fn pack_functions(folder: &Path, architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
+    FUNCTIONS.iter().try_for_each(|function| {
+        pack_one(folder, architecture, function, &package_name(function), "bootstrap")
+    })?;
     // Lambda unpacks it to /opt.
     pack_one(folder, architecture, "message-processor", "redeliver-layer", "redeliver")
 }
@@ -24,15 +24,18 @@ pub(super) fn pack(folder: &Path, architecture: Architecture) -> Result<(), Fail
 /// A zip with a function's program alone, under this name.
 fn pack_one(
     folder: &Path,
-    architecture: Architecture,
+    architecture: LambdaArchitecture,
     function: &str,
     artefact: &str,
     file: &str,
-) -> Result<(), Failure> {
-    let name = format!("{artefact}-{}", architecture.name());
-    let inside = components::of(&[&package(function)], architecture.target())?;
-    let bill = cyclonedx(artefact, env!("CARGO_PKG_VERSION"), &inside);
-    let program = File::program(file, read(&program(function))?);
-    write_with_bill(&folder.join(format!("{name}.zip")), &zip(&[program])?, &bill)?;
-    write(&folder.join(format!("{name}.THIRD-PARTY-LICENSES")), licences::texts(&inside)?.as_bytes())
+) -> Result<(), TaskFailure> {
+    let name = format!("{artefact}-{}", architecture.lambda_name());
+    let inside = components::collect_components(&[&package_name(function)], architecture.rust_target())?;
+    let bill = render_cyclonedx(artefact, env!("CARGO_PKG_VERSION"), &inside);
+    let program = File::program(file, read_file(&program_path(function))?);
+    write_with_bill(&folder.join(format!("{name}.zip")), &pack_zip(&[program])?, &bill)?;
+    write_file(
+        &folder.join(format!("{name}.THIRD-PARTY-LICENSES")),
+        licences::licence_texts(&inside)?.as_bytes(),
+    )
 }

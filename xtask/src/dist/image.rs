@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use self::debian::{Package, Taken};
+use self::debian::{DebianPackage, Taken};
 use super::archive::File;
-use super::{command_line, read, write_with_bill};
-use crate::bundle::Architecture;
-use crate::tools::Failure;
+use super::{command_line, read_file, write_with_bill};
+use crate::bundle::LambdaArchitecture;
+use crate::tools::TaskFailure;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PROGRAM: &str = "/usr/bin/redeliver";
@@ -28,37 +28,37 @@ const SETTINGS: [(&str, &str); 3] = [
 ///
 /// # Errors
 /// This machine is not Debian or Ubuntu, or one of its packages lacks something.
-pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
-    let Image { archive, bill } = image(program, command_line::papers()?)?;
-    let name = format!("redeliver-{VERSION}-{}.oci.tar", Architecture::HOST.name());
+pub(super) fn pack_image(folder: &Path, program: &Path) -> Result<(), TaskFailure> {
+    let PackedImage { archive, bill } = build_image(program, command_line::collect_papers()?)?;
+    let name = format!("redeliver-{VERSION}-{}.oci.tar", LambdaArchitecture::HOST.lambda_name());
     write_with_bill(&folder.join(name), &archive, &bill)
 }
 
 #[derive(PartialEq, Eq)]
-struct Image {
+struct PackedImage {
     archive: Vec<u8>,
     /// Its bill of materials.
     bill: String,
 }
 
-fn image(program: &Path, papers: Vec<(String, String)>) -> Result<Image, Failure> {
-    let Taken { mut files, packages } = debian::take(program)?;
-    files.push(File::program(&PROGRAM[1..], read(program)?));
+fn build_image(program: &Path, papers: Vec<(String, String)>) -> Result<PackedImage, TaskFailure> {
+    let Taken { mut files, packages } = debian::take_system_files(program)?;
+    files.push(File::program(&PROGRAM[1..], read_file(program)?));
     files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
-    let bill = with(&packages, command_line::bill_in(&papers)?)?;
+    let bill = extend_bill_of_materials(&packages, command_line::bill_in(&papers)?)?;
     for (name, text) in papers {
         let text = if name == command_line::BILL { bill.clone() } else { text };
         files.push(File::text(format!("usr/share/doc/redeliver/{name}"), text));
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(Image { archive: layout::archive(&files, &configuration(&packages))?, bill })
+    Ok(PackedImage { archive: layout::pack_archive(&files, &image_configuration(&packages))?, bill })
 }
 
 /// The OCI image configuration, without its layers.
-fn configuration(packages: &[Package]) -> Value {
-    let packages: Vec<_> = packages.iter().map(Package::to_string).collect();
+fn image_configuration(packages: &[DebianPackage]) -> Value {
+    let packages: Vec<_> = packages.iter().map(DebianPackage::to_string).collect();
     json!({
-        "architecture": layout::architecture(),
+        "architecture": layout::oci_architecture(),
         "os": "linux",
         "config": {
             "User": USER,
@@ -77,11 +77,11 @@ fn configuration(packages: &[Package]) -> Value {
 }
 
 /// The program's bill of materials, and the packages.
-fn with(packages: &[Package], bill: &str) -> Result<String, Failure> {
-    let failed = |error: serde_json::Error| Failure(format!("bill of materials: {error}"));
+fn extend_bill_of_materials(packages: &[DebianPackage], bill: &str) -> Result<String, TaskFailure> {
+    let failed = |error: serde_json::Error| TaskFailure(format!("bill of materials: {error}"));
     let mut bill: Value = serde_json::from_str(bill).map_err(failed)?;
     if let Some(components) = bill["components"].as_array_mut() {
-        components.extend(packages.iter().map(Package::component));
+        components.extend(packages.iter().map(DebianPackage::to_component));
     }
     Ok(format!("{bill:#}\n"))
 }
@@ -95,16 +95,16 @@ mod tests {
     use flate2::read::GzDecoder;
     use tar::Archive;
 
-    use super::super::hex;
+    use super::super::to_hex;
     use super::*;
     use crate::containers;
-    use crate::tools::output;
+    use crate::tools::command_output;
 
-    type Files = BTreeMap<String, (u32, Vec<u8>)>;
+    type ImageFiles = BTreeMap<String, (u32, Vec<u8>)>;
 
     /// Path, mode and content of each file.
-    fn unpacked(tar: &[u8]) -> Files {
-        let mut files = Files::new();
+    fn unpacked(tar: &[u8]) -> ImageFiles {
+        let mut files = ImageFiles::new();
         for entry in Archive::new(tar).entries().unwrap() {
             let mut entry = entry.unwrap();
             let header = entry.header();
@@ -119,11 +119,11 @@ mod tests {
     }
 
     /// The content that a descriptor names: of its size and digest.
-    fn blob<'a>(files: &'a Files, descriptor: &Value) -> &'a [u8] {
+    fn blob<'a>(files: &'a ImageFiles, descriptor: &Value) -> &'a [u8] {
         let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
         let (_, bytes) = &files[&format!("blobs/sha256/{digest}")];
         assert_eq!(
-            (bytes.len() as u64, hex(bytes)),
+            (bytes.len() as u64, to_hex(bytes)),
             (descriptor["size"].as_u64().unwrap(), digest.to_owned())
         );
         bytes
@@ -131,15 +131,15 @@ mod tests {
 
     #[test]
     fn an_image_is_the_same_each_time_and_its_digests_lead_to_its_files() {
-        if containers::tools().is_err() {
+        if containers::require_tools().is_err() {
             return; // `cargo xtask test` says so.
         }
         let program = Path::new("/bin/true");
         let papers = || vec![(command_line::BILL.to_owned(), r#"{"components":[]}"#.to_owned())];
-        let image_of_true = image(program, papers()).unwrap();
-        assert!(image_of_true == image(program, papers()).unwrap());
+        let image_of_true = build_image(program, papers()).unwrap();
+        assert!(image_of_true == build_image(program, papers()).unwrap());
 
-        let Image { archive: image_of_true, bill } = image_of_true;
+        let PackedImage { archive: image_of_true, bill } = image_of_true;
         let outer = unpacked(&image_of_true);
         let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
         let index = json(&outer["index.json"].1);
@@ -148,13 +148,13 @@ mod tests {
         let layer = blob(&outer, &manifest["layers"][0]);
         let mut tar = Vec::new();
         GzDecoder::new(layer).read_to_end(&mut tar).unwrap();
-        assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", hex(&tar))]));
+        assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", to_hex(&tar))]));
         let mut dpkg = Command::new("dpkg");
-        let architecture = output(dpkg.arg("--print-architecture")).unwrap();
+        let architecture = command_output(dpkg.arg("--print-architecture")).unwrap();
         assert_eq!(config["architecture"], architecture.trim());
         assert_eq!(config["config"]["User"], "65532:65532");
         let files = unpacked(&tar);
-        assert_eq!(files["usr/bin/redeliver"], (0o755, read(program).unwrap()));
+        assert_eq!(files["usr/bin/redeliver"], (0o755, read_file(program).unwrap()));
         assert_eq!(files["etc/ssl/certs/ca-certificates.crt"].0, 0o644);
         assert!(files.contains_key("usr/share/common-licenses/LGPL-2.1"));
         assert_eq!(files["usr/share/doc/redeliver/redeliver.cdx.json"].1, bill.as_bytes());

@@ -4,18 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::command_line::VERSION;
-use super::system::System;
-use super::{failed, hex, read, write, write_sums};
-use crate::bundle::Architecture;
-use crate::tools::{Failure, target_dir};
+use super::system::TargetSystem;
+use super::{file_failure, read_file, to_hex, write_file, write_sums};
+use crate::bundle::LambdaArchitecture;
+use crate::tools::{TaskFailure, target_dir};
 
 /// The archives, in the order of the formula; the last one is Windows'.
-const ARCHIVES: [(System, Architecture); 5] = [
-    (System::Macos, Architecture::Arm64),
-    (System::Macos, Architecture::X86_64),
-    (System::Linux, Architecture::Arm64),
-    (System::Linux, Architecture::X86_64),
-    (System::Windows, Architecture::X86_64),
+const ARCHIVES: [(TargetSystem, LambdaArchitecture); 5] = [
+    (TargetSystem::Macos, LambdaArchitecture::Arm64),
+    (TargetSystem::Macos, LambdaArchitecture::X86_64),
+    (TargetSystem::Linux, LambdaArchitecture::Arm64),
+    (TargetSystem::Linux, LambdaArchitecture::X86_64),
+    (TargetSystem::Windows, LambdaArchitecture::X86_64),
 ];
 const SUMMARY: &str = "Delayed, jittered retries for SQS and Lambda, with every dead letter explained";
 
@@ -29,37 +29,37 @@ struct Download {
 ///
 /// # Errors
 /// An archive is missing, or the repository has no owner.
-pub(crate) fn make(parts: &Path, repository: &str) -> Result<(), Failure> {
+pub(crate) fn write_installers(parts: &Path, repository: &str) -> Result<(), TaskFailure> {
     let owner = repository.split_once('/').map(|(owner, _)| owner);
-    let owner = owner.ok_or_else(|| Failure(format!("{repository} is not OWNER/NAME")))?;
-    let download = |(system, architecture): (System, Architecture)| {
-        let name = system.archive(architecture);
-        let sha256 = hex(&read(&find(parts, &name)?)?);
+    let owner = owner.ok_or_else(|| TaskFailure(format!("{repository} is not OWNER/NAME")))?;
+    let download = |(system, architecture): (TargetSystem, LambdaArchitecture)| {
+        let name = system.archive_name(architecture);
+        let sha256 = to_hex(&read_file(&find_file(parts, &name)?)?);
         Ok(Download {
             url: format!("https://github.com/{repository}/releases/download/v{VERSION}/{name}"),
             sha256,
         })
     };
-    let downloads: Result<Vec<_>, Failure> = ARCHIVES.map(download).into_iter().collect();
+    let downloads: Result<Vec<_>, TaskFailure> = ARCHIVES.map(download).into_iter().collect();
     let downloads = downloads?;
     let folder = target_dir().join("dist");
-    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
-    write(&folder.join("redeliver.rb"), formula(repository, &downloads).as_bytes())?;
-    for (name, text) in winget(owner, repository, &downloads[4]) {
-        write(&folder.join(name), text.as_bytes())?;
+    fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
+    write_file(&folder.join("redeliver.rb"), render_formula(repository, &downloads).as_bytes())?;
+    for (name, text) in winget_manifests(owner, repository, &downloads[4]) {
+        write_file(&folder.join(name), text.as_bytes())?;
     }
     write_sums(&folder)
 }
 
 /// A file of this name in a folder, or in a folder in it.
-fn find(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
-    let inside = fs::read_dir(folder).map_err(|error| failed(folder, &error))?;
+fn find_file(folder: &Path, name: &str) -> Result<PathBuf, TaskFailure> {
+    let inside = fs::read_dir(folder).map_err(|error| file_failure(folder, &error))?;
     let folders = inside.flatten().map(|entry| entry.path());
     let mut places = folders.chain([folder.to_owned()]).map(|place| place.join(name));
-    places.find(|path| path.is_file()).ok_or_else(|| failed(folder, &format!("{name} is not there")))
+    places.find(|path| path.is_file()).ok_or_else(|| file_failure(folder, &format!("{name} is not there")))
 }
 
-fn formula(repository: &str, downloads: &[Download]) -> String {
+fn render_formula(repository: &str, downloads: &[Download]) -> String {
     let source = |index: usize| {
         let Download { url, sha256 } = &downloads[index];
         format!("      url \"{url}\"\n      sha256 \"{sha256}\"\n")
@@ -107,7 +107,7 @@ end
 }
 
 /// The three files that winget-pkgs wants ("Manifest schema", version 1.6.0).
-fn winget(owner: &str, repository: &str, archive: &Download) -> [(String, String); 3] {
+fn winget_manifests(owner: &str, repository: &str, archive: &Download) -> [(String, String); 3] {
     let id = format!("{owner}.redeliver");
     let file = |ending: &str, kind: &str, content: String| {
         let text = format!(
@@ -115,13 +115,13 @@ fn winget(owner: &str, repository: &str, archive: &Download) -> [(String, String
         );
         (format!("{id}{ending}.yaml"), text)
     };
-    let folder = System::Windows.folder(Architecture::X86_64);
+    let folder = TargetSystem::Windows.archive_folder(LambdaArchitecture::X86_64);
     let Download { url, sha256 } = archive;
     let installer = format!(
         "InstallerType: zip\nNestedInstallerType: portable\nNestedInstallerFiles:\n\
          - RelativeFilePath: {folder}\\{}\n  PortableCommandAlias: redeliver\nInstallers:\n- Architecture: x64\n  \
          InstallerUrl: {url}\n  InstallerSha256: {}\n",
-        System::Windows.program(),
+        TargetSystem::Windows.program_file(),
         sha256.to_uppercase()
     );
     let locale = format!(
@@ -147,7 +147,7 @@ mod tests {
     fn the_formula_names_each_archive_of_macos_and_linux_with_its_digest() {
         let downloads =
             [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")].map(|(name, digit)| download(name, digit));
-        let formula = formula("owner/redeliver", &downloads);
+        let formula = render_formula("owner/redeliver", &downloads);
         let expected = r##"class Redeliver < Formula
   desc "Delayed, jittered retries for SQS and Lambda, with every dead letter explained"
   homepage "https://github.com/owner/redeliver"
@@ -195,7 +195,7 @@ end
 
     #[test]
     fn winget_finds_the_program_in_the_archive_and_knows_its_digest() {
-        let files = winget("owner", "owner/redeliver", &download("x.zip", "a"));
+        let files = winget_manifests("owner", "owner/redeliver", &download("x.zip", "a"));
         let expected = [
             (
                 "owner.redeliver.yaml",
@@ -252,8 +252,8 @@ ManifestVersion: 1.6.0
         let parts = tempfile::tempdir().unwrap();
         fs::create_dir(parts.path().join("dist-macos")).unwrap();
         fs::write(parts.path().join("dist-macos/a.tar.gz"), "").unwrap();
-        assert_eq!(find(parts.path(), "a.tar.gz").unwrap(), parts.path().join("dist-macos/a.tar.gz"));
-        let Failure(missing) = find(parts.path(), "b.zip").unwrap_err();
+        assert_eq!(find_file(parts.path(), "a.tar.gz").unwrap(), parts.path().join("dist-macos/a.tar.gz"));
+        let TaskFailure(missing) = find_file(parts.path(), "b.zip").unwrap_err();
         assert_eq!(missing, format!("{}: b.zip is not there", parts.path().display()));
     }
 }

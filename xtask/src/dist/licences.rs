@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::components::Component;
-use super::{failed, read};
-use crate::tools::{Failure, output, root, variable};
+use super::{file_failure, read_file};
+use crate::tools::{TaskFailure, command_output, env_variable, workspace_root};
 
 /// The beginnings of such files' names.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
@@ -15,19 +15,19 @@ const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"
 ///
 /// # Errors
 /// A crate has neither.
-pub(super) fn texts(components: &[Component]) -> Result<String, Failure> {
+pub(super) fn licence_texts(components: &[Component]) -> Result<String, TaskFailure> {
     let mut all = "What is inside, and the licences of each.\n".to_owned();
     all.push_str(&standard_library()?);
     for component in components {
         let Component { name, version, licence, .. } = component;
         let licence = licence.as_deref().unwrap_or("see below");
         all.push_str(&format!("\n{:=<100}\n{name} {version} ({licence})\n", ""));
-        let shipped = shipped(component)?;
+        let shipped = shipped_texts(component)?;
         if shipped.is_empty() {
-            all.push_str(&format!("\n{}\n", standard(component)?.trim()));
+            all.push_str(&format!("\n{}\n", standard_text(component)?.trim()));
         }
         for file in shipped {
-            let text = String::from_utf8_lossy(&read(&file)?).replace('\r', "");
+            let text = String::from_utf8_lossy(&read_file(&file)?).replace('\r', "");
             let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             all.push_str(&format!("\n--- {file}\n\n{}\n", text.trim()));
         }
@@ -36,10 +36,10 @@ pub(super) fn texts(components: &[Component]) -> Result<String, Failure> {
 }
 
 /// Rust's own, which no list of crates names.
-fn standard_library() -> Result<String, Failure> {
-    let rustc = variable("RUSTC").unwrap_or_else(|| "rustc".into());
-    let version = output(Command::new(rustc).arg("--version"))?;
-    let apache = read(&root().join("LICENSE-APACHE"))?;
+fn standard_library() -> Result<String, TaskFailure> {
+    let rustc = env_variable("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = command_output(Command::new(rustc).arg("--version"))?;
+    let apache = read_file(&workspace_root().join("LICENSE-APACHE"))?;
     Ok(format!(
         "\n{:=<100}\nstandard library of {} (MIT OR Apache-2.0)\n\
          Copyright (c) The Rust Project contributors; its parts: share/doc/rust/COPYRIGHT-library.html of that Rust\n\n{}\n",
@@ -50,11 +50,11 @@ fn standard_library() -> Result<String, Failure> {
 }
 
 /// The files in the component's own folder, in the order of their names.
-fn shipped(component: &Component) -> Result<Vec<PathBuf>, Failure> {
+fn shipped_texts(component: &Component) -> Result<Vec<PathBuf>, TaskFailure> {
     let folder = component.manifest_path.parent().unwrap_or(&component.manifest_path);
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|error| failed(folder, &error))? {
-        let path = entry.map_err(|error| failed(folder, &error))?.path();
+    for entry in fs::read_dir(folder).map_err(|error| file_failure(folder, &error))? {
+        let path = entry.map_err(|error| file_failure(folder, &error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
         if path.is_file() && NAMES.iter().any(|start| name.starts_with(start)) {
             files.push(path);
@@ -65,14 +65,14 @@ fn shipped(component: &Component) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The licence's own text, for a crate that ships none: of several licences Apache's, which has no name to fill in.
-fn standard(component: &Component) -> Result<String, Failure> {
+fn standard_text(component: &Component) -> Result<String, TaskFailure> {
     let Component { name, version, licence, authors, .. } = component;
     let licence = licence.as_deref().unwrap_or_default();
     let alternatives: Vec<&str> =
         licence.split(" OR ").flat_map(|part| part.split('/')).map(str::trim).collect();
     let text = |file: &str| {
-        let path = root().join(file);
-        read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        let path = workspace_root().join(file);
+        read_file(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
     if alternatives.contains(&"Apache-2.0") {
         return text("LICENSE-APACHE");
@@ -86,7 +86,7 @@ fn standard(component: &Component) -> Result<String, Failure> {
         // Its section "Notices" takes the address for the text.
         return Ok("Blue Oak Model License 1.0.0: https://blueoakcouncil.org/license/1.0.0".to_owned());
     }
-    Err(Failure(format!(
+    Err(TaskFailure(format!(
         "{name} {version} ({licence}) ships no licence text: add one to xtask/src/dist/licences.rs"
     )))
 }
@@ -95,27 +95,28 @@ fn standard(component: &Component) -> Result<String, Failure> {
 mod tests {
     use super::super::components::{self, component};
     use super::*;
-    use crate::bundle::{Architecture, FUNCTIONS, package};
+    use crate::bundle::{FUNCTIONS, LambdaArchitecture, package_name};
     use crate::dist::command_line::COMMAND_LINE;
 
     #[test]
     fn a_crate_without_a_text_gets_its_licences_own_or_is_named() {
-        let apache = standard(&component("a", "1.0.0", "MIT/Apache-2.0")).unwrap();
-        assert_eq!(apache, fs::read_to_string(root().join("LICENSE-APACHE")).unwrap());
-        let mit = standard(&component("a", "1.0.0", "MIT")).unwrap();
+        let apache = standard_text(&component("a", "1.0.0", "MIT/Apache-2.0")).unwrap();
+        assert_eq!(apache, fs::read_to_string(workspace_root().join("LICENSE-APACHE")).unwrap());
+        let mit = standard_text(&component("a", "1.0.0", "MIT")).unwrap();
         assert!(
             mit.starts_with("Copyright (c) A. Writer <a@example.com>\n\nPermission is hereby granted"),
             "{mit}"
         );
-        let Failure(message) = standard(&component("a", "1.0.0", "ISC")).unwrap_err();
+        let TaskFailure(message) = standard_text(&component("a", "1.0.0", "ISC")).unwrap_err();
         assert_eq!(message, "a 1.0.0 (ISC) ships no licence text: add one to xtask/src/dist/licences.rs");
     }
 
     #[test]
     fn there_is_a_text_for_each_crate_in_the_programs() {
-        for package in FUNCTIONS.map(package).into_iter().chain([COMMAND_LINE.to_owned()]) {
-            let inside = components::of(&[&package], Architecture::HOST.target()).unwrap();
-            let texts = texts(&inside).unwrap();
+        for package in FUNCTIONS.map(package_name).into_iter().chain([COMMAND_LINE.to_owned()]) {
+            let inside =
+                components::collect_components(&[&package], LambdaArchitecture::HOST.rust_target()).unwrap();
+            let texts = licence_texts(&inside).unwrap();
             assert!(texts.contains("\nstandard library of rustc 1."), "{package}");
             for Component { name, version, .. } in inside {
                 assert!(texts.contains(&format!("\n{name} {version} (")), "{package}: {name}");

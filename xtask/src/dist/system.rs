@@ -1,16 +1,16 @@
 //! The systems that the command line is packed for.
 
 use super::command_line::{COMMAND_LINE, VERSION};
-use crate::bundle::Architecture;
+use crate::bundle::LambdaArchitecture;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum System {
+pub(super) enum TargetSystem {
     Linux,
     Macos,
     Windows,
 }
 
-impl System {
+impl TargetSystem {
     /// This machine's own.
     pub(super) const HOST: Self = if cfg!(windows) {
         Self::Windows
@@ -21,17 +21,17 @@ impl System {
     };
 
     /// This machine's target, as Rust writes it.
-    pub(super) fn target(self) -> String {
-        let machine = Architecture::HOST.machine();
+    pub(super) fn rust_target(self) -> String {
+        let machine = LambdaArchitecture::HOST.machine_name();
         match self {
-            Self::Linux => Architecture::HOST.target().to_owned(),
+            Self::Linux => LambdaArchitecture::HOST.rust_target().to_owned(),
             Self::Macos => format!("{machine}-apple-darwin"),
             Self::Windows => format!("{machine}-pc-windows-msvc"),
         }
     }
 
     /// The name of a program's file.
-    pub(super) fn program(self) -> &'static str {
+    pub(super) fn program_file(self) -> &'static str {
         match self {
             Self::Linux | Self::Macos => COMMAND_LINE,
             Self::Windows => "redeliver.exe",
@@ -39,17 +39,17 @@ impl System {
     }
 
     /// The only folder of the archive.
-    pub(super) fn folder(self, architecture: Architecture) -> String {
+    pub(super) fn archive_folder(self, architecture: LambdaArchitecture) -> String {
         let name = match self {
             Self::Linux => "linux",
             Self::Macos => "macos",
             Self::Windows => "windows",
         };
-        format!("redeliver-{VERSION}-{}-{name}", architecture.machine())
+        format!("redeliver-{VERSION}-{}-{name}", architecture.machine_name())
     }
 
-    pub(super) fn archive(self, architecture: Architecture) -> String {
+    pub(super) fn archive_name(self, architecture: LambdaArchitecture) -> String {
         let ending = if self == Self::Windows { "zip" } else { "tar.gz" };
-        format!("{}.{ending}", self.folder(architecture))
+        format!("{}.{ending}", self.archive_folder(architecture))
     }
 }

@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-use crate::bundle::Architecture;
+use crate::bundle::LambdaArchitecture;
 use crate::npm::{self, STACK};
-use crate::tools::{Failure, run};
+use crate::tools::{TaskFailure, run_command};
 
 /// For one architecture, whose functions are built already.
 ///
 /// # Errors
 /// Node.js is missing, or a file cannot be written.
-pub(super) fn pack(folder: &Path, architecture: Architecture) -> Result<(), Failure> {
+pub(super) fn pack_template(folder: &Path, architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
     npm::set_up()?.required()?;
-    let name = architecture.name();
+    let name = architecture.lambda_name();
     let mut script = STACK.command("node");
     script.args(["--import", "tsx", "template/write.ts", name]);
     let file = |of: &str| folder.join(format!("redeliver-{of}{name}.template.yaml"));
-    run(script.args(["", "own-function-", "ordered-"].map(file)))
+    run_command(script.args(["", "own-function-", "ordered-"].map(file)))
 }

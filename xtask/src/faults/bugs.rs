@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, read};
+use crate::tools::{TaskFailure, read_file};
 
 /// The list, from the workspace's root.
 pub(super) const BUGS: &str = "tests/simulation/planted/bugs.toml";
@@ -43,8 +43,8 @@ const fn first_seed() -> u64 {
 ///
 /// # Errors
 /// It is not as it should be; or an entry changes nothing, or has a name that another one has.
-pub(super) fn read_bugs(root: &Path) -> Result<Vec<Bug>, Failure> {
-    parse_bugs(&read(&root.join(BUGS))?).map_err(|why| Failure(format!("{BUGS}: {why}")))
+pub(super) fn read_bugs(root: &Path) -> Result<Vec<Bug>, TaskFailure> {
+    parse_bugs(&read_file(&root.join(BUGS))?).map_err(|why| TaskFailure(format!("{BUGS}: {why}")))
 }
 
 fn parse_bugs(text: &str) -> Result<Vec<Bug>, String> {

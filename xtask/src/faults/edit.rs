@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::faults::bugs::{BUGS, Bug};
-use crate::faults::functions::{Crate, Function};
+use crate::faults::functions::{Crate, SourceFunction};
 use crate::faults::tokens::{NotOnce, find_once};
-use crate::tools::Failure;
+use crate::tools::TaskFailure;
 
 /// In a text of bugs.toml: the question whether the bug is active.
 const IS_ACTIVE: &str = "$bug";
@@ -28,38 +28,43 @@ pub(super) struct Planted {
 ///
 /// # Errors
 /// The places of bugs have changed: a line for each.
-pub(super) fn plant(sources: &Path, bugs: &[Bug]) -> Result<Vec<Planted>, Failure> {
+pub(super) fn plant_bugs(sources: &Path, bugs: &[Bug]) -> Result<Vec<Planted>, TaskFailure> {
     let (mut planted, mut failures) = (Vec::new(), Vec::new());
     for name in bugs.iter().map(|bug| &bug.package).collect::<BTreeSet<_>>() {
-        let parsed = Crate::read(&sources.join("crates").join(name))?;
+        let parsed = Crate::read_sources(&sources.join("crates").join(name))?;
         let bugs: Vec<_> = bugs.iter().filter(|bug| bug.package == *name).collect();
         match plant_in_crate(&parsed, &bugs) {
             Ok(files) => planted.extend(files),
             Err(in_crate) => failures.extend(in_crate),
         }
     }
-    if failures.is_empty() { Ok(planted) } else { Err(Failure(failures.join("\n"))) }
+    if failures.is_empty() { Ok(planted) } else { Err(TaskFailure(failures.join("\n"))) }
 }
 
 fn plant_in_crate(parsed: &Crate, bugs: &[&Bug]) -> Result<Vec<Planted>, Vec<String>> {
     let mut failures = Vec::new();
-    let mut by_function: BTreeMap<&str, (&Function, Vec<&Bug>)> = BTreeMap::new();
+    let mut by_function: BTreeMap<&str, (&SourceFunction, Vec<&Bug>)> = BTreeMap::new();
     for bug in bugs {
-        match parsed.find(&bug.function) {
+        match parsed.find_function(&bug.function) {
             Ok(function) => {
                 by_function.entry(&function.path).or_insert_with(|| (function, Vec::new())).1.push(bug);
             }
-            Err(why) => failures.push(sentence(bug, &why)),
+            Err(why) => failures.push(describe_problem(bug, &why)),
         }
     }
-    let mut by_file: BTreeMap<usize, Vec<Edit>> = BTreeMap::new();
+    let mut by_file: BTreeMap<usize, Vec<SourceEdit>> = BTreeMap::new();
     for (function, bugs) in by_function.values() {
-        by_file.entry(function.file).or_default().extend(edits(parsed, function, bugs, &mut failures));
+        by_file.entry(function.file).or_default().extend(function_edits(
+            parsed,
+            function,
+            bugs,
+            &mut failures,
+        ));
     }
     let mut planted = Vec::new();
     for (file, edits) in by_file {
         let file = &parsed.files[file];
-        match applied(&file.text, edits) {
+        match apply_edits(&file.text, edits) {
             Ok(text) => {
                 let path = Path::new("crates").join(&parsed.name).join(&file.path);
                 planted.push(Planted { path, text });
@@ -72,7 +77,7 @@ fn plant_in_crate(parsed: &Crate, bugs: &[&Bug]) -> Result<Vec<Planted>, Vec<Str
 
 /// The replacement of a part of a file.
 #[derive(Debug)]
-struct Edit {
+struct SourceEdit {
     /// The bug, for errors.
     bug: String,
     range: Range<usize>,
@@ -81,9 +86,14 @@ struct Edit {
 }
 
 /// The edits of a function: those of all its bugs together, so that they compose.
-fn edits(parsed: &Crate, function: &Function, bugs: &[&Bug], failures: &mut Vec<String>) -> Vec<Edit> {
+fn function_edits(
+    parsed: &Crate,
+    function: &SourceFunction,
+    bugs: &[&Bug],
+    failures: &mut Vec<String>,
+) -> Vec<SourceEdit> {
     let names = bugs.iter().map(|bug| bug.name.as_str()).collect::<Vec<_>>().join(", ");
-    let edit = |range, template| Edit { bug: names.clone(), range, template };
+    let edit = |range, template| SourceEdit { bug: names.clone(), range, template };
     // The switch cannot be asked while compiling.
     let mut edits = Vec::from_iter(function.constness.clone().map(|range| edit(range, String::new())));
     let first = bugs.iter().map(|bug| first_statements(parsed, function, bug, failures)).collect();
@@ -97,24 +107,29 @@ fn edits(parsed: &Crate, function: &Function, bugs: &[&Bug], failures: &mut Vec<
         let Some((before, after)) = bug.before.as_deref().zip(bug.after.as_deref()) else { continue };
         match find_code(parsed, function, before) {
             Ok(range) => {
-                let template = replacement(&is_active(parsed, bug), before, after);
-                edits.push(Edit { bug: bug.name.clone(), range, template });
+                let template = render_choice(&is_active(parsed, bug), before, after);
+                edits.push(SourceEdit { bug: bug.name.clone(), range, template });
             }
-            Err(why) => failures.push(sentence(bug, &why)),
+            Err(why) => failures.push(describe_problem(bug, &why)),
         }
     }
     edits
 }
 
 /// The statements of a bug that stand before the body: those for its other arguments, then its own.
-fn first_statements(parsed: &Crate, function: &Function, bug: &Bug, failures: &mut Vec<String>) -> String {
+fn first_statements(
+    parsed: &Crate,
+    function: &SourceFunction,
+    bug: &Bug,
+    failures: &mut Vec<String>,
+) -> String {
     let is_active = is_active(parsed, bug);
     let mut statements = String::from("\n");
     for (name, value) in &bug.argument {
         if !function.parameters.contains(name) {
-            let (place, parameters) = (parsed.place(function), function.parameters.join(", "));
+            let (place, parameters) = (parsed.format_location(function), function.parameters.join(", "));
             let why = format!("`{}` ({place}) has no parameter `{name}`, but: {parameters}", function.path);
-            failures.push(sentence(bug, &why));
+            failures.push(describe_problem(bug, &why));
         }
         statements += &format!("let mut {name} = if {is_active} {{ {value} }} else {{ {name} }};\n");
     }
@@ -131,7 +146,7 @@ fn first_statements(parsed: &Crate, function: &Function, bug: &Bug, failures: &m
 }
 
 /// The body as an expression, so that `return` and `?` end it with a result; then the bugs that change that.
-fn with_results(function: &Function, results: &[(String, &str)]) -> String {
+fn with_results(function: &SourceFunction, results: &[(String, &str)]) -> String {
     let annotation = |sign: &str| {
         function.returns.as_ref().map_or_else(String::new, |returned| format!("{sign} {returned}"))
     };
@@ -146,7 +161,7 @@ fn with_results(function: &Function, results: &[(String, &str)]) -> String {
 }
 
 /// A choice between the code and the bug, or the bug's own text if that asks the question itself, as a guard does.
-fn replacement(is_active: &str, before: &str, after: &str) -> String {
+fn render_choice(is_active: &str, before: &str, after: &str) -> String {
     if after.contains(IS_ACTIVE) {
         return after.replace(IS_ACTIVE, is_active);
     }
@@ -160,12 +175,12 @@ fn is_active(parsed: &Crate, bug: &Bug) -> String {
     format!("{core}::planted::is({:?})", bug.name)
 }
 
-fn sentence(bug: &Bug, why: &str) -> String {
+fn describe_problem(bug: &Bug, why: &str) -> String {
     format!("{BUGS}: {}: {why}", bug.name)
 }
 
 /// The place in a function where this code stands once.
-fn find_code(parsed: &Crate, function: &Function, wanted: &str) -> Result<Range<usize>, String> {
+fn find_code(parsed: &Crate, function: &SourceFunction, wanted: &str) -> Result<Range<usize>, String> {
     let text = &parsed.files[function.file].text;
     let start = function.body.start;
     let line = |place: &Range<usize>| text[..start + place.start].lines().count();
@@ -186,22 +201,23 @@ fn find_code(parsed: &Crate, function: &Function, wanted: &str) -> Result<Range<
             format!("has the code of `before` {} times, in lines {lines}: take more of it", places.len())
         }
     };
-    Err(format!("`{}` ({}) {why}", function.path, parsed.place(function)))
+    Err(format!("`{}` ({}) {why}", function.path, parsed.format_location(function)))
 }
 
 /// A file with its edits. One may lie within another's replaced text, or replace the same.
-fn applied(text: &str, mut edits: Vec<Edit>) -> Result<String, String> {
+fn apply_edits(text: &str, mut edits: Vec<SourceEdit>) -> Result<String, String> {
     // What is only inserted comes first, then the outer before the inner.
     edits.sort_by_key(|edit| (edit.range.start, !edit.range.is_empty(), Reverse(edit.range.end)));
     apply_within(text, 0..text.len(), &edits)
 }
 
-fn apply_within(text: &str, range: Range<usize>, edits: &[Edit]) -> Result<String, String> {
+fn apply_within(text: &str, range: Range<usize>, edits: &[SourceEdit]) -> Result<String, String> {
     let (mut changed, mut done, mut rest) = (String::new(), range.start, edits);
     while let [edit, others @ ..] = rest {
         let inside = others.iter().take_while(|other| other.range.start < edit.range.end).count();
         let (inside, behind) = others.split_at(inside);
-        let is_lost = |inner: &&Edit| inner.range.end > edit.range.end || !edit.template.contains(REPLACED);
+        let is_lost =
+            |inner: &&SourceEdit| inner.range.end > edit.range.end || !edit.template.contains(REPLACED);
         if let Some(lost) = inside.iter().find(is_lost) {
             return Err(format!(
                 "{BUGS}: {} and {} replace overlapping code: write the code of one as `$it`, or shorten its `before`",
@@ -222,7 +238,7 @@ mod tests {
     use super::*;
     use crate::faults::bugs::{Bugs, read_bugs};
     use crate::faults::functions::SourceFile;
-    use crate::tools::root;
+    use crate::tools::workspace_root;
 
     const SOURCE: &str = "\
 impl Fault {
@@ -361,8 +377,8 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
     /// The build of the simulator takes minutes: a rename says here which entries it breaks.
     #[test]
     fn every_entry_finds_its_function_and_its_code() {
-        let bugs = read_bugs(root()).unwrap_or_else(|Failure(why)| panic!("{why}"));
-        let planted = plant(root(), &bugs).unwrap_or_else(|Failure(why)| panic!("{why}"));
+        let bugs = read_bugs(workspace_root()).unwrap_or_else(|TaskFailure(why)| panic!("{why}"));
+        let planted = plant_bugs(workspace_root(), &bugs).unwrap_or_else(|TaskFailure(why)| panic!("{why}"));
         assert!(planted.iter().all(|file| syn::parse_file(&file.text).is_ok()));
     }
 }

@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Block, FnArg, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, PatIdent, ReturnType};
 use syn::{Signature, Token, TraitItemFn, Type};
 
-use crate::tools::{Failure, read};
+use crate::tools::{TaskFailure, read_file};
 
 /// Names that a message lists at most.
 const NEAREST_MAX: usize = 10;
@@ -18,7 +18,7 @@ pub(super) struct Crate {
     /// Its folder in `crates/`.
     pub(super) name: String,
     pub(super) files: Vec<SourceFile>,
-    functions: Vec<Function>,
+    functions: Vec<SourceFunction>,
 }
 
 pub(super) struct SourceFile {
@@ -29,7 +29,7 @@ pub(super) struct SourceFile {
 
 /// A function that has a body, with places in the text of its file.
 #[derive(Clone)]
-pub(super) struct Function {
+pub(super) struct SourceFunction {
     /// With its modules and its type or trait: `decide::breaker::Breaker::hold`.
     pub(super) path: String,
     /// The index of its file.
@@ -51,12 +51,12 @@ impl Crate {
     ///
     /// # Errors
     /// A file cannot be read, or is not Rust.
-    pub(super) fn read(folder: &Path) -> Result<Self, Failure> {
+    pub(super) fn read_sources(folder: &Path) -> Result<Self, TaskFailure> {
         let mut paths = Vec::new();
         list_sources(&folder.join("src"), &mut paths)?;
         paths.sort();
         let files = paths.into_iter().map(|path| {
-            let text = read(&path)?;
+            let text = read_file(&path)?;
             Ok(SourceFile { path: path.strip_prefix(folder).unwrap_or(&path).to_owned(), text })
         });
         let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -65,12 +65,12 @@ impl Crate {
 
     /// # Errors
     /// A file is not Rust.
-    pub(super) fn from_files(name: String, files: Vec<SourceFile>) -> Result<Self, Failure> {
+    pub(super) fn from_files(name: String, files: Vec<SourceFile>) -> Result<Self, TaskFailure> {
         let mut functions = Vec::new();
         for (file, SourceFile { path, text }) in files.iter().enumerate() {
             let parsed = syn::parse_file(text)
-                .map_err(|error| Failure(format!("crates/{name}/{}: {error}", path.display())))?;
-            let mut finder = Finder { file, text, path: modules(path), functions: &mut functions };
+                .map_err(|error| TaskFailure(format!("crates/{name}/{}: {error}", path.display())))?;
+            let mut finder = Finder { file, text, path: module_path(path), functions: &mut functions };
             finder.visit_file(&parsed);
         }
         Ok(Self { name, files, functions })
@@ -80,33 +80,33 @@ impl Crate {
     ///
     /// # Errors
     /// There is none, or several: a sentence that says which are near.
-    pub(super) fn find(&self, name: &str) -> Result<&Function, String> {
+    pub(super) fn find_function(&self, name: &str) -> Result<&SourceFunction, String> {
         let found: Vec<_> = self.functions.iter().filter(|function| function.is_called(name)).collect();
         match found[..] {
             [function] => Ok(function),
             [] => Err(format!(
                 "there is no function `{name}` in crates/{}; near it are: {}",
                 self.name,
-                self.nearest(name)
+                self.list_nearest(name)
             )),
             _ => Err(format!(
                 "{} functions of crates/{} are called `{name}`: name one of {}",
                 found.len(),
                 self.name,
-                self.list(&found)
+                self.list_functions(&found)
             )),
         }
     }
 
     /// Where a function is, for people.
-    pub(super) fn place(&self, function: &Function) -> String {
+    pub(super) fn format_location(&self, function: &SourceFunction) -> String {
         format!("crates/{}/{}:{}", self.name, self.files[function.file].path.display(), function.line)
     }
 
     /// Functions of the same name, else of the same type or module, else those whose names begin alike.
-    fn nearest(&self, wanted: &str) -> String {
+    fn list_nearest(&self, wanted: &str) -> String {
         let (owner, name) = wanted.rsplit_once("::").unwrap_or(("", wanted));
-        let ranked = |function: &&Function| {
+        let ranked = |function: &&SourceFunction| {
             let (its_owner, its_name) = function.path.rsplit_once("::").unwrap_or(("", &function.path));
             let is_owned = !owner.is_empty() && is_end_of(owner, its_owner);
             let alike = name.chars().zip(its_name.chars()).take_while(|(a, b)| a == b).count();
@@ -115,17 +115,18 @@ impl Crate {
         let mut all: Vec<_> = self.functions.iter().collect();
         all.sort_by_key(|function| std::cmp::Reverse(ranked(function)));
         all.truncate(NEAREST_MAX);
-        self.list(&all)
+        self.list_functions(&all)
     }
 
-    fn list(&self, functions: &[&Function]) -> String {
-        let named =
-            functions.iter().map(|function| format!("`{}` ({})", function.path, self.place(function)));
+    fn list_functions(&self, functions: &[&SourceFunction]) -> String {
+        let named = functions
+            .iter()
+            .map(|function| format!("`{}` ({})", function.path, self.format_location(function)));
         named.collect::<Vec<_>>().join(", ")
     }
 }
 
-impl Function {
+impl SourceFunction {
     fn is_called(&self, name: &str) -> bool {
         is_end_of(name, &self.path)
     }
@@ -136,8 +137,8 @@ fn is_end_of(end: &str, path: &str) -> bool {
     path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
-fn list_sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure(format!("{}: {error}", folder.display()));
+fn list_sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), TaskFailure> {
+    let failed = |error: std::io::Error| TaskFailure(format!("{}: {error}", folder.display()));
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.file_stem().is_some_and(|name| name == "tests") {
@@ -153,7 +154,7 @@ fn list_sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Failure> 
 }
 
 /// The modules of a file: `decide`, `breaker` for `src/decide/breaker.rs`.
-fn modules(path: &Path) -> Vec<String> {
+fn module_path(path: &Path) -> Vec<String> {
     let names = path.with_extension("");
     let names = names.iter().skip(1).map(|name| name.to_string_lossy().into_owned());
     names.filter(|name| !["lib", "main", "mod"].contains(&name.as_str())).collect()
@@ -165,25 +166,25 @@ struct Finder<'a> {
     text: &'a str,
     /// The names around the place that is visited.
     path: Vec<String>,
-    functions: &'a mut Vec<Function>,
+    functions: &'a mut Vec<SourceFunction>,
 }
 
 impl Finder<'_> {
-    fn within(&mut self, name: String, visit: impl FnOnce(&mut Self)) {
+    fn visit_within(&mut self, name: String, visit: impl FnOnce(&mut Self)) {
         self.path.push(name);
         visit(self);
         self.path.pop();
     }
 
-    fn add(&mut self, signature: &Signature, block: &Block) {
+    fn add_function(&mut self, signature: &Signature, block: &Block) {
         let braces = block.brace_token.span;
         self.path.push(signature.ident.to_string());
-        self.functions.push(Function {
+        self.functions.push(SourceFunction {
             path: self.path.join("::"),
             file: self.file,
             line: signature.ident.span().start().line,
-            parameters: parameters(&signature.inputs),
-            returns: self.returned(signature, braces.open().byte_range().start),
+            parameters: parameter_names(&signature.inputs),
+            returns: self.result_type(signature, braces.open().byte_range().start),
             is_async: signature.asyncness.is_some(),
             constness: signature.constness.as_ref().map(|constness| constness.span.byte_range()),
             body: braces.open().byte_range().end..braces.close().byte_range().start,
@@ -192,7 +193,7 @@ impl Finder<'_> {
     }
 
     /// `impl Trait` has no name in the body.
-    fn returned(&self, signature: &Signature, body: usize) -> Option<String> {
+    fn result_type(&self, signature: &Signature, body: usize) -> Option<String> {
         let ReturnType::Type(arrow, _) = &signature.output else { return Some("()".to_owned()) };
         let bounds = signature.generics.where_clause.as_ref();
         let end = bounds.map_or(body, |bounds| bounds.where_token.span.byte_range().start);
@@ -205,37 +206,41 @@ impl Finder<'_> {
 impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_mod(&mut self, module: &'ast ItemMod) {
         if !is_of_tests(&module.attrs) {
-            self.within(module.ident.to_string(), |finder| visit::visit_item_mod(finder, module));
+            self.visit_within(module.ident.to_string(), |finder| visit::visit_item_mod(finder, module));
         }
     }
 
     fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
         if !is_of_tests(&item.attrs) {
-            self.within(name_of(&item.self_ty), |finder| visit::visit_item_impl(finder, item));
+            self.visit_within(name_of(&item.self_ty), |finder| visit::visit_item_impl(finder, item));
         }
     }
 
     fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
-        self.within(item.ident.to_string(), |finder| visit::visit_item_trait(finder, item));
+        self.visit_within(item.ident.to_string(), |finder| visit::visit_item_trait(finder, item));
     }
 
     fn visit_item_fn(&mut self, function: &'ast ItemFn) {
         if !is_of_tests(&function.attrs) {
-            self.add(&function.sig, &function.block);
-            self.within(function.sig.ident.to_string(), |finder| visit::visit_item_fn(finder, function));
+            self.add_function(&function.sig, &function.block);
+            self.visit_within(function.sig.ident.to_string(), |finder| {
+                visit::visit_item_fn(finder, function)
+            });
         }
     }
 
     fn visit_impl_item_fn(&mut self, function: &'ast ImplItemFn) {
         if !is_of_tests(&function.attrs) {
-            self.add(&function.sig, &function.block);
-            self.within(function.sig.ident.to_string(), |finder| visit::visit_impl_item_fn(finder, function));
+            self.add_function(&function.sig, &function.block);
+            self.visit_within(function.sig.ident.to_string(), |finder| {
+                visit::visit_impl_item_fn(finder, function)
+            });
         }
     }
 
     fn visit_trait_item_fn(&mut self, function: &'ast TraitItemFn) {
         if let Some(block) = &function.default {
-            self.add(&function.sig, block);
+            self.add_function(&function.sig, block);
         }
     }
 }
@@ -253,14 +258,14 @@ fn is_of_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-fn parameters(inputs: &Punctuated<FnArg, Token![,]>) -> Vec<String> {
-    struct Names(Vec<String>);
-    impl<'ast> Visit<'ast> for Names {
+fn parameter_names(inputs: &Punctuated<FnArg, Token![,]>) -> Vec<String> {
+    struct BoundNames(Vec<String>);
+    impl<'ast> Visit<'ast> for BoundNames {
         fn visit_pat_ident(&mut self, name: &'ast PatIdent) {
             self.0.push(name.ident.to_string());
         }
     }
-    let mut names = Names(Vec::new());
+    let mut names = BoundNames(Vec::new());
     inputs.iter().for_each(|input| names.visit_fn_arg(input));
     names.0
 }
@@ -301,29 +306,29 @@ mod tests {
             ("pack", "deliver::batch::pack"),
             ("inner", "deliver::send::inner"),
         ] {
-            assert_eq!(parsed.find(name).unwrap().path, path);
+            assert_eq!(parsed.find_function(name).unwrap().path, path);
         }
     }
 
     #[test]
     fn functions_have_their_parameters_result_and_body() {
         let parsed = parsed();
-        let send = parsed.find("Outbox::send").unwrap();
+        let send = parsed.find_function("Outbox::send").unwrap();
         assert_eq!(send.parameters, ["name", "size", "all"]);
         assert_eq!(send.returns.as_deref(), Some("Vec<Option<u8>>"));
         assert_eq!((send.is_async, send.line), (true, 4));
-        let is_empty = parsed.find("is_empty").unwrap();
+        let is_empty = parsed.find_function("is_empty").unwrap();
         assert_eq!(&SOURCE[is_empty.constness.clone().unwrap()], "const");
-        assert_eq!(parsed.find("each").unwrap().returns, None);
+        assert_eq!(parsed.find_function("each").unwrap().returns, None);
         // Places count bytes, though syn counts characters.
-        assert_eq!(&SOURCE[parsed.find("pack").unwrap().body.clone()], "");
-        assert_eq!(&SOURCE[parsed.find("Outbox::name").unwrap().body.clone()], " \"é\" ");
+        assert_eq!(&SOURCE[parsed.find_function("pack").unwrap().body.clone()], "");
+        assert_eq!(&SOURCE[parsed.find_function("Outbox::name").unwrap().body.clone()], " \"é\" ");
     }
 
     #[test]
     fn a_name_that_is_missing_or_ambiguous_lists_functions_near_it() {
         let parsed = parsed();
-        let error = parsed.find("Outbox::sent").err().unwrap();
+        let error = parsed.find_function("Outbox::sent").err().unwrap();
         assert!(
             error.starts_with(
                 "there is no function `Outbox::sent` in crates/core; near it are: `deliver::Outbox::send` \
@@ -332,7 +337,7 @@ mod tests {
             "{error}"
         );
         assert_eq!(
-            parsed.find("send").err().unwrap(),
+            parsed.find_function("send").err().unwrap(),
             "2 functions of crates/core are called `send`: name one of `deliver::Outbox::send` \
              (crates/core/src/deliver.rs:4), `deliver::send` (crates/core/src/deliver.rs:10)"
         );

@@ -25,25 +25,25 @@ pub(super) enum NotOnce {
 /// # Errors
 /// It has none, or several.
 pub(super) fn find_once(text: &str, wanted: &str) -> Result<Range<usize>, NotOnce> {
-    let wanted = tokens(wanted).filter(|wanted| !wanted.is_empty()).ok_or(NotOnce::NotTokens)?;
-    let all = tokens(text).ok_or(NotOnce::NotTokens)?;
-    let mut places = places(&all, &wanted);
+    let wanted = tokenize(wanted).filter(|wanted| !wanted.is_empty()).ok_or(NotOnce::NotTokens)?;
+    let all = tokenize(text).ok_or(NotOnce::NotTokens)?;
+    let mut places = find_matches(&all, &wanted);
     match places.len() {
-        0 => Err(beginning(&all, &wanted)),
+        0 => Err(describe_beginning(&all, &wanted)),
         1 => Ok(places.remove(0)),
         _ => Err(NotOnce::Repeated(places)),
     }
 }
 
-fn places(all: &[Token], wanted: &[Token]) -> Vec<Range<usize>> {
-    let is_same = |window: &&[Token]| window.iter().zip(wanted).all(|(a, b)| a.text == b.text);
+fn find_matches(all: &[CodeToken], wanted: &[CodeToken]) -> Vec<Range<usize>> {
+    let is_same = |window: &&[CodeToken]| window.iter().zip(wanted).all(|(a, b)| a.text == b.text);
     let found = all.windows(wanted.len()).filter(is_same);
     found.map(|window| window[0].range.start..window[window.len() - 1].range.end).collect()
 }
 
-fn beginning(all: &[Token], wanted: &[Token]) -> NotOnce {
+fn describe_beginning(all: &[CodeToken], wanted: &[CodeToken]) -> NotOnce {
     for length in (1..wanted.len()).rev() {
-        if let Some(place) = places(all, &wanted[..length]).into_iter().next() {
+        if let Some(place) = find_matches(all, &wanted[..length]).into_iter().next() {
             let tokens: Vec<_> = wanted[..length].iter().map(|token| token.text.as_str()).collect();
             return NotOnce::OnlyBeginning { tokens: tokens.join(" "), place };
         }
@@ -52,22 +52,22 @@ fn beginning(all: &[Token], wanted: &[Token]) -> NotOnce {
 }
 
 #[derive(Debug)]
-struct Token {
+struct CodeToken {
     text: String,
     range: Range<usize>,
 }
 
 /// The tokens of a text; `None` if a bracket is open. A comma before a closing bracket is left out: rustfmt writes it
 /// where it breaks the line.
-fn tokens(text: &str) -> Option<Vec<Token>> {
+fn tokenize(text: &str) -> Option<Vec<CodeToken>> {
     let mut all = Vec::new();
     add_tokens(TokenStream::from_str(text).ok()?, &mut all);
     Some(all)
 }
 
-fn add_tokens(stream: TokenStream, all: &mut Vec<Token>) {
+fn add_tokens(stream: TokenStream, all: &mut Vec<CodeToken>) {
     let bracket =
-        |span: Span| Token { text: span.source_text().unwrap_or_default(), range: span.byte_range() };
+        |span: Span| CodeToken { text: span.source_text().unwrap_or_default(), range: span.byte_range() };
     for tree in stream {
         match tree {
             TokenTree::Group(group) => {
@@ -76,7 +76,7 @@ fn add_tokens(stream: TokenStream, all: &mut Vec<Token>) {
                 all.pop_if(|last| last.text == ",");
                 all.push(bracket(group.span_close()));
             }
-            tree => all.push(Token { text: tree.to_string(), range: tree.span().byte_range() }),
+            tree => all.push(CodeToken { text: tree.to_string(), range: tree.span().byte_range() }),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::tools::Failure;
+use crate::tools::TaskFailure;
 
 /// Deploys although queues would be left behind: they are empty, or still have a reader.
 pub(super) const ALLOW: &str = "--allow-queue-replacement";
@@ -55,33 +55,33 @@ pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
 ///
 /// # Errors
 /// Queues would be replaced or removed, or the report cannot be parsed.
-pub(super) fn refuse(diff: &str) -> Result<(), Failure> {
+pub(super) fn refuse_replacements(diff: &str) -> Result<(), TaskFailure> {
     // Its last line. Without it the rest may be cut off, or mean something else.
     if !diff.contains("Number of stacks with differences: ") {
-        return Err(Failure(format!(
+        return Err(TaskFailure(format!(
             "cdk diff does not report whether queues would be replaced; to deploy all the same, add {ALLOW}:\n{diff}"
         )));
     }
-    let queues = queues(diff);
+    let queues = replaced_queues(diff);
     if queues.is_empty() {
         return Ok(());
     }
-    let mut told =
+    let mut reported =
         String::from("this would leave queues behind, with all their messages and without a reader:\n");
     for queue in queues {
-        writeln!(told, "  {queue}").expect("writing to a String cannot fail");
+        writeln!(reported, "  {queue}").expect("writing to a String cannot fail");
     }
     write!(
-        told,
+        reported,
         "deploy beside them under another prefix or stage, or as a second construct, and remove the old ones when they are empty \
          (docs/deploy/upgrade.md); if they are empty now, add {ALLOW}"
     )
     .expect("writing to a String cannot fail");
-    Err(Failure(told))
+    Err(TaskFailure(reported))
 }
 
 /// `STACK: PATH ID WHAT` for each queue that goes.
-fn queues(diff: &str) -> Vec<String> {
+fn replaced_queues(diff: &str) -> Vec<String> {
     let mut stack = "";
     let mut found = Vec::new();
     for line in diff.lines() {
@@ -99,7 +99,7 @@ fn queues(diff: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{diff_arguments, refuse};
+    use super::{diff_arguments, refuse_replacements};
 
     /// The pinned CDK's report on a stack that is deployed under another prefix, shortened.
     const REPLACED: &str = "\
@@ -124,14 +124,14 @@ Resources
 ✨  Number of stacks with differences: 2
 ";
 
-    fn words(line: &str) -> Vec<String> {
+    fn split_words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
     }
 
     #[test]
     fn a_queue_that_would_be_replaced_or_removed_is_refused_by_name() {
         assert_eq!(
-            refuse(REPLACED).unwrap_err().0,
+            refuse_replacements(REPLACED).unwrap_err().0,
             "this would leave queues behind, with all their messages and without a reader:\n  \
              Orders: Retries/FinalDlq RetriesFinalDlqD1F8452E replace\n  \
              Redeliver: Redeliver/IntermediateDlq RedeliverIntermediateDlq33A75BA0 orphan\n  \
@@ -146,34 +146,36 @@ Resources
         let kept = REPLACED.lines().filter(|line| {
             !(line.contains("AWS::SQS::Queue ") && (line.starts_with("[-]") || line.contains("replace")))
         });
-        refuse(&kept.collect::<Vec<_>>().join("\n")).unwrap();
-        refuse("Stack Orders\nThere were no differences\n\n✨  Number of stacks with differences: 0\n")
-            .unwrap();
+        refuse_replacements(&kept.collect::<Vec<_>>().join("\n")).unwrap();
+        refuse_replacements(
+            "Stack Orders\nThere were no differences\n\n✨  Number of stacks with differences: 0\n",
+        )
+        .unwrap();
     }
 
     #[test]
     fn what_is_not_understood_is_refused() {
         let cut_off = REPLACED.split_once("✨").unwrap().0;
-        let told = refuse(cut_off).unwrap_err().0;
+        let reported = refuse_replacements(cut_off).unwrap_err().0;
         assert!(
-            told.starts_with("cdk diff does not report whether queues would be replaced; to deploy"),
-            "{told}"
+            reported.starts_with("cdk diff does not report whether queues would be replaced; to deploy"),
+            "{reported}"
         );
-        refuse("").unwrap_err();
+        refuse_replacements("").unwrap_err();
     }
 
     #[test]
     fn a_deployment_is_compared_with_its_own_arguments() {
         let fixed = " --method template --fail=false --ci=false --no-color";
-        let diff = |line: &str| diff_arguments(&words(line)).map(|arguments| arguments.join(" "));
-        let told = |line: &str| Some(format!("{line}{fixed}"));
-        assert_eq!(diff("deploy --context target=https://a/"), told("diff --context target=https://a/"));
-        assert_eq!(diff("--profile ops deploy One deploy"), told("--profile ops diff One deploy"));
+        let diff = |line: &str| diff_arguments(&split_words(line)).map(|arguments| arguments.join(" "));
+        let reported = |line: &str| Some(format!("{line}{fixed}"));
+        assert_eq!(diff("deploy --context target=https://a/"), reported("diff --context target=https://a/"));
+        assert_eq!(diff("--profile ops deploy One deploy"), reported("--profile ops diff One deploy"));
         assert_eq!(
             diff("deploy --force One --method direct -m prepare-change-set --method=x"),
-            told("diff One")
+            reported("diff One")
         );
-        assert_eq!(diff("deploy --all --require-approval never"), told("diff --require-approval never"));
+        assert_eq!(diff("deploy --all --require-approval never"), reported("diff --require-approval never"));
         assert_eq!(
             [diff("diff"), diff("destroy One"), diff("deploy --help"), diff("bootstrap")],
             [const { None }; 4]

@@ -8,14 +8,14 @@ use std::process::Stdio;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::tools::{Failure, cargo, read, target_dir};
+use crate::tools::{TaskFailure, cargo_command, read_file, target_dir};
 
 /// The option to deploy a paused stack, which may resume it.
 pub(super) const ALLOW: &str = "--allow-resume";
 
 /// A stack of the CDK's output.
 #[derive(Debug, PartialEq, Eq)]
-struct Stack {
+struct ManifestStack {
     name: String,
     /// `None` if the stack is for any region.
     region: Option<String>,
@@ -25,9 +25,9 @@ struct Stack {
 
 /// The output of `redeliver preflight`, as far as it is of interest here.
 #[derive(Debug, Deserialize)]
-struct Found {
+struct PreflightOutput {
     /// `None` if it is not known.
-    paused: Option<Vec<Paused>>,
+    paused: Option<Vec<PausedMapping>>,
     event_sources: Option<Vec<Advised>>,
     taken_queues: Option<Vec<String>>,
     concurrency: Option<Advised>,
@@ -40,7 +40,7 @@ struct Advised {
 }
 
 #[derive(Debug, Deserialize)]
-struct Paused {
+struct PausedMapping {
     queue: String,
     function: String,
     state: String,
@@ -57,40 +57,44 @@ pub(super) fn new_assembly() -> PathBuf {
 ///
 /// # Errors
 /// A stack is paused, and the user does not want to deploy it.
-pub(super) fn look(assembly: &Path, arguments: &[String], is_allowed: bool) -> Result<(), Failure> {
-    let Ok(manifest) = read(&assembly.join("manifest.json")) else {
+pub(super) fn check_stacks(
+    assembly: &Path,
+    arguments: &[String],
+    is_allowed: bool,
+) -> Result<(), TaskFailure> {
+    let Ok(manifest) = read_file(&assembly.join("manifest.json")) else {
         // With --app and a folder that was synthesized before.
         println!(
             "not known: is the deployment paused, and is the account's concurrency enough? (run `redeliver preflight`)"
         );
         return Ok(());
     };
-    for stack in stacks(&manifest)? {
-        let Some(found) = preflight(assembly, &stack, arguments) else { continue };
-        let Found { paused, event_sources, taken_queues, concurrency } = found;
+    for stack in read_stacks(&manifest)? {
+        let Some(found) = run_preflight(assembly, &stack, arguments) else { continue };
+        let PreflightOutput { paused, event_sources, taken_queues, concurrency } = found;
         for queue in taken_queues.into_iter().flatten() {
             println!("warning: {queue} exists, so {} cannot create it", stack.name);
         }
         let advised = event_sources.into_iter().flatten().chain(concurrency);
         advised.filter_map(|Advised { advice }| advice).for_each(|advice| println!("warning: {advice}"));
         let paused = paused.unwrap_or_default();
-        if !paused.is_empty() && !is_allowed && !asked(&stack, &paused)? {
-            return Err(Failure(refusal(&stack, &paused)));
+        if !paused.is_empty() && !is_allowed && !ask_consent(&stack, &paused)? {
+            return Err(TaskFailure(render_refusal(&stack, &paused)));
         }
     }
     Ok(())
 }
 
 /// The stacks of a manifest ("Cloud Assembly Specification", aws/aws-cdk).
-fn stacks(manifest: &str) -> Result<Vec<Stack>, Failure> {
+fn read_stacks(manifest: &str) -> Result<Vec<ManifestStack>, TaskFailure> {
     let manifest: Value = serde_json::from_str(manifest)
-        .map_err(|error| Failure(format!("the CDK's manifest.json: {error}")))?;
+        .map_err(|error| TaskFailure(format!("the CDK's manifest.json: {error}")))?;
     let artifacts = manifest["artifacts"].as_object().into_iter().flatten();
     let stacks = artifacts.filter(|(_, artifact)| artifact["type"] == "aws:cloudformation:stack");
     Ok(stacks
         .map(|(id, artifact)| {
             let region = artifact["environment"].as_str().and_then(|place| place.rsplit('/').next());
-            Stack {
+            ManifestStack {
                 name: artifact["properties"]["stackName"].as_str().unwrap_or(id).to_owned(),
                 region: region.filter(|region| *region != "unknown-region").map(str::to_owned),
                 template: artifact["properties"]["templateFile"].as_str().unwrap_or_default().to_owned(),
@@ -100,9 +104,9 @@ fn stacks(manifest: &str) -> Result<Vec<Stack>, Failure> {
 }
 
 /// `None` if `redeliver preflight` cannot be run; standard error says why.
-fn preflight(assembly: &Path, stack: &Stack, arguments: &[String]) -> Option<Found> {
-    let mut command = cargo(&["run", "--quiet", "--locked", "--bin", "redeliver", "--", "preflight"]);
-    command.args(["--format", "json", "--stack", &stack.name]).args(profile(arguments));
+fn run_preflight(assembly: &Path, stack: &ManifestStack, arguments: &[String]) -> Option<PreflightOutput> {
+    let mut command = cargo_command(&["run", "--quiet", "--locked", "--bin", "redeliver", "--", "preflight"]);
+    command.args(["--format", "json", "--stack", &stack.name]).args(profile_arguments(arguments));
     command.arg("--template").arg(assembly.join(&stack.template));
     command.args(stack.region.iter().flat_map(|region| ["--region", region]));
     let printed = command.stderr(Stdio::inherit()).output().ok()?;
@@ -110,7 +114,7 @@ fn preflight(assembly: &Path, stack: &Stack, arguments: &[String]) -> Option<Fou
 }
 
 /// The CDK's option, which `redeliver` has, too.
-fn profile(arguments: &[String]) -> Vec<String> {
+fn profile_arguments(arguments: &[String]) -> Vec<String> {
     let mut left = arguments.iter();
     while let Some(argument) = left.next() {
         if argument == "--profile" {
@@ -124,28 +128,29 @@ fn profile(arguments: &[String]) -> Vec<String> {
 }
 
 /// Asks on a terminal; returns false without one.
-fn asked(stack: &Stack, paused: &[Paused]) -> Result<bool, Failure> {
+fn ask_consent(stack: &ManifestStack, paused: &[PausedMapping]) -> Result<bool, TaskFailure> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Ok(false);
     }
-    println!("{}. Deploy nevertheless? [y/N]", why(stack, paused));
+    println!("{}. Deploy nevertheless? [y/N]", describe_paused(stack, paused));
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure(format!("the answer cannot be read: {error}")))?;
+    read.map_err(|error| TaskFailure(format!("the answer cannot be read: {error}")))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn refusal(stack: &Stack, paused: &[Paused]) -> String {
+fn render_refusal(stack: &ManifestStack, paused: &[PausedMapping]) -> String {
     format!(
         "{}; run `redeliver resume --stack {} --apply` first, or add {ALLOW} (docs/operate/pause.md)",
-        why(stack, paused),
+        describe_paused(stack, paused),
         stack.name
     )
 }
 
-fn why(stack: &Stack, paused: &[Paused]) -> String {
-    let mappings =
-        paused.iter().map(|Paused { queue, function, state }| format!("{function} at {queue} is {state}"));
+fn describe_paused(stack: &ManifestStack, paused: &[PausedMapping]) -> String {
+    let mappings = paused
+        .iter()
+        .map(|PausedMapping { queue, function, state }| format!("{function} at {queue} is {state}"));
     let mappings = mappings.collect::<Vec<_>>().join(", ");
     format!(
         "{} is paused ({mappings}), and a deployment may resume it: calls of the target begin again",
@@ -166,20 +171,21 @@ mod tests {
         }}"#;
         let expected =
             [("a", None, "a.json"), ("B", Some("eu-west-1"), "b.json")].map(|(name, region, template)| {
-                Stack {
+                ManifestStack {
                     name: name.to_owned(),
                     region: region.map(str::to_owned),
                     template: template.to_owned(),
                 }
             });
-        assert_eq!(stacks(manifest).unwrap(), expected);
-        assert_eq!(stacks("{}").unwrap(), []);
-        assert!(stacks("no").is_err());
+        assert_eq!(read_stacks(manifest).unwrap(), expected);
+        assert_eq!(read_stacks("{}").unwrap(), []);
+        assert!(read_stacks("no").is_err());
     }
 
     #[test]
     fn the_profile_is_the_cdks() {
-        let of = |line: &str| profile(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
+        let of =
+            |line: &str| profile_arguments(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
         assert_eq!(of("deploy --profile ops --all"), "--profile ops");
         assert_eq!(of("deploy --profile=ops"), "--profile=ops");
         assert_eq!([of("deploy --all"), of("deploy --profile")], ["", "--profile"]);
@@ -187,13 +193,14 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_is_paused_and_what_to_do() {
-        let stack = Stack { name: "redeliver-prod".to_owned(), region: None, template: String::new() };
-        let found: Found = serde_json::from_str(
+        let stack =
+            ManifestStack { name: "redeliver-prod".to_owned(), region: None, template: String::new() };
+        let found: PreflightOutput = serde_json::from_str(
             r#"{"schema": "redeliver.preflight/1", "paused": [{"queue": "q", "function": "f", "state": "Disabled"}], "event_sources": null, "concurrency": null, "problems": []}"#,
         )
         .unwrap();
         assert_eq!(
-            refusal(&stack, &found.paused.unwrap()),
+            render_refusal(&stack, &found.paused.unwrap()),
             "redeliver-prod is paused (f at q is Disabled), and a deployment may resume it: calls of the target begin again; \
              run `redeliver resume --stack redeliver-prod --apply` first, or add --allow-resume (docs/operate/pause.md)"
         );

@@ -9,13 +9,13 @@ use super::*;
 fn final_record(body: &str) -> Attributes {
     let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
     assert!(setup.process(vec![received(1, body)]).is_empty());
-    let final_dlq = setup.world.queue("final-dlq");
+    let final_dlq = setup.world.add_queue("final-dlq");
     let annotator =
         FinalDlqAnnotator::new(final_dlq.clone(), setup.world.clock.clone(), setup.world.seen.clone());
     let deadline = setup.world.clock.now() + Duration::from_secs(30);
-    let records = setup.annotation.received();
+    let records = setup.annotation.receive_all();
     assert!(setup.world.clock.block_on(annotator.batch_item_failures(records, deadline)).is_empty());
-    let record = final_dlq.only();
+    let record = final_dlq.only_sent();
     assert_eq!(record.body, body);
     record.attributes
 }
@@ -32,12 +32,12 @@ fn an_exhausted_event_is_explained() {
         text(&attributes, "ErrorDetails"),
         "Max retry attempts 3 exceeded; last error OrderLocked: order 1 is locked, CANARY"
     );
-    let record = document(&attributes, "DeadLetter");
+    let record = attribute_document(&attributes, "DeadLetter");
     assert_eq!(record["stage"], "async-retry-handler");
     let cause =
         json!({"type": "OrderLocked", "message": "order 1 is locked, CANARY", "function": "orders:$LATEST"});
     assert_eq!(record["cause"], cause);
-    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(3), &json!(moment(-9000))));
+    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(3), &json!(format_moment(-9000))));
     assert_eq!(record["source_queue_arn"], RETRY_ARN);
     assert_eq!(record["sqs_message_id"], "sqs-1");
 }
@@ -47,9 +47,12 @@ fn what_lambda_refused_is_explained() {
     let attributes = final_record(&destination_record(1, &payload(1), -1001));
     assert_eq!(text(&attributes, "ErrorType"), "MESSAGE_TOO_LARGE");
     let details = text(&attributes, "ErrorDetails");
-    assert!(details.starts_with("With its retry metadata the payload has 105 bytes;"), "{details}");
-    let record = document(&attributes, "DeadLetter");
-    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(0), &json!(moment(-1001))));
+    assert!(
+        details.starts_with("With its retry metadata the payload has 105 bytes, more than Lambda accepts"),
+        "{details}"
+    );
+    let record = attribute_document(&attributes, "DeadLetter");
+    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(0), &json!(format_moment(-1001))));
 }
 
 #[test]
@@ -57,23 +60,23 @@ fn what_is_no_record_is_explained() {
     let attributes = final_record("[]");
     assert_eq!(text(&attributes, "ErrorType"), "INVALID_MESSAGE_FORMAT");
     assert_eq!(text(&attributes, "ErrorDetails"), "not a destination record: not a JSON object");
-    let record = document(&attributes, "DeadLetter");
-    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&Value::Null, &json!(moment(-10))));
+    let record = attribute_document(&attributes, "DeadLetter");
+    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&Value::Null, &json!(format_moment(-10))));
 }
 
 /// Lambda was unreachable for so long that SQS moved the record.
 #[test]
 fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
     let body = destination_record(1, &payload(1), -1001);
-    let world = World::new();
-    let final_dlq = world.queue("final-dlq");
+    let world = FunctionWorld::new();
+    let final_dlq = world.add_queue("final-dlq");
     let annotator = FinalDlqAnnotator::new(final_dlq.clone(), world.clock.clone(), world.seen.clone());
     let redriven = ReceivedMessage { redriven_from: Some(RETRY_ARN.to_owned()), ..received(1, body.clone()) };
     let deadline = world.clock.now() + Duration::from_secs(30);
     assert!(world.clock.block_on(annotator.batch_item_failures(vec![redriven], deadline)).is_empty());
-    let record = final_dlq.only();
+    let record = final_dlq.only_sent();
     assert_eq!((record.body, text(&record.attributes, "ErrorType")), (body, "ORCHESTRATION_FAILED"));
-    assert_eq!(document(&record.attributes, "DeadLetter")["source_queue_arn"], RETRY_ARN);
+    assert_eq!(attribute_document(&record.attributes, "DeadLetter")["source_queue_arn"], RETRY_ARN);
 }
 
 /// Moved by an operator in the console, with its attributes.
@@ -81,7 +84,7 @@ fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
 fn a_final_record_that_is_moved_to_the_retry_queue_is_invoked_at_once_as_the_first_retry() {
     let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);
     let attributes = final_record(&body);
-    let setup = Setup::new(taken);
+    let setup = Setup::new(accept_event);
     let record = ReceivedMessage { attributes, ..received(1, body) };
     assert!(setup.process(vec![record]).is_empty());
     let [(_, sent)] = &setup.calls()[..] else { panic!() };

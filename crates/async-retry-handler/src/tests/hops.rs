@@ -1,12 +1,12 @@
 //! Waiting: the record hops on its own queue.
 
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
 use super::*;
 
 #[test]
 fn a_record_that_is_not_due_waits_on_its_own_queue_as_it_is() {
-    let setup = Setup::new(nobody);
+    let setup = Setup::new(never_invoked);
     let body = destination_record(1, &payload(1), 0);
     let mut record = received(1, body.clone());
     record.attributes = producer_attributes();
@@ -14,7 +14,7 @@ fn a_record_that_is_not_due_waits_on_its_own_queue_as_it_is() {
     record.message_group_id = Some("tenant".to_owned());
     record.trace_header = Some("Root=1".to_owned());
     assert!(setup.process(vec![record]).is_empty());
-    let hop = setup.retry.only();
+    let hop = setup.retry.only_sent();
     assert_eq!((hop.body, hop.delay.get()), (body, 900));
     assert_eq!(
         (hop.message_group_id.as_deref(), hop.trace_header.as_deref()),
@@ -26,16 +26,21 @@ fn a_record_that_is_not_due_waits_on_its_own_queue_as_it_is() {
 
 #[test]
 fn the_last_hop_takes_what_remains_rounded_up() {
-    let setup = Setup::new(nobody);
+    let setup = Setup::new(never_invoked);
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_millis(999_500)));
     assert!(setup.process(vec![received(1, destination_record(1, &payload(1), 0))]).is_empty());
-    assert_eq!(setup.retry.only().delay.get(), 1);
+    assert_eq!(setup.retry.only_sent().delay.get(), 1);
 }
 
 #[test]
 fn a_hop_that_is_not_confirmed_leaves_its_record_and_no_other() {
-    let setup = Setup::new(taken);
-    setup.world.fail_sends(&setup.retry, Scope::Entry, When::Numbers(vec![1]), Injection::Sender);
+    let setup = Setup::new(accept_event);
+    setup.world.fail_sends(
+        &setup.retry,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![1]),
+        Injection::Sender,
+    );
     let waiting = |n| received(n, destination_record(n, &payload(n), 0));
     let failed = setup.process(vec![waiting(1), due(2), waiting(3)]);
     assert_eq!(failed, ["sqs-1"]);

@@ -4,12 +4,12 @@ use super::*;
 
 #[test]
 fn what_failed_is_invoked_again_with_its_payload_in_the_envelope() {
-    let setup = Setup::new(taken);
+    let setup = Setup::new(accept_event);
     let arn = format!("{ORDERS}:live");
     let body = destination_record_of(&arn, 1, &payload(1), -1001);
     assert!(setup.process(vec![received(1, body)]).is_empty());
     assert_eq!(setup.calls(), [(arn, wrapped(1, -1001, &payload(1)))]);
-    assert!(setup.retry.sent().is_empty() && setup.annotation.sent().is_empty());
+    assert!(setup.retry.sent_contents().is_empty() && setup.annotation.sent_contents().is_empty());
     let [
         Event::RetryScheduled {
             message_id,
@@ -24,14 +24,14 @@ fn what_failed_is_invoked_again_with_its_payload_in_the_envelope() {
     else {
         panic!()
     };
-    assert_eq!((message_id, *retry_attempt, *spends_attempt), (&id(1), 1, true));
+    assert_eq!((message_id, *retry_attempt, *spends_attempt), (&nth_id(1), 1, true));
     assert_eq!((delay_seconds.get(), error_type.as_deref()), (1000, Some("FromTarget")));
     assert!((age_seconds - 1001.0).abs() < 1.0, "{age_seconds}");
 }
 
 #[test]
 fn an_envelope_is_counted_on_and_a_forged_one_is_wrapped_anew() {
-    let setup = Setup::new(taken);
+    let setup = Setup::new(accept_event);
     let forged = wrapped(1, 0, &payload(2)).replace("\"attempt\":1", "\"attempt\":-1");
     let records = vec![
         received(1, destination_record(1, &wrapped(2, -9000, &payload(1)), -1001)),
@@ -44,7 +44,7 @@ fn an_envelope_is_counted_on_and_a_forged_one_is_wrapped_anew() {
 
 #[test]
 fn payloads_need_not_be_objects() {
-    let setup = Setup::new(taken);
+    let setup = Setup::new(accept_event);
     for odd in [r#""n\u0022:1""#, "null", "[ ]", "-0.0", "\"\"", "{ }"] {
         // The scripted Lambda searches for a number.
         let odd = format!("[{odd},{{\"n\":1}}]");
@@ -67,13 +67,13 @@ fn ten_records_have_ten_outcomes() {
     records.push(received(8, destination_record(8, &payload(8), 0)));
     records.push(received(9, "no record"));
     assert_eq!(setup.process(records), ["sqs-2", "sqs-5", "sqs-6"]);
-    assert_eq!(setup.world.elapsed(), 25, "the calls end 5 s before the deadline");
-    assert_eq!(number(&setup.retry.only().body), 8);
+    assert_eq!(setup.world.elapsed_seconds(), 25, "the calls end 5 s before the deadline");
+    assert_eq!(number(&setup.retry.only_sent().body), 8);
     let verdicts: Vec<_> = setup
         .annotation
-        .sent()
+        .sent_contents()
         .iter()
-        .map(|sent| document(&sent.attributes, FAILURE)["verdict"].as_str().unwrap().to_owned())
+        .map(|sent| attribute_document(&sent.attributes, FAILURE)["verdict"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(verdicts, ["INVALID_MESSAGE_FORMAT", "MESSAGE_TOO_LARGE", "INVALID_MESSAGE_FORMAT"]);
     let mut codes: Vec<_> = setup
@@ -98,7 +98,7 @@ fn ten_records_have_ten_outcomes() {
 
 #[test]
 fn at_most_ten_requests_are_made_at_once() {
-    let setup = Setup::new(taken);
+    let setup = Setup::new(accept_event);
     assert!(setup.process((0..95).map(due).collect()).is_empty());
     assert_eq!((setup.calls().len(), *setup.lambda.most_at_once.lock().unwrap()), (95, (0, 10)));
 }
@@ -107,9 +107,9 @@ fn at_most_ten_requests_are_made_at_once() {
 fn nothing_is_invoked_after_the_end_and_what_was_not_is_received_again() {
     let setup = Setup::new(|_| Answer::Hangs);
     assert_eq!(setup.process((0..15).map(due).collect()).len(), 15);
-    assert_eq!((setup.calls().len(), setup.world.elapsed()), (10, 25));
+    assert_eq!((setup.calls().len(), setup.world.elapsed_seconds()), (10, 25));
 
-    let setup = Setup::new(nobody);
+    let setup = Setup::new(never_invoked);
     assert_eq!(setup.process_within(Duration::ZERO, vec![due(1), due(2)]), ["sqs-1", "sqs-2"]);
     assert!(setup.calls().is_empty());
 }

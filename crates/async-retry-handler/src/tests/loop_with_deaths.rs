@@ -6,10 +6,10 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::ports::{Queue, QueueSettings, Receive, Redrive};
-use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use redeliver_core::ports::{Queue, QueueSettings, Receive, RedriveSettings};
+use redeliver_embedded::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 
 use super::*;
@@ -26,7 +26,7 @@ const PROCESSED: [usize; 3] = [0, 5, 6];
 #[derive(Clone)]
 struct Service {
     clock: VirtualClock,
-    retry: Spy,
+    retry: SpyQueue,
     queued: Arc<Mutex<Vec<(String, String)>>>,
     attempts: Arc<Mutex<BTreeMap<usize, Vec<u32>>>>,
     processed: Arc<Mutex<BTreeSet<usize>>>,
@@ -34,7 +34,7 @@ struct Service {
 }
 
 impl AsyncInvoker for Service {
-    async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
         // A process can die before Lambda has the event, or before it has the answer.
         self.clock.sleep(Duration::from_millis(1)).await;
         let n = number(payload);
@@ -82,45 +82,47 @@ impl Service {
             *requests += 1;
             *requests
         };
-        let millis = (self.clock.now() - start()).num_milliseconds();
+        let millis = (self.clock.now() - start_time()).num_milliseconds();
         let body = destination_record_of(function_arn, request, payload, 0).replace(
-            &moment(0),
-            &redeliver_core::message::metadata::rfc3339(start() + chrono::TimeDelta::milliseconds(millis)),
+            &format_moment(0),
+            &redeliver_core::message::metadata::format_rfc3339(
+                start_time() + chrono::TimeDelta::milliseconds(millis),
+            ),
         );
         let body = if n == 3 { body.replace("requestPayload", "payload") } else { body };
         let message = OutgoingMessage::new(Content { body, ..Content::default() }).unwrap();
         // Lambda retries until the destination has accepted the record.
         let messages = [message];
-        let sent = || self.clock.block_on(self.retry.queue.send_batch(pack(&messages)[0]));
+        let sent = || self.clock.block_on(self.retry.queue.send_batch(pack_batches(&messages)[0]));
         while !sent().iter().all(Result::is_ok) {}
     }
 }
 
 struct Loop {
-    world: World,
+    world: FunctionWorld,
     service: Service,
-    queues: [Spy; 3],
-    handler: AsyncRetryHandler<Service, Spy, VirtualClock, Recorder>,
-    annotator: FinalDlqAnnotator<Spy, VirtualClock, Recorder>,
+    queues: [SpyQueue; 3],
+    handler: AsyncRetryHandler<Service, SpyQueue, VirtualClock, EventRecorder>,
+    annotator: FinalDlqAnnotator<SpyQueue, VirtualClock, EventRecorder>,
     final_records: Vec<ReceivedMessage>,
     batches: [usize; 2],
 }
 
 impl Loop {
     fn new() -> Self {
-        let world = World::new();
-        let settings = |redrive: Option<(&Spy, u16)>| QueueSettings {
+        let world = FunctionWorld::new();
+        let settings = |redrive: Option<(&SpyQueue, u16)>| QueueSettings {
             retention: Duration::from_secs(14 * 24 * 3600),
-            redrive: redrive.map(|(queue, max_receive_count)| Redrive {
+            redrive: redrive.map(|(queue, max_receive_count)| RedriveSettings {
                 target_arn: queue.queue.arn().to_owned(),
                 max_receive_count,
             }),
             ..QueueSettings::default()
         };
-        let slow = |queue: Spy| queue.slow(Duration::from_millis(1), Duration::from_millis(1));
-        let last = slow(world.queue_with("final-dlq", &settings(None)));
-        let annotation = slow(world.queue_with("annotation", &settings(Some((&last, 110)))));
-        let retry = slow(world.queue_with("retry", &settings(Some((&annotation, 100)))));
+        let slow = |queue: SpyQueue| queue.with_pauses(Duration::from_millis(1), Duration::from_millis(1));
+        let last = slow(world.add_queue_with("final-dlq", &settings(None)));
+        let annotation = slow(world.add_queue_with("annotation", &settings(Some((&last, 110)))));
+        let retry = slow(world.add_queue_with("retry", &settings(Some((&annotation, 100)))));
         let (clock, observer) = (world.clock.clone(), world.seen.clone());
         let service = Service {
             clock: clock.clone(),
@@ -228,8 +230,12 @@ impl Loop {
     fn dead(&self) -> BTreeSet<(usize, &str)> {
         let of = |record: &ReceivedMessage| {
             let code = record.attributes.get("ErrorType").and_then(Attribute::text).unwrap_or("UNANNOTATED");
-            let code = redeliver_core::failure::reason::Code::read(code).unwrap().known().unwrap().as_str();
-            document(&record.attributes, "DeadLetter");
+            let code = redeliver_core::failure::reason::ReasonCode::from_text(code)
+                .unwrap()
+                .known()
+                .unwrap()
+                .as_str();
+            attribute_document(&record.attributes, "DeadLetter");
             (number(&record.body), code)
         };
         self.final_records.iter().map(of).collect()
@@ -258,7 +264,11 @@ fn where_nothing_dies_each_event_is_retried_as_the_policy_says() {
         (6, &[0, 1]),
     ];
     assert_eq!(attempts, expected.map(|(n, attempts)| (n, attempts.to_vec())).into());
-    assert_eq!(run.world.elapsed(), 3000, "three delays of 1,000 s, each a hop of 900 s and one of 100 s");
+    assert_eq!(
+        run.world.elapsed_seconds(),
+        3000,
+        "three delays of 1,000 s, each a hop of 900 s and one of 100 s"
+    );
     let hops = run
         .world
         .seen
@@ -307,21 +317,21 @@ fn whatever_fails_for_an_hour_every_event_is_processed_or_explained() {
             action,
             queue: None,
             scope,
-            when: When::Chance(0.15),
+            when: FaultTrigger::Chance(0.15),
             injection,
         };
         let plan = FaultPlan::new(seed)
-            .with(rule(Action::SendMessageBatch, Scope::Request, Injection::Throttled))
-            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::Sender))
-            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::LostAnswer))
-            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::LostRequest))
-            .with(rule(Action::ReceiveMessage, Scope::Request, Injection::LostAnswer))
-            .with(rule(Action::DeleteMessageBatch, Scope::Request, Injection::Service))
-            .with(rule(Action::DeleteMessageBatch, Scope::Entry, Injection::LostRequest));
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Request, Injection::Throttled))
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::Sender))
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostAnswer))
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostRequest))
+            .with_rule(rule(SqsAction::ReceiveMessage, FaultScope::Request, Injection::LostAnswer))
+            .with_rule(rule(SqsAction::DeleteMessageBatch, FaultScope::Request, Injection::Service))
+            .with_rule(rule(SqsAction::DeleteMessageBatch, FaultScope::Entry, Injection::LostRequest));
         run.world.sqs.set_faults(plan);
         let (clock, sqs) = (run.world.clock.clone(), run.world.sqs.clone());
         run.run(|_, batch| {
-            if clock.now() > start() + Duration::from_secs(3600) {
+            if clock.now() > start_time() + Duration::from_secs(3600) {
                 sqs.set_faults(FaultPlan::default());
                 return None;
             }

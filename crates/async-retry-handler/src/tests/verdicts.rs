@@ -1,21 +1,21 @@
 //! Verdicts: the given-up records and their explanations.
 
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 use serde_json::json;
 
 use super::*;
 
 #[test]
 fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
-    let setup = Setup::new(nobody);
+    let setup = Setup::new(never_invoked);
     let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);
     let mut record = received(1, body.clone());
     record.attributes = producer_attributes();
     record.trace_header = Some("Root=1".to_owned());
     assert!(setup.process(vec![record]).is_empty());
-    let sent = setup.annotation.only();
+    let sent = setup.annotation.only_sent();
     assert_eq!((sent.body, sent.delay.get(), sent.trace_header.as_deref()), (body, 0, Some("Root=1")));
-    assert_eq!(without_ours(&sent.attributes), producer_attributes());
+    assert_eq!(strip_own_attributes(&sent.attributes), producer_attributes());
     assert_eq!(
         setup.verdict(),
         json!({
@@ -23,10 +23,10 @@ fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
             "details": "order 1 is locked, CANARY",
             "function": "orders:$LATEST",
             "kind": "transient",
-            "failed_at": moment(-5),
+            "failed_at": format_moment(-5),
             "source_message_id": "sqs-1",
             "source_queue_arn": RETRY_ARN,
-            "first_sent_time": moment(-9000),
+            "first_sent_time": format_moment(-9000),
             "attempts": 3,
             "verdict": "RETRY_ATTEMPT_EXCEEDED",
             "stage": "async-retry-handler",
@@ -35,14 +35,14 @@ fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
     );
     let events = setup.world.seen.events();
     let [Event::GivenUp { message_id, error_type, .. }] = &events[..] else { panic!() };
-    assert_eq!(*message_id, Some(id(1)));
+    assert_eq!(*message_id, Some(nth_id(1)));
     assert_eq!(*error_type, "RETRY_ATTEMPT_EXCEEDED");
     assert!(!format!("{events:?}").contains("CANARY"));
 }
 
 #[test]
 fn an_event_that_is_too_old_is_given_up() {
-    let setup = Setup::new(nobody);
+    let setup = Setup::new(never_invoked);
     setup.process(vec![received(1, destination_record(1, &wrapped(1, -86_000, &payload(1)), -5))]);
     let verdict = setup.verdict();
     assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("MESSAGE_EXPIRED"), &json!(1)));
@@ -50,7 +50,7 @@ fn an_event_that_is_too_old_is_given_up() {
 
 #[test]
 fn a_function_that_is_not_listed_is_a_verdict_and_no_call() {
-    let setup = Setup::new(nobody);
+    let setup = Setup::new(never_invoked);
     let other = ORDERS.replace("orders", "payments");
     setup.process(vec![received(1, destination_record_of(&other, 1, &payload(1), -1001))]);
     let verdict = setup.verdict();
@@ -64,17 +64,17 @@ fn what_is_no_record_of_a_failure_is_a_verdict_with_the_flaw() {
     let whole = destination_record(1, &payload(1), -1001);
     for (body, details) in [
         (whole.replace("requestPayload", "payload"), "not a destination record: /requestPayload is missing"),
-        (body(1), "not a destination record: /requestContext is missing"),
+        (nth_body(1), "not a destination record: /requestContext is missing"),
         ("[]".to_owned(), "not a destination record: not a JSON object"),
     ] {
-        let setup = Setup::new(nobody);
+        let setup = Setup::new(never_invoked);
         assert!(setup.process(vec![received(1, body.clone())]).is_empty());
-        assert_eq!(setup.annotation.only().body, body);
+        assert_eq!(setup.annotation.only_sent().body, body);
         let verdict = setup.verdict();
         assert_eq!(verdict["verdict"], "INVALID_MESSAGE_FORMAT");
         assert_eq!(verdict["type"], "INVALID_MESSAGE_FORMAT");
         assert_eq!((&verdict["details"], &verdict["attempts"]), (&json!(details), &Value::Null));
-        assert_eq!(verdict["first_sent_time"], moment(-10), "all that is known is when SQS got it");
+        assert_eq!(verdict["first_sent_time"], format_moment(-10), "all that is known is when SQS got it");
     }
 }
 
@@ -104,14 +104,19 @@ fn what_lambda_will_never_take_is_a_verdict() {
 fn a_verdict_that_is_not_confirmed_leaves_its_record() {
     for record in [received(1, "no record"), due(1)] {
         let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
-        setup.world.fail_sends(&setup.annotation, Scope::Entry, When::Numbers(vec![1]), Injection::Sender);
+        setup.world.fail_sends(
+            &setup.annotation,
+            FaultScope::Entry,
+            FaultTrigger::Numbers(vec![1]),
+            Injection::Sender,
+        );
         assert_eq!(setup.process(vec![record]), ["sqs-1"]);
     }
 }
 
 #[test]
 fn a_record_of_ten_attributes_and_a_mebibyte_is_given_up_all_the_same() {
-    let setup = Setup::new(nobody);
+    let setup = Setup::new(never_invoked);
     let attributes = ten_attributes();
     let room =
         redeliver_core::limits::MESSAGE_BYTES_MAX - redeliver_core::message::attributes_size(&attributes);
@@ -120,7 +125,7 @@ fn a_record_of_ten_attributes_and_a_mebibyte_is_given_up_all_the_same() {
     let record = ReceivedMessage { attributes: attributes.clone(), ..received(1, body) };
     assert!(setup.process(vec![record]).is_empty());
     assert_eq!(
-        setup.annotation.only().attributes,
+        setup.annotation.only_sent().attributes,
         attributes,
         "the annotator finds no verdict; nothing is lost"
     );

@@ -13,7 +13,7 @@ use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_types::service_config::ServiceConfigKey;
-use redeliver_core::ports::{EntryError, Fault, Listing, ObjectStore, Page, ReadableStore};
+use redeliver_core::ports::{EntryError, Fault, Listing, ListingPage, ObjectStore, ReadableStore};
 use thiserror::Error;
 
 use crate::failed_request::entry_error;
@@ -94,19 +94,19 @@ fn has_custom_endpoint(config: &SdkConfig) -> bool {
 }
 
 impl ObjectStore for S3Bucket {
-    async fn create(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
+    async fn create_object(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
         let put = self.client.put_object().bucket(&self.name).key(key).body(ByteStream::from(content));
         let put = put.if_none_match("*").set_expected_bucket_owner(self.owner.clone());
         match put.send().await {
             Ok(_) => Ok(true),
-            Err(error) if status(&error) == Some(412) => Ok(false),
-            Err(error) => Err(refused(&error)),
+            Err(error) if response_status(&error) == Some(412) => Ok(false),
+            Err(error) => Err(classify_refusal(&error)),
         }
     }
 }
 
 impl ReadableStore for S3Bucket {
-    async fn read(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
+    async fn read_object(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
         let get = self.client.get_object().bucket(&self.name).key(key);
         match get.set_expected_bucket_owner(self.owner.clone()).send().await {
             Ok(object) => match object.body.collect().await {
@@ -114,11 +114,11 @@ impl ReadableStore for S3Bucket {
                 Err(_) => Err(EntryError::new(Fault::NoAnswer, "Connection")),
             },
             Err(error) if error.code() == Some("NoSuchKey") => Ok(None),
-            Err(error) => Err(refused(&error)),
+            Err(error) => Err(classify_refusal(&error)),
         }
     }
 
-    async fn list(&self, listing: Listing<'_>) -> Result<Page, EntryError> {
+    async fn list_keys(&self, listing: Listing<'_>) -> Result<ListingPage, EntryError> {
         let list = self.client.list_objects_v2().bucket(&self.name).prefix(listing.prefix);
         let answer = list
             .set_delimiter(listing.by_folder.then(|| "/".to_owned()))
@@ -126,20 +126,24 @@ impl ReadableStore for S3Bucket {
             .set_expected_bucket_owner(self.owner.clone())
             .send()
             .await
-            .map_err(|error| refused(&error))?;
+            .map_err(|error| classify_refusal(&error))?;
         // A listing without its end would pass for a whole one.
         if answer.is_truncated == Some(true) && answer.next_continuation_token.is_none() {
             return Err(EntryError::new(Fault::NoAnswer, "UnreadableAnswer"));
         }
         let keys = answer.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
         let folders = answer.common_prefixes.unwrap_or_default().into_iter().filter_map(|one| one.prefix);
-        Ok(Page { keys: keys.collect(), folders: folders.collect(), next: answer.next_continuation_token })
+        Ok(ListingPage {
+            keys: keys.collect(),
+            folders: folders.collect(),
+            next: answer.next_continuation_token,
+        })
     }
 }
 
-fn refused<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
+fn classify_refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
     let code = |status| error.code().map_or_else(|| format!("HTTP {status}"), str::to_owned);
-    match status(error) {
+    match response_status(error) {
         // The bucket is in another region: nothing was done, and another try gets the same answer.
         Some(status @ 300..=399) => EntryError::new(Fault::Sender, code(status)),
         // `ConditionalRequestConflict`, a concurrent write of the same object: the next try finds it written.
@@ -148,7 +152,7 @@ fn refused<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryE
     }
 }
 
-fn status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
+fn response_status<E>(error: &SdkError<E, HttpResponse>) -> Option<u16> {
     error.raw_response().map(|answer| answer.status().as_u16())
 }
 

@@ -6,14 +6,14 @@ use std::marker::PhantomData;
 
 use aws_lambda_events::sqs::SqsMessage;
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::ports::Unreadable;
+use redeliver_core::ports::UnreadableMessage;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::received::{NotUnderstood, RawMessage, attribute};
+use crate::received::{NotUnderstood, RawMessage, convert_attribute};
 
 /// The records of an event.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Records {
     /// Parsed records.
     pub readable: Vec<ReceivedMessage>,
     /// The others, which must be reported as failed.
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<UnreadableMessage>,
     /// The ARN of their queue, if a record has it. All records of an event are from one queue.
     pub queue_arn: Option<String>,
 }
@@ -44,68 +44,72 @@ pub enum NotAnSqsEvent {
 ///
 /// # Errors
 /// If it is not an SQS event, or a record has no message id.
-pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
-    match all(event) {
+pub fn parse_records(event: &str) -> Result<Records, NotAnSqsEvent> {
+    match parse_all(event) {
         Some(readable) => {
             let queue_arn = readable.first().map(|record| record.queue_arn.clone());
             Ok(Records { readable, unreadable: Vec::new(), queue_arn })
         }
-        None => one_by_one(event),
+        None => parse_one_by_one(event),
     }
 }
 
 /// `None` unless all records are readable.
-fn all(event: &str) -> Option<Vec<ReceivedMessage>> {
-    let event: SqsEvent<Object<SqsMessage>> = object(event)?;
-    event.records.into_iter().map(|Object(record)| received(record).ok()).collect()
+fn parse_all(event: &str) -> Option<Vec<ReceivedMessage>> {
+    let event: SqsEvent<FromObject<SqsMessage>> = parse_object(event)?;
+    event.records.into_iter().map(|FromObject(record)| convert_record(record).ok()).collect()
 }
 
-fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
+fn parse_one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
     #[derive(Deserialize)]
     struct MessageId {
         #[serde(rename = "messageId")]
         message_id: String,
     }
     #[derive(Deserialize)]
-    struct System {
-        attributes: Object<Group>,
+    struct SystemAttributes {
+        attributes: FromObject<GroupAttribute>,
     }
     #[derive(Deserialize)]
-    struct Group {
+    struct GroupAttribute {
         #[serde(rename = "MessageGroupId")]
         id: String,
     }
     #[derive(Deserialize)]
-    struct Queue {
+    struct QueueMember {
         #[serde(rename = "eventSourceARN")]
         arn: String,
     }
     #[derive(Deserialize)]
-    struct Source {
+    struct EventSourceMember {
         // SNS spells it differently.
         #[serde(rename = "eventSource", alias = "EventSource")]
         event_source: String,
     }
-    let event: SqsEvent<&RawValue> = object(event).ok_or(NotAnSqsEvent::NoRecords)?;
+    let event: SqsEvent<&RawValue> = parse_object(event).ok_or(NotAnSqsEvent::NoRecords)?;
     let mut records = Records::default();
     for (index, raw) in event.records.into_iter().enumerate() {
-        records.queue_arn = records.queue_arn.or_else(|| object::<Queue>(raw.get()).map(|queue| queue.arn));
-        let record = object(raw.get()).and_then(|record| received(record).ok());
+        records.queue_arn =
+            records.queue_arn.or_else(|| parse_object::<QueueMember>(raw.get()).map(|queue| queue.arn));
+        let record = parse_object(raw.get()).and_then(|record| convert_record(record).ok());
         if let Some(record) = record {
             records.readable.push(record);
             continue;
         }
         // An empty identifier would fail the whole batch, too.
-        let id = object::<MessageId>(raw.get()).filter(|id| !id.message_id.is_empty());
-        let is_another_services =
-            || object::<Source>(raw.get()).is_some_and(|source| source.event_source != "aws:sqs");
+        let id = parse_object::<MessageId>(raw.get()).filter(|id| !id.message_id.is_empty());
+        let is_another_services = || {
+            parse_object::<EventSourceMember>(raw.get())
+                .is_some_and(|source| source.event_source != "aws:sqs")
+        };
         let why = || {
             if is_another_services() { NotAnSqsEvent::NoRecords } else { NotAnSqsEvent::NoMessageId(index) }
         };
-        records.unreadable.push(Unreadable {
+        records.unreadable.push(UnreadableMessage {
             sqs_message_id: id.ok_or_else(why)?.message_id,
             receipt_handle: String::new(),
-            message_group_id: object::<System>(raw.get()).map(|system| system.attributes.0.id),
+            message_group_id: parse_object::<SystemAttributes>(raw.get())
+                .map(|system| system.attributes.0.id),
             readable_before: records.readable.len(),
         });
     }
@@ -118,35 +122,35 @@ struct SqsEvent<R> {
     records: Vec<R>,
 }
 
-fn object<'de, T: Deserialize<'de>>(text: &'de str) -> Option<T> {
-    serde_json::from_str(text).ok().map(|Object(value)| value)
+fn parse_object<'de, T: Deserialize<'de>>(text: &'de str) -> Option<T> {
+    serde_json::from_str(text).ok().map(|FromObject(value)| value)
 }
 
 /// A struct that is only parsed from an object; serde would also accept an array.
-pub(crate) struct Object<T>(pub(crate) T);
+pub(crate) struct FromObject<T>(pub(crate) T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for FromObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-            type Value = Object<T>;
+        struct ObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = FromObject<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Object<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(members)).map(Object)
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<FromObject<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members)).map(FromObject)
             }
         }
-        deserializer.deserialize_map(Members(PhantomData))
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
     }
 }
 
-fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
+fn convert_record(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
     let attributes = record.message_attributes.into_iter().map(|(name, value)| {
         let bytes = value.binary_value.map(|bytes| bytes.0);
-        Ok((name, attribute(value.data_type, value.string_value, bytes)?))
+        Ok((name, convert_attribute(value.data_type, value.string_value, bytes)?))
     });
     let raw = RawMessage {
         message_id: record.message_id,
@@ -155,7 +159,7 @@ fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
         attributes: attributes.collect::<Result<_, _>>()?,
         queue_arn: record.event_source_arn,
     };
-    raw.received(|name| record.attributes.get(name).map(String::as_str))
+    raw.into_received(|name| record.attributes.get(name).map(String::as_str))
 }
 
 #[cfg(test)]

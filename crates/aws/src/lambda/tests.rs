@@ -14,12 +14,12 @@ struct Noting(Mutex<Vec<String>>, Mutex<u32>);
 struct InOrder(Noting);
 
 impl Function for InOrder {
-    fn invoked(&self, request_id: &str) {
-        self.0.invoked(request_id);
+    fn begin_invocation(&self, request_id: &str) {
+        self.0.begin_invocation(request_id);
     }
 
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        self.0.process(records, deadline).await
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        self.0.process_batch(records, deadline).await
     }
 
     fn keeps_order(&self) -> bool {
@@ -28,12 +28,12 @@ impl Function for InOrder {
 }
 
 impl Function for Noting {
-    fn invoked(&self, request_id: &str) {
+    fn begin_invocation(&self, request_id: &str) {
         assert_eq!(request_id, "request-1");
         *self.1.lock().unwrap() += 1;
     }
 
-    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
         assert_eq!(*self.1.lock().unwrap(), 1, "its log lines have the request id of the invocation");
         self.0.lock().unwrap().extend(records.iter().map(|record| record.sqs_message_id.clone()));
         let done = records.into_iter().filter(|record| record.body != "fails");
@@ -52,7 +52,7 @@ fn context(deadline: u64) -> Context {
 async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<String>) {
     let (function, noted) = (Noting::default(), Noted::default());
     let event = json!({ "Records": records }).to_string();
-    let answer = invoke(&function, &noted, &(), &event, &context(1_750_000_030_000)).await;
+    let answer = handle_invocation(&function, &noted, &(), &event, &context(1_750_000_030_000)).await;
     let answer = answer.map(|response| serde_json::to_value(response).unwrap());
     let given = function.0.into_inner().unwrap();
     (answer.map_err(|error| Diagnostic::from(error).error_message), given, noted.0.into_inner().unwrap())
@@ -123,7 +123,7 @@ async fn in_an_ordered_batch_an_unreadable_record_stops_its_group() {
     ] {
         let (function, noted) = (InOrder::default(), Noted::default());
         let event = json!({ "Records": records }).to_string();
-        let answer = invoke(&function, &noted, &(), &event, &context(1_750_000_030_000)).await;
+        let answer = handle_invocation(&function, &noted, &(), &event, &context(1_750_000_030_000)).await;
         assert_eq!(serde_json::to_value(answer.unwrap()).unwrap(), failures(reported));
         assert_eq!(*function.0.0.lock().unwrap(), called);
         assert_eq!(*noted.0.lock().unwrap(), ["2"], "only what cannot be read is reported as unreadable");
@@ -150,12 +150,12 @@ async fn a_record_without_an_id_fails_the_invocation_and_no_record_is_begun() {
 async fn a_panic_fails_the_invocation_without_its_text() {
     struct Panics;
     impl Function for Panics {
-        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        async fn process_batch(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             panic!("CANARY")
         }
     }
     let event = json!({ "Records": [record("a", "{}")] }).to_string();
-    let error = invoke(&Panics, &Noted::default(), &(), &event, &context(0)).await;
+    let error = handle_invocation(&Panics, &Noted::default(), &(), &event, &context(0)).await;
     let Diagnostic { error_type, error_message } = error.unwrap_err().into();
     assert_eq!(error_type, "Panic");
     assert_eq!(error_message, "the function panicked; SQS delivers the whole batch again");
@@ -171,7 +171,7 @@ async fn an_event_that_is_not_of_a_queue_has_an_error_with_a_name() {
         "[]",
         r#"{"Records":[{"eventSource":"aws:s3"}]}"#,
     ] {
-        let error = invoke(&Noting::default(), &Noted::default(), &(), event, &context(0)).await;
+        let error = handle_invocation(&Noting::default(), &Noted::default(), &(), event, &context(0)).await;
         let Diagnostic { error_type, error_message } = error.unwrap_err().into();
         assert_eq!(error_type, "NotAnSqsEvent", "{event}");
         assert_eq!(
@@ -183,7 +183,7 @@ async fn an_event_that_is_not_of_a_queue_has_an_error_with_a_name() {
 }
 
 fn response(failed: &[&str]) -> String {
-    serde_json::to_string(&Response::new(failed.iter().map(ToString::to_string))).unwrap()
+    serde_json::to_string(&BatchResponse::new(failed.iter().map(ToString::to_string))).unwrap()
 }
 
 #[test]
@@ -204,13 +204,13 @@ fn a_batch_without_failures_says_so() {
 struct Answering(Result<&'static str, &'static str>);
 
 impl Guest for Answering {
-    fn invoked(&self, _: &str, _: Option<&str>) {}
+    fn begin_invocation(&self, _: &str, _: Option<&str>) {}
 
     fn is_own_queue(&self, queue_arn: &str) -> bool {
         queue_arn == "arn:aws:sqs:eu-central-1:123456789012:orders"
     }
 
-    async fn other_event(
+    async fn handle_other_event(
         &self,
         event: &str,
         _: &Context,
@@ -222,7 +222,7 @@ impl Guest for Answering {
         Some(self.0.map(|text| RawValue::from_string(text.to_owned()).unwrap()).map_err(failed))
     }
 
-    async fn restored(&self) {}
+    async fn resume_after_restore(&self) {}
 }
 
 /// A message whose hand-off SQS did not confirm would be deleted, if that queue's mapping does not ask for failures.
@@ -240,7 +240,9 @@ async fn a_batch_of_another_queue_is_a_guests() {
         (json!([of_refunds(unreadable("c"))]), "null", &["a"]),
     ] {
         let event = json!({ "Records": records }).to_string();
-        let outcome = invoke(&function, &Noted::default(), &guest, &event, &context(1_750_000_030_000)).await;
+        let outcome =
+            handle_invocation(&function, &Noted::default(), &guest, &event, &context(1_750_000_030_000))
+                .await;
         assert_eq!(serde_json::to_string(&outcome.unwrap()).unwrap(), answer);
         assert_eq!(*function.0.lock().unwrap(), given);
     }
@@ -250,8 +252,14 @@ async fn a_batch_of_another_queue_is_a_guests() {
 async fn an_event_of_another_service_is_a_guests_and_its_errors_text_is_not_logged() {
     let invoke = async |answer| {
         let event = r#"{"Records":[{"eventSource":"aws:s3"}]}"#;
-        invoke(&Noting::default(), &Noted::default(), &Answering(answer), event, &context(1_750_000_030_000))
-            .await
+        handle_invocation(
+            &Noting::default(),
+            &Noted::default(),
+            &Answering(answer),
+            event,
+            &context(1_750_000_030_000),
+        )
+        .await
     };
     let answer = serde_json::to_string(&invoke(Ok(r#"{ "n": 1.0 }"#)).await.unwrap()).unwrap();
     assert_eq!(answer, r#"{ "n": 1.0 }"#);
@@ -267,7 +275,8 @@ async fn a_batch_with_a_record_without_an_id_is_no_guests_and_fails_as_a_whole()
     for unnamed in [whole, json!({ "body": "{}" })] {
         let event = json!({ "Records": [record("a", "{}"), unnamed] }).to_string();
         let guest = Answering(Ok("null"));
-        let answer = invoke(&Noting::default(), &Noted::default(), &guest, &event, &context(0)).await;
+        let answer =
+            handle_invocation(&Noting::default(), &Noted::default(), &guest, &event, &context(0)).await;
         let why = "record 1 of the event has no messageId, so it could not be reported as failed";
         assert_eq!(Diagnostic::from(answer.unwrap_err()).error_message, why);
     }

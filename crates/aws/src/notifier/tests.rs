@@ -50,7 +50,7 @@ async fn a_topic_gets_a_subject_a_text_for_mail_and_a_document_for_all_else() {
     let form = form.split('&').map(|pair| pair.split_once('=').unwrap());
     let mut form: BTreeMap<_, _> = form.map(|(name, value)| (name.to_owned(), decoded(value))).collect();
     let message: Value = serde_json::from_str(&form.remove("Message").unwrap()).unwrap();
-    assert_eq!(message, json!({ "default": notice().document(), "email": notice().text() }));
+    assert_eq!(message, json!({ "default": notice().to_json(), "email": notice().text() }));
     let expected = [
         ("Action", "Publish"),
         ("MessageStructure", "json"),
@@ -72,7 +72,7 @@ async fn a_bus_gets_the_document_as_an_event() {
     let entry = json!({
         "Source": "redeliver",
         "DetailType": "Redeliver Cause Appeared",
-        "Detail": notice().document(),
+        "Detail": notice().to_json(),
         "EventBusName": BUS,
     });
     assert_eq!(request.json(), json!({ "Entries": [entry] }));

@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1 as otlp;
 use redeliver_core::message::Timestamp;
 use redeliver_core::trace::messaging::SCHEMA_URL;
-use redeliver_core::trace::{AttributeValue, Link, Span, SpanEvent, SpanKind};
+use redeliver_core::trace::{Span, SpanEvent, SpanKind, SpanValue, TraceLink};
 
 /// A sampled span's flags.
 const SAMPLED: u32 = 1;
@@ -15,8 +15,11 @@ const SAMPLED: u32 = 1;
 const ROLE: &str = "redeliver.link";
 
 /// The request with these spans, of a resource with these attributes.
-pub(super) fn request(resource: &[(String, String)], spans: Vec<Span<'_>>) -> ExportTraceServiceRequest {
-    let attributes = resource.iter().map(|(name, value)| text(name, value.clone())).collect();
+pub(super) fn encode_request(
+    resource: &[(String, String)],
+    spans: Vec<Span<'_>>,
+) -> ExportTraceServiceRequest {
+    let attributes = resource.iter().map(|(name, value)| text_attribute(name, value.clone())).collect();
     let scope = InstrumentationScope {
         name: "redeliver".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -24,7 +27,7 @@ pub(super) fn request(resource: &[(String, String)], spans: Vec<Span<'_>>) -> Ex
     };
     let scope_spans = otlp::ScopeSpans {
         scope: Some(scope),
-        spans: spans.into_iter().map(encoded_span).collect(),
+        spans: spans.into_iter().map(encode_span).collect(),
         schema_url: SCHEMA_URL.to_owned(),
     };
     let resource_spans = otlp::ResourceSpans {
@@ -35,7 +38,7 @@ pub(super) fn request(resource: &[(String, String)], spans: Vec<Span<'_>>) -> Ex
     ExportTraceServiceRequest { resource_spans: vec![resource_spans] }
 }
 
-fn encoded_span(span: Span<'_>) -> otlp::Span {
+fn encode_span(span: Span<'_>) -> otlp::Span {
     let Span { context, parent, links, name, kind, start, end, attributes: own, events, error } = span;
     let kind = match kind {
         SpanKind::Internal => otlp::span::SpanKind::Internal,
@@ -45,8 +48,8 @@ fn encoded_span(span: Span<'_>) -> otlp::Span {
     let status = error
         .is_some()
         .then(|| otlp::Status { code: otlp::status::StatusCode::Error.into(), ..otlp::Status::default() });
-    let mut attributes = attributes(own);
-    attributes.extend(error.map(|error| text("error.type", error.into_owned())));
+    let mut attributes = encode_attributes(own);
+    attributes.extend(error.map(|error| text_attribute("error.type", error.into_owned())));
     otlp::Span {
         trace_id: context.trace_id.to_be_bytes().to_vec(),
         span_id: context.span_id.to_be_bytes().to_vec(),
@@ -54,53 +57,53 @@ fn encoded_span(span: Span<'_>) -> otlp::Span {
         flags: SAMPLED,
         name: name.into_owned(),
         kind: kind.into(),
-        start_time_unix_nano: nanoseconds(start),
-        end_time_unix_nano: nanoseconds(end.max(start)),
+        start_time_unix_nano: unix_nanoseconds(start),
+        end_time_unix_nano: unix_nanoseconds(end.max(start)),
         attributes,
-        events: events.into_iter().map(encoded_event).collect(),
-        links: links.into_iter().map(encoded_link).collect(),
+        events: events.into_iter().map(encode_event).collect(),
+        links: links.into_iter().map(encode_link).collect(),
         status,
         ..otlp::Span::default()
     }
 }
 
-fn encoded_event(SpanEvent { name, at, attributes: own }: SpanEvent) -> otlp::span::Event {
+fn encode_event(SpanEvent { name, at, attributes: own }: SpanEvent) -> otlp::span::Event {
     otlp::span::Event {
-        time_unix_nano: nanoseconds(at),
+        time_unix_nano: unix_nanoseconds(at),
         name: name.to_owned(),
-        attributes: attributes(own),
+        attributes: encode_attributes(own),
         ..otlp::span::Event::default()
     }
 }
 
-fn encoded_link(Link { to, role }: Link) -> otlp::span::Link {
+fn encode_link(TraceLink { to, role }: TraceLink) -> otlp::span::Link {
     otlp::span::Link {
         trace_id: to.trace_id.to_be_bytes().to_vec(),
         span_id: to.span_id.to_be_bytes().to_vec(),
-        attributes: vec![text(ROLE, role.to_owned())],
+        attributes: vec![text_attribute(ROLE, role.to_owned())],
         flags: u32::from(to.is_sampled),
         ..otlp::span::Link::default()
     }
 }
 
-fn attributes(attributes: Vec<(&'static str, AttributeValue<'_>)>) -> Vec<KeyValue> {
+fn encode_attributes(attributes: Vec<(&'static str, SpanValue<'_>)>) -> Vec<KeyValue> {
     let encoded = |(name, value)| match value {
-        AttributeValue::Text(value) => text(name, value.into_owned()),
-        AttributeValue::Number(number) => attribute(name, Value::IntValue(number)),
+        SpanValue::Text(value) => text_attribute(name, value.into_owned()),
+        SpanValue::Number(number) => new_attribute(name, Value::IntValue(number)),
     };
     attributes.into_iter().map(encoded).collect()
 }
 
-fn text(name: &str, value: String) -> KeyValue {
-    attribute(name, Value::StringValue(value))
+fn text_attribute(name: &str, value: String) -> KeyValue {
+    new_attribute(name, Value::StringValue(value))
 }
 
-fn attribute(name: &str, value: Value) -> KeyValue {
+fn new_attribute(name: &str, value: Value) -> KeyValue {
     let value = Some(AnyValue { value: Some(value) });
     KeyValue { key: name.to_owned(), value, ..KeyValue::default() }
 }
 
-fn nanoseconds(moment: Timestamp) -> u64 {
+fn unix_nanoseconds(moment: Timestamp) -> u64 {
     moment.timestamp_nanos_opt().and_then(|nanoseconds| u64::try_from(nanoseconds).ok()).unwrap_or(0)
 }
 
@@ -120,7 +123,7 @@ mod tests {
     }
 
     fn number(name: &str, number: i64) -> KeyValue {
-        attribute(name, Value::IntValue(number))
+        new_attribute(name, Value::IntValue(number))
     }
 
     #[test]
@@ -129,21 +132,21 @@ mod tests {
         let span = Span {
             context: context(2),
             parent: Some(context(1)),
-            links: vec![Link { to: context(3), role: "producer" }],
+            links: vec![TraceLink { to: context(3), role: "producer" }],
             name: "process orders".into(),
             kind: SpanKind::Consumer,
             start: at(),
             end: at() + TimeDelta::seconds(1),
             attributes: vec![
                 ("text", "é".into()),
-                ("number", AttributeValue::Number(-5)),
+                ("number", SpanValue::Number(-5)),
                 ("large", 4_000_000_000.into()),
             ],
             events: vec![SpanEvent { name: "held", at: at(), attributes: vec![("n", 300.into())] }],
             error: Some("HttpStatus.503".into()),
         };
         let resource = [("service.name".to_owned(), "orders".to_owned())];
-        let encoded = request(&resource, vec![span]).encode_to_vec();
+        let encoded = encode_request(&resource, vec![span]).encode_to_vec();
 
         let trace_id = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
         let span_id = |id: u8| vec![0, 0, 0, 0, 0, 0, 0, id];
@@ -156,10 +159,10 @@ mod tests {
             start_time_unix_nano: NANOSECONDS,
             end_time_unix_nano: NANOSECONDS + 1_000_000_000,
             attributes: vec![
-                text("text", "é".to_owned()),
+                text_attribute("text", "é".to_owned()),
                 number("number", -5),
                 number("large", 4_000_000_000),
-                text("error.type", "HttpStatus.503".to_owned()),
+                text_attribute("error.type", "HttpStatus.503".to_owned()),
             ],
             events: vec![otlp::span::Event {
                 time_unix_nano: NANOSECONDS,
@@ -170,7 +173,7 @@ mod tests {
             links: vec![otlp::span::Link {
                 trace_id,
                 span_id: span_id(3),
-                attributes: vec![text("redeliver.link", "producer".to_owned())],
+                attributes: vec![text_attribute("redeliver.link", "producer".to_owned())],
                 flags: 1,
                 ..otlp::span::Link::default()
             }],
@@ -187,7 +190,7 @@ mod tests {
             ..InstrumentationScope::default()
         };
         let schema_url = "https://opentelemetry.io/schemas/1.37.0".to_owned();
-        let attributes = vec![text("service.name", "orders".to_owned())];
+        let attributes = vec![text_attribute("service.name", "orders".to_owned())];
         let expected = ExportTraceServiceRequest {
             resource_spans: vec![otlp::ResourceSpans {
                 resource: Some(Resource { attributes, ..Resource::default() }),
@@ -210,10 +213,10 @@ mod tests {
             (SpanKind::Client, otlp::span::SpanKind::Client),
             (SpanKind::Consumer, otlp::span::SpanKind::Consumer),
         ] {
-            let span = encoded_span(Span {
+            let span = encode_span(Span {
                 context: context(true),
                 parent: None,
-                links: vec![Link { to: context(false), role: "producer" }],
+                links: vec![TraceLink { to: context(false), role: "producer" }],
                 name: "x".into(),
                 kind,
                 start: at(),

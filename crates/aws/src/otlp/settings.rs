@@ -43,7 +43,7 @@ impl OtlpSettings {
     ///
     /// # Errors
     /// The variables ask for another protocol, which a user's own function may want for itself: nothing is exported then.
-    pub fn read(variables: &Variables<'_>, default_name: &str) -> Result<Option<Self>, String> {
+    pub fn from_variables(variables: &Variables<'_>, default_name: &str) -> Result<Option<Self>, String> {
         let read = |name: &str| variables.optional(name);
         let is_disabled = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let exporters = read("OTEL_TRACES_EXPORTER");
@@ -66,8 +66,8 @@ impl OtlpSettings {
             read("OTEL_EXPORTER_OTLP_TRACES_HEADERS").or_else(|| read("OTEL_EXPORTER_OTLP_HEADERS"));
         Ok(Some(Self {
             endpoint,
-            headers: pairs(&headers.unwrap_or_default()),
-            resource: resource(variables, default_name),
+            headers: parse_pairs(&headers.unwrap_or_default()),
+            resource: resource_attributes(variables, default_name),
         }))
     }
 }
@@ -79,7 +79,7 @@ static INSTANCE: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// A later attribute replaces an earlier one of its name.
-fn resource(variables: &Variables<'_>, default_name: &str) -> Vec<(String, String)> {
+fn resource_attributes(variables: &Variables<'_>, default_name: &str) -> Vec<(String, String)> {
     let read = |name: &str| variables.optional(name);
     let function = read("AWS_LAMBDA_FUNCTION_NAME");
     let cloud = function.clone().map(|function| {
@@ -100,7 +100,7 @@ fn resource(variables: &Variables<'_>, default_name: &str) -> Vec<(String, Strin
     let all = std::iter::once(named(default_name))
         .chain(cloud)
         .chain(instance)
-        .chain(pairs(&read("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default()))
+        .chain(parse_pairs(&read("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default()))
         .chain(read("OTEL_SERVICE_NAME").map(named));
     let mut resource: Vec<(String, String)> = Vec::new();
     for (name, value) in all {
@@ -111,7 +111,7 @@ fn resource(variables: &Variables<'_>, default_name: &str) -> Vec<(String, Strin
 }
 
 /// `NAME=VALUE,…` with values in percent-encoding, as W3C's Baggage has them. What is not a pair is left out.
-fn pairs(text: &str) -> Vec<(String, String)> {
+fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=')?;
         let value = percent_decode_str(value.trim()).decode_utf8().ok()?.into_owned();
@@ -129,7 +129,7 @@ mod tests {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        OtlpSettings::read(&Variables::new(lookup), "message-processor")
+        OtlpSettings::from_variables(&Variables::new(lookup), "message-processor")
     }
 
     fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -63,8 +63,8 @@ fn exporter(endpoint: &str) -> Exporter {
 fn tracer() -> Tracer {
     let tracer = Tracer::new(|| [7; 32], false);
     let now = Timestamp::UNIX_EPOCH;
-    let batch = tracer.begin(now, true);
-    tracer.record(messaging::receive(batch, "arn:aws:sqs:eu-central-1:0:orders", 1, now, now));
+    let batch = tracer.begin_trace(now, true);
+    tracer.record_span(messaging::receive_span(batch, "arn:aws:sqs:eu-central-1:0:orders", 1, now, now));
     tracer
 }
 
@@ -92,7 +92,7 @@ async fn until_it(is_so: impl Fn() -> bool) {
 #[test]
 fn the_end_of_an_invocation_waits_at_most_50_ms_and_never_until_its_deadline() {
     let now = Timestamp::UNIX_EPOCH;
-    let waited = |left_ms| wait(now, now + TimeDelta::milliseconds(left_ms)).as_millis();
+    let waited = |left_ms| wait_limit(now, now + TimeDelta::milliseconds(left_ms)).as_millis();
     assert_eq!([30_000, 100, 60, 2, 0, -1000].map(waited), [50, 50, 30, 1, 0, 0]);
 }
 
@@ -101,7 +101,7 @@ async fn without_spans_no_request_is_made() {
     let collector = Collector::silent();
     let exporter = collector.exporter();
     let tracer = tracer();
-    drop(tracer.take());
+    drop(tracer.take_ended());
     exporter.export_spans(&tracer, in_an_hour()).await;
     yield_now().await;
     assert_eq!((collector.requests(), under_way(&exporter)), (0, 0));
@@ -127,11 +127,11 @@ async fn a_collector_that_is_too_slow_gets_four_exports_at_once_and_no_more() {
     }
     until_it(|| warned_at(&exporter).is_some()).await;
     assert_eq!((collector.requests(), under_way(&exporter)), (UNDER_WAY_MAX, UNDER_WAY_MAX));
-    assert_eq!(exporter.post(Vec::new()).await, Err(NotExported::TooSlow));
+    assert_eq!(exporter.post_spans(Vec::new()).await, Err(NotExported::TooSlow));
 
     collector.answers.add_permits(UNDER_WAY_MAX + 1);
     until_it(|| under_way(&exporter) == 0).await;
-    assert_eq!(exporter.post(Vec::new()).await, Ok(()), "the next one has room again");
+    assert_eq!(exporter.post_spans(Vec::new()).await, Ok(()), "the next one has room again");
 }
 
 #[tokio::test]
@@ -161,13 +161,13 @@ async fn a_lost_export_says_why() {
         ("no URL", NotExported::NotBuilt),
     ] {
         let exporter = exporter(endpoint);
-        assert_eq!(exporter.post(Vec::new()).await, Err(error), "{endpoint}");
+        assert_eq!(exporter.post_spans(Vec::new()).await, Err(error), "{endpoint}");
         assert_eq!(under_way(&exporter), 0, "{endpoint}");
     }
     let settings = OtlpSettings::clone(&exporter(REFUSED_URL).settings);
     let headers = vec![("x".to_owned(), "a\nb".to_owned())];
     let exporter = Exporter::new(OtlpSettings { headers, ..settings });
-    assert_eq!(exporter.post(Vec::new()).await, Err(NotExported::NotBuilt));
+    assert_eq!(exporter.post_spans(Vec::new()).await, Err(NotExported::NotBuilt));
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn spans_that_the_collector_rejects_are_lost_though_it_answers_200() {
     for (rejected, expected) in [(1, Err(NotExported::Rejected)), (0, Ok(()))] {
         let body = String::from_utf8(answer(rejected, "no room")).unwrap();
         let server = Loopback::start([Answer::new(200, &[], &body)]).await;
-        assert_eq!(exporter(server.url()).post(Vec::new()).await, expected);
+        assert_eq!(exporter(server.url()).post_spans(Vec::new()).await, expected);
     }
 }
 
@@ -199,12 +199,12 @@ async fn spans_that_the_collector_rejects_are_lost_though_it_answers_200() {
 #[tokio::test]
 async fn an_endless_answer_of_a_collector_is_read_up_to_64_kib() {
     let endless = Loopback::start([Answer::unfinished(200, ANSWER_BYTES_MAX + 1)]).await;
-    assert_eq!(exporter(endless.url()).post(Vec::new()).await, Err(NotExported::AnswerTooLong));
+    assert_eq!(exporter(endless.url()).post_spans(Vec::new()).await, Err(NotExported::AnswerTooLong));
     let refusing = Loopback::start([Answer::unfinished(503, 0)]).await;
-    assert_eq!(exporter(refusing.url()).post(Vec::new()).await, Err(NotExported::Refused(503)));
+    assert_eq!(exporter(refusing.url()).post_spans(Vec::new()).await, Err(NotExported::Refused(503)));
     let longest = "x".repeat(ANSWER_BYTES_MAX);
     let server = Loopback::start([Answer::new(200, &[], &longest)]).await;
-    assert_eq!(exporter(server.url()).post(Vec::new()).await, Ok(()));
+    assert_eq!(exporter(server.url()).post_spans(Vec::new()).await, Ok(()));
 }
 
 #[tokio::test]
@@ -242,9 +242,9 @@ async fn spans_that_had_no_room_are_told_of() {
     let collector = Collector::silent();
     let exporter = collector.exporter();
     let tracer = tracer();
-    let span = tracer.take().spans;
+    let span = tracer.take_ended().spans;
     for _ in 0..=SPANS_MAX {
-        tracer.record(span[0].clone());
+        tracer.record_span(span[0].clone());
     }
     exporter.export_spans(&tracer, Timestamp::UNIX_EPOCH).await;
     assert!(warned_at(&exporter).is_some());
@@ -256,6 +256,6 @@ async fn the_users_headers_do_not_replace_those_of_the_protocol() {
     let settings = OtlpSettings::clone(&exporter(server.url()).settings);
     let headers = vec![("Content-Type".to_owned(), "text/plain".to_owned())];
     let exporter = Exporter::new(OtlpSettings { headers, ..settings });
-    assert_eq!(exporter.post(Vec::new()).await, Ok(()));
+    assert_eq!(exporter.post_spans(Vec::new()).await, Ok(()));
     assert_eq!(server.request().header("content-type"), ["application/x-protobuf"]);
 }

@@ -1,6 +1,6 @@
 //! `LOG_DETAIL` and `LOG_LEVEL`.
 
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use crate::otlp::OtlpSettings;
 
 /// The logging settings. Metrics are always written.
@@ -9,12 +9,12 @@ pub struct Logging {
     pub detail: LogDetail,
     pub level: LogLevel,
     /// Set if spans are written.
-    pub tracing: Option<Tracing>,
+    pub tracing: Option<TracingSettings>,
 }
 
 /// The settings of spans. OpenTelemetry's own variables switch them on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tracing {
+pub struct TracingSettings {
     /// `TRACE_CONTINUE`: an attempt is part of its producer's trace. Otherwise it begins a trace, with links.
     pub continues: bool,
 }
@@ -39,40 +39,40 @@ pub enum LogLevel {
 }
 
 impl Logging {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let detail = detail(reader);
+    pub(super) fn from_reader(reader: &mut SettingsReader<'_>) -> Option<Self> {
+        let detail = read_detail(reader);
         let level = match reader.optional("LOG_LEVEL").as_deref() {
             None | Some("INFO") => Ok(LogLevel::Info),
             Some("WARN") => Ok(LogLevel::Warn),
             Some(_) => Err("must be INFO or WARN, in capitals"),
         };
-        let level = reader.check("LOG_LEVEL", level);
-        let tracing = tracing(reader);
+        let level = reader.check_value("LOG_LEVEL", level);
+        let tracing = read_tracing(reader);
         Some(Self { detail: detail?, level: level?, tracing })
     }
 
     /// Reads the settings with the user's own function, whose logger may use other levels.
-    pub(super) fn with_own_function(reader: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn with_own_function(reader: &mut SettingsReader<'_>) -> Option<Self> {
         let level = match reader.optional("LOG_LEVEL").as_deref() {
             Some("WARN") => LogLevel::Warn,
             _ => LogLevel::Info,
         };
-        let tracing = tracing(reader);
-        Some(Self { detail: detail(reader)?, level, tracing })
+        let tracing = read_tracing(reader);
+        Some(Self { detail: read_detail(reader)?, level, tracing })
     }
 }
 
-fn tracing(reader: &mut Reader<'_>) -> Option<Tracing> {
-    let continues = reader.flag("TRACE_CONTINUE");
-    let is_on = matches!(OtlpSettings::read(&reader.variables, ""), Ok(Some(_)));
-    is_on.then_some(Tracing { continues })
+fn read_tracing(reader: &mut SettingsReader<'_>) -> Option<TracingSettings> {
+    let continues = reader.read_flag("TRACE_CONTINUE");
+    let is_on = matches!(OtlpSettings::from_variables(&reader.variables, ""), Ok(Some(_)));
+    is_on.then_some(TracingSettings { continues })
 }
 
-fn detail(reader: &mut Reader<'_>) -> Option<LogDetail> {
+fn read_detail(reader: &mut SettingsReader<'_>) -> Option<LogDetail> {
     let detail = match reader.optional("LOG_DETAIL").as_deref() {
         None | Some("batches") => Ok(LogDetail::Batches),
         Some("messages") => Ok(LogDetail::Messages),
         Some(_) => Err("must be batches or messages"),
     };
-    reader.check("LOG_DETAIL", detail)
+    reader.check_value("LOG_DETAIL", detail)
 }

@@ -16,7 +16,7 @@ pub struct SettingsError(pub(super) Vec<String>);
 impl SettingsError {
     /// The lines of both, each once, for programs that read the settings of several functions.
     #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
+    pub fn merge_with(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         let mut seen = BTreeSet::new();
         self.0.retain(|line| seen.insert(line.clone()));
@@ -39,7 +39,7 @@ pub struct Variables<'a>(Box<Lookup<'a>>);
 
 impl<'a> Variables<'a> {
     #[expect(clippy::disallowed_methods, reason = "only this function reads the environment")]
-    pub fn of_environment() -> Self {
+    pub fn from_env() -> Self {
         Self::new(|name| std::env::var(name).ok())
     }
 
@@ -57,14 +57,14 @@ impl<'a> Variables<'a> {
 #[derive(Debug)]
 pub(super) struct Recorded;
 
-pub(super) struct Reader<'a> {
+pub(super) struct SettingsReader<'a> {
     pub(super) variables: Variables<'a>,
     problems: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn of_environment() -> Self {
-        Self { variables: Variables::of_environment(), problems: Vec::new() }
+impl<'a> SettingsReader<'a> {
+    pub(super) fn from_env() -> Self {
+        Self { variables: Variables::from_env(), problems: Vec::new() }
     }
 
     #[cfg(test)]
@@ -86,16 +86,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Records the problem of an invalid value.
-    pub(super) fn check<T, E: Display>(&mut self, name: &str, value: Result<T, E>) -> Option<T> {
+    pub(super) fn check_value<T, E: Display>(&mut self, name: &str, value: Result<T, E>) -> Option<T> {
         value.map_err(|error| self.problems.push(format!("- {name} {error}"))).ok()
     }
 
     pub(super) fn queue_url(&mut self, name: &str) -> Option<String> {
-        self.queue_url_of(name, QueueKind::Standard)
+        self.queue_url_of_kind(name, QueueKind::Standard)
     }
 
     /// The URL of a FIFO queue or of a standard queue.
-    pub(super) fn queue_url_of(&mut self, name: &str, kind: QueueKind) -> Option<String> {
+    pub(super) fn queue_url_of_kind(&mut self, name: &str, kind: QueueKind) -> Option<String> {
         let url = self.required(name, "set it to the queue's URL")?;
         let checked = if kind == QueueKind::Fifo && !is_fifo(&url) {
             Err("is not the URL of a FIFO queue, which ends in .fifo: only a FIFO queue keeps an order")
@@ -109,32 +109,35 @@ impl<'a> Reader<'a> {
         } else {
             Ok(url)
         };
-        self.check(name, checked)
+        self.check_value(name, checked)
     }
 
-    pub(super) fn number<N: FromStr + PartialOrd + Display>(
+    pub(super) fn read_number<N: FromStr + PartialOrd + Display>(
         &mut self,
         name: &str,
         range: RangeInclusive<N>,
     ) -> Option<N> {
         let value = self.optional(name)?.parse().ok().filter(|number| range.contains(number));
-        self.check(
+        self.check_value(
             name,
             value.ok_or_else(|| format!("must be a whole number from {} to {}", range.start(), range.end())),
         )
     }
 
-    pub(super) fn flag(&mut self, name: &str) -> bool {
+    pub(super) fn read_flag(&mut self, name: &str) -> bool {
         let value = match self.optional(name).as_deref() {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
             Some(_) => Err("must be true or false"),
         };
-        self.check(name, value).unwrap_or(false)
+        self.check_value(name, value).unwrap_or(false)
     }
 
     /// The settings, if there are no problems.
-    pub(super) fn read<T>(mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Result<T, SettingsError> {
+    pub(super) fn read_settings<T>(
+        mut self,
+        read: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Result<T, SettingsError> {
         match read(&mut self) {
             Some(settings) if self.problems.is_empty() => Ok(settings),
             _ => Err(SettingsError(self.problems)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_core::strategy::Role;
 
-use super::reader::Reader;
+use super::reader::SettingsReader;
 use super::{Logging, MessageProcessorSettings, SettingsError};
 use crate::targets::{
     ErrorExcerpt, FunctionModes, HandlerEvent, SigV4Setting, TargetAddress, TargetProxy, TargetUrl,
@@ -18,14 +18,14 @@ const TIMEOUT_SECONDS_MAX: u64 = 900;
 /// Settings of a message-processor that calls a target.
 #[derive(Debug)]
 pub struct TargetSettings {
-    pub called: Called,
+    pub called: CalledTarget,
     /// `TARGET_TIMEOUT_SECONDS`, from 1 to 900; without it a call has 30 s.
     pub timeout: Option<Duration>,
 }
 
 /// The called target, with the settings that fit it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Called {
+pub enum CalledTarget {
     Http(HttpSettings),
     Lambda { arn: String, modes: FunctionModes },
 }
@@ -57,12 +57,12 @@ impl MessageProcessorSettings {
     /// # Errors
     /// Lists all missing and invalid variables.
     pub fn with_target_from_env() -> Result<(Self, TargetSettings), SettingsError> {
-        Reader::of_environment().read(Self::with_target)
+        SettingsReader::from_env().read_settings(Self::with_target)
     }
 
-    pub(super) fn with_target(reader: &mut Reader<'_>) -> Option<(Self, TargetSettings)> {
-        let settings = Self::read(reader);
-        settings.zip(TargetSettings::read(reader))
+    pub(super) fn with_target(reader: &mut SettingsReader<'_>) -> Option<(Self, TargetSettings)> {
+        let settings = Self::from_reader(reader);
+        settings.zip(TargetSettings::from_reader(reader))
     }
 }
 
@@ -84,18 +84,18 @@ impl MessageProcessorSettings {
     /// # Errors
     /// Lists all missing and invalid variables.
     pub fn with_own_function_from_env() -> Result<(Self, OwnFunctionSettings), SettingsError> {
-        Reader::of_environment().read(Self::with_own_function)
+        SettingsReader::from_env().read_settings(Self::with_own_function)
     }
 
-    pub(super) fn with_own_function(reader: &mut Reader<'_>) -> Option<(Self, OwnFunctionSettings)> {
+    pub(super) fn with_own_function(reader: &mut SettingsReader<'_>) -> Option<(Self, OwnFunctionSettings)> {
         let handler_event =
             reader.optional("HANDLER_EVENT").map_or(Ok(HandlerEvent::Record), |text| text.parse());
-        let handler_event = reader.check("HANDLER_EVENT", handler_event);
+        let handler_event = reader.check_value("HANDLER_EVENT", handler_event);
         let next_wrapper = reader.optional("REDELIVER_NEXT_WRAPPER");
-        let source_queue_url = reader.optional(Role::Source.setting());
+        let source_queue_url = reader.optional(Role::Source.setting_name());
         let logging = Logging::with_own_function(reader);
-        let max_concurrency = handler_event.map_or(NonZeroUsize::MIN, HandlerEvent::concurrency);
-        let settings = Self::with(reader, max_concurrency, logging);
+        let max_concurrency = handler_event.map_or(NonZeroUsize::MIN, HandlerEvent::max_concurrency);
+        let settings = Self::with_concurrency(reader, max_concurrency, logging);
         Some((
             settings?,
             OwnFunctionSettings { handler_event: handler_event?, next_wrapper, source_queue_url },
@@ -110,9 +110,9 @@ const DURABLE: &str = "TARGET_DURABLE";
 impl TargetSettings {
     /// A warning if a query parameter of `TARGET` looks like a secret by its name.
     #[must_use]
-    pub fn remark(&self) -> Option<String> {
-        let Called::Http(HttpSettings { endpoint, .. }) = &self.called else { return None };
-        let parameter = endpoint.url()?.secret_parameter()?;
+    pub fn secret_warning(&self) -> Option<String> {
+        let CalledTarget::Http(HttpSettings { endpoint, .. }) = &self.called else { return None };
+        let parameter = endpoint.fixed_url()?.secret_parameter()?;
         Some(format!(
             "the query of TARGET has {parameter}, which looks like a secret and is visible to everyone with \
              access to the settings; \
@@ -120,21 +120,21 @@ impl TargetSettings {
         ))
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let timeout = reader.number("TARGET_TIMEOUT_SECONDS", 1..=TIMEOUT_SECONDS_MAX);
-        let address = Address::read(reader);
+    fn from_reader(reader: &mut SettingsReader<'_>) -> Option<Self> {
+        let timeout = reader.read_number("TARGET_TIMEOUT_SECONDS", 1..=TIMEOUT_SECONDS_MAX);
+        let address = Address::from_reader(reader);
         let modes = FunctionModes {
-            tenant_isolation: mode(reader, "TARGET_TENANT_ISOLATION", address.as_ref()),
-            durable: mode(reader, DURABLE, address.as_ref()),
+            tenant_isolation: read_mode(reader, "TARGET_TENANT_ISOLATION", address.as_ref()),
+            durable: read_mode(reader, DURABLE, address.as_ref()),
         };
-        let sigv4 = sigv4(reader, address.as_ref());
-        let proxy = proxy(reader, address.as_ref());
-        let error_excerpt = error_excerpt(reader, address.as_ref());
+        let sigv4 = read_sigv4(reader, address.as_ref());
+        let proxy = read_proxy(reader, address.as_ref());
+        let error_excerpt = read_error_excerpt(reader, address.as_ref());
         let called = match address? {
             Address::Endpoint(endpoint) => {
-                Called::Http(HttpSettings { endpoint, sigv4, proxy, error_excerpt })
+                CalledTarget::Http(HttpSettings { endpoint, sigv4, proxy, error_excerpt })
             }
-            Address::Function(arn) => Called::Lambda { arn, modes },
+            Address::Function(arn) => CalledTarget::Lambda { arn, modes },
         };
         Some(Self { called, timeout: timeout.map(Duration::from_secs) })
     }
@@ -147,23 +147,23 @@ enum Address {
 }
 
 impl Address {
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    fn from_reader(reader: &mut SettingsReader<'_>) -> Option<Self> {
         const REMEDY: &str = "set it to the https:// URL or the Lambda function's ARN to call, \
                               or set TARGET_HEADERS_SECRET_ARN to a secret that has the URL";
-        let allow_http = reader.flag("TARGET_ALLOW_HTTP");
+        let allow_http = reader.read_flag("TARGET_ALLOW_HTTP");
         let Some(arn) = reader.optional(SECRET_ARN) else {
             let text = reader.required(TARGET, REMEDY)?;
-            return Some(match reader.check(TARGET, TargetAddress::parse(&text, allow_http))? {
+            return Some(match reader.check_value(TARGET, TargetAddress::parse(&text, allow_http))? {
                 TargetAddress::Url(url) => Self::Endpoint(EndpointSetting::Url(url)),
                 TargetAddress::LambdaArn(arn) => Self::Function(arn),
             });
         };
         let url = match reader.optional(TARGET) {
             None => UrlSetting::InSecret { allow_http },
-            Some(text) => match reader.check(TARGET, TargetAddress::parse(&text, allow_http))? {
+            Some(text) => match reader.check_value(TARGET, TargetAddress::parse(&text, allow_http))? {
                 TargetAddress::Url(url) => UrlSetting::Given(url),
                 TargetAddress::LambdaArn(arn) => {
-                    let _recorded = reader.check::<(), _>(SECRET_ARN, Err(FUNCTION_WITH_HEADERS));
+                    let _recorded = reader.check_value::<(), _>(SECRET_ARN, Err(FUNCTION_WITH_HEADERS));
                     return Some(Self::Function(arn));
                 }
             },
@@ -174,18 +174,18 @@ impl Address {
 
 const FUNCTION_WITH_HEADERS: &str = "is set, but TARGET is a Lambda function, whose calls have no headers; remove it, or set TARGET to an https:// URL";
 
-fn sigv4(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<SigV4Setting> {
+fn read_sigv4(reader: &mut SettingsReader<'_>, address: Option<&Address>) -> Option<SigV4Setting> {
     const NAME: &str = "TARGET_SIGV4";
     let text = reader.optional(NAME)?;
-    let setting = reader.check(NAME, text.parse::<SigV4Setting>())?;
+    let setting = reader.check_value(NAME, text.parse::<SigV4Setting>())?;
     match address {
         Some(Address::Endpoint(endpoint)) => {
-            if let Some(url) = endpoint.url() {
-                reader.check(NAME, setting.service(&url.0))?;
+            if let Some(url) = endpoint.fixed_url() {
+                reader.check_value(NAME, setting.resolve_service(&url.0))?;
             }
             Some(setting)
         }
-        Some(Address::Function(_)) => reader.check(
+        Some(Address::Function(_)) => reader.check_value(
             NAME,
             Err("is set, but TARGET is a Lambda function, whose calls are always signed; remove it"),
         ),
@@ -193,10 +193,10 @@ fn sigv4(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<SigV4Sett
     }
 }
 
-fn proxy(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<TargetProxy> {
+fn read_proxy(reader: &mut SettingsReader<'_>, address: Option<&Address>) -> Option<TargetProxy> {
     const NAME: &str = "TARGET_PROXY";
     let text = reader.optional(NAME)?;
-    let proxy = reader.check(NAME, TargetProxy::parse(&text))?;
+    let proxy = reader.check_value(NAME, TargetProxy::parse(&text))?;
     let fits = match address? {
         Address::Function(_) => {
             Err("is set, but TARGET is a Lambda function, whose calls follow HTTPS_PROXY; remove it")
@@ -206,16 +206,16 @@ fn proxy(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<TargetPro
         ),
         Address::Endpoint(_) => Ok(proxy),
     };
-    reader.check(NAME, fits)
+    reader.check_value(NAME, fits)
 }
 
-fn error_excerpt(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<ErrorExcerpt> {
+fn read_error_excerpt(reader: &mut SettingsReader<'_>, address: Option<&Address>) -> Option<ErrorExcerpt> {
     const NAME: &str = "TARGET_ERROR_EXCERPT";
     let text = reader.optional(NAME)?;
-    let excerpt = reader.check(NAME, ErrorExcerpt::parse(&text))?;
+    let excerpt = reader.check_value(NAME, ErrorExcerpt::parse(&text))?;
     match address? {
         Address::Endpoint(_) => Some(excerpt),
-        Address::Function(_) => reader.check(
+        Address::Function(_) => reader.check_value(
             NAME,
             Err("is set, but TARGET is a Lambda function, whose errors have a name and a text; remove it"),
         ),
@@ -231,7 +231,7 @@ impl EndpointSetting {
     }
 
     /// The URL, unless it is in the secret.
-    fn url(&self) -> Option<&TargetUrl> {
+    fn fixed_url(&self) -> Option<&TargetUrl> {
         match self {
             Self::Url(url) | Self::Secret { url: UrlSetting::Given(url), .. } => Some(url),
             Self::Secret { url: UrlSetting::InSecret { .. }, .. } => None,
@@ -240,8 +240,8 @@ impl EndpointSetting {
 }
 
 /// A mode of the Lambda function.
-fn mode(reader: &mut Reader<'_>, name: &str, address: Option<&Address>) -> bool {
-    let is_on = reader.flag(name);
+fn read_mode(reader: &mut SettingsReader<'_>, name: &str, address: Option<&Address>) -> bool {
+    let is_on = reader.read_flag(name);
     let fits = match address {
         Some(Address::Endpoint(_)) if is_on => {
             Err("is true, but TARGET is a URL; remove it, or set TARGET to a Lambda function's ARN")
@@ -252,5 +252,5 @@ fn mode(reader: &mut Reader<'_>, name: &str, address: Option<&Address>) -> bool 
         ),
         _ => Ok(is_on),
     };
-    reader.check(name, fits).unwrap_or(false)
+    reader.check_value(name, fits).unwrap_or(false)
 }

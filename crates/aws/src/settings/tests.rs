@@ -15,8 +15,8 @@ const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
 const SOURCE: (&str, &str) =
     ("SOURCE_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/source");
 
-fn reader<'a>(variables: &'a [(&'a str, &'a str)]) -> Reader<'a> {
-    Reader::new(|name| {
+fn reader<'a>(variables: &'a [(&'a str, &'a str)]) -> SettingsReader<'a> {
+    SettingsReader::new(|name| {
         variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     })
 }
@@ -27,11 +27,12 @@ fn queue(name: &str) -> String {
 
 #[test]
 fn all_that_is_missing_is_named_in_one_message() {
-    let error = reader(&[]).read(MessageProcessorSettings::with_target).unwrap_err().to_string();
+    let error = reader(&[]).read_settings(MessageProcessorSettings::with_target).unwrap_err().to_string();
     for name in ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
     }
-    let error = reader(&[]).read(FailedMessageProcessorSettings::read).unwrap_err().to_string();
+    let error =
+        reader(&[]).read_settings(FailedMessageProcessorSettings::from_reader).unwrap_err().to_string();
     for name in ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
     }
@@ -49,7 +50,8 @@ fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
         ("TARGET_ALLOW_HTTP", "yes"),
         ("DATA_SCHEMA_PATH", "no-such-schema.json"),
     ];
-    let error = reader(&variables).read(MessageProcessorSettings::with_target).unwrap_err().to_string();
+    let error =
+        reader(&variables).read_settings(MessageProcessorSettings::with_target).unwrap_err().to_string();
     for line in [
         "- INTERMEDIATE_DLQ_URL is not a queue's URL",
         "- ANNOTATION_QUEUE_URL is a FIFO queue's URL: FIFO queues cannot delay individual messages",
@@ -76,8 +78,9 @@ fn who_re_sends_is_nobody_known_or_a_list_of_roles() {
         ];
         let variables: Vec<_> = queues.into_iter().chain(ids.map(|ids| ("RESEND_SENDER_IDS", ids))).collect();
         let text = |error: SettingsError| error.to_string();
-        let retrier = reader(&variables).read(FailedMessageProcessorSettings::read).map_err(text);
-        let processor = reader(&variables).read(MessageProcessorSettings::read).map_err(text);
+        let retrier =
+            reader(&variables).read_settings(FailedMessageProcessorSettings::from_reader).map_err(text);
+        let processor = reader(&variables).read_settings(MessageProcessorSettings::from_reader).map_err(text);
         assert_eq!(retrier.as_ref().err(), processor.as_ref().err());
         assert_eq!(
             retrier.as_ref().ok().map(|settings| &settings.resenders),
@@ -95,9 +98,9 @@ fn who_re_sends_is_nobody_known_or_a_list_of_roles() {
 
 #[test]
 fn what_is_wrong_with_several_functions_is_one_message_with_each_line_once() {
-    let retrier = reader(&[]).read(FailedMessageProcessorSettings::read).unwrap_err();
-    let processor = reader(&[]).read(MessageProcessorSettings::with_target).unwrap_err();
-    let error = retrier.and(processor).to_string();
+    let retrier = reader(&[]).read_settings(FailedMessageProcessorSettings::from_reader).unwrap_err();
+    let processor = reader(&[]).read_settings(MessageProcessorSettings::with_target).unwrap_err();
+    let error = retrier.merge_with(processor).to_string();
     let lines: Vec<_> = error.lines().skip(1).map(|line| line.split(' ').nth(1).unwrap()).collect();
     assert_eq!(
         lines,
@@ -115,7 +118,10 @@ fn a_policy_is_refused_with_its_pointer() {
         ("ANNOTATION_QUEUE_URL", annotation.as_str()),
         ("RETRY_POLICY", r#"{"max_retries":3}"#),
     ];
-    let error = reader(&variables).read(FailedMessageProcessorSettings::read).unwrap_err().to_string();
+    let error = reader(&variables)
+        .read_settings(FailedMessageProcessorSettings::from_reader)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("- RETRY_POLICY is refused: /max_retries is not a known member"), "{error}");
 }
 
@@ -123,7 +129,8 @@ fn a_policy_is_refused_with_its_pointer() {
 fn a_files_name_is_no_policy() {
     let wrong = |policy| {
         let variables = [("RETRY_POLICY", policy)];
-        let error = reader(&variables).read(FailedMessageProcessorSettings::read).unwrap_err();
+        let error =
+            reader(&variables).read_settings(FailedMessageProcessorSettings::from_reader).unwrap_err();
         error.0.last().unwrap().clone()
     };
     assert_eq!(
@@ -149,16 +156,16 @@ fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() 
         ("ANNOTATION_QUEUE_URL", annotation.as_str()),
         ("FUNCTION_ARNS", functions.as_str()),
     ];
-    let settings = reader(&variables).read(AsyncRetryHandlerSettings::read).unwrap();
+    let settings = reader(&variables).read_settings(AsyncRetryHandlerSettings::from_reader).unwrap();
     assert_eq!(
         (settings.retry_queue_url, settings.annotation_queue_url),
         (retry.clone(), annotation.clone())
     );
-    assert!(settings.functions.admits(&format!("{ORDERS}:$LATEST")));
-    assert!(!settings.functions.admits(&format!("{ORDERS}-2:$LATEST")));
+    assert!(settings.functions.allows_function(&format!("{ORDERS}:$LATEST")));
+    assert!(!settings.functions.allows_function(&format!("{ORDERS}-2:$LATEST")));
     assert_eq!(settings.policy, Policy::from_json(ASYNC_RETRY.default_policy).unwrap());
 
-    let error = reader(&[]).read(AsyncRetryHandlerSettings::read).unwrap_err().to_string();
+    let error = reader(&[]).read_settings(AsyncRetryHandlerSettings::from_reader).unwrap_err().to_string();
     for name in ["RETRY_QUEUE_URL", "ANNOTATION_QUEUE_URL", "FUNCTION_ARNS"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
     }
@@ -174,7 +181,7 @@ fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
             ("FUNCTION_ARNS", functions.as_str()),
             ("RETRY_POLICY", policy),
         ];
-        reader(&variables).read(AsyncRetryHandlerSettings::read).unwrap_err().to_string()
+        reader(&variables).read_settings(AsyncRetryHandlerSettings::from_reader).unwrap_err().to_string()
     };
     let error = wrong(r#"{"max_retries":3}"#);
     for line in [
@@ -197,7 +204,7 @@ fn each_strategy_has_settings_of_its_own() {
     let with = |more: &[(&str, &str)]| {
         let target = [("ANNOTATION_QUEUE_URL", annotation.as_str()), ("TARGET", "https://example.com/")];
         let variables: Vec<_> = target.iter().chain(more).copied().collect();
-        reader(&variables).read(MessageProcessorSettings::with_target).map(|(settings, _)| settings)
+        reader(&variables).read_settings(MessageProcessorSettings::with_target).map(|(settings, _)| settings)
     };
     let resend = with(&[("SOURCE_QUEUE_URL", &source), ("INTERMEDIATE_DLQ_URL", &intermediate)]).unwrap();
     let OnFailure::DelayedResend(DelayedResend(queues)) = resend.on_failure else { panic!("{resend:?}") };
@@ -299,7 +306,9 @@ fn what_is_logged_is_said_by_two_settings_and_a_wrong_one_is_refused() {
     let url = queue("final-dlq");
     let with = |detail: &str, level: &str| {
         let variables = [("FINAL_DLQ_URL", url.as_str()), ("LOG_DETAIL", detail), ("LOG_LEVEL", level)];
-        reader(&variables).read(FinalDlqAnnotatorSettings::read).map(|settings| settings.logging)
+        reader(&variables)
+            .read_settings(FinalDlqAnnotatorSettings::from_reader)
+            .map(|settings| settings.logging)
     };
     assert_eq!(with("", ""), Ok(Logging::default()));
     assert_eq!(with("batches", "INFO"), Ok(Logging::default()));
@@ -325,14 +334,14 @@ fn spans_are_written_if_they_are_exported_also_beside_a_users_own_function() {
     let target = ("TARGET", "https://example.com/orders");
     for (variables, expected) in [
         (vec![continued], None),
-        (vec![endpoint], Some(Tracing { continues: false })),
-        (vec![endpoint, continued], Some(Tracing { continues: true })),
+        (vec![endpoint], Some(TracingSettings { continues: false })),
+        (vec![endpoint, continued], Some(TracingSettings { continues: true })),
     ] {
         let all = [&queues[..], &variables, &[target]].concat();
-        let (settings, _) = reader(&all).read(MessageProcessorSettings::with_target).unwrap();
+        let (settings, _) = reader(&all).read_settings(MessageProcessorSettings::with_target).unwrap();
         assert_eq!(settings.logging.tracing, expected, "{variables:?}");
         let (settings, _) =
-            reader(&all[..all.len() - 1]).read(MessageProcessorSettings::with_own_function).unwrap();
+            reader(&all[..all.len() - 1]).read_settings(MessageProcessorSettings::with_own_function).unwrap();
         assert_eq!(settings.logging.tracing, expected, "{variables:?}");
     }
 }
@@ -341,7 +350,7 @@ fn spans_are_written_if_they_are_exported_also_beside_a_users_own_function() {
 fn who_sends_again_itself_needs_both_queues() {
     let [source, intermediate, annotation] = ["source", "intermediate", "annotation"].map(queue);
     let with = |variables: &[(&str, &str)]| {
-        let settings = reader(variables).read(MessageProcessorSettings::with_target);
+        let settings = reader(variables).read_settings(MessageProcessorSettings::with_target);
         settings.map(|(settings, _)| settings.on_failure)
     };
     let direct = [
@@ -373,11 +382,11 @@ fn headers_are_for_a_url_only() {
             ("TARGET", target),
             ("TARGET_HEADERS_SECRET_ARN", "arn:of-a-secret"),
         ];
-        reader(&variables).read(MessageProcessorSettings::with_target).map(|(_, target)| target)
+        reader(&variables).read_settings(MessageProcessorSettings::with_target).map(|(_, target)| target)
     };
     let secret = |url| {
         let endpoint = EndpointSetting::Secret { arn: "arn:of-a-secret".to_owned(), url };
-        Called::Http(HttpSettings { endpoint, sigv4: None, proxy: None, error_excerpt: None })
+        CalledTarget::Http(HttpSettings { endpoint, sigv4: None, proxy: None, error_excerpt: None })
     };
     let url = TargetUrl("https://example.com/orders".parse().unwrap());
     assert_eq!(target("https://example.com/orders").unwrap().called, secret(UrlSetting::Given(url)));
@@ -404,10 +413,10 @@ fn a_signature_is_for_a_url_and_fits_its_host() {
             ("TARGET_HEADERS_SECRET_ARN", secret),
             ("TARGET_SIGV4", setting),
         ];
-        let read = reader(&variables).read(MessageProcessorSettings::with_target);
+        let read = reader(&variables).read_settings(MessageProcessorSettings::with_target);
         read.map(|(_, target)| match target.called {
-            Called::Http(settings) => settings.sigv4,
-            Called::Lambda { .. } => None,
+            CalledTarget::Http(settings) => settings.sigv4,
+            CalledTarget::Lambda { .. } => None,
         })
         .map_err(|error| error.0.join("\n"))
     };
@@ -447,7 +456,7 @@ fn target_of(variables: &[(&str, &str)]) -> Result<TargetSettings, String> {
         ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
         ("ANNOTATION_QUEUE_URL", annotation.as_str()),
     ];
-    let read = reader(&[&queues, variables].concat()).read(MessageProcessorSettings::with_target);
+    let read = reader(&[&queues, variables].concat()).read_settings(MessageProcessorSettings::with_target);
     read.map(|(_, target)| target).map_err(|error| error.0.join("\n"))
 }
 
@@ -456,8 +465,8 @@ fn an_excerpt_of_errors_is_for_urls_and_names_pointers() {
     let excerpt = |target: &str, pointers: &str| {
         let variables = [("TARGET", target), ("TARGET_ERROR_EXCERPT", pointers)];
         target_of(&variables).map(|target| match target.called {
-            Called::Http(HttpSettings { error_excerpt, .. }) => error_excerpt,
-            Called::Lambda { .. } => None,
+            CalledTarget::Http(HttpSettings { error_excerpt, .. }) => error_excerpt,
+            CalledTarget::Lambda { .. } => None,
         })
     };
     let url = "https://orders.example.com/";
@@ -483,8 +492,8 @@ fn a_proxy_is_for_https_alone() {
     const HTTP: (&str, &str) = ("TARGET_ALLOW_HTTP", "true");
     let proxy = |variables: &[(&str, &str)]| {
         target_of(variables).map(|target| match target.called {
-            Called::Http(HttpSettings { proxy, .. }) => proxy,
-            Called::Lambda { .. } => None,
+            CalledTarget::Http(HttpSettings { proxy, .. }) => proxy,
+            CalledTarget::Lambda { .. } => None,
         })
     };
     let url = ("TARGET", "https://orders.example.com/");
@@ -512,7 +521,7 @@ fn a_proxy_is_for_https_alone() {
 
 #[test]
 fn a_secret_in_the_query_of_the_target_is_remarked_on_without_its_value() {
-    let remark = |variables: &[(&str, &str)]| target_of(variables).unwrap().remark();
+    let remark = |variables: &[(&str, &str)]| target_of(variables).unwrap().secret_warning();
     assert_eq!(
         remark(&[("TARGET", "https://orders.example.com/hook?a=b&Access-Token=CANARY")]).as_deref(),
         Some(
@@ -527,8 +536,8 @@ fn a_secret_in_the_query_of_the_target_is_remarked_on_without_its_value() {
 
 fn modes_of(target: &TargetSettings) -> FunctionModes {
     match target.called {
-        Called::Http(_) => FunctionModes::default(),
-        Called::Lambda { modes, .. } => modes,
+        CalledTarget::Http(_) => FunctionModes::default(),
+        CalledTarget::Lambda { modes, .. } => modes,
     }
 }
 
@@ -544,7 +553,7 @@ fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
             ("TARGET_TENANT_ISOLATION", tenant_isolation),
             ("TARGET_DURABLE", durable),
         ];
-        let read = reader(&variables).read(MessageProcessorSettings::with_target);
+        let read = reader(&variables).read_settings(MessageProcessorSettings::with_target);
         read.map(|(_, target)| modes_of(&target)).map_err(|error| error.to_string())
     };
     const URL: &str = "https://example.com/orders";
@@ -583,13 +592,13 @@ fn what_is_not_set_has_its_default() {
         ("TARGET", "https://example.com/orders"),
         ("TARGET_HEADERS_SECRET_ARN", ""),
     ];
-    let (settings, target) = reader(&variables).read(MessageProcessorSettings::with_target).unwrap();
+    let (settings, target) = reader(&variables).read_settings(MessageProcessorSettings::with_target).unwrap();
     assert_eq!(settings.max_concurrency.get(), 10);
     assert_eq!(target.timeout, None);
     let url = TargetUrl("https://example.com/orders".parse().unwrap());
     assert_eq!(
         target.called,
-        Called::Http(HttpSettings {
+        CalledTarget::Http(HttpSettings {
             endpoint: EndpointSetting::Url(url),
             sigv4: None,
             proxy: None,
@@ -648,10 +657,12 @@ fn any_variables(names: &'static [&'static str]) -> impl Strategy<Value = Vec<(&
     })
 }
 
-fn read_from(variables: &[(&str, String)]) -> Reader<'static> {
+fn read_from(variables: &[(&str, String)]) -> SettingsReader<'static> {
     let variables: Vec<_> =
         variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    Reader::new(move |name| variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()))
+    SettingsReader::new(move |name| {
+        variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    })
 }
 
 fn is_queue_url(url: &str) -> bool {
@@ -666,7 +677,7 @@ proptest! {
             "TARGET_TIMEOUT_SECONDS", "MAX_CONCURRENCY", "TARGET_HEADERS_SECRET_ARN",
         ]),
     ) {
-        match read_from(&variables).read(MessageProcessorSettings::with_target) {
+        match read_from(&variables).read_settings(MessageProcessorSettings::with_target) {
             Ok((settings, target)) => {
                 let OnFailure::DelayedResend(DelayedResend(queues)) = &settings.on_failure else {
                     return Err(TestCaseError::fail("STRATEGY is not set"));
@@ -677,7 +688,7 @@ proptest! {
                 prop_assert!(target.timeout.is_none_or(|timeout| (1..=900).contains(&timeout.as_secs())));
                 let secret_arn = variables.iter().find(|(name, value)| *name == "TARGET_HEADERS_SECRET_ARN" && !value.is_empty());
                 match target.called {
-                    Called::Http(HttpSettings {
+                    CalledTarget::Http(HttpSettings {
                         endpoint: EndpointSetting::Url(TargetUrl(url))
                             | EndpointSetting::Secret { url: UrlSetting::Given(TargetUrl(url)), .. },
                         ..
@@ -688,8 +699,8 @@ proptest! {
                         prop_assert!(url.username().is_empty() && url.password().is_none(), "{}", url);
                         prop_assert!(url.has_host() && url.fragment().is_none(), "{}", url);
                     }
-                    Called::Http(HttpSettings { .. }) => prop_assert!(secret_arn.is_some()),
-                    Called::Lambda { arn, .. } => {
+                    CalledTarget::Http(HttpSettings { .. }) => prop_assert!(secret_arn.is_some()),
+                    CalledTarget::Lambda { arn, .. } => {
                         prop_assert!(arn.starts_with("arn:aws"));
                         prop_assert_eq!(secret_arn, None);
                     }
@@ -706,7 +717,7 @@ proptest! {
     fn the_other_functions_settings_are_in_range_too(
         variables in any_variables(&["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "RETRY_POLICY"]),
     ) {
-        match read_from(&variables).read(FailedMessageProcessorSettings::read) {
+        match read_from(&variables).read_settings(FailedMessageProcessorSettings::from_reader) {
             Ok(settings) => {
                 let urls = [settings.source_queue_url, settings.intermediate_dlq_url, settings.annotation_queue_url];
                 prop_assert!(urls.iter().all(|url| is_queue_url(url)));
@@ -718,7 +729,7 @@ proptest! {
 }
 
 /// The problems that both functions that read messages report for these variables.
-fn of_messages(variables: &[(&str, &str)]) -> Result<MessageSchema, String> {
+fn read_message_schema(variables: &[(&str, &str)]) -> Result<MessageSchema, String> {
     let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
     let queues = [
         ("SOURCE_QUEUE_URL", source.as_str()),
@@ -726,8 +737,11 @@ fn of_messages(variables: &[(&str, &str)]) -> Result<MessageSchema, String> {
         ("ANNOTATION_QUEUE_URL", annotation.as_str()),
     ];
     let all: Vec<_> = queues.into_iter().chain(variables.iter().copied()).collect();
-    let processor = reader(&all).read(MessageProcessorSettings::read).map(|settings| settings.schema);
-    let retrier = reader(&all).read(FailedMessageProcessorSettings::read).map(|settings| settings.schema);
+    let processor =
+        reader(&all).read_settings(MessageProcessorSettings::from_reader).map(|settings| settings.schema);
+    let retrier = reader(&all)
+        .read_settings(FailedMessageProcessorSettings::from_reader)
+        .map(|settings| settings.schema);
     let said = |read: &Result<MessageSchema, SettingsError>| format!("{read:?}");
     assert_eq!(said(&processor), said(&retrier), "they accept the same messages");
     processor.map_err(|error| error.to_string())
@@ -736,8 +750,8 @@ fn of_messages(variables: &[(&str, &str)]) -> Result<MessageSchema, String> {
 #[test]
 fn messages_without_an_envelope_are_taken_if_that_is_set() {
     let taken = |variables: &[(&str, &str)], body: &str| {
-        let schema = of_messages(variables).unwrap();
-        let read = schema.read(body, &Default::default(), "00000000-0000-4000-8000-000000000001");
+        let schema = read_message_schema(variables).unwrap();
+        let read = schema.read_message(body, &Default::default(), "00000000-0000-4000-8000-000000000001");
         read.map(|parsed| parsed.metadata().message_id_text.clone()).ok()
     };
     assert_eq!(taken(&[], "x"), None);
@@ -751,7 +765,7 @@ fn messages_without_an_envelope_are_taken_if_that_is_set() {
 
 #[test]
 fn what_is_wrong_with_the_settings_of_plain_messages_is_said() {
-    let wrong = |variables: &[(&str, &str)]| of_messages(variables).unwrap_err();
+    let wrong = |variables: &[(&str, &str)]| read_message_schema(variables).unwrap_err();
     let error = wrong(&[
         ("ENVELOPE", "optional"),
         ("MESSAGE_ID_ATTRIBUTE", "Redeliver"),
@@ -787,7 +801,7 @@ fn beside_a_users_own_function_its_variables_are_its_own() {
     let queues = [SOURCE, ("INTERMEDIATE_DLQ_URL", URL), ("ANNOTATION_QUEUE_URL", URL)];
     let read = |more: &[(&'static str, &'static str)]| {
         let variables = [&queues[..], more].concat();
-        reader(&variables).read(MessageProcessorSettings::with_own_function)
+        reader(&variables).read_settings(MessageProcessorSettings::with_own_function)
     };
     let (settings, own) = read(&[("MAX_CONCURRENCY", "many"), ("LOG_LEVEL", "debug")]).unwrap();
     assert_eq!((settings.max_concurrency.get(), settings.logging.level), (1, LogLevel::Info));
@@ -812,7 +826,7 @@ fn annotator(variables: &[(&str, &str)]) -> Result<FinalDlqAnnotatorSettings, St
     let all: Vec<_> =
         [("FINAL_DLQ_URL", url.as_str())].into_iter().chain(variables.iter().copied()).collect();
     let lines = |error: SettingsError| error.0.join("\n");
-    reader(&all).read(FinalDlqAnnotatorSettings::read).map_err(lines)
+    reader(&all).read_settings(FinalDlqAnnotatorSettings::from_reader).map_err(lines)
 }
 
 #[test]
@@ -872,14 +886,15 @@ fn each_wrong_setting_of_an_archive_is_named() {
         );
     }
     let elsewhere = [("FINAL_DLQ_URL", "http://localhost:9324/queue/dlq"), ("ARCHIVE_BUCKET", "letters")];
-    let read = reader(&elsewhere).read(FinalDlqAnnotatorSettings::read);
+    let read = reader(&elsewhere).read_settings(FinalDlqAnnotatorSettings::from_reader);
     assert_eq!(
         read.unwrap_err().0,
         [
             "- ARCHIVE_BUCKET_OWNER is missing, and FINAL_DLQ_URL has no account; set it to the bucket's account"
         ]
     );
-    let nowhere = reader(&[("ARCHIVE_BUCKET", "letters")]).read(FinalDlqAnnotatorSettings::read);
+    let nowhere =
+        reader(&[("ARCHIVE_BUCKET", "letters")]).read_settings(FinalDlqAnnotatorSettings::from_reader);
     assert_eq!(
         nowhere.unwrap_err().0,
         ["- FINAL_DLQ_URL is missing: set it to the queue's URL"],

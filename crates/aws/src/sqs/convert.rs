@@ -9,9 +9,9 @@ use aws_sdk_sqs::types::{
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{Attribute, AttributeValue, Content, ReceivedMessage};
-use redeliver_core::ports::{EntryError, Fault, Unreadable};
+use redeliver_core::ports::{EntryError, Fault, UnreadableMessage};
 
-use crate::received::{NotUnderstood, RawMessage, attribute};
+use crate::received::{NotUnderstood, RawMessage, convert_attribute};
 
 /// Entries whose ids are their indexes.
 pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchRequestEntry>, EntryError> {
@@ -51,9 +51,9 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
 }
 
 /// The ids, group and position of a message that cannot be converted.
-pub(super) fn unreadable(message: &Message, readable_before: usize) -> Unreadable {
+pub(super) fn describe_unreadable(message: &Message, readable_before: usize) -> UnreadableMessage {
     let system = message.attributes.as_ref();
-    Unreadable {
+    UnreadableMessage {
         sqs_message_id: message.message_id.clone().unwrap_or_default(),
         receipt_handle: message.receipt_handle.clone().unwrap_or_default(),
         message_group_id: system
@@ -62,10 +62,10 @@ pub(super) fn unreadable(message: &Message, readable_before: usize) -> Unreadabl
     }
 }
 
-pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMessage, NotUnderstood> {
+pub(super) fn convert_message(message: Message, queue_arn: &str) -> Result<ReceivedMessage, NotUnderstood> {
     let attributes = message.message_attributes.unwrap_or_default().into_iter().map(|(name, value)| {
         let bytes = value.binary_value.map(Blob::into_inner);
-        Ok((name, attribute(Some(value.data_type), value.string_value, bytes)?))
+        Ok((name, convert_attribute(Some(value.data_type), value.string_value, bytes)?))
     });
     let raw = RawMessage {
         message_id: message.message_id,
@@ -75,7 +75,7 @@ pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMess
         queue_arn: Some(queue_arn.to_owned()),
     };
     let system = message.attributes.unwrap_or_default();
-    raw.received(|name| system.get(&MessageSystemAttributeName::from(name)).map(String::as_str))
+    raw.into_received(|name| system.get(&MessageSystemAttributeName::from(name)).map(String::as_str))
 }
 
 pub(super) fn not_built() -> EntryError {

@@ -4,9 +4,9 @@ mod receiving;
 mod sending;
 mod service;
 
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Attribute, AttributeValue, Content, OutgoingMessage};
-use redeliver_core::ports::{Fault, QueueService as _, QueueSettings, Redrive};
+use redeliver_core::ports::{Fault, QueueService as _, QueueSettings, RedriveSettings};
 use serde_json::{Value, json};
 
 use super::*;

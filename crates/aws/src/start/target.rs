@@ -11,13 +11,13 @@ use redeliver_platform::signals::Signals;
 use super::StartError;
 use crate::SystemClock;
 use crate::settings::{
-    Called, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings, aws_variable,
+    CalledTarget, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings, aws_variable,
     started_by_lambda,
 };
 use crate::stderr;
 use crate::targets::{
-    Command, DEFAULT_TIMEOUT, Endpoint, EndpointSettings, EndpointSource, HttpTarget, LambdaTarget,
-    OwnFunction, Processes, SecretEndpoint, SigV4Signer, Target,
+    DEFAULT_TIMEOUT, Endpoint, EndpointSettings, EndpointSource, HttpTarget, LambdaTarget, OwnFunction,
+    Processes, RuntimeCommand, SecretEndpoint, SigV4Signer, Target,
 };
 
 /// The message-processor's target. The secret of an HTTP target is read; `observer` gets an event if it cannot be
@@ -25,24 +25,24 @@ use crate::targets::{
 ///
 /// # Errors
 /// If the secret is unusable.
-pub async fn target(
+pub async fn build_target(
     config: &SdkConfig,
     settings: TargetSettings,
     observer: Arc<dyn Observer>,
 ) -> Result<Target, StartError> {
     let timeout = settings.timeout.unwrap_or(DEFAULT_TIMEOUT);
     Ok(match settings.called {
-        Called::Http(HttpSettings { endpoint, sigv4, proxy, error_excerpt }) => {
+        CalledTarget::Http(HttpSettings { endpoint, sigv4, proxy, error_excerpt }) => {
             let sigv4 = sigv4.map(|setting| SigV4Signer::new(setting, config));
             let endpoint = match endpoint {
                 EndpointSetting::Url(url) => EndpointSource::Fixed(match &sigv4 {
                     Some(signer) => {
                         Endpoint::with_role(url, signer).map_err(|error| format!("TARGET_SIGV4 {error}"))?
                     }
-                    None => Endpoint::public(url),
+                    None => Endpoint::without_auth(url),
                 }),
                 EndpointSetting::Secret { arn, url } => EndpointSource::Secret(
-                    SecretEndpoint::read(
+                    SecretEndpoint::read_secret(
                         config,
                         &arn,
                         EndpointSettings { url, sigv4 },
@@ -55,7 +55,7 @@ pub async fn target(
             let target = HttpTarget::new(endpoint, proxy.as_ref(), timeout)?;
             Target::Http(Box::new(target.with_observer(observer).with_error_excerpt(error_excerpt)))
         }
-        Called::Lambda { arn, modes } => {
+        CalledTarget::Lambda { arn, modes } => {
             Target::Lambda(LambdaTarget::new(config, arn, timeout).with_modes(modes))
         }
     })
@@ -66,22 +66,23 @@ pub async fn target(
 ///
 /// # Errors
 /// If the command cannot be run.
-pub async fn own_function(
-    command: Command,
+pub async fn start_own_function(
+    command: RuntimeCommand,
     settings: OwnFunctionSettings,
     observer: Arc<dyn Observer>,
 ) -> Result<Arc<OwnFunction>, StartError> {
     // Outside Lambda, a program that is not a Lambda runtime would never ask for an invocation.
     started_by_lambda()?;
-    let command = command.wrapped(settings.next_wrapper);
+    let command = command.with_wrapper(settings.next_wrapper);
     let program = command.program.display().to_string();
     let runtime_api = aws_variable("AWS_LAMBDA_RUNTIME_API");
     let processes = Processes::new(command, NonZeroU16::MIN).in_lambda(runtime_api.as_deref());
     let function = OwnFunction::new(processes, settings.handler_event).with_observer(observer);
-    let function = Arc::new(function.of_queue(settings.source_queue_url.as_deref()));
-    let began = function.runtime.begin().await.map_err(|error| format!("cannot run {program}: {error}"))?;
+    let function = Arc::new(function.for_queue(settings.source_queue_url.as_deref()));
+    let began =
+        function.runtime.start_first().await.map_err(|error| format!("cannot run {program}: {error}"))?;
     if let Err(ended) = began {
-        stderr::line(format_args!("error: {program} ended at its start: {}", ended.how()));
+        stderr::write_line(format_args!("error: {program} ended at its start: {}", ended.describe_exit()));
         process::exit(ended.status.and_then(|status| status.code()).unwrap_or(1));
     }
     // Lambda sends SIGTERM if there is an extension; the child processes must get it, too.
@@ -89,7 +90,7 @@ pub async fn own_function(
     let ended = Arc::clone(&function);
     tokio::spawn(async move {
         signals.next().await;
-        ended.runtime.end().await;
+        ended.runtime.end_all().await;
         process::exit(0);
     });
     Ok(function)

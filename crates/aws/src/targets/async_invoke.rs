@@ -34,11 +34,11 @@ impl LambdaInvoker {
 }
 
 impl<C: Clock + Clone + fmt::Debug + 'static> AsyncInvoker for LambdaInvoker<C> {
-    async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
         settle_connections().await;
         let answer = self
             .client
-            .get()
+            .fresh_client()
             .invoke()
             .function_name(function_arn)
             .invocation_type(InvocationType::Event)
@@ -60,7 +60,7 @@ fn not_invoked(error: &SdkError<InvokeError>) -> NotInvoked {
     let code = match error {
         SdkError::ServiceError(answer) => {
             let code = answer.err().code().unwrap_or("NoErrorCode");
-            match RefusedPayload::of(code) {
+            match RefusedPayload::from_code(code) {
                 Some(RefusedPayload::TooLarge) => return NotInvoked::TooLarge,
                 Some(RefusedPayload::Invalid) => return NotInvoked::Invalid,
                 None => code,

@@ -31,7 +31,7 @@ impl<C: Clock + Clone + 'static> Drains<C> {
     }
 
     /// Reads `body` in a task of its own that ends with the body, after [`TIMEOUT`], or with the process.
-    pub(super) fn drain(&self, body: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn_drain(&self, body: impl Future<Output = ()> + Send + 'static) {
         // Without a free place the body is dropped, which closes its connection.
         let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else { return };
         let clock = self.clock.clone();

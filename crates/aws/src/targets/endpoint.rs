@@ -108,7 +108,7 @@ pub enum SecretError {
 
 impl SecretError {
     /// A code for logs, without names from the secret.
-    fn code(&self) -> &str {
+    fn log_code(&self) -> &str {
         match self {
             Self::Unreadable(code) => code,
             Self::NotAnObject => "NotAnObject",
@@ -157,7 +157,7 @@ const RESERVED_PREFIX: &str = "x-redeliver-";
 impl Endpoint {
     /// An endpoint without authentication.
     #[must_use]
-    pub fn public(url: TargetUrl) -> Self {
+    pub fn without_auth(url: TargetUrl) -> Self {
         Self { url, headers: HeaderMap::new(), signing: Signing::None }
     }
 
@@ -166,8 +166,8 @@ impl Endpoint {
     /// # Errors
     /// If the signer's setting does not fit the URL.
     pub fn with_role(url: TargetUrl, signer: &SigV4Signer) -> Result<Self, SigV4Error> {
-        let signing = Signing::SigV4(signer.of(&url.0)?);
-        Ok(Self { signing, ..Self::public(url) })
+        let signing = Signing::SigV4(signer.for_url(&url.0)?);
+        Ok(Self { signing, ..Self::without_auth(url) })
     }
 
     /// Reads the secret's text.
@@ -175,7 +175,7 @@ impl Endpoint {
     /// # Errors
     /// If the text is not a JSON object of valid headers and parts, or does not fit the settings.
     pub fn parse(settings: &EndpointSettings, secret: &str) -> Result<Self, SecretError> {
-        let Named(named) = serde_json::from_str(secret).map_err(|_| SecretError::NotAnObject)?;
+        let SecretMembers(named) = serde_json::from_str(secret).map_err(|_| SecretError::NotAnObject)?;
         let (mut headers, mut url, mut signing_secrets) = (HeaderMap::new(), None, None);
         for (name, value) in named {
             match name.as_str() {
@@ -185,10 +185,10 @@ impl Endpoint {
                 _ => add_header(&mut headers, &name, &value, settings.sigv4.is_some())?,
             }
         }
-        let url = settings.url.resolve(url.as_deref())?;
+        let url = settings.url.resolve_url(url.as_deref())?;
         let signing = match (signing_secrets, &settings.sigv4) {
             (None, None) => Signing::None,
-            (None, Some(signer)) => Signing::SigV4(signer.of(&url.0).map_err(SecretError::SigV4)?),
+            (None, Some(signer)) => Signing::SigV4(signer.for_url(&url.0).map_err(SecretError::SigV4)?),
             (Some(_), Some(_)) => return Err(SecretError::TwoSignatures),
             (Some(text), None) => {
                 Signing::StandardWebhooks(SigningSecrets::parse(&text).map_err(SecretError::SigningSecrets)?)
@@ -198,25 +198,25 @@ impl Endpoint {
     }
 
     /// Adds the signature, made at this time, to a request that has all other headers.
-    pub(super) async fn sign(
+    pub(super) async fn sign_request(
         &self,
         request: RequestBuilder,
         message: &Message<'_>,
         now: Timestamp,
     ) -> Result<Request, HandlerError> {
         match &self.signing {
-            Signing::None => built(request),
-            Signing::StandardWebhooks(secrets) => built(secrets.sign(request, message, now)),
+            Signing::None => build_request(request),
+            Signing::StandardWebhooks(secrets) => build_request(secrets.sign_request(request, message, now)),
             Signing::SigV4(signature) => {
-                let mut request = built(request)?;
-                signature.sign(&mut request, now).await?;
+                let mut request = build_request(request)?;
+                signature.sign_request(&mut request, now).await?;
                 Ok(request)
             }
         }
     }
 }
 
-fn built(request: RequestBuilder) -> Result<Request, HandlerError> {
+fn build_request(request: RequestBuilder) -> Result<Request, HandlerError> {
     request.build().map_err(|error| no_response(&error))
 }
 
@@ -250,7 +250,7 @@ fn add_header(headers: &mut HeaderMap, name: &str, value: &str, has_sigv4: bool)
 }
 
 impl UrlSetting {
-    fn resolve(&self, in_secret: Option<&str>) -> Result<TargetUrl, SecretError> {
+    fn resolve_url(&self, in_secret: Option<&str>) -> Result<TargetUrl, SecretError> {
         match (self, in_secret) {
             (Self::Given(url), None) => Ok(url.clone()),
             (Self::Given(_), Some(_)) => Err(SecretError::TwoUrls),
@@ -272,27 +272,27 @@ impl fmt::Debug for Endpoint {
 }
 
 /// The members of an object of strings, including duplicates.
-struct Named(Vec<(String, String)>);
+struct SecretMembers(Vec<(String, String)>);
 
-impl<'de> Deserialize<'de> for Named {
+impl<'de> Deserialize<'de> for SecretMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Named;
+        struct SecretMembersVisitor;
+        impl<'de> Visitor<'de> for SecretMembersVisitor {
+            type Value = SecretMembers;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object of strings")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Named, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<SecretMembers, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = object.next_entry()? {
                     members.push(member);
                 }
-                Ok(Named(members))
+                Ok(SecretMembers(members))
             }
         }
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(SecretMembersVisitor)
     }
 }
 

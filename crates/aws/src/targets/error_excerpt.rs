@@ -2,7 +2,7 @@
 
 use redeliver_core::handler::{ErrorType, HandlerError};
 use redeliver_core::json::pointer::Pointer;
-use redeliver_core::truncate::clean;
+use redeliver_core::truncate::clean_text;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -51,22 +51,22 @@ impl ErrorExcerpt {
         let Self(pointers) = self;
         let values: Vec<_> = pointers
             .iter()
-            .filter_map(|(name, pointer)| Some((name.as_str(), pointer.text(body)?)))
+            .filter_map(|(name, pointer)| Some((name.as_str(), pointer.find_text(body)?)))
             .collect();
         if values.is_empty() {
             return error;
         }
         let texts = values.iter().map(|(name, value)| {
-            let value = Value::from(clean(value, VALUE_BYTES_MAX));
+            let value = Value::from(clean_text(value, VALUE_BYTES_MAX));
             format!("{name}: {value}")
         });
-        let excerpt = clean(&texts.collect::<Vec<_>>().join("; "), EXCERPT_BYTES_MAX);
+        let excerpt = clean_text(&texts.collect::<Vec<_>>().join("; "), EXCERPT_BYTES_MAX);
         let error_type = match error.error_type {
             ErrorType::HttpStatus(status) => {
                 let codes =
                     values.iter().filter(|(name, _)| name.ends_with("/type") || name.ends_with("/code"));
                 let code =
-                    codes.filter_map(|(_, value)| code(value)).find(|code| *code != status.to_string());
+                    codes.filter_map(|(_, value)| error_code(value)).find(|code| *code != status.to_string());
                 code.map_or(ErrorType::HttpStatus(status), |code| {
                     ErrorType::HttpProblem(status, code.to_owned())
                 })
@@ -80,7 +80,7 @@ impl ErrorExcerpt {
 
 /// The value as a part of an error type: a short name, or the end of a URI (RFC 9457, section 3.1.1). `about:blank` says
 /// no more than the status.
-fn code(value: &str) -> Option<&str> {
+fn error_code(value: &str) -> Option<&str> {
     let name = value.trim_end_matches('/').rsplit(['/', '#', ':']).next()?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     let is_code = (1..=CODE_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_name);
@@ -97,7 +97,7 @@ mod tests {
         (error.error_type.name().into_owned(), error.details)
     }
 
-    fn of_422(setting: &str, body: &str) -> (String, String) {
+    fn recorded_for_422(setting: &str, body: &str) -> (String, String) {
         recorded(setting, 422, body)
     }
 
@@ -109,10 +109,13 @@ mod tests {
     fn named_values_are_recorded_and_no_others() {
         let body = r#"{"type":"about:blank","title":"currency is missing","status":422,"secret":"CANARY"}"#;
         let title = r#"HTTP 422; /type: "about:blank"; /title: "currency is missing""#;
-        assert_eq!(of_422("/type, /title,/gone", body), pair("HttpStatus.422", title));
+        assert_eq!(recorded_for_422("/type, /title,/gone", body), pair("HttpStatus.422", title));
         let body = r#"{"error":{"code":"card_declined","message":"a\n\"b\""},"errors":[{"code":7}]}"#;
         let details = r#"HTTP 422; /error/message: "a\n\"b\""; /errors/0/code: "7""#;
-        assert_eq!(of_422("/error/message,/errors/0/code", body), pair("HttpStatus.422:7", details));
+        assert_eq!(
+            recorded_for_422("/error/message,/errors/0/code", body),
+            pair("HttpStatus.422:7", details)
+        );
     }
 
     #[test]
@@ -128,17 +131,21 @@ mod tests {
             (r#"{"code":{"a":"b"}}"#, "HttpStatus.422"),
             (r#"{"code":"€"}"#, "HttpStatus.422"),
         ] {
-            assert_eq!(of_422("/type,/code", body).0, error_type, "{body}");
+            assert_eq!(recorded_for_422("/type,/code", body).0, error_type, "{body}");
         }
         let long = format!(r#"{{"code":"{}"}}"#, "x".repeat(65));
-        assert_eq!(of_422("/code", &long).0, "HttpStatus.422");
-        assert_eq!(of_422("/title", r#"{"title":"plain"}"#).0, "HttpStatus.422", "only a type or a code");
+        assert_eq!(recorded_for_422("/code", &long).0, "HttpStatus.422");
+        assert_eq!(
+            recorded_for_422("/title", r#"{"title":"plain"}"#).0,
+            "HttpStatus.422",
+            "only a type or a code"
+        );
     }
 
     #[test]
     fn a_body_without_the_values_changes_nothing() {
         for body in ["", "<html>", "{", "null", "[]", r#"{"type":null}"#, r#"{"type":""}"#] {
-            assert_eq!(of_422("/type", body), pair("HttpStatus.422", "HTTP 422"), "{body}");
+            assert_eq!(recorded_for_422("/type", body), pair("HttpStatus.422", "HTTP 422"), "{body}");
         }
     }
 
@@ -148,9 +155,9 @@ mod tests {
         let members: Vec<_> =
             (0..POINTERS_MAX).map(|number| format!(r#""v{number}":"{}""#, "x".repeat(10_000))).collect();
         let body = format!("{{{}}}", members.join(","));
-        let (_, details) = of_422(&pointers.join(","), &body);
+        let (_, details) = recorded_for_422(&pointers.join(","), &body);
         assert_eq!(details.len(), "HTTP 422; ".len() + EXCERPT_BYTES_MAX);
-        let (_, details) = of_422("/v0", &body);
+        let (_, details) = recorded_for_422("/v0", &body);
         assert_eq!(details.len(), "HTTP 422; /v0: ".len() + 2 + VALUE_BYTES_MAX);
     }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use redeliver_core::decide::is_permanent_status;
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::events::Event;
-use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Invocation, Message};
+use redeliver_core::handler::{BodyForm, ErrorType, FailureKind, Handler, HandlerError, Invocation, Message};
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
@@ -22,7 +22,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
 
-use asked::{Asked, asked};
+use asked::{RequestedWait, requested_wait};
 pub(super) use no_response::no_response;
 
 use super::drain::{self, Drains, settle_connections};
@@ -44,7 +44,7 @@ pub struct HttpTarget<C = SystemClock> {
 
 /// The message of a call, its trace context, and the time by which the outcome must be known.
 #[derive(Clone, Copy)]
-struct Called<'a> {
+struct HttpCall<'a> {
     message: &'a Message<'a>,
     trace: Option<&'a TraceContext>,
     end: Timestamp,
@@ -69,9 +69,9 @@ impl HttpTarget {
         proxy: Option<&TargetProxy>,
         timeout: Duration,
     ) -> Result<Self, reqwest::Error> {
-        let client = hardened(Client::builder(), timeout);
+        let client = harden_client(Client::builder(), timeout);
         let client = match proxy {
-            Some(proxy) => client.proxy(proxy.rule()?),
+            Some(proxy) => client.proxy(proxy.proxy_rule()?),
             None => client,
         };
         let client = client.build()?;
@@ -98,8 +98,8 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 
     /// Makes one request. The head of the response decides the outcome.
-    async fn call(&self, called: Called<'_>, endpoint: &Endpoint) -> Result<(), HandlerError> {
-        let Called { message, trace, .. } = called;
+    async fn post_message(&self, called: HttpCall<'_>, endpoint: &Endpoint) -> Result<(), HandlerError> {
+        let HttpCall { message, trace, .. } = called;
         settle_connections().await;
         let request = self
             .client
@@ -110,14 +110,14 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .header("X-Redeliver-Attempt", message.retry_attempt)
             .headers(trace_headers(trace, &endpoint.headers))
             .body(message.body.to_owned());
-        let request = endpoint.sign(request, message, self.clock.now()).await?;
+        let request = endpoint.sign_request(request, message, self.clock.now()).await?;
         let response = self.client.execute(request).await.map_err(|error| no_response(&error))?;
-        let asked = asked(response.status(), response.headers(), self.clock.now());
-        let outcome = outcome(response.status(), asked);
-        if let (Err(error), Asked::Unreadable, Some(observer)) = (&outcome, asked, &self.observer) {
+        let asked = requested_wait(response.status(), response.headers(), self.clock.now());
+        let outcome = classify_response(response.status(), asked);
+        if let (Err(error), RequestedWait::Unreadable, Some(observer)) = (&outcome, asked, &self.observer) {
             observer.observe(&Event::RetryAfterUnreadable {
                 message_id: message.message_id.to_owned(),
-                error_type: error.error_type.loggable().into_owned(),
+                error_type: error.error_type.loggable_name().into_owned(),
             });
         }
         match (outcome, &self.error_excerpt) {
@@ -127,7 +127,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             }
             (outcome, _) => {
                 // Waiting for the body could turn a success into a timeout, and so into a duplicate.
-                self.drains.drain(read_to_end(response, |_| {}));
+                self.drains.spawn_drain(read_to_end(response, |_| {}));
                 outcome
             }
         }
@@ -136,7 +136,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     /// The body of a failed response, as far as it comes soon; empty if that is not UTF-8. A part of a JSON document is
     /// none, so no value is read from it.
     async fn read_in_time(&self, response: Response, end: Timestamp) -> String {
-        let time = drain::TIMEOUT.min(until(self.clock.now(), end));
+        let time = drain::TIMEOUT.min(time_until(self.clock.now(), end));
         let mut body = Vec::new();
         let read = read_to_end(response, |chunk| body.extend_from_slice(chunk));
         select(pin!(read), pin!(self.clock.sleep(time))).await;
@@ -148,13 +148,13 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     /// end cuts off the call.
     async fn call_again(
         &self,
-        called: Called<'_>,
+        called: HttpCall<'_>,
         secret: &SecretEndpoint<C>,
         refused: &Endpoint,
         error: &HandlerError,
     ) -> Option<Result<(), HandlerError>> {
         // Otherwise a call with its whole timeout could begin at the very end.
-        let time = until(self.clock.now(), called.end);
+        let time = time_until(self.clock.now(), called.end);
         if time.is_zero() {
             return None;
         }
@@ -163,9 +163,9 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             secret.observer().observe(&Event::RetriedImmediately {
                 message_id: called.message.message_id.to_owned(),
                 retry_attempt: called.message.retry_attempt,
-                error_type: error.error_type.loggable().into_owned(),
+                error_type: error.error_type.loggable_name().into_owned(),
             });
-            Some(self.call(called, &endpoint).await)
+            Some(self.post_message(called, &endpoint).await)
         });
         match select(again, pin!(self.clock.sleep(time))).await {
             Either::Left((newer, _)) => newer,
@@ -190,7 +190,7 @@ fn trace_headers(trace: Option<&TraceContext>, of_endpoint: &HeaderMap) -> Heade
 }
 
 /// A client that only connects to the URL, without redirects, the environment's proxies or retries, and with timeouts.
-fn hardened(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
+fn harden_client(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
     client
         .redirect(Policy::none())
         .no_proxy()
@@ -232,24 +232,24 @@ impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
     }
 
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        self.call_until(Called { message, trace: None, end: Timestamp::MAX_UTC }).await
+        self.call_until(HttpCall { message, trace: None, end: Timestamp::MAX_UTC }).await
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         let trace = invocation.trace_context();
         let Invocation { message, end, .. } = invocation;
-        self.call_until(Called { message, trace: trace.as_ref(), end }).await
+        self.call_until(HttpCall { message, trace: trace.as_ref(), end }).await
     }
 }
 
 impl<C: Clock + Clone + 'static> HttpTarget<C> {
-    async fn call_until(&self, called: Called<'_>) -> Result<(), HandlerError> {
+    async fn call_until(&self, called: HttpCall<'_>) -> Result<(), HandlerError> {
         let secret = match &self.endpoint {
-            EndpointSource::Fixed(endpoint) => return self.call(called, endpoint).await,
+            EndpointSource::Fixed(endpoint) => return self.post_message(called, endpoint).await,
             EndpointSource::Secret(secret) => secret,
         };
-        let endpoint = secret.current();
-        let error = match self.call(called, &endpoint).await {
+        let endpoint = secret.current_endpoint();
+        let error = match self.post_message(called, &endpoint).await {
             Err(error) if is_refusal(&error) => error,
             outcome => return outcome,
         };
@@ -267,12 +267,12 @@ fn is_refusal(error: &HandlerError) -> bool {
 /// The content type: JSON, unless a message without an envelope is not JSON.
 fn content_type(message: &Message<'_>) -> &'static str {
     match message.form {
-        Form::Plain { .. } if !value::is_json(message.body) => "text/plain; charset=utf-8",
-        Form::Plain { .. } | Form::Envelope => "application/json",
+        BodyForm::Plain { .. } if !value::is_json(message.body) => "text/plain; charset=utf-8",
+        BodyForm::Plain { .. } | BodyForm::Envelope => "application/json",
     }
 }
 
-fn outcome(status: StatusCode, asked: Asked) -> Result<(), HandlerError> {
+fn classify_response(status: StatusCode, asked: RequestedWait) -> Result<(), HandlerError> {
     if status.is_success() {
         return Ok(());
     }
@@ -285,8 +285,8 @@ fn outcome(status: StatusCode, asked: Asked) -> Result<(), HandlerError> {
     };
     // `Retry-After` asks for another call with any status (413: RFC 9110, section 15.5.14).
     match asked {
-        Asked::After(delay) => Err(error.retry_after(delay)),
-        Asked::Nothing | Asked::Unreadable => Err(error),
+        RequestedWait::After(delay) => Err(error.retry_after(delay)),
+        RequestedWait::Nothing | RequestedWait::Unreadable => Err(error),
     }
 }
 

@@ -12,7 +12,7 @@ use aws_sdk_lambda::types::InvocationType;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::function_arn::version_of;
-use redeliver_core::handler::{CallLogs, ErrorType, Form, Handler, HandlerError, Invocation, Message};
+use redeliver_core::handler::{BodyForm, CallLogs, ErrorType, Handler, HandlerError, Invocation, Message};
 use redeliver_core::json::value;
 use redeliver_core::log_location::LogLocation;
 use redeliver_core::message::Timestamp;
@@ -70,7 +70,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
         Self { modes, ..self }
     }
 
-    async fn call(
+    async fn invoke_function(
         &self,
         message: &Message<'_>,
         group: Option<&str>,
@@ -81,11 +81,11 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
         settle_connections().await;
         let answer = self
             .client
-            .get()
+            .fresh_client()
             .invoke()
             .function_name(&self.arn)
             .invocation_type(InvocationType::RequestResponse)
-            .payload(Blob::new(payload(message).as_bytes()))
+            .payload(Blob::new(json_payload(message).as_bytes()))
             .set_client_context(client_context(message).map(|context| STANDARD.encode(context)))
             .set_tenant_id(tenant_id.map(str::to_owned))
             .set_durable_execution_name(self.modes.durable.then(|| execution_name(message, &self.arn)))
@@ -105,7 +105,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
             Some(_) => {
                 if let Some(logs) = logs {
                     // Its log group is the function's own choice.
-                    logs.set(LogLocation::default().with_request_id(answer.request_id()));
+                    logs.set_location(LogLocation::default().with_request_id(answer.request_id()));
                 }
                 let error = function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref));
                 let function = answer.executed_version.and_then(|version| version_of(&self.arn, &version));
@@ -128,12 +128,12 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
     }
 
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        self.call(message, None, None, None).await
+        self.invoke_function(message, None, None, None).await
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         let group = invocation.record.message_group_id.as_deref();
-        self.call(invocation.message, group, invocation.trace_context(), invocation.logs).await
+        self.invoke_function(invocation.message, group, invocation.trace_context(), invocation.logs).await
     }
 }
 
@@ -162,19 +162,19 @@ fn execution_name(message: &Message<'_>, arn: &str) -> String {
 }
 
 /// The payload, which must be JSON: any other body becomes a JSON string.
-fn payload<'a>(message: &Message<'a>) -> Cow<'a, str> {
+fn json_payload<'a>(message: &Message<'a>) -> Cow<'a, str> {
     match message.form {
-        Form::Plain { .. } if !value::is_json(message.body) => {
+        BodyForm::Plain { .. } if !value::is_json(message.body) => {
             Cow::Owned(serde_json::Value::from(message.body).to_string())
         }
-        Form::Plain { .. } | Form::Envelope => Cow::Borrowed(message.body),
+        BodyForm::Plain { .. } | BodyForm::Envelope => Cow::Borrowed(message.body),
     }
 }
 
 /// The client context with the values that an HTTP target gets as headers, for messages without an envelope ("Invoke",
 /// AWS Lambda API Reference).
 pub(super) fn client_context(message: &Message<'_>) -> Option<String> {
-    let Form::Plain { .. } = message.form else { return None };
+    let BodyForm::Plain { .. } = message.form else { return None };
     let custom = serde_json::json!({
         "Idempotency-Key": message.idempotency_key(),
         "X-Redeliver-Attempt": message.retry_attempt.to_string(),
@@ -186,11 +186,12 @@ pub(super) fn client_context(message: &Message<'_>) -> Option<String> {
 fn function_error(payload: &[u8]) -> HandlerError {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
-    struct FunctionError {
+    struct FunctionErrorPayload {
         error_type: Option<String>,
         error_message: Option<String>,
     }
-    let FunctionError { error_type, error_message } = serde_json::from_slice(payload).unwrap_or_default();
+    let FunctionErrorPayload { error_type, error_message } =
+        serde_json::from_slice(payload).unwrap_or_default();
     let error_type = error_type.map_or(ErrorType::Named("Lambda.FunctionError"), ErrorType::FromTarget);
     HandlerError::transient(error_type, error_message.unwrap_or_default())
 }
@@ -204,7 +205,7 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
         SdkError::ServiceError(answer) => {
             let code = answer.err().code().unwrap_or("no error code");
             let details = format!("Lambda answered {code}");
-            match RefusedPayload::of(code) {
+            match RefusedPayload::from_code(code) {
                 Some(RefusedPayload::TooLarge) => {
                     return HandlerError::permanent("Lambda.RequestTooLarge", details);
                 }
@@ -225,7 +226,12 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
             };
             let error = HandlerError::transient(error_type, details);
             // A throttled function has this header ("Invoke", AWS Lambda API Reference).
-            match answer.raw().headers().get("retry-after").and_then(|value| retry_after::parse(value, now)) {
+            match answer
+                .raw()
+                .headers()
+                .get("retry-after")
+                .and_then(|value| retry_after::parse_retry_after(value, now))
+            {
                 Some(delay) => error.retry_after(delay),
                 None => error,
             }

@@ -48,7 +48,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
 
     /// The client, with new connections after a pause such as a freeze. The SDK keeps idle connections for 90 s, by a
     /// clock that may stop in a freeze, and a request on a dead connection would spend an attempt.
-    pub(super) fn get(&self) -> Client {
+    pub(super) fn fresh_client(&self) -> Client {
         let now = self.clock.now();
         let mut client = lock(&self.client);
         if (now - client.1).to_std().map_or(true, |idle| idle > IDLE_TIMEOUT) {
@@ -98,7 +98,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Intercept for HeadDecides<C> {
         };
         if has_decided {
             let mut body = ByteStream::new(std::mem::replace(answer.body_mut(), SdkBody::empty()));
-            self.0.drain(async move { while let Some(Ok(_)) = body.next().await {} });
+            self.0.spawn_drain(async move { while let Some(Ok(_)) = body.next().await {} });
         }
         Ok(())
     }

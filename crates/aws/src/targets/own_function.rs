@@ -42,9 +42,9 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-pub use answer::Answer;
-use answer::{outcome, outcomes, returned};
-pub use process::{Command, ReadOutput};
+pub use answer::FunctionResponse;
+use answer::{outcomes_per_record, return_value, single_outcome};
+pub use process::{ReadOutput, RuntimeCommand};
 pub use processes::{Ended, Processes};
 use taken_as_success::shape_taken_as_success;
 
@@ -77,7 +77,7 @@ impl FromStr for HandlerEvent {
 impl HandlerEvent {
     /// Concurrent calls: a function has one invocation at a time, with one record or with all.
     #[must_use]
-    pub const fn concurrency(self) -> NonZeroUsize {
+    pub const fn max_concurrency(self) -> NonZeroUsize {
         match self {
             Self::Record => NonZeroUsize::MIN,
             Self::Batch => NonZeroUsize::MAX,
@@ -95,24 +95,27 @@ pub struct OwnFunction<R = Processes> {
     /// `:ACCOUNT:NAME`, the end of the source queue's ARN; `None` if it is not known.
     source_queue: Option<String>,
     /// Records whose calls began together and share an invocation.
-    together: Mutex<Vec<Waiting>>,
+    together: Mutex<Vec<WaitingRecord>>,
     observer: Option<Arc<dyn Observer>>,
     /// The shapes of answers that look like reports of failures and are successes.
     taken_as_success: Mutex<BTreeSet<&'static str>>,
 }
 
 /// Runs the user's function, one invocation per call.
-pub trait Runtime: Send + Sync {
+pub trait FunctionRuntime: Send + Sync {
     /// Calls the handler. Dropping the future ends the call.
     ///
     /// # Errors
     /// If the handler has not answered.
-    fn call(&self, event: Event<'_>) -> impl Future<Output = Result<Answer, HandlerError>> + Send;
+    fn run_handler(
+        &self,
+        event: FunctionInvocation<'_>,
+    ) -> impl Future<Output = Result<FunctionResponse, HandlerError>> + Send;
 }
 
 /// One invocation of the user's function.
 #[derive(Clone, Debug)]
-pub struct Event<'a> {
+pub struct FunctionInvocation<'a> {
     /// The event itself.
     pub json: String,
     /// The message's X-Ray header; `None` for that of Lambda's invocation.
@@ -125,7 +128,7 @@ pub struct Event<'a> {
     pub end: Timestamp,
 }
 
-impl Event<'_> {
+impl FunctionInvocation<'_> {
     fn new(json: String, end: Timestamp) -> Self {
         let request_id = Uuid::new_v4().to_string();
         Self { json, trace_id: None, client_context: None, request_id, end }
@@ -134,7 +137,7 @@ impl Event<'_> {
 
 /// A record of an invocation that is about to begin.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRecord {
     /// The batch's deadline, which also identifies the batch.
     end: Timestamp,
     sqs_message_id: String,
@@ -146,13 +149,13 @@ struct Waiting {
 /// Held by the first of the calls that begin together while it waits for the others. If it is dropped, their records
 /// are removed, since no other call would make their invocation.
 struct Gathering<'a> {
-    together: &'a Mutex<Vec<Waiting>>,
+    together: &'a Mutex<Vec<WaitingRecord>>,
     end: Timestamp,
 }
 
 impl Gathering<'_> {
-    fn records(&self) -> Vec<Waiting> {
-        let of_batch = |waiting: &mut Waiting| waiting.end == self.end;
+    fn take_records(&self) -> Vec<WaitingRecord> {
+        let of_batch = |waiting: &mut WaitingRecord| waiting.end == self.end;
         lock(self.together).extract_if(.., of_batch).filter(|waiting| !waiting.answer.is_closed()).collect()
     }
 }
@@ -163,7 +166,7 @@ impl Drop for Gathering<'_> {
     }
 }
 
-impl<R: Runtime> OwnFunction<R> {
+impl<R: FunctionRuntime> OwnFunction<R> {
     /// A function with this runtime. Its version is the environment's.
     #[must_use]
     pub fn new(runtime: R, handler_event: HandlerEvent) -> Self {
@@ -192,7 +195,7 @@ impl<R: Runtime> OwnFunction<R> {
 
     /// The function of the source queue with this URL (`https://HOST/ACCOUNT/NAME`).
     #[must_use]
-    pub fn of_queue(self, url: Option<&str>) -> Self {
+    pub fn for_queue(self, url: Option<&str>) -> Self {
         let end_of_arn = |url: &str| {
             let mut segments = url.rsplit('/');
             let (name, account) = (segments.next()?, segments.next()?);
@@ -203,30 +206,33 @@ impl<R: Runtime> OwnFunction<R> {
 
     /// Concurrent calls.
     #[must_use]
-    pub const fn concurrency(&self) -> NonZeroUsize {
-        self.handler_event.concurrency()
+    pub const fn max_concurrency(&self) -> NonZeroUsize {
+        self.handler_event.max_concurrency()
     }
 
     async fn call_one(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
         let client_context = client_context(invocation.message);
         let trace = invocation.trace_context().map(|trace| trace.xray_header_for_lambda(None));
-        let event = Event {
+        let event = FunctionInvocation {
             trace_id: trace.as_deref().or(invocation.record.trace_header.as_deref()),
             client_context: client_context.as_deref(),
-            ..Event::new(event::event([&*event::record(invocation)]), invocation.end)
+            ..FunctionInvocation::new(
+                event::encode_event([&*event::encode_record(invocation)]),
+                invocation.end,
+            )
         };
         let answer = self.call_runtime(event, invocation.logs).await?;
         let id = &*invocation.record.sqs_message_id;
-        let outcome = outcome(&answer, id);
+        let outcome = single_outcome(&answer, id);
         if outcome.is_ok() {
-            self.note_taken_as_success(&answer, &[id]);
+            self.report_taken_as_success(&answer, &[id]);
         }
         outcome
     }
 
     /// Reports, once per shape, an answer that counts as a success of all records but looks like a report of failures.
-    fn note_taken_as_success(&self, answer: &Answer, ids: &[&str]) {
-        let Answer::Response(body) = answer else { return };
+    fn report_taken_as_success(&self, answer: &FunctionResponse, ids: &[&str]) {
+        let FunctionResponse::Response(body) = answer else { return };
         let Some(shape) = shape_taken_as_success(body, ids) else { return };
         let is_new = lock(&self.taken_as_success).insert(shape);
         if let (true, Some(observer)) = (is_new, &self.observer) {
@@ -238,19 +244,19 @@ impl<R: Runtime> OwnFunction<R> {
     async fn call_together(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
         let (answer, answered) = oneshot::channel();
         let sqs_message_id = invocation.record.sqs_message_id.clone();
-        let (record, end) = (event::record(invocation), invocation.end);
+        let (record, end) = (event::encode_record(invocation), invocation.end);
         let logs = invocation.logs.cloned();
         let is_first = {
             let mut together = lock(&self.together);
             let is_first = !together.iter().any(|waiting| waiting.end == end);
-            together.push(Waiting { end, sqs_message_id, record, logs, answer });
+            together.push(WaitingRecord { end, sqs_message_id, record, logs, answer });
             is_first
         };
         if is_first {
             let gathering = Gathering { together: &self.together, end };
             // Lets the other calls add their records.
             yield_now().await;
-            let records = gathering.records();
+            let records = gathering.take_records();
             drop(gathering);
             self.call_all(records, end).await;
         }
@@ -261,12 +267,12 @@ impl<R: Runtime> OwnFunction<R> {
     /// Calls the handler, whose log lines have the request id of its own invocation, in the log stream of ours.
     async fn call_runtime<'a>(
         &self,
-        event: Event<'_>,
+        event: FunctionInvocation<'_>,
         logs: impl IntoIterator<Item = &'a CallLogs> + Clone,
-    ) -> Result<Answer, HandlerError> {
+    ) -> Result<FunctionResponse, HandlerError> {
         let set = |id: Option<&str>| logs.clone().into_iter().for_each(|logs| logs.set_request_id(id));
         set(Some(&event.request_id));
-        let answer = self.runtime.call(event).await;
+        let answer = self.runtime.run_handler(event).await;
         // It could not be started, so no line has the id.
         if answer.as_ref().is_err_and(|error| matches!(error.kind, FailureKind::Unavailable(_))) {
             set(None);
@@ -274,15 +280,15 @@ impl<R: Runtime> OwnFunction<R> {
         answer
     }
 
-    async fn call_all(&self, records: Vec<Waiting>, end: Timestamp) {
-        let event = event::event(records.iter().map(|waiting| &*waiting.record));
+    async fn call_all(&self, records: Vec<WaitingRecord>, end: Timestamp) {
+        let event = event::encode_event(records.iter().map(|waiting| &*waiting.record));
         let ids: Vec<_> = records.iter().map(|waiting| &*waiting.sqs_message_id).collect();
         let logs = records.iter().filter_map(|waiting| waiting.logs.as_ref());
-        let outcomes = match self.call_runtime(Event::new(event, end), logs).await {
+        let outcomes = match self.call_runtime(FunctionInvocation::new(event, end), logs).await {
             Ok(answer) => {
-                let outcomes = outcomes(&answer, &ids);
+                let outcomes = outcomes_per_record(&answer, &ids);
                 if outcomes.iter().all(Result::is_ok) {
-                    self.note_taken_as_success(&answer, &ids);
+                    self.report_taken_as_success(&answer, &ids);
                 }
                 outcomes
             }
@@ -295,15 +301,18 @@ impl<R: Runtime> OwnFunction<R> {
     }
 }
 
-impl<R: Runtime> Handler for OwnFunction<R> {
-    fn function(&self) -> Option<&str> {
+impl<R: FunctionRuntime> Handler for OwnFunction<R> {
+    fn function_version(&self) -> Option<&str> {
         self.function.as_deref()
     }
 
     /// Passes the body as the event, as in an asynchronous invocation.
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        let answer = self.runtime.call(Event::new(message.body.to_owned(), Timestamp::MAX_UTC)).await?;
-        outcome(&answer, "")
+        let answer = self
+            .runtime
+            .run_handler(FunctionInvocation::new(message.body.to_owned(), Timestamp::MAX_UTC))
+            .await?;
+        single_outcome(&answer, "")
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
@@ -321,15 +330,15 @@ impl<R> fmt::Debug for OwnFunction<R> {
 }
 
 impl Guest for OwnFunction {
-    fn invoked(&self, function_arn: &str, trace_id: Option<&str>) {
-        self.runtime.invoked(function_arn, trace_id);
+    fn begin_invocation(&self, function_arn: &str, trace_id: Option<&str>) {
+        self.runtime.set_invocation(function_arn, trace_id);
     }
 
     fn is_own_queue(&self, queue_arn: &str) -> bool {
         self.source_queue.as_ref().is_none_or(|end| queue_arn.ends_with(end.as_str()))
     }
 
-    async fn other_event(
+    async fn handle_other_event(
         &self,
         event: &str,
         context: &Context,
@@ -341,17 +350,17 @@ impl Guest for OwnFunction {
         };
         let client_context = context.client_context.as_ref();
         let client_context = client_context.and_then(|context| serde_json::to_string(context).ok());
-        let event = Event {
+        let event = FunctionInvocation {
             client_context: client_context.as_deref(),
             request_id: context.request_id.clone(),
-            ..Event::new(event.to_owned(), end)
+            ..FunctionInvocation::new(event.to_owned(), end)
         };
-        let answered = self.runtime.call(event).await;
-        Some(answered.and_then(returned).map_err(failed))
+        let answered = self.runtime.run_handler(event).await;
+        Some(answered.and_then(return_value).map_err(failed))
     }
 
-    async fn restored(&self) {
-        self.runtime.restored().await;
+    async fn resume_after_restore(&self) {
+        self.runtime.resume_after_restore().await;
     }
 }
 

@@ -37,7 +37,7 @@ impl TargetProxy {
 
     /// The HTTP client's proxy rule. A call over https:// goes through a tunnel (`CONNECT`; RFC 9110, section 9.3.6),
     /// which the proxy cannot look into; others do not go through the proxy.
-    pub(super) fn rule(&self) -> reqwest::Result<Proxy> {
+    pub(super) fn proxy_rule(&self) -> reqwest::Result<Proxy> {
         Proxy::https(self.0.clone())
     }
 }

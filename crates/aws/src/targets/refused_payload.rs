@@ -14,7 +14,7 @@ impl RefusedPayload {
     /// throttles, errors of the service, and those that an operator has to fix (permissions, keys, a missing or
     /// inactive function, its runtime, network and file systems), which must not dead-letter all traffic meanwhile.
     /// `UnsupportedMediaTypeException` is one of them, since every message has the same content type.
-    pub(super) fn of(code: &str) -> Option<Self> {
+    pub(super) fn from_code(code: &str) -> Option<Self> {
         match code {
             "RequestTooLargeException" | "SerializedRequestEntityTooLargeException" => Some(Self::TooLarge),
             "InvalidRequestContentException" => Some(Self::Invalid),
@@ -80,12 +80,12 @@ mod tests {
             "RequestTooLargeException",
             "SerializedRequestEntityTooLargeException",
         ]
-        .map(RefusedPayload::of)
+        .map(RefusedPayload::from_code)
         .into();
         let (too_large, invalid) = (Some(RefusedPayload::TooLarge), Some(RefusedPayload::Invalid));
         assert_eq!(refused, [invalid, too_large, too_large]);
         for code in MAY_PASS {
-            assert_eq!(RefusedPayload::of(code), None, "{code}");
+            assert_eq!(RefusedPayload::from_code(code), None, "{code}");
         }
     }
 }

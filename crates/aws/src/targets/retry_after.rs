@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::message::Timestamp;
 
 /// Longer than any possible delay, but safe for arithmetic.
@@ -13,19 +13,19 @@ const YEAR: u64 = 365 * 24 * 3600;
 const MILLISECONDS: u64 = 100_000_000_000;
 
 /// The delay of a `Retry-After`, zero for a past date; `None` if it cannot be read. Of several numbers the largest.
-pub(super) fn parse(value: &str, now: Timestamp) -> Option<Duration> {
+pub(super) fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim().trim_matches('"').trim();
-    let delay = match date(value) {
-        Some(date) => until(now, date),
+    let delay = match parse_date(value) {
+        Some(date) => time_until(now, date),
         None => value
             .split(',')
-            .try_fold(Duration::ZERO, |longest, number| Some(longest.max(seconds(number, now)?)))?,
+            .try_fold(Duration::ZERO, |longest, number| Some(longest.max(parse_seconds(number, now)?)))?,
     };
     Some(delay.min(LONGEST))
 }
 
 /// A date of HTTP, with `UTC` or an offset in place of `GMT`, or of RFC 3339.
-fn date(value: &str) -> Option<Timestamp> {
+fn parse_date(value: &str) -> Option<Timestamp> {
     use chrono::DateTime;
     let gmt = value.strip_suffix(" UTC").map(|date| format!("{date} GMT"));
     let date = httpdate::parse_http_date(gmt.as_deref().unwrap_or(value)).ok().map(Timestamp::from);
@@ -34,21 +34,21 @@ fn date(value: &str) -> Option<Timestamp> {
 }
 
 /// A number of seconds, or a moment in Unix time: `120`, `2.5`, `30s`.
-fn seconds(value: &str, now: Timestamp) -> Option<Duration> {
+fn parse_seconds(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
-    let (whole, milliseconds) = decimal(value.strip_suffix('s').unwrap_or(value))?;
+    let (whole, milliseconds) = parse_decimal(value.strip_suffix('s').unwrap_or(value))?;
     let moment = match whole {
         ..=YEAR => return Some(Duration::from_secs(whole).saturating_add(milliseconds)),
         MILLISECONDS.. => whole / 1000,
         _ => whole,
     };
     let moment = i64::try_from(moment).ok().and_then(|moment| Timestamp::from_timestamp(moment, 0));
-    Some(moment.map_or(LONGEST, |moment| until(now, moment)))
+    Some(moment.map_or(LONGEST, |moment| time_until(now, moment)))
 }
 
 /// A decimal number without a sign: what is before its point, and after it in thousandths. Too many digits make it the
 /// largest one.
-fn decimal(value: &str) -> Option<(u64, Duration)> {
+fn parse_decimal(value: &str) -> Option<(u64, Duration)> {
     let (whole, fraction) = value.split_once('.').unwrap_or((value, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_digits(whole) || !is_digits(fraction) {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn milliseconds_of(value: &str) -> Option<u128> {
-        parse(value, now()).map(|delay| delay.as_millis())
+        parse_retry_after(value, now()).map(|delay| delay.as_millis())
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         }
         assert_eq!(milliseconds_of("31536001"), Some(0), "long ago");
         for far in ["99999999999", "99999999999999999999999"] {
-            assert_eq!(parse(far, now()), Some(LONGEST), "{far}");
+            assert_eq!(parse_retry_after(far, now()), Some(LONGEST), "{far}");
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
             "0x10",
             "1994-11-06T08:49:37",
         ] {
-            assert_eq!(parse(value, now()), None, "{value}");
+            assert_eq!(parse_retry_after(value, now()), None, "{value}");
         }
     }
 }

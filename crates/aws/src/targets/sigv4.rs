@@ -83,7 +83,7 @@ impl SigV4Setting {
     ///
     /// # Errors
     /// If the setting does not fit the URL.
-    pub fn service(self, url: &Url) -> Result<(SignedService, Option<&str>), SigV4Error> {
+    pub fn resolve_service(self, url: &Url) -> Result<(SignedService, Option<&str>), SigV4Error> {
         match (self, service_of_host(url.host_str().unwrap_or_default())) {
             (Self::ByHost, Some((service, region))) => Ok((service, Some(region))),
             (Self::ByHost, None) => Err(SigV4Error::UnknownHost),
@@ -131,8 +131,8 @@ impl SigV4Signer {
     ///
     /// # Errors
     /// If the setting does not fit the URL, or the region is not known.
-    pub(super) fn of(&self, url: &Url) -> Result<SigV4, SigV4Error> {
-        let (service, region) = self.setting.service(url)?;
+    pub(super) fn for_url(&self, url: &Url) -> Result<SigV4, SigV4Error> {
+        let (service, region) = self.setting.resolve_service(url)?;
         let region = region.or(self.region.as_deref()).ok_or(SigV4Error::NoRegion)?.to_owned();
         Ok(SigV4 { service, region, credentials: Arc::clone(&self.credentials) })
     }
@@ -157,8 +157,12 @@ impl Eq for SigV4 {}
 
 impl SigV4 {
     /// Adds the signature to a request that has all other headers.
-    pub(super) async fn sign(&self, request: &mut Request, now: Timestamp) -> Result<(), HandlerError> {
-        let Ok(credentials) = self.credentials.at(now.into()).await else {
+    pub(super) async fn sign_request(
+        &self,
+        request: &mut Request,
+        now: Timestamp,
+    ) -> Result<(), HandlerError> {
+        let Ok(credentials) = self.credentials.load_at(now.into()).await else {
             return Err(HandlerError::transient(
                 "Http.NoCredentials",
                 "no credentials to sign the call with",

@@ -28,12 +28,12 @@ const KEY_BYTES: RangeInclusive<usize> = 24..=64;
 /// One or two secrets: during a rotation requests are signed with both, and the target accepts either.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningSecrets {
-    first: Key,
-    second: Option<Key>,
+    first: SigningKey,
+    second: Option<SigningKey>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-struct Key(Vec<u8>);
+struct SigningKey(Vec<u8>);
 
 /// The reason to refuse signing secrets, without their text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -64,12 +64,12 @@ impl SigningSecrets {
         if secrets.next().is_some() {
             return Err(SigningSecretsError::TooMany);
         }
-        Ok(Self { first: Key::parse(first)?, second: second.map(Key::parse).transpose()? })
+        Ok(Self { first: SigningKey::parse(first)?, second: second.map(SigningKey::parse).transpose()? })
     }
 
     /// Adds the headers. The id is the message's own in every attempt, so a receiver can use it as an idempotency key;
     /// the timestamp is the attempt's.
-    pub(super) fn sign(
+    pub(super) fn sign_request(
         &self,
         request: RequestBuilder,
         message: &Message<'_>,
@@ -81,11 +81,11 @@ impl SigningSecrets {
         request
             .header(ID, id)
             .header(TIMESTAMP, timestamp)
-            .header(SIGNATURE, self.signatures(id, timestamp, message.body))
+            .header(SIGNATURE, self.joined_signatures(id, timestamp, message.body))
     }
 
     /// The signatures with spaces between them.
-    fn signatures(&self, id: &str, timestamp: i64, body: &str) -> String {
+    fn joined_signatures(&self, id: &str, timestamp: i64, body: &str) -> String {
         let mut signatures = self.first.signature(id, timestamp, body);
         if let Some(second) = &self.second {
             signatures.push(' ');
@@ -95,7 +95,7 @@ impl SigningSecrets {
     }
 }
 
-impl Key {
+impl SigningKey {
     fn parse(secret: &str) -> Result<Self, SigningSecretsError> {
         let encoded = secret.strip_prefix(PREFIX).ok_or(SigningSecretsError::NotASecret)?;
         let key = STANDARD.decode(encoded).map_err(|_| SigningSecretsError::NotASecret)?;

@@ -21,10 +21,10 @@ pub enum Target {
 }
 
 impl Handler for Target {
-    fn function(&self) -> Option<&str> {
+    fn function_version(&self) -> Option<&str> {
         match self {
             Self::Http(_) | Self::Lambda(_) => None,
-            Self::OwnFunction(target) => target.function(),
+            Self::OwnFunction(target) => target.function_version(),
         }
     }
 

@@ -45,7 +45,7 @@ const SECRET_PARAMETERS: [&str; 20] = [
 impl TargetUrl {
     /// The whole URL.
     #[must_use]
-    pub fn url(&self) -> &Url {
+    pub fn as_url(&self) -> &Url {
         &self.0
     }
 

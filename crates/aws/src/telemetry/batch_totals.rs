@@ -3,8 +3,8 @@
 use redeliver_core::events::Event;
 use redeliver_core::trace::SpanContext;
 
-use super::log_line::{Directive, LogLines, VALUES_MAX};
-use super::metrics::{Measure, Measured, Metric, Number, Observed};
+use super::log_line::{Directive, MetricLogLines, VALUES_MAX};
+use super::metrics::{EventReport, Measure, Measurement, Metric, MetricValue};
 
 /// Request ids in one line, as many as a batch of SQS has messages.
 const REQUEST_IDS_MAX: usize = 10;
@@ -13,15 +13,15 @@ const REQUEST_IDS_MAX: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct BatchTotals {
     /// One for each metric and value of its dimension.
-    counts: Vec<Count>,
-    values: Vec<(Metric, Vec<Number>)>,
+    counts: Vec<MetricCount>,
+    values: Vec<(Metric, Vec<MetricValue>)>,
     /// The failed messages by error type.
-    failures: Vec<Failures>,
+    failures: Vec<FailuresByType>,
 }
 
 /// The failed messages with one error type.
 #[derive(Debug)]
-pub(super) struct Failures {
+pub(super) struct FailuresByType {
     pub(super) error_type: String,
     pub(super) count: u32,
     /// The request ids of their log lines, each once, at most [`REQUEST_IDS_MAX`].
@@ -29,14 +29,14 @@ pub(super) struct Failures {
 }
 
 #[derive(Debug)]
-struct Count {
+struct MetricCount {
     metric: Metric,
     by: Option<&'static str>,
     count: u32,
 }
 
-impl Failures {
-    fn add(&mut self, request_id: Option<&str>) {
+impl FailuresByType {
+    fn add_failure(&mut self, request_id: Option<&str>) {
         self.count = self.count.saturating_add(1);
         if let Some(id) = request_id.filter(|id| !self.request_ids.iter().any(|known| known == id))
             && self.request_ids.len() < REQUEST_IDS_MAX
@@ -47,35 +47,35 @@ impl Failures {
 }
 
 impl BatchTotals {
-    pub(super) fn add(&mut self, event: &Event, observed: &Observed) {
-        for Measured { metric, value } in &observed.metrics {
+    pub(super) fn add_event(&mut self, event: &Event, observed: &EventReport) {
+        for Measurement { metric, value } in &observed.metrics {
             match (metric.measure(), value) {
-                (Measure::Count, Number::Whole(count)) => {
+                (Measure::Count, MetricValue::Whole(count)) => {
                     let by = observed.by.filter(|_| metric.dimension().is_some());
-                    self.count(*metric, by, *count);
+                    self.add_count(*metric, by, *count);
                 }
-                _ => self.measured(*metric, *value),
+                _ => self.add_value(*metric, *value),
             }
         }
-        if let Some((error_type, request_id)) = failure(event) {
+        if let Some((error_type, request_id)) = event_failure(event) {
             let known = self.failures.iter().position(|failures| failures.error_type == error_type);
             let index = known.unwrap_or_else(|| {
                 let error_type = error_type.to_owned();
-                self.failures.push(Failures { error_type, count: 0, request_ids: Vec::new() });
+                self.failures.push(FailuresByType { error_type, count: 0, request_ids: Vec::new() });
                 self.failures.len() - 1
             });
-            self.failures[index].add(request_id);
+            self.failures[index].add_failure(request_id);
         }
     }
 
-    fn count(&mut self, metric: Metric, by: Option<&'static str>, count: u32) {
+    fn add_count(&mut self, metric: Metric, by: Option<&'static str>, count: u32) {
         match self.counts.iter_mut().find(|known| (known.metric, known.by) == (metric, by)) {
             Some(known) => known.count = known.count.saturating_add(count),
-            None => self.counts.push(Count { metric, by, count }),
+            None => self.counts.push(MetricCount { metric, by, count }),
         }
     }
 
-    fn measured(&mut self, metric: Metric, value: Number) {
+    fn add_value(&mut self, metric: Metric, value: MetricValue) {
         match self.values.iter_mut().find(|(known, _)| *known == metric) {
             Some((_, values)) => values.push(value),
             None => self.values.push((metric, vec![value])),
@@ -84,7 +84,7 @@ impl BatchTotals {
 
     /// Writes the lines. A line holds one value of each dimension, one error, and [`VALUES_MAX`] values of each metric;
     /// the rest goes to further lines.
-    pub(super) fn write(self, lines: &mut LogLines<'_>, trace: Option<SpanContext>) {
+    pub(super) fn write_lines(self, lines: &mut MetricLogLines<'_>, trace: Option<SpanContext>) {
         let trace_id = trace.map(|trace| trace.trace_id());
         let Self { counts, values, failures } = self;
         for number in 0.. {
@@ -113,15 +113,15 @@ impl BatchTotals {
 #[derive(Debug, Default)]
 pub(super) struct BatchLine<'a> {
     pub(super) counts: Vec<(Metric, u32)>,
-    pub(super) values: Vec<(Metric, &'a [Number])>,
+    pub(super) values: Vec<(Metric, &'a [MetricValue])>,
     /// Dimensions of counters, with their values.
     pub(super) by: Vec<(Metric, &'static str, &'static str)>,
-    pub(super) failure: Option<&'a Failures>,
+    pub(super) failure: Option<&'a FailuresByType>,
     pub(super) trace_id: Option<&'a str>,
 }
 
 impl BatchLine<'_> {
-    fn count(&mut self, Count { metric, by, count }: &Count) {
+    fn count(&mut self, MetricCount { metric, by, count }: &MetricCount) {
         self.counts.push((*metric, *count));
         if let Some((dimension, value)) = metric.dimension().zip(*by) {
             self.by.push((*metric, dimension.name, value));
@@ -137,14 +137,17 @@ impl BatchLine<'_> {
         let has_dimension = |metric: &Metric| self.by.iter().any(|(counter, ..)| counter == metric);
         let counters = self.counts.iter().map(|(metric, _)| *metric).filter(|metric| !has_dimension(metric));
         let plain: Vec<_> = counters.chain(self.values.iter().map(|(metric, _)| *metric)).collect();
-        let plain = (!plain.is_empty()).then(|| Directive::of(None, plain));
-        let by = self.by.iter().map(|(metric, dimension, _)| Directive::of(Some(dimension), vec![*metric]));
+        let plain = (!plain.is_empty()).then(|| Directive::for_metrics(None, plain));
+        let by = self
+            .by
+            .iter()
+            .map(|(metric, dimension, _)| Directive::for_metrics(Some(dimension), vec![*metric]));
         plain.into_iter().chain(by).collect()
     }
 }
 
 /// The error of a message that failed, and the request id of its log lines.
-fn failure(event: &Event) -> Option<(&str, Option<&str>)> {
+fn event_failure(event: &Event) -> Option<(&str, Option<&str>)> {
     match event {
         Event::HandedOff { error_type, request_id, .. } => Some((error_type, request_id.as_deref())),
         Event::RetryScheduled { error_type, request_id, .. } => {

@@ -7,13 +7,13 @@ use serde::Serialize;
 /// The outcomes of messages, valid or not.
 #[derive(Debug, Default)]
 pub(super) struct InvalidMessages {
-    batch: Outcomes,
-    environment: Outcomes,
+    batch: OutcomeCounts,
+    environment: OutcomeCounts,
     is_said: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Outcomes {
+struct OutcomeCounts {
     invalid: u64,
     all: u64,
 }
@@ -25,7 +25,7 @@ pub(super) struct AllInvalid {
     remedy: String,
 }
 
-impl Outcomes {
+impl OutcomeCounts {
     /// The outcomes that an event reports.
     fn reported_by(event: &Event) -> Self {
         match event {
@@ -53,11 +53,11 @@ impl Outcomes {
 }
 
 impl InvalidMessages {
-    pub(super) fn add(&mut self, event: &Event) {
-        self.count(Outcomes::reported_by(event));
+    pub(super) fn add_event(&mut self, event: &Event) {
+        self.count_outcomes(OutcomeCounts::reported_by(event));
     }
 
-    fn count(&mut self, outcomes: Outcomes) {
+    fn count_outcomes(&mut self, outcomes: OutcomeCounts) {
         self.batch.add(outcomes);
         self.environment.add(outcomes);
     }
@@ -79,7 +79,7 @@ mod tests {
     fn lines_after<const N: usize>(batches: [(u64, u64); N]) -> [u64; N] {
         let mut messages = InvalidMessages::default();
         batches.map(|(invalid, all)| {
-            messages.count(Outcomes { invalid, all });
+            messages.count_outcomes(OutcomeCounts { invalid, all });
             messages.end_batch().map_or(0, |line| line.messages)
         })
     }
@@ -122,7 +122,7 @@ mod tests {
             (limited, 0, 9),
             (again, 0, 0),
         ] {
-            let counted = Outcomes::reported_by(&event);
+            let counted = OutcomeCounts::reported_by(&event);
             assert_eq!((counted.invalid, counted.all), (invalid, all), "{event:?}");
         }
     }

@@ -6,15 +6,15 @@ use redeliver_core::message::Timestamp;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use super::batch_totals::{BatchLine, Failures};
+use super::batch_totals::{BatchLine, FailuresByType};
 use super::invalid_messages::AllInvalid;
-use super::metrics::{FUNCTION, Measure, Measured, Metric, NAMESPACE, Observed};
+use super::metrics::{EventReport, FUNCTION, Measure, Measurement, Metric, NAMESPACE};
 
 /// Maximum number of values of a metric in one line.
 pub(super) const VALUES_MAX: usize = 100;
 
 /// Lines with the same function and timestamp.
-pub(super) struct LogLines<'a> {
+pub(super) struct MetricLogLines<'a> {
     function: &'a str,
     /// RFC 3339.
     timestamp: String,
@@ -23,22 +23,22 @@ pub(super) struct LogLines<'a> {
     pub(super) text: Vec<u8>,
 }
 
-impl<'a> LogLines<'a> {
+impl<'a> MetricLogLines<'a> {
     pub(super) fn new(function: &'a str, now: Timestamp) -> Self {
-        let timestamp = redeliver_core::message::metadata::rfc3339(now);
+        let timestamp = redeliver_core::message::metadata::format_rfc3339(now);
         Self { function, timestamp, timestamp_millis: now.timestamp_millis(), text: Vec::new() }
     }
 
     /// Adds an event with its metrics.
-    pub(super) fn push(&mut self, event: &Event, observed: &Observed) {
+    pub(super) fn push_event(&mut self, event: &Event, observed: &EventReport) {
         let (counter, others) = observed.metrics.split_at(usize::from(observed.by.is_some()));
-        let names = |metrics: &[Measured]| metrics.iter().map(|measured| measured.metric).collect();
+        let names = |metrics: &[Measurement]| metrics.iter().map(|measured| measured.metric).collect();
         let dimension = counter.first().and_then(|counter| counter.metric.dimension());
         let by = dimension.zip(observed.by).map(|(dimension, value)| (dimension.name, value));
         // CloudWatch bills each set of dimensions as a metric, so only the counter has the additional one.
-        let by_two = by.map(|(dimension, _)| Directive::of(Some(dimension), names(counter)));
-        let by_one = (!others.is_empty()).then(|| Directive::of(None, names(others)));
-        self.write(
+        let by_two = by.map(|(dimension, _)| Directive::for_metrics(Some(dimension), names(counter)));
+        let by_one = (!others.is_empty()).then(|| Directive::for_metrics(None, names(others)));
+        self.push_line(
             observed.level,
             observed.event,
             &EventFields { event, by, metrics: &observed.metrics },
@@ -47,31 +47,31 @@ impl<'a> LogLines<'a> {
     }
 
     /// Adds an event whose metrics are in its batch's line.
-    pub(super) fn push_without_metrics(&mut self, event: &Event, observed: &Observed) {
+    pub(super) fn push_without_metrics(&mut self, event: &Event, observed: &EventReport) {
         let fields = EventFields { event, by: None, metrics: &[] };
-        self.write(observed.level, observed.event, &fields, Vec::new());
+        self.push_line(observed.level, observed.event, &fields, Vec::new());
     }
 
     pub(super) fn push_batch(&mut self, line: &BatchLine<'_>) {
-        self.write("INFO", "batch", line, line.directives());
+        self.push_line("INFO", "batch", line, line.directives());
     }
 
     pub(super) fn push_all_invalid(&mut self, line: &AllInvalid) {
-        self.write("WARN", "all_invalid", line, Vec::new());
+        self.push_line("WARN", "all_invalid", line, Vec::new());
     }
 
-    fn write(&mut self, level: &str, event: &str, fields: &impl Serialize, directives: Vec<Directive>) {
+    fn push_line(&mut self, level: &str, event: &str, fields: &impl Serialize, directives: Vec<Directive>) {
         let (timestamp, function) = (&self.timestamp, self.function);
         let aws = (!directives.is_empty())
-            .then_some(Metadata { timestamp: self.timestamp_millis, cloud_watch_metrics: directives });
-        let line = Line { timestamp, level, event, function, fields, aws };
+            .then_some(EmfMetadata { timestamp: self.timestamp_millis, cloud_watch_metrics: directives });
+        let line = LogLine { timestamp, level, event, function, fields, aws };
         serde_json::to_writer(&mut self.text, &line).expect("an event has only text and finite numbers");
         self.text.push(b'\n');
     }
 }
 
 #[derive(Serialize)]
-struct Line<'a, F> {
+struct LogLine<'a, F> {
     timestamp: &'a str,
     level: &'a str,
     event: &'a str,
@@ -80,7 +80,7 @@ struct Line<'a, F> {
     #[serde(flatten)]
     fields: &'a F,
     #[serde(rename = "_aws", skip_serializing_if = "Option::is_none")]
-    aws: Option<Metadata>,
+    aws: Option<EmfMetadata>,
 }
 
 #[derive(Serialize)]
@@ -91,7 +91,7 @@ struct EventFields<'a> {
     #[serde(flatten, serialize_with = "value_of_dimension")]
     by: Option<(&'static str, &'static str)>,
     #[serde(flatten, serialize_with = "values_of_metrics")]
-    metrics: &'a [Measured],
+    metrics: &'a [Measurement],
 }
 
 impl Serialize for BatchLine<'_> {
@@ -103,7 +103,7 @@ impl Serialize for BatchLine<'_> {
         for (_, dimension, value) in &self.by {
             fields.serialize_entry(dimension, value)?;
         }
-        if let Some(Failures { error_type, count, request_ids }) = self.failure {
+        if let Some(FailuresByType { error_type, count, request_ids }) = self.failure {
             fields.serialize_entry("error_type", error_type)?;
             fields.serialize_entry("failures", count)?;
             if !request_ids.is_empty() {
@@ -125,7 +125,7 @@ impl Serialize for BatchLine<'_> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Metadata {
+struct EmfMetadata {
     timestamp: i64,
     cloud_watch_metrics: Vec<Directive>,
 }
@@ -135,21 +135,21 @@ struct Metadata {
 pub(super) struct Directive {
     namespace: &'static str,
     dimensions: Vec<Vec<&'static str>>,
-    metrics: Vec<Definition>,
+    metrics: Vec<MetricDefinition>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Definition {
+struct MetricDefinition {
     name: Metric,
     unit: &'static str,
 }
 
 impl Directive {
     /// Declares metrics with the dimension function and, if given, with both dimensions.
-    pub(super) fn of(dimension: Option<&'static str>, metrics: Vec<Metric>) -> Self {
+    pub(super) fn for_metrics(dimension: Option<&'static str>, metrics: Vec<Metric>) -> Self {
         let further = dimension.map(|dimension| vec![FUNCTION, dimension]);
-        let definition = |metric: Metric| Definition {
+        let definition = |metric: Metric| MetricDefinition {
             name: metric,
             unit: match metric.measure() {
                 Measure::Count | Measure::Receives => "Count",
@@ -171,6 +171,6 @@ fn value_of_dimension<S: Serializer>(
     serializer.collect_map(*by)
 }
 
-fn values_of_metrics<S: Serializer>(metrics: &&[Measured], serializer: S) -> Result<S::Ok, S::Error> {
+fn values_of_metrics<S: Serializer>(metrics: &&[Measurement], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(metrics.iter().map(|measured| (measured.metric, measured.value)))
 }

@@ -1,7 +1,7 @@
 //! The names, levels and metrics of events, for CloudWatch and for `/metrics` of `redeliver work`.
 
 use redeliver_core::events::{Event, to_milliseconds};
-use redeliver_core::failure::Kind;
+use redeliver_core::failure::FailureClass;
 use redeliver_core::failure::reason::DeadLetterReason;
 use serde::{Serialize, Serializer};
 use strum::{IntoStaticStr, VariantArray};
@@ -77,10 +77,10 @@ pub struct Dimension {
 const FAILURE_KIND: Dimension = Dimension {
     name: "FailureKind",
     values: &[
-        Kind::Transient.as_str(),
-        Kind::Permanent.as_str(),
-        Kind::Snooze.as_str(),
-        Kind::NotStarted.as_str(),
+        FailureClass::Transient.as_str(),
+        FailureClass::Permanent.as_str(),
+        FailureClass::Snooze.as_str(),
+        FailureClass::NotStarted.as_str(),
     ],
 };
 
@@ -122,21 +122,21 @@ impl Metric {
 
 /// One value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct Measurement {
     pub metric: Metric,
-    pub value: Number,
+    pub value: MetricValue,
 }
 
 /// A value, written to the millisecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
+pub enum MetricValue {
     /// A count, or whole seconds of SQS.
     Whole(u32),
     /// A measured duration.
     Real(f64),
 }
 
-impl Serialize for Number {
+impl Serialize for MetricValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Whole(number) => serializer.serialize_u32(*number),
@@ -158,7 +158,7 @@ pub enum LinePolicy {
 
 /// The log entry and the metrics of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Observed {
+pub struct EventReport {
     /// `INFO` or `WARN`.
     pub level: &'static str,
     pub line: LinePolicy,
@@ -167,105 +167,127 @@ pub struct Observed {
     /// The value of the first metric's dimension, if that has one.
     pub by: Option<&'static str>,
     /// At least one.
-    pub metrics: Vec<Measured>,
+    pub metrics: Vec<Measurement>,
 }
 
-impl Observed {
+impl EventReport {
     /// Classifies an event: its level, its name in logs, its line and its metrics.
     #[must_use]
-    pub fn of(event: &Event) -> Self {
+    pub fn from_event(event: &Event) -> Self {
         use Metric as M;
         match *event {
             Event::Processed { age_seconds, target_seconds, .. } => {
-                let age = seconds(M::MessageAgeSeconds, age_seconds);
-                let target = seconds(M::TargetSeconds, target_seconds);
-                info("processed", None, &[once(M::Processed), age, target])
+                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
+                let target = real_seconds(M::TargetSeconds, target_seconds);
+                batch_event("processed", None, &[count_once(M::Processed), age, target])
             }
             Event::HandedOff { kind, age_seconds, .. } => {
-                let age = seconds(M::MessageAgeSeconds, age_seconds);
-                info("handed_off", Some(kind), &[once(M::HandedOff), age])
+                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
+                batch_event("handed_off", Some(kind), &[count_once(M::HandedOff), age])
             }
-            Event::NotConfirmed { .. } => warn("not_confirmed", None, &[once(M::NotConfirmed)]),
+            Event::NotConfirmed { .. } => {
+                warning_event("not_confirmed", None, &[count_once(M::NotConfirmed)])
+            }
             Event::RetryScheduled { retry_attempt, delay_seconds, age_seconds, .. } => {
-                let delay = whole(M::RetryDelaySeconds, delay_seconds.get().into());
-                let age = seconds(M::MessageAgeSeconds, age_seconds);
+                let delay = whole_number(M::RetryDelaySeconds, delay_seconds.get().into());
+                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
                 let by = attempt_range(retry_attempt);
-                info("retry_scheduled", Some(by), &[once(M::RetriesScheduled), delay, age])
+                batch_event("retry_scheduled", Some(by), &[count_once(M::RetriesScheduled), delay, age])
             }
-            Event::Hopped { messages } => info("hopped", None, &[whole(M::Hops, messages)]),
+            Event::Hopped { messages } => batch_event("hopped", None, &[whole_number(M::Hops, messages)]),
             Event::RetriedImmediately { .. } => {
-                info("retried_immediately", None, &[once(M::ImmediateRetries)])
+                batch_event("retried_immediately", None, &[count_once(M::ImmediateRetries)])
             }
-            Event::CircuitOpened { .. } => warn("circuit_opened", None, &[once(M::CircuitOpen)]),
-            Event::ProbeFailed { .. } => rare("probe_failed", None, &[once(M::Probes), once(M::CircuitOpen)]),
-            Event::CircuitClosed { .. } => rare("circuit_closed", None, &[once(M::Probes)]),
+            Event::CircuitOpened { .. } => {
+                warning_event("circuit_opened", None, &[count_once(M::CircuitOpen)])
+            }
+            Event::ProbeFailed { .. } => {
+                rare_event("probe_failed", None, &[count_once(M::Probes), count_once(M::CircuitOpen)])
+            }
+            Event::CircuitClosed { .. } => rare_event("circuit_closed", None, &[count_once(M::Probes)]),
             Event::Held { messages, longest_hold_seconds, .. } => {
-                let longest = whole(M::LongestHoldSeconds, longest_hold_seconds);
-                info("held", None, &[whole(M::Held, messages), longest, once(M::CircuitOpen)])
+                let longest = whole_number(M::LongestHoldSeconds, longest_hold_seconds);
+                batch_event(
+                    "held",
+                    None,
+                    &[whole_number(M::Held, messages), longest, count_once(M::CircuitOpen)],
+                )
             }
             Event::RateLimited { messages, longest_hold_seconds, .. } => {
-                let longest = whole(M::LongestHoldSeconds, longest_hold_seconds);
-                info("rate_limited", None, &[whole(M::Held, messages), longest])
+                let longest = whole_number(M::LongestHoldSeconds, longest_hold_seconds);
+                batch_event("rate_limited", None, &[whole_number(M::Held, messages), longest])
             }
             Event::NotNow { messages, longest_hold_seconds, .. } => {
-                let longest = whole(M::LongestHoldSeconds, longest_hold_seconds);
-                info("not_now", None, &[whole(M::Held, messages), longest])
+                let longest = whole_number(M::LongestHoldSeconds, longest_hold_seconds);
+                batch_event("not_now", None, &[whole_number(M::Held, messages), longest])
             }
-            Event::GivenUp { .. } => warn("given_up", None, &[once(M::GivenUp)]),
-            Event::Blocked { .. } => warn("blocked", None, &[once(M::Blocked)]),
+            Event::GivenUp { .. } => warning_event("given_up", None, &[count_once(M::GivenUp)]),
+            Event::Blocked { .. } => warning_event("blocked", None, &[count_once(M::Blocked)]),
             Event::DeadLettered { error_type, age_seconds, .. } => {
-                let age = seconds(M::MessageAgeSeconds, age_seconds);
+                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
                 // A later version's code is not a value of the dimension and would be billed as another metric.
                 let by = Some(error_type).filter(|code| ERROR_TYPE.values.contains(code));
-                warn("dead_lettered", by, &[once(M::DeadLettered), age])
+                warning_event("dead_lettered", by, &[count_once(M::DeadLettered), age])
             }
-            Event::ArrivedByRedrive { .. } => warn("arrived_by_redrive", None, &[once(M::ArrivedByRedrive)]),
+            Event::ArrivedByRedrive { .. } => {
+                warning_event("arrived_by_redrive", None, &[count_once(M::ArrivedByRedrive)])
+            }
             Event::ReceivedAgain { receive_count, age_seconds, .. } => {
-                let age = seconds(M::MessageAgeSeconds, age_seconds);
-                warn("received_again", None, &[whole(M::ReceiveCount, receive_count), age])
+                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
+                warning_event("received_again", None, &[whole_number(M::ReceiveCount, receive_count), age])
             }
-            Event::UnreadableRecord { .. } => warn("unreadable_record", None, &[once(M::UnreadableRecord)]),
-            Event::ReceiveFailed { .. } => warn("receive_failed", None, &[once(M::ReceiveFailed)]),
-            Event::BatchBrokenOff { .. } => warn("batch_broken_off", None, &[once(M::BatchBrokenOff)]),
-            Event::NotDeleted { .. } => warn("not_deleted", None, &[once(M::NotDeleted)]),
-            Event::ArchiveRefused { .. } => warn("archive_refused", None, &[once(M::ArchiveRefused)]),
-            Event::NoticePublished { .. } => rare("notice_published", None, &[once(M::Notices)]),
-            Event::NoticeRefused { .. } => warn("notice_refused", None, &[once(M::NoticeRefused)]),
+            Event::UnreadableRecord { .. } => {
+                warning_event("unreadable_record", None, &[count_once(M::UnreadableRecord)])
+            }
+            Event::ReceiveFailed { .. } => {
+                warning_event("receive_failed", None, &[count_once(M::ReceiveFailed)])
+            }
+            Event::BatchBrokenOff { .. } => {
+                warning_event("batch_broken_off", None, &[count_once(M::BatchBrokenOff)])
+            }
+            Event::NotDeleted { .. } => warning_event("not_deleted", None, &[count_once(M::NotDeleted)]),
+            Event::ArchiveRefused { .. } => {
+                warning_event("archive_refused", None, &[count_once(M::ArchiveRefused)])
+            }
+            Event::NoticePublished { .. } => rare_event("notice_published", None, &[count_once(M::Notices)]),
+            Event::NoticeRefused { .. } => {
+                warning_event("notice_refused", None, &[count_once(M::NoticeRefused)])
+            }
             Event::RetryAfterUnreadable { .. } => {
-                info("retry_after_unreadable", None, &[once(M::RetryAfterUnreadable)])
+                batch_event("retry_after_unreadable", None, &[count_once(M::RetryAfterUnreadable)])
             }
             Event::AnswerTakenAsSuccess { .. } => {
-                warn("answer_taken_as_success", None, &[once(M::AnswerTakenAsSuccess)])
+                warning_event("answer_taken_as_success", None, &[count_once(M::AnswerTakenAsSuccess)])
             }
             Event::HeadersNotRefreshed { .. } => {
-                warn("headers_not_refreshed", None, &[once(M::HeadersNotRefreshed)])
+                warning_event("headers_not_refreshed", None, &[count_once(M::HeadersNotRefreshed)])
             }
         }
     }
 }
 
-fn info(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
-    Observed { level: "INFO", line: LinePolicy::Batch, event, by, metrics: metrics.to_vec() }
+fn batch_event(event: &'static str, by: Option<&'static str>, metrics: &[Measurement]) -> EventReport {
+    EventReport { level: "INFO", line: LinePolicy::Batch, event, by, metrics: metrics.to_vec() }
 }
 
-fn rare(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
-    Observed { line: LinePolicy::OwnUnlessWarn, ..info(event, by, metrics) }
+fn rare_event(event: &'static str, by: Option<&'static str>, metrics: &[Measurement]) -> EventReport {
+    EventReport { line: LinePolicy::OwnUnlessWarn, ..batch_event(event, by, metrics) }
 }
 
-fn warn(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
-    Observed { level: "WARN", line: LinePolicy::Own, event, by, metrics: metrics.to_vec() }
+fn warning_event(event: &'static str, by: Option<&'static str>, metrics: &[Measurement]) -> EventReport {
+    EventReport { level: "WARN", line: LinePolicy::Own, event, by, metrics: metrics.to_vec() }
 }
 
-fn once(metric: Metric) -> Measured {
-    whole(metric, 1)
+fn count_once(metric: Metric) -> Measurement {
+    whole_number(metric, 1)
 }
 
-fn whole(metric: Metric, count: u32) -> Measured {
-    Measured { metric, value: Number::Whole(count) }
+fn whole_number(metric: Metric, count: u32) -> Measurement {
+    Measurement { metric, value: MetricValue::Whole(count) }
 }
 
-fn seconds(metric: Metric, seconds: f64) -> Measured {
-    Measured { metric, value: Number::Real(seconds) }
+fn real_seconds(metric: Metric, seconds: f64) -> Measurement {
+    Measurement { metric, value: MetricValue::Real(seconds) }
 }
 
 /// A value of `RETRY_ATTEMPT`.

@@ -7,10 +7,10 @@ use crate::stderr;
 /// Makes every panic one line on standard error with its place, but without its text, which may quote a payload (as
 /// slicing a string inside a character does).
 pub fn without_text() {
-    set_hook(Box::new(|info| stderr::line(line(info))));
+    set_hook(Box::new(|info| stderr::write_line(format_panic(info))));
 }
 
-fn line(info: &PanicHookInfo<'_>) -> String {
+fn format_panic(info: &PanicHookInfo<'_>) -> String {
     let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
     serde_json::json!({ "level": "ERROR", "event": "panic", "place": place }).to_string()
 }
@@ -29,7 +29,7 @@ mod tests {
         let (here, others) = (thread::current().id(), take_hook());
         // Hooks are the whole process's: other tests keep theirs.
         set_hook(Box::new(move |info| match thread::current().id() == here {
-            true => lines.send(line(info)).expect("the test waits for it"),
+            true => lines.send(format_panic(info)).expect("the test waits for it"),
             false => others(info),
         }));
         let panicked = catch_unwind(|| panic!("{}", "CANARY"));

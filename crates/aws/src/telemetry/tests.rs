@@ -22,7 +22,7 @@ impl Clock for Fixed {
 
 /// The lines of a batch with these events.
 fn written_with(logging: Logging, events: &[Event]) -> String {
-    let lines = JsonLines::new("message-processor", logging, Fixed, Vec::new());
+    let lines = JsonLinesObserver::new("message-processor", logging, Fixed, Vec::new());
     for event in events {
         lines.observe(event);
     }
@@ -108,7 +108,7 @@ fn handed_off(error_type: &ErrorType) -> Event {
     Event::HandedOff {
         message_id: message_id(),
         retry_attempt: 2,
-        error_type: error_type.loggable().into_owned(),
+        error_type: error_type.loggable_name().into_owned(),
         kind: "transient",
         age_seconds: 61.500_4,
         request_id: None,
@@ -185,7 +185,7 @@ fn unreadable_record() -> Event {
     Event::UnreadableRecord { sqs_message_id: "sqs".to_owned() }
 }
 
-fn of_a_poller() -> [Event; 3] {
+fn poller_events() -> [Event; 3] {
     let (code, sqs_message_id) = ("RequestThrottled".to_owned(), "sqs".to_owned());
     [
         Event::ReceiveFailed { code, pause_seconds: 1.500_4 },
@@ -333,7 +333,7 @@ fn the_lines_of_what_goes_wrong_where_no_event_source_mapping_polls() {
         ("not_deleted", json!({ "sqs_message_id": "sqs", "NotDeleted": 1 }), "NotDeleted"),
     ]
     .map(|(name, fields, metric)| expected("WARN", name, fields, &json!([count(metric)])));
-    assert_eq!(of_a_poller().map(line), expected);
+    assert_eq!(poller_events().map(line), expected);
 }
 
 #[test]
@@ -444,13 +444,13 @@ fn all() -> Vec<Event> {
         hopped(),
     ]
     .into_iter()
-    .chain(of_a_poller())
+    .chain(poller_events())
     .chain(outage_events())
-    .chain(of_the_archive())
+    .chain(archive_events())
     .collect()
 }
 
-fn of_the_archive() -> [Event; 3] {
+fn archive_events() -> [Event; 3] {
     let (code, fingerprint) = ("AccessDenied".to_owned(), "0a1b".to_owned());
     [
         Event::ArchiveRefused { sqs_message_id: "sqs".to_owned(), code: code.clone() },
@@ -481,7 +481,7 @@ fn the_lines_of_the_archive_and_of_notices() {
             &json!([count("NoticeRefused")]),
         ),
     ];
-    assert_eq!(of_the_archive().map(line), expected);
+    assert_eq!(archive_events().map(line), expected);
 }
 
 fn outage_events() -> [Event; 5] {
@@ -533,7 +533,7 @@ fn lines_of_several_events_are_one_write() {
             Ok(())
         }
     }
-    let lines = JsonLines::new("message-processor", Logging::default(), Fixed, Writes(Vec::new()));
+    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Writes(Vec::new()));
     let events = [given_up(None), dead_lettered()];
     lines.observe_all(&events);
     lines.observe_all(&[]);
@@ -560,7 +560,7 @@ fn a_log_that_cannot_be_written_does_not_fail_the_message() {
             Ok(())
         }
     }
-    let lines = JsonLines::new("message-processor", Logging::default(), Fixed, Full);
+    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Full);
     lines.observe(&given_up(None));
     lines.observe(&processed());
     lines.flush();
@@ -568,10 +568,10 @@ fn a_log_that_cannot_be_written_does_not_fail_the_message() {
 
 #[test]
 fn the_log_location_has_the_request_id_of_the_invocation() {
-    let lines = JsonLines::new("message-processor", Logging::default(), Fixed, Vec::new());
+    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
     *lock(&lines.log_location) = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), None);
     for id in ["first", "second"] {
-        lines.invoked(id);
+        lines.begin_invocation(id);
         let location = lines.log_location();
         assert_eq!((location.request_id(), location.log_group()), (Some(id), Some("/aws/lambda/mp")));
     }

@@ -18,12 +18,12 @@ impl ApplyArgs {
     }
 
     /// The verb for a plan that is applied, or for one that is only shown.
-    pub(crate) const fn verb(self, does: &'static str, would: &'static str) -> &'static str {
+    pub(crate) const fn choose_verb(self, does: &'static str, would: &'static str) -> &'static str {
         if self.apply { does } else { would }
     }
 
     /// After a plan was shown, if there is anything in it.
-    pub(crate) fn remark_that_nothing_was_done(self, is_something_planned: bool) {
+    pub(crate) fn remark_nothing_done(self, is_something_planned: bool) {
         if is_something_planned && !self.apply {
             stderr::remark("nothing was done: add --apply");
         }

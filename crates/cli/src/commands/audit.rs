@@ -18,33 +18,35 @@ use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock as _, Queue as _};
 
-pub use arguments::{Arguments, Format};
+pub use arguments::{Arguments, AuditFormat};
 pub(crate) use table::groups_for_people;
 
-use redeliver_dead_letters::groups::{Group, OTHER};
-use redeliver_dead_letters::{KnownCauses, Pick, Resolved};
-use redeliver_operator::audit::{AuditReport, AuditRequest, Audited, Json, JsonLines, Progress, View};
+use redeliver_dead_letters::groups::{DeadLetterGroup, OTHER};
+use redeliver_dead_letters::{KnownCauses, Pick, Resolution};
 #[cfg(test)]
-use redeliver_operator::audit::{Context, Tally};
+use redeliver_operator::audit::{AuditContext, AuditTally};
+use redeliver_operator::audit::{
+    AuditProgress, AuditReport, AuditRequest, AuditResult, JsonLinesView, JsonView, View,
+};
 use redeliver_operator::dead_letter::{Showing, edit_of_invalid};
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::sentences::{
-    causes_beyond_the_table, not_judged_in_words, still_hidden as still_hidden_in_words,
+    causes_beyond_the_table, describe_not_judged, still_hidden as still_hidden_in_words,
 };
 use redeliver_operator::terminal::remaining::Remaining;
 use redeliver_operator::terminal::signals;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure, UsageError};
+use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 /// Reads the queue and prints a report.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     if let (Some(fingerprint), Some(file)) = (&arguments.resolved, &arguments.known_causes) {
-        return resolve(arguments, fingerprint, file).await;
+        return record_resolved(arguments, fingerprint, file).await;
     }
-    let audited = run(arguments).await?;
-    let Audited { report, missing, output_closed, still_hidden, remarks, .. } = &audited;
+    let audited = run_audit(arguments).await?;
+    let AuditResult { report, missing, output_closed, still_hidden, remarks, .. } = &audited;
     remarks.iter().for_each(stderr::warning);
-    not_judged_in_words(&report.not_judged).iter().for_each(stderr::warning);
+    describe_not_judged(&report.not_judged).iter().for_each(stderr::warning);
     report.all_invalid().iter().for_each(stderr::warning);
     // The table on standard output has the sentence already.
     let says_it_itself =
@@ -54,7 +56,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(sentence) = report.deleted_soon().filter(|_| !is_known && arguments.known_causes.is_none()) {
         stderr::warning(sentence);
     }
-    if let Some(sentence) = report.incompleteness().filter(|_| !is_known) {
+    if let Some(sentence) = report.describe_incompleteness().filter(|_| !is_known) {
         stderr::warning(sentence);
     }
     for sentence in missing {
@@ -66,9 +68,9 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let is_for_people = arguments.is_table_on_stdout() && arguments.known_causes.is_none();
     if let Some(next) = next_command(arguments, report).filter(|_| is_for_people && !output_closed) {
         match next {
-            Next::Command(command) => stderr::next(&command, "operate/audit"),
+            Next::Command(command) => stderr::print_next_command(&command, "operate/audit"),
             Next::Edit(command) => {
-                stderr::next(&command, "operate/edit");
+                stderr::print_next_command(&command, "operate/edit");
                 stderr::remark("in --edit, replace the last dot with the fix");
             }
         }
@@ -88,8 +90,8 @@ enum Next {
 /// edited first, all of the group.
 fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
     let group = report.groups.first().filter(|group| group.fingerprint != OTHER)?;
-    let Group { fingerprint, example, .. } = group;
-    let words = arguments.source.words().filter(|_| arguments.period.is_default())?;
+    let DeadLetterGroup { fingerprint, example, .. } = group;
+    let words = arguments.source.to_arguments().filter(|_| arguments.period.is_default())?;
     // A command without the rest of the selection would send more than was audited.
     if arguments.selection.narrows_a_group() {
         return None;
@@ -102,22 +104,24 @@ fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
         (None, None) => None,
     };
     match selected {
-        None => Some(Next::Command(NextCommand::new("audit").with(words).option("show", example))),
+        None => Some(Next::Command(NextCommand::new("audit").with_words(words).with_option("show", example))),
         // Where a file's messages are to go is not known.
         Some(_) if arguments.source.file.is_some() => None,
         Some((name, value)) => {
-            let redrive = NextCommand::new("redrive").with(words);
+            let redrive = NextCommand::new("redrive").with_words(words);
             Some(match edit_of_invalid(group) {
-                Some(edit) => Next::Edit(redrive.option("group", fingerprint).option("edit", &edit)),
-                None => Next::Command(redrive.option(name, value)),
+                Some(edit) => {
+                    Next::Edit(redrive.with_option("group", fingerprint).with_option("edit", &edit))
+                }
+                None => Next::Command(redrive.with_option(name, value)),
             })
         }
     }
 }
 
 /// The most urgent of what is true.
-fn exit_code(audited: &Audited) -> ExitCode {
-    let Audited { report, missing, output_closed, .. } = audited;
+fn exit_code(audited: &AuditResult) -> ExitCode {
+    let AuditResult { report, missing, output_closed, .. } = audited;
     // First, so that a cause that was printed is never printed again.
     if audited.has_new_causes {
         return ExitCode::NewCause;
@@ -141,25 +145,30 @@ fn exit_code(audited: &Audited) -> ExitCode {
 }
 
 /// Writes to the file of known causes that one is resolved.
-async fn resolve(arguments: &Arguments, fingerprint: &str, file: &Path) -> Result<ExitCode, Failure> {
+async fn record_resolved(
+    arguments: &Arguments,
+    fingerprint: &str,
+    file: &Path,
+) -> Result<ExitCode, CommandFailure> {
     let source = arguments.source.open(arguments.period).await?;
     let arn = source.dead_letters.arn();
-    if !KnownCauses::read(file, arn)?.fingerprints().any(|known| known == fingerprint) {
+    if !KnownCauses::read_file(file, arn)?.fingerprints().any(|known| known == fingerprint) {
         let file = file.display();
         stderr::error(format_args!(
             "{file}: group {fingerprint} is not in it: run the command without --resolved first"
         ));
         return Ok(ExitCode::NotThere);
     }
-    let resolved = Resolved { at: SystemClock.now(), by: arguments.resolved_by.clone() };
+    let resolved = Resolution { at: SystemClock.now(), by: arguments.resolved_by.clone() };
     KnownCauses::write_resolved(file, arn, fingerprint, resolved)?;
     stderr::remark(format_args!("{}: {fingerprint} is resolved", file.display()));
     Ok(ExitCode::Done)
 }
 
-async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
-    arguments.output.check()?;
-    let can_mask = arguments.show.is_some() || matches!(arguments.format, Format::Html | Format::Csv);
+async fn run_audit(arguments: &Arguments) -> Result<AuditResult, CommandFailure> {
+    arguments.output.check_destination()?;
+    let can_mask =
+        arguments.show.is_some() || matches!(arguments.format, AuditFormat::Html | AuditFormat::Csv);
     if arguments.reveal && !can_mask {
         return Err(UsageError::new("--reveal works only with --show, and with --format html or csv").into());
     }
@@ -167,32 +176,32 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         source: &arguments.source,
         period: arguments.period,
         pick: match &arguments.show {
-            Some(id) => Pick::one(id),
+            Some(id) => Pick::with_id(id),
             None => arguments.selection.pick()?,
         },
         max: arguments.selection.max(),
         known_causes: arguments.known_causes.as_deref(),
         save: arguments.save.as_deref(),
     };
-    let interrupt = signals::interrupted("interrupted: giving the messages back")?;
-    let mut stop = Box::pin(interrupt.requested());
+    let interrupt = signals::stop_on_signal("interrupted: giving the messages back")?;
+    let mut stop = Box::pin(interrupt.wait_requested());
     let mut open = request.open(stop.as_mut()).await?;
     let known_causes = open.known_causes.take();
-    let mut output = output(arguments)?;
+    let mut output = open_output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}{msg}";
-    let bar = stderr::progress(ProgressBar::new(0), template);
+    let bar = stderr::show_progress(ProgressBar::new(0), template);
     let remaining = RefCell::new(Remaining::new(SystemClock.now()));
     let progress = |progress| match progress {
-        Progress::Read { seen, approximate } => {
+        AuditProgress::Read { seen, approximate } => {
             let total = approximate.max(seen);
             bar.set_length(total);
             bar.set_message(remaining.borrow_mut().describe(seen, total, SystemClock.now()));
             bar.set_position(seen);
         }
-        Progress::Over => bar.finish_and_clear(),
+        AuditProgress::Over => bar.finish_and_clear(),
     };
-    let view = view(arguments, known_causes.as_ref().map(|file| &file.known));
-    let audited = open.audit(view, &mut output, stop, progress).await;
+    let view = select_view(arguments, known_causes.as_ref().map(|file| &file.known));
+    let audited = open.run_audit(view, &mut output, stop, progress).await;
     bar.finish_and_clear();
     // A pipe or a device was there before.
     if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {
@@ -206,7 +215,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         print_new_causes(arguments, &file.known, &audited);
         // If the output was closed, they stay new.
         if !audited.output_closed {
-            file.remember(&audited.report, SystemClock.now())?;
+            file.remember_report(&audited.report, SystemClock.now())?;
         }
     }
     Ok(audited)
@@ -216,15 +225,15 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
 fn print_new_causes(
     arguments: &Arguments,
     known: &KnownCauses,
-    Audited { report, output_closed, .. }: &Audited,
+    AuditResult { report, output_closed, .. }: &AuditResult,
 ) {
     causes_beyond_the_table(&report.groups).iter().for_each(stderr::warning);
     if !output_closed && !arguments.is_table_on_stdout() {
-        known_causes::lines(known, report).iter().for_each(stderr::warning);
+        known_causes::new_cause_lines(known, report).iter().for_each(stderr::warning);
     }
 }
 
-fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
+fn select_view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
     // Nothing else is printed then: a cron job is silent as long as there is nothing new.
     if let Some(known) = known.filter(|_| arguments.is_table_on_stdout()) {
         return Box::new(known_causes::NewCauses { known: known.clone() });
@@ -238,19 +247,19 @@ fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
         return Box::new(show::Show::new(id, showing, colours, layout));
     }
     match arguments.format {
-        Format::Table => {
+        AuditFormat::Table => {
             Box::new(table::Table { colours, layout: arguments.output.layout(SystemClock.now()) })
         }
-        Format::Json => Box::new(Json),
-        Format::Jsonl => Box::new(JsonLines),
-        Format::Csv => Box::new(csv::Csv { reveal }),
-        Format::Html => Box::new(html::Page::new(showing)),
+        AuditFormat::Json => Box::new(JsonView),
+        AuditFormat::Jsonl => Box::new(JsonLinesView),
+        AuditFormat::Csv => Box::new(csv::Csv { reveal }),
+        AuditFormat::Html => Box::new(html::HtmlReport::new(showing)),
     }
 }
 
-fn output(arguments: &Arguments) -> Result<BufWriter<Box<dyn Write>>, Failure> {
+fn open_output(arguments: &Arguments) -> Result<BufWriter<Box<dyn Write>>, CommandFailure> {
     let output: Box<dyn Write> = match arguments.output.file() {
-        Some(path) => Box::new(redeliver_operator::terminal::output::create(path)?),
+        Some(path) => Box::new(redeliver_operator::terminal::output::create_file(path)?),
         None => Box::new(io::stdout().lock()),
     };
     Ok(BufWriter::new(output))

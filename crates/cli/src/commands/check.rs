@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use redeliver_operator::check::{Checked, Counts, check_data_schema, check_messages, check_policy};
+use redeliver_operator::check::{FileCheck, MessageCounts, check_data_schema, check_messages, check_policy};
 use redeliver_operator::files::{FileError, read_schema, read_text};
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::sentences::all_invalid;
-use redeliver_operator::terminal::escape::{escaped, escaped_lines};
+use redeliver_operator::terminal::escape::{escape_line, escape_lines};
 use redeliver_operator::terminal::help::{Closing, VALIDATE};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::counted;
-use redeliver_operator::{ExitCode, Failure};
+use redeliver_operator::terminal::units::format_count;
+use redeliver_operator::{CommandFailure, ExitCode};
 use serde::Serialize;
 
 /// The end of the help of `check`.
@@ -64,19 +64,19 @@ pub struct Arguments {
 
 /// The result as a program reads it.
 #[derive(Serialize)]
-struct Report<'a> {
+struct CheckReport<'a> {
     valid: bool,
-    files: &'a [Checked],
+    files: &'a [FileCheck],
 }
 
 /// Checks the files and prints the findings.
-pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.printing.check()?;
-    let checked = check(arguments)?;
+pub fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.check_destination()?;
+    let checked = check_files(arguments)?;
     let is_valid = checked.iter().all(|file| file.findings.is_empty());
     // Members of messages, and files, have names that others chose.
-    let table = || escaped_lines(&checked.iter().map(lines).collect::<String>());
-    arguments.printing.print("check", &Report { valid: is_valid, files: &checked }, table)?;
+    let table = || escape_lines(&checked.iter().map(describe_checked).collect::<String>());
+    arguments.printing.print_report("check", &CheckReport { valid: is_valid, files: &checked }, table)?;
     let counts = checked.iter().filter_map(|file| file.messages).filter(|_| !arguments.plain.plain);
     let hints =
         counts.filter_map(|counts| all_invalid(counts.invalid, counts.all, "--plain (ENVELOPE=optional)"));
@@ -84,7 +84,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(if is_valid { ExitCode::Done } else { ExitCode::Found })
 }
 
-fn check(arguments: &Arguments) -> Result<Vec<Checked>, FileError> {
+fn check_files(arguments: &Arguments) -> Result<Vec<FileCheck>, FileError> {
     let mut checked = Vec::new();
     if let Some(path) = &arguments.policy {
         checked.push(check_policy(path, &read_text(path)?));
@@ -103,26 +103,26 @@ fn check(arguments: &Arguments) -> Result<Vec<Checked>, FileError> {
 }
 
 /// A line for each finding, or one line about a valid file.
-fn lines(checked: &Checked) -> String {
+fn describe_checked(checked: &FileCheck) -> String {
     let name = checked.name.display();
     match checked.messages {
         _ if !checked.findings.is_empty() => {
-            checked.findings.iter().map(|finding| escaped(finding) + "\n").collect()
+            checked.findings.iter().map(|finding| escape_line(finding) + "\n").collect()
         }
         None => format!("{name}: valid\n"),
-        Some(Counts { all: 0, .. }) => format!("{name}: 0 messages\n"),
+        Some(MessageCounts { all: 0, .. }) => format!("{name}: 0 messages\n"),
         Some(counts) => {
-            format!("{name}: {}, valid{}\n", counted(counts.all, "message"), plain_counts(counts))
+            format!("{name}: {}, valid{}\n", format_count(counts.all, "message"), plain_counts(counts))
         }
     }
 }
 
 /// Counts plain messages and their ids, to show when a pointer points nowhere.
-fn plain_counts(counts: Counts) -> String {
+fn plain_counts(counts: MessageCounts) -> String {
     match counts {
-        Counts { plain: 0, .. } => String::new(),
-        Counts { plain, without_id: 0, .. } => format!(" ({plain} plain)"),
-        Counts { plain, without_id, .. } => {
+        MessageCounts { plain: 0, .. } => String::new(),
+        MessageCounts { plain, without_id: 0, .. } => format!(" ({plain} plain)"),
+        MessageCounts { plain, without_id, .. } => {
             format!(" ({plain} plain, {without_id} of them without an id of their own: SQS's is used)")
         }
     }

@@ -3,8 +3,8 @@
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 use redeliver_operator::terminal::help::Closing;
-use redeliver_operator::terminal::output::Output;
-use redeliver_operator::{ExitCode, Failure};
+use redeliver_operator::terminal::output::OutputArgs;
+use redeliver_operator::{CommandFailure, ExitCode};
 
 /// The end of the help of `completions`.
 const CLOSING: Closing = Closing {
@@ -35,10 +35,10 @@ pub struct Arguments {
 }
 
 /// Prints the script for `command`, which is the whole program's.
-pub fn main(arguments: &Arguments, mut command: Command) -> Result<ExitCode, Failure> {
+pub fn main(arguments: &Arguments, mut command: Command) -> Result<ExitCode, CommandFailure> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     generate(arguments.shell, &mut command, name, &mut script);
-    Output::default().write(&String::from_utf8(script)?)?;
+    OutputArgs::default().write_text(&String::from_utf8(script)?)?;
     Ok(ExitCode::Done)
 }

@@ -1,9 +1,9 @@
 //! `--exec` of `local` and `work`: the command of the user's own function.
 
-use redeliver_aws::targets::Command;
+use redeliver_aws::targets::RuntimeCommand;
 
 /// Splits a command into words like a shell.
-pub(crate) fn command(text: &str) -> Result<Command, String> {
+pub(crate) fn command(text: &str) -> Result<RuntimeCommand, String> {
     let words = shlex::split(text).ok_or("a quotation mark is not closed")?;
-    Command::new(words.into_iter().map(Into::into)).ok_or_else(|| "it names no program".to_owned())
+    RuntimeCommand::new(words.into_iter().map(Into::into)).ok_or_else(|| "it names no program".to_owned())
 }

@@ -3,36 +3,36 @@
 mod arguments;
 
 use indicatif::ProgressBar;
-use redeliver_operator::fleet::{Dlq, Fleet, html, look, table};
+use redeliver_operator::fleet::{Dlq, Fleet, html, survey_fleet, table};
 use redeliver_operator::next_command::NextCommand;
-use redeliver_operator::queues::Connection;
-use redeliver_operator::terminal::output::document;
+use redeliver_operator::queues::AwsConnection;
+use redeliver_operator::terminal::output::json_document;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure};
+use redeliver_operator::{CommandFailure, ExitCode};
 
-pub use arguments::{Arguments, Format};
+pub use arguments::{Arguments, FleetFormat};
 
 /// Reads the state and prints it.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.output.check()?;
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    arguments.output.check_destination()?;
     let bar =
-        stderr::progress(ProgressBar::new(0), "{bar:40} {human_pos}/{human_len} queues read, {elapsed}");
-    let fleet = look(&arguments.connections(), &bar).await;
+        stderr::show_progress(ProgressBar::new(0), "{bar:40} {human_pos}/{human_len} queues read, {elapsed}");
+    let fleet = survey_fleet(&arguments.connections(), &bar).await;
     bar.finish_and_clear();
     if fleet.regions.is_empty() {
-        return Err(fleet.problems_in_short().join("\n").into());
+        return Err(fleet.shortened_problems().join("\n").into());
     }
-    arguments.output.write(&match arguments.format {
-        Format::Table => table::fleet_table(&fleet, &arguments.output.layout(fleet.at)),
-        Format::Json => document("fleet", &fleet),
-        Format::Html => html::of(&fleet),
+    arguments.output.write_text(&match arguments.format {
+        FleetFormat::Table => table::fleet_table(&fleet, &arguments.output.layout(fleet.at)),
+        FleetFormat::Json => json_document("fleet", &fleet),
+        FleetFormat::Html => html::render_page(&fleet),
     })?;
-    for problem in fleet.problems_in_short() {
+    for problem in fleet.shortened_problems() {
         stderr::error(problem);
     }
-    let is_for_people = arguments.format == Format::Table && arguments.output.file().is_none();
+    let is_for_people = arguments.format == FleetFormat::Table && arguments.output.file().is_none();
     if let Some(command) = next_command(arguments, &fleet).filter(|_| is_for_people) {
-        stderr::next(&command, "operate/audit");
+        stderr::print_next_command(&command, "operate/audit");
     }
     Ok(fleet.exit_code())
 }
@@ -40,19 +40,19 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// The audit of the first DLQ with messages.
 fn next_command(arguments: &Arguments, fleet: &Fleet) -> Option<NextCommand> {
     let Dlq { name, account, region, .. } = fleet.dlqs.iter().find(|dlq| dlq.counts.visible > Some(0))?;
-    let profile = fleet.seen_in(Some(account), region).find_map(|region| region.profile.clone());
-    let connection = Connection::at(profile, Some(region.clone()), arguments.endpoint_url.clone());
-    Some(NextCommand::new("audit").option("queue", name).with(connection.words()))
+    let profile = fleet.regions_in(Some(account), region).find_map(|region| region.profile.clone());
+    let connection = AwsConnection::from_parts(profile, Some(region.clone()), arguments.endpoint_url.clone());
+    Some(NextCommand::new("audit").with_option("queue", name).with_words(connection.to_arguments()))
 }
 
 #[cfg(test)]
 mod tests {
     use redeliver_core::message::Timestamp;
-    use redeliver_operator::fleet::{DlqState, Region};
-    use redeliver_operator::queues::Counts;
+    use redeliver_operator::fleet::{DlqState, RegionSummary};
+    use redeliver_operator::queues::QueueCounts;
 
     use super::*;
-    use crate::commands::checked;
+    use crate::commands::parse_command_line;
 
     fn dlq(name: &str, visible: u64) -> Dlq {
         Dlq {
@@ -63,7 +63,7 @@ mod tests {
             fed_by: Vec::new(),
             read_by: Vec::new(),
             readers: None,
-            counts: Counts { visible: Some(visible), ..Counts::default() },
+            counts: QueueCounts { visible: Some(visible), ..QueueCounts::default() },
             oldest_seconds: None,
             first_deleted_by: None,
             alarms: None,
@@ -75,8 +75,10 @@ mod tests {
     #[test]
     fn the_next_command_audits_the_first_dlq_with_messages_where_it_was_seen() {
         let next = |words: &str, dlqs: Vec<Dlq>| {
-            let crate::Command::Fleet(arguments) = checked(words.split(' ')) else { panic!("a fleet") };
-            let region = |profile: &str, account: &str| Region {
+            let crate::CliCommand::Fleet(arguments) = parse_command_line(words.split(' ')) else {
+                panic!("a fleet")
+            };
+            let region = |profile: &str, account: &str| RegionSummary {
                 account: Some(account.to_owned()),
                 region: "eu-central-1".to_owned(),
                 profile: Some(profile.to_owned()),
@@ -90,7 +92,7 @@ mod tests {
                 problems: Vec::new(),
             };
             let command = next_command(&arguments, &fleet)?;
-            checked(command.words());
+            parse_command_line(command.words());
             Some(command.to_string())
         };
         let words = "redeliver fleet --profile shop --profile billing --endpoint-url http://127.0.0.1:1";

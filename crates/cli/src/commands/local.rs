@@ -6,7 +6,7 @@ mod setup;
 use redeliver_local::{RunReport, run_locally};
 use redeliver_operator::sentences::{all_invalid, invalid_among};
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure};
+use redeliver_operator::{CommandFailure, ExitCode};
 use redeliver_sim::LoopError;
 
 use crate::commands::run_args::progress_bar;
@@ -14,12 +14,12 @@ pub use arguments::Arguments;
 use setup::read_setup;
 
 /// Runs the loop and prints its report.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.printing.check()?;
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.check_destination()?;
     let (setup, mut output) = read_setup(arguments)?;
     let endpoint_url = arguments.endpoint_url.as_deref();
     match run_locally(setup, endpoint_url, &progress_bar(0), &mut *output).await {
-        Ok(report) => print(arguments, &report),
+        Ok(report) => print_report(arguments, &report),
         Err(error) if is_interrupt(&error) => {
             stderr::error(error);
             Ok(ExitCode::Interrupted)
@@ -29,13 +29,13 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// True if a signal came before everything was sent.
-fn is_interrupt(error: &Failure) -> bool {
+fn is_interrupt(error: &CommandFailure) -> bool {
     matches!(error.downcast_ref(), Some(LoopError::Interrupted { .. }))
 }
 
-fn print(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, Failure> {
-    arguments.printing.print("local", report, || report.table())?;
-    [report.hint(), report.taken_as_success()].iter().flatten().for_each(stderr::warning);
+fn print_report(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.print_report("local", report, || report.format_table())?;
+    [report.failure_hint(), report.success_hint()].iter().flatten().for_each(stderr::warning);
     let invalid = invalid_among(&report.dead_lettered);
     let all_invalid = all_invalid(invalid, report.sent, "--plain (ENVELOPE=optional)");
     let all_invalid = all_invalid.filter(|_| !arguments.plain.plain);

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use redeliver_dead_letters::files::publish;
-use redeliver_operator::files::unwritable;
+use redeliver_dead_letters::files::publish_file;
+use redeliver_operator::files::write_error;
 use redeliver_operator::terminal::help::Closing;
-use redeliver_operator::{ExitCode, Failure, UsageError};
+use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 /// The end of the help of `man`.
 const CLOSING: Closing = Closing {
@@ -35,29 +35,29 @@ pub struct Arguments {
 }
 
 /// Writes the pages of `command`, which is the whole program's.
-pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Failure> {
+pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, CommandFailure> {
     let directory = arguments.directory.display();
     if arguments.directory.is_file() {
         return Err(UsageError::new(format!("{directory} is a file; name a directory")).into());
     }
-    write(&arguments.directory, command)?;
+    write_pages(&arguments.directory, command)?;
     Ok(ExitCode::Done)
 }
 
-fn write(directory: &Path, command: Command) -> Result<(), Failure> {
-    std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+fn write_pages(directory: &Path, command: Command) -> Result<(), CommandFailure> {
+    std::fs::create_dir_all(directory).map_err(|error| write_error(directory, &error))?;
     let mut program = command.disable_help_subcommand(true);
     program.build();
     let source = format!("{} {}", program.get_name(), program.get_version().unwrap_or_default());
     for command in program.get_subcommands().chain([&program]) {
         let man = Man::new(command.clone()).source(&source).manual("redeliver");
-        publish(&directory.join(man.get_filename()), &page(&man, command)?)?;
+        publish_file(&directory.join(man.get_filename()), &render_page(&man, command)?)?;
     }
     Ok(())
 }
 
 /// `clap_mangen`'s page, except for the text after the options: it would fill and hyphenate the examples.
-fn page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
+fn render_page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -68,13 +68,13 @@ fn page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     if let Some(text) = command.get_after_long_help() {
-        closing(&text.to_string()).to_writer(&mut page)?;
+        render_closing(&text.to_string()).to_writer(&mut page)?;
     }
     Ok(page)
 }
 
 /// The text after a command's options: examples as they are typed, notes, and exit codes.
-fn closing(text: &str) -> Roff {
+fn render_closing(text: &str) -> Roff {
     let mut roff = Roff::new();
     let mut in_notes = false;
     for paragraph in text.split("\n\n") {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn examples_stay_as_they_are_typed_and_exit_codes_are_a_list() {
         let text = "Examples:\n  redeliver x --y\n  .hidden\n\nA note.\n\nAnother.\n\nExit codes:\n  0    good\n  130  not";
-        let page = closing(text).render();
+        let page = render_closing(text).render();
         let lines: Vec<_> = page.lines().skip_while(|line| !line.starts_with(".SH")).collect();
         let expected = [
             ".SH EXAMPLES",
@@ -150,9 +150,9 @@ mod tests {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let folder = tempfile::tempdir().unwrap();
         let (precious, page) = (folder.path().join("precious"), folder.path().join("redeliver.1"));
-        publish(&precious, b"precious").unwrap();
+        publish_file(&precious, b"precious").unwrap();
         symlink(&precious, &page).unwrap();
-        write(folder.path(), Command::new("redeliver")).unwrap();
+        write_pages(folder.path(), Command::new("redeliver")).unwrap();
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
         assert!(std::fs::read_to_string(&page).unwrap().contains(".TH redeliver"));
         assert_eq!(page.metadata().unwrap().permissions().mode() & 0o444, 0o444);

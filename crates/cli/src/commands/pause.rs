@@ -2,12 +2,12 @@
 //! that should not spend attempts.
 
 use clap::Args;
-use redeliver_operator::pause::{Changed, Switched, Wanted, switch_readers};
-use redeliver_operator::queues::{Connection, Queues};
+use redeliver_operator::pause::{MappingChange, MappingState, SwitchReport, switch_readers};
+use redeliver_operator::queues::{AwsConnection, QueueSelection};
 use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure};
+use redeliver_operator::{CommandFailure, ExitCode};
 
 use super::apply_args::ApplyArgs;
 
@@ -82,7 +82,7 @@ pub struct PauseArguments {
     #[arg(long, help_heading = SWITCH, conflicts_with = "queues")]
     all: bool,
     #[command(flatten)]
-    which: Which,
+    which: SwitchArguments,
 }
 
 /// Start all functions of a deployment again after `pause`. Shows which event source mappings would be enabled, and
@@ -91,55 +91,61 @@ pub struct PauseArguments {
 #[command(after_help = RESUME.short(), after_long_help = RESUME.long())]
 pub struct ResumeArguments {
     #[command(flatten)]
-    which: Which,
+    which: SwitchArguments,
 }
 
 /// Which mappings, and how the result is printed.
 #[derive(Debug, Args)]
-struct Which {
+struct SwitchArguments {
     #[command(flatten)]
-    queues: Queues,
+    queues: QueueSelection,
     #[command(flatten, next_help_heading = SWITCH)]
     apply: ApplyArgs,
     #[command(flatten)]
     printing: Printing,
     #[command(flatten)]
-    connection: Connection,
+    connection: AwsConnection,
 }
 
 /// Pauses and prints what changed.
-pub async fn pause(arguments: &PauseArguments) -> Result<ExitCode, Failure> {
-    bring(&arguments.which, arguments.all, Wanted::Disabled).await
+pub async fn pause_readers(arguments: &PauseArguments) -> Result<ExitCode, CommandFailure> {
+    apply_switch(&arguments.which, arguments.all, MappingState::Disabled).await
 }
 
 /// Resumes every queue, since it is not known how much was paused, and prints what changed.
-pub async fn resume(arguments: &ResumeArguments) -> Result<ExitCode, Failure> {
-    bring(&arguments.which, true, Wanted::Enabled).await
+pub async fn resume_readers(arguments: &ResumeArguments) -> Result<ExitCode, CommandFailure> {
+    apply_switch(&arguments.which, true, MappingState::Enabled).await
 }
 
-async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Failure> {
-    which.printing.check()?;
+async fn apply_switch(
+    which: &SwitchArguments,
+    all: bool,
+    wanted: MappingState,
+) -> Result<ExitCode, CommandFailure> {
+    which.printing.check_destination()?;
     let applied = which.apply.is_wanted();
     let switched = switch_readers(&which.queues, &which.connection, all, wanted, applied).await?;
-    print(which, &switched, wanted)
+    print_switched(which, &switched, wanted)
 }
 
-fn print(which: &Which, report: &Switched, wanted: Wanted) -> Result<ExitCode, Failure> {
-    let command = if wanted == Wanted::Disabled { "pause" } else { "resume" };
-    which.printing.print(command, report, || report.lines())?;
+fn print_switched(
+    which: &SwitchArguments,
+    report: &SwitchReport,
+    wanted: MappingState,
+) -> Result<ExitCode, CommandFailure> {
+    let command = if wanted == MappingState::Disabled { "pause" } else { "resume" };
+    which.printing.print_report(command, report, || report.describe_changes())?;
     let failed: Vec<_> = report.mappings.iter().filter(|changed| changed.error.is_some()).collect();
-    for Changed { queue, function, uuid, error, .. } in &failed {
+    for MappingChange { queue, function, uuid, error, .. } in &failed {
         stderr::error(format_args!(
             "{function} at {queue}: {}; run the same command again, or look at the mapping: aws lambda \
              get-event-source-mapping --uuid {uuid}",
             error.as_deref().unwrap_or_default()
         ));
     }
-    which
-        .apply
-        .remark_that_nothing_was_done(report.mappings.iter().any(|changed| changed.from != changed.to));
+    which.apply.remark_nothing_done(report.mappings.iter().any(|changed| changed.from != changed.to));
     for queue in &report.without_mapping {
-        stderr::warning(queue.in_words(wanted));
+        stderr::warning(queue.explain_remedy(wanted));
     }
     Ok(report.exit_code())
 }

@@ -1,11 +1,11 @@
 //! `redeliver permissions`: the least IAM policy of a command.
 
 use clap::Args;
-use redeliver_operator::permissions::{Command, Names, policy};
-use redeliver_operator::queues::{Connection, DeploymentArgs};
+use redeliver_operator::permissions::{PolicyCommand, PolicyNames, build_policy};
+use redeliver_operator::queues::{AwsConnection, DeploymentArgs};
 use redeliver_operator::terminal::help::Closing;
-use redeliver_operator::terminal::output::Output;
-use redeliver_operator::{ExitCode, Failure};
+use redeliver_operator::terminal::output::OutputArgs;
+use redeliver_operator::{CommandFailure, ExitCode};
 
 /// The end of the help of `permissions`.
 const CLOSING: Closing = Closing {
@@ -38,23 +38,25 @@ const CLOSING: Closing = Closing {
 pub struct Arguments {
     /// The command
     #[arg(value_enum)]
-    command: Command,
+    command: PolicyCommand,
     #[command(flatten)]
     deployment: DeploymentArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
     #[command(flatten)]
-    connection: Connection,
+    connection: AwsConnection,
 }
 
 /// Prints the policy.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.output.check()?;
-    let names = match arguments.deployment.queues() {
-        Some(queues) => Names::of(arguments.command, &queues, &arguments.connection).await?,
-        None => Names::placeholders(arguments.command),
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    arguments.output.check_destination()?;
+    let names = match arguments.deployment.all_queues() {
+        Some(queues) => {
+            PolicyNames::for_deployment(arguments.command, &queues, &arguments.connection).await?
+        }
+        None => PolicyNames::with_placeholders(arguments.command),
     };
-    let policy = serde_json::to_string_pretty(&policy(arguments.command, &names))?;
-    arguments.output.write(&format!("{policy}\n"))?;
+    let policy = serde_json::to_string_pretty(&build_policy(arguments.command, &names))?;
+    arguments.output.write_text(&format!("{policy}\n"))?;
     Ok(ExitCode::Done)
 }

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use redeliver_operator::next_command::NextCommand;
-use redeliver_operator::preflight::look;
-use redeliver_operator::queues::{Connection, NamedDeployment};
+use redeliver_operator::preflight::run_preflight;
+use redeliver_operator::queues::{AwsConnection, NamedDeployment};
 use redeliver_operator::terminal::help::{Closing, VALIDATE};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure};
+use redeliver_operator::{CommandFailure, ExitCode};
 
 /// The end of the help of `preflight`.
 const CLOSING: Closing = Closing {
@@ -59,21 +59,21 @@ pub struct Arguments {
     #[command(flatten)]
     printing: Printing,
     #[command(flatten)]
-    connection: Connection,
+    connection: AwsConnection,
 }
 
 /// Checks, and prints the findings.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.printing.check()?;
-    let queues = arguments.deployment.queues();
-    let found = look(&arguments.connection, &queues, arguments.template.as_deref()).await?;
-    arguments.printing.print("preflight", &found, || found.lines())?;
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.check_destination()?;
+    let queues = arguments.deployment.all_queues();
+    let found = run_preflight(&arguments.connection, &queues, arguments.template.as_deref()).await?;
+    arguments.printing.print_report("preflight", &found, || found.describe_findings())?;
     for problem in &found.problems {
         stderr::warning(problem);
     }
     if arguments.printing.is_for_people() && found.deployed != Some(false) {
         let (command, page) = next_command(arguments, found.paused.iter().flatten().next().is_some());
-        stderr::next(&command, page);
+        stderr::print_next_command(&command, page);
     }
     Ok(found.exit_code())
 }
@@ -81,23 +81,23 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// The command that resumes whatever is paused; else the one that shows the status after the deployment.
 fn next_command(arguments: &Arguments, is_paused: bool) -> (NextCommand, &'static str) {
     let (command, page) = if is_paused { ("resume", "operate/pause") } else { ("status", "operate/status") };
-    let words = arguments.deployment.queues().deployment_words();
-    (NextCommand::new(command).with(words).with(arguments.connection.words()), page)
+    let words = arguments.deployment.all_queues().deployment_arguments();
+    (NextCommand::new(command).with_words(words).with_words(arguments.connection.to_arguments()), page)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::checked;
+    use crate::commands::parse_command_line;
 
     #[test]
     fn the_next_command_resumes_what_is_paused_or_shows_the_status() {
         let next = |words: &str, is_paused| {
-            let crate::Command::Preflight(arguments) = checked(words.split(' ')) else {
+            let crate::CliCommand::Preflight(arguments) = parse_command_line(words.split(' ')) else {
                 panic!("a preflight")
             };
             let (command, page) = next_command(&arguments, is_paused);
-            checked(command.words());
+            parse_command_line(command.words());
             (command.to_string(), page)
         };
         let of_stack = "redeliver preflight --stack prod --template t.json --region eu-central-1";

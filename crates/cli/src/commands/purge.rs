@@ -6,18 +6,18 @@ use clap::Args;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::purge::Purged;
+use redeliver_dead_letters::purge::PurgeReport;
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::purge::{PurgeOutcome, PurgeRequest};
 use redeliver_operator::queues::{DeadLetterQueue, account};
-use redeliver_operator::sentences::{incompleteness, still_hidden};
+use redeliver_operator::sentences::{describe_incompleteness, still_hidden};
 use redeliver_operator::terminal::help::Closing;
-use redeliver_operator::terminal::layout::Layout;
+use redeliver_operator::terminal::layout::TextLayout;
 use redeliver_operator::terminal::output::Printing;
-use redeliver_operator::terminal::signals::interrupted;
+use redeliver_operator::terminal::signals::stop_on_signal;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::{counted, grouped};
-use redeliver_operator::{ExitCode, Failure, UsageError};
+use redeliver_operator::terminal::units::{format_count, group_digits};
+use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
 use crate::commands::audit::groups_for_people;
@@ -73,26 +73,26 @@ pub struct Arguments {
 
 impl Arguments {
     /// The backup of deleted messages; `None` without `--apply`.
-    fn written(&self) -> Option<&Path> {
+    fn applied_backup(&self) -> Option<&Path> {
         self.apply.is_wanted().then_some(self.backup.as_path())
     }
 }
 
 /// Prints what would be deleted, or with `--apply` deletes it.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let outcome = run(arguments).await?;
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    let outcome = run_purge(arguments).await?;
     outcome.remarks.iter().for_each(stderr::warning);
-    print(arguments, &outcome)
+    print_outcome(arguments, &outcome)
 }
 
-async fn run(arguments: &Arguments) -> Result<PurgeOutcome, Failure> {
+async fn run_purge(arguments: &Arguments) -> Result<PurgeOutcome, CommandFailure> {
     if arguments.selection.is_everything() {
         return Err(UsageError::new(
             "select messages with --group, --ids or --where; `--where true` selects all of them",
         )
         .into());
     }
-    arguments.printing.check()?;
+    arguments.printing.check_destination()?;
     let request = PurgeRequest {
         queue: &arguments.queue,
         pick: arguments.selection.pick()?,
@@ -102,31 +102,31 @@ async fn run(arguments: &Arguments) -> Result<PurgeOutcome, Failure> {
         applied: arguments.apply.is_wanted(),
     };
     let purge = request.open().await?;
-    let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
-    let verb = arguments.apply.verb("deleting", "would delete");
-    let what = format!("{verb} from {}", purge.arn());
-    account::announce(&arguments.queue.connection, purge.arn(), what).await;
-    let bar = stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} deleted, {elapsed}");
+    let stop = stop_on_signal("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
+    let verb = arguments.apply.choose_verb("deleting", "would delete");
+    let what = format!("{verb} from {}", purge.dlq_arn());
+    account::announce_change(&arguments.queue.connection, purge.dlq_arn(), what).await;
+    let bar = stderr::show_progress(ProgressBar::new_spinner(), "{spinner} {human_pos} deleted, {elapsed}");
     let outcome = purge.run(&|| stop.is_requested(), &|deleted| bar.set_position(deleted)).await;
     bar.finish_and_clear();
     outcome
 }
 
-fn print(
+fn print_outcome(
     arguments: &Arguments,
     PurgeOutcome { purged, missing, .. }: &PurgeOutcome,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandFailure> {
     let applied = arguments.apply.is_wanted();
-    arguments.printing.print("purge", purged, || {
+    arguments.printing.print_report("purge", purged, || {
         let layout = arguments.printing.layout(SystemClock.now());
-        words(purged, arguments.written(), console::colors_enabled(), layout)
+        describe_outcome(purged, arguments.applied_backup(), console::colors_enabled(), layout)
     })?;
-    arguments.apply.remark_that_nothing_was_done(purged.picked > 0);
+    arguments.apply.remark_nothing_done(purged.picked > 0);
     if let Some(error) = &purged.failed {
         stderr::error(format_args!("{error}; run it again for the rest, with another backup file"));
     }
     if let Some(why) = purged.why_not_deleted.as_ref().filter(|_| purged.deleted < purged.picked) {
-        let stay = counted(purged.picked - purged.deleted, "message");
+        let stay = format_count(purged.picked - purged.deleted, "message");
         stderr::error(format_args!(
             "not deleted: {stay}, the last one with {why}; they are in the queue and in the backup: do not send them from the \
              backup. {}, then run it again with another backup file",
@@ -146,17 +146,22 @@ fn print(
 
 /// Says what was deleted and which backup has it. Without a backup, lists the messages in groups with an example of
 /// each: a number alone does not show that a filter picks too much.
-fn words(purged: &Purged, backup: Option<&Path>, colours: bool, layout: Layout) -> String {
+fn describe_outcome(
+    purged: &PurgeReport,
+    backup: Option<&Path>,
+    colours: bool,
+    layout: TextLayout,
+) -> String {
     let mut text = match backup {
         Some(_) if purged.picked == 0 => {
             "no messages selected: nothing was deleted, and no backup was written\n".to_owned()
         }
         Some(backup) => {
-            let (picked, deleted) = (grouped(purged.picked), grouped(purged.deleted));
+            let (picked, deleted) = (group_digits(purged.picked), group_digits(purged.deleted));
             format!("{deleted} of {picked} deleted; all of them are in {}\n", backup.display())
         }
         None => {
-            let would = format!("{} would be deleted\n", counted(purged.picked, "dead letter"));
+            let would = format!("{} would be deleted\n", format_count(purged.picked, "dead letter"));
             if purged.groups.is_empty() {
                 would
             } else {
@@ -170,16 +175,18 @@ fn words(purged: &Purged, backup: Option<&Path>, colours: bool, layout: Layout) 
     text
 }
 
-fn exit_code(purged: &Purged, apply: bool) -> ExitCode {
+fn exit_code(purged: &PurgeReport, apply: bool) -> ExitCode {
     match purged {
-        Purged { failed: Some(_), .. } => ExitCode::Failed,
-        Purged { interrupted: true, .. } => ExitCode::Interrupted,
-        Purged { why_not_deleted: Some(_), picked, deleted, .. } if deleted < picked => ExitCode::NotAllDone,
-        Purged { coverage: Some(coverage), max_reached: false, .. } if !coverage.complete => {
-            stderr::warning(incompleteness(coverage));
+        PurgeReport { failed: Some(_), .. } => ExitCode::Failed,
+        PurgeReport { interrupted: true, .. } => ExitCode::Interrupted,
+        PurgeReport { why_not_deleted: Some(_), picked, deleted, .. } if deleted < picked => {
+            ExitCode::NotAllDone
+        }
+        PurgeReport { coverage: Some(coverage), max_reached: false, .. } if !coverage.complete => {
+            stderr::warning(describe_incompleteness(coverage));
             ExitCode::Incomplete
         }
-        Purged { picked, deleted, not_judged, .. }
+        PurgeReport { picked, deleted, not_judged, .. }
             if apply && deleted < picked || not_judged.messages > 0 =>
         {
             ExitCode::NotAllDone
@@ -194,26 +201,26 @@ mod tests {
     use redeliver_core::ports::{EntryError, Fault};
     use redeliver_dead_letters::groups::GroupTable;
     use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotDeleted};
-    use redeliver_testing::dead_letters::record;
+    use redeliver_testing::dead_letters::retried_record;
 
     use super::*;
 
-    fn purged(picked: u64, deleted: u64) -> Purged {
+    fn purged(picked: u64, deleted: u64) -> PurgeReport {
         let coverage = Some(Coverage { complete: true, ..Coverage::default() });
-        Purged { picked, deleted, coverage, ..Purged::default() }
+        PurgeReport { picked, deleted, coverage, ..PurgeReport::default() }
     }
 
     #[test]
     fn exit_code_tells_a_purge_that_is_done_from_one_that_left_something() {
         let done = purged(7, 7);
-        let max = Purged { max_reached: true, coverage: Some(Coverage::default()), ..done.clone() };
+        let max = PurgeReport { max_reached: true, coverage: Some(Coverage::default()), ..done.clone() };
         let refused = NotDeleted::Failed(EntryError::new(Fault::Sender, "AccessDenied"));
-        let left = Purged { why_not_deleted: Some(refused), ..purged(7, 6) };
+        let left = PurgeReport { why_not_deleted: Some(refused), ..purged(7, 6) };
         let mut not_judged = done.clone();
         not_judged.not_judged.messages = 1;
-        let unseen = Purged { coverage: Some(Coverage::default()), ..done.clone() };
-        let interrupted = Purged { interrupted: true, ..unseen.clone() };
-        let failed = Purged { failed: Some("the disk is full".to_owned()), ..interrupted.clone() };
+        let unseen = PurgeReport { coverage: Some(Coverage::default()), ..done.clone() };
+        let interrupted = PurgeReport { interrupted: true, ..unseen.clone() };
+        let failed = PurgeReport { failed: Some("the disk is full".to_owned()), ..interrupted.clone() };
         for (purged, applied, expected) in [
             (done, true, ExitCode::Done),
             (max, true, ExitCode::Done),
@@ -232,27 +239,30 @@ mod tests {
     #[test]
     fn text_says_what_was_deleted_where_it_is_and_if_max_ended_it() {
         let backup = Some(Path::new("backup.jsonl"));
-        let max = Purged { max_reached: true, ..purged(7, 7) };
+        let max = PurgeReport { max_reached: true, ..purged(7, 7) };
         let deleted = "7 of 7 deleted; all of them are in backup.jsonl";
         let expected = format!("{deleted}\n--max ended the purge: there may be more\n");
-        assert_eq!(words(&max, backup, false, Layout::Whole), expected);
+        assert_eq!(describe_outcome(&max, backup, false, TextLayout::Whole), expected);
         let nothing = "no messages selected: nothing was deleted, and no backup was written\n";
-        assert_eq!(words(&purged(0, 0), backup, false, Layout::Whole), nothing);
-        assert_eq!(words(&purged(0, 0), None, false, Layout::Whole), "0 dead letters would be deleted\n");
-        let plan = Purged { max_reached: true, ..purged(7, 0) };
+        assert_eq!(describe_outcome(&purged(0, 0), backup, false, TextLayout::Whole), nothing);
+        assert_eq!(
+            describe_outcome(&purged(0, 0), None, false, TextLayout::Whole),
+            "0 dead letters would be deleted\n"
+        );
+        let plan = PurgeReport { max_reached: true, ..purged(7, 0) };
         let expected = "7 dead letters would be deleted\n--max ended the purge: there may be more\n";
-        assert_eq!(words(&plan, None, false, Layout::Whole), expected);
+        assert_eq!(describe_outcome(&plan, None, false, TextLayout::Whole), expected);
     }
 
     #[test]
     fn plan_lists_groups_with_an_example_of_each() {
         let mut groups = GroupTable::default();
         for number in [1, 2] {
-            groups.add(&DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", number)));
+            groups.add_record(&DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", number)));
         }
-        let plan = Purged { groups: groups.into_groups(), ..purged(2, 0) };
+        let plan = PurgeReport { groups: groups.into_groups(), ..purged(2, 0) };
         let [group] = plan.groups.as_slice() else { panic!("{plan:?}") };
-        let text = words(&plan, None, false, Layout::Whole);
+        let text = describe_outcome(&plan, None, false, TextLayout::Whole);
         assert!(text.starts_with("2 dead letters would be deleted\n\nGroups (1)\n"), "{text}");
         assert!(
             text.contains(&format!(
@@ -269,8 +279,8 @@ mod tests {
         for (more, expected) in [(&[][..], None), (&["--apply"], Some(Path::new("b.jsonl")))] {
             let asked = ["redeliver", "purge", "--queue", "q", "--backup", "b.jsonl", "--where", "true"];
             let asked = crate::Arguments::try_parse_from(asked.iter().chain(more)).unwrap();
-            let crate::Command::Purge(arguments) = asked.command else { panic!("it is a purge") };
-            assert_eq!(arguments.written(), expected, "{more:?}");
+            let crate::CliCommand::Purge(arguments) = asked.command else { panic!("it is a purge") };
+            assert_eq!(arguments.applied_backup(), expected, "{more:?}");
         }
     }
 }

@@ -15,49 +15,52 @@ pub use arguments::Arguments;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::redrive::{Early, Ending, Progress};
+use redeliver_dead_letters::redrive::{EarlyEnd, RedriveEnding, RedriveProgress};
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::account;
-use redeliver_operator::redrive::{RedriveToFile, RedriveToQueue, Redriven, RunEstimate, TO_THEIR_OWN};
+use redeliver_operator::redrive::{RedriveResult, RedriveToFile, RedriveToQueue, RunEstimate, TO_THEIR_OWN};
 use redeliver_operator::sentences::still_hidden;
-use redeliver_operator::terminal::signals::interrupted;
+use redeliver_operator::terminal::signals::stop_on_signal;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure, UsageError};
-use report_text::Way;
+use redeliver_operator::{CommandFailure, ExitCode, UsageError};
+use report_text::RedriveRoute;
 
 const TO_FIFO: &str = "the source queue is a FIFO queue: each dead letter goes to the end of its group, behind messages \
                        that were sent later; dead letters of one group arrive in any order";
 const FINISHING: &str = "interrupted: finishing what is under way; Ctrl-C again does not wait";
 
 /// Prints the plan, or with `--apply` the report of its run.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let redriven = run(arguments).await?;
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    let redriven = run_redrive(arguments).await?;
     redriven.remarks.iter().for_each(stderr::warning);
     let hidden = redriven.report.coverage.and_then(|coverage| still_hidden(coverage.still_hidden));
     hidden.iter().for_each(stderr::warning);
-    print(arguments, &redriven)
+    print_report(arguments, &redriven)
 }
 
-async fn run(arguments: &Arguments) -> Result<Redriven, Failure> {
-    arguments.printing.check()?;
-    if let Some(archive) = arguments.from.archive()? {
-        return Err(UsageError::new(archive.how_to_send()).into());
+async fn run_redrive(arguments: &Arguments) -> Result<RedriveResult, CommandFailure> {
+    arguments.printing.check_destination()?;
+    if let Some(archive) = arguments.from.archive_uri()? {
+        return Err(UsageError::new(archive.send_hint()).into());
     }
     let request = arguments.request()?;
-    match arguments.written()? {
-        Some(path) => write(&RedriveToFile::open(request).await?, path).await,
-        None if arguments.goes_to_sources() => sources::send(arguments, request).await,
-        None => send(arguments, &RedriveToQueue::open(request).await?).await,
+    match arguments.output_file()? {
+        Some(path) => write_to_file(&RedriveToFile::open(request).await?, path).await,
+        None if arguments.goes_to_sources() => sources::send_to_sources(arguments, request).await,
+        None => send_to_queue(arguments, &RedriveToQueue::open(request).await?).await,
     }
 }
 
-async fn send(arguments: &Arguments, redrive: &RedriveToQueue<'_>) -> Result<Redriven, Failure> {
+async fn send_to_queue(
+    arguments: &Arguments,
+    redrive: &RedriveToQueue<'_>,
+) -> Result<RedriveResult, CommandFailure> {
     if redrive.is_to_fifo() {
         stderr::remark(TO_FIFO);
     }
-    let is_consumed = paused::is_consumed(arguments, &redrive.consumer().await?)?;
-    let stop = interrupted(FINISHING)?;
+    let is_consumed = paused::is_consumed(arguments, &redrive.find_consumer().await?)?;
+    let stop = stop_on_signal(FINISHING)?;
     if arguments.apply.is_wanted()
         && let Some(elsewhere) = redrive.from_elsewhere(&|| stop.is_requested()).await?
         && !question::is_answered_yes(&format!("{elsewhere}. Send them to the queue of --to anyway? [y/N] "))?
@@ -69,13 +72,14 @@ async fn send(arguments: &Arguments, redrive: &RedriveToQueue<'_>) -> Result<Red
     }
     let bar = RunBar::new(arguments.selection.max());
     let (from, to) = (redrive.from_arn(), redrive.to_arn());
-    let verb = arguments.apply.verb("sending back", "would send back");
+    let verb = arguments.apply.choose_verb("sending back", "would send back");
     let connection = &arguments.from.queue.connection;
-    account::announce(connection, to, format_args!("{verb} from {from} to {to}")).await;
+    account::announce_change(connection, to, format_args!("{verb} from {from} to {to}")).await;
     if arguments.apply.is_wanted() {
         stderr::remark(format_args!("journal: {}", redrive.journal_path().display()));
     }
-    let redriven = redrive.run(is_consumed, &|| stop.is_requested(), &|progress| bar.show(progress)).await;
+    let redriven =
+        redrive.run(is_consumed, &|| stop.is_requested(), &|progress| bar.show_progress(progress)).await;
     bar.bar.finish_and_clear();
     redriven
 }
@@ -90,55 +94,61 @@ impl RunBar {
     /// Ticks steadily, since a round may take a minute, and watching the pilot longer.
     fn new(max: u64) -> Self {
         let template = "{spinner} {human_pos} sent back{msg}, {elapsed}";
-        let bar = stderr::progress(ProgressBar::new_spinner(), template);
+        let bar = stderr::show_progress(ProgressBar::new_spinner(), template);
         bar.enable_steady_tick(Duration::from_millis(100));
         Self { bar, estimate: RefCell::new(RunEstimate::new(max, SystemClock.now())) }
     }
 
-    fn show(&self, progress: Progress) {
-        if let Progress::Sent(sent) = progress {
+    fn show_progress(&self, progress: RedriveProgress) {
+        if let RedriveProgress::Sent(sent) = progress {
             self.bar.set_position(sent);
         }
-        self.bar.set_message(self.estimate.borrow_mut().observe(progress, SystemClock.now()));
+        self.bar.set_message(self.estimate.borrow_mut().record_progress(progress, SystemClock.now()));
     }
 }
 
-async fn write(redrive: &RedriveToFile<'_>, path: &Path) -> Result<Redriven, Failure> {
-    redrive.warning().iter().for_each(stderr::warning);
-    let stop = interrupted("interrupted: Ctrl-C again does not wait")?;
+async fn write_to_file(redrive: &RedriveToFile<'_>, path: &Path) -> Result<RedriveResult, CommandFailure> {
+    redrive.duplicates_warning().iter().for_each(stderr::warning);
+    let stop = stop_on_signal("interrupted: Ctrl-C again does not wait")?;
     redrive.run(path, &|| stop.is_requested()).await
 }
 
-fn print(arguments: &Arguments, Redriven { report, missing, .. }: &Redriven) -> Result<ExitCode, Failure> {
+fn print_report(
+    arguments: &Arguments,
+    RedriveResult { report, missing, .. }: &RedriveResult,
+) -> Result<ExitCode, CommandFailure> {
     let applied = arguments.apply.is_wanted();
-    let way = Way::of(arguments);
-    let printing =
-        if way == Way::FileToFile { arguments.printing.on_stdout() } else { arguments.printing.clone() };
+    let way = RedriveRoute::for_arguments(arguments);
+    let printing = if way == RedriveRoute::FileToFile {
+        arguments.printing.on_stdout()
+    } else {
+        arguments.printing.clone()
+    };
     let table = || {
-        let table = report_text::table(report, way, applied, arguments.selection.max());
+        let table = report_text::report_table(report, way, applied, arguments.selection.max());
         let example = report.edit_example.as_ref();
         let layout = printing.layout(SystemClock.now());
         table + &example.map(|example| report_text::edit_example(example, &layout)).unwrap_or_default()
     };
-    printing.print("redrive", &report.json(), table)?;
-    arguments.apply.remark_that_nothing_was_done(report.planned > 0);
+    printing.print_report("redrive", &report.to_json(), table)?;
+    arguments.apply.remark_nothing_done(report.planned > 0);
     for sentence in missing {
         stderr::error(sentence);
     }
-    if let Some(Early::Failed(error)) = &report.early {
+    if let Some(EarlyEnd::Failed(error)) = &report.early {
         stderr::error(error);
     }
-    let ending = Ending::of(report, arguments.selection.max());
-    if let Some(sentence) = report_text::sentence(ending, way, report) {
+    let ending = RedriveEnding::from_report(report, arguments.selection.max());
+    if let Some(sentence) = report_text::closing_sentence(ending, way, report) {
         stderr::warning(sentence);
     }
-    let again = NextCommand::again(std::env::args_os());
+    let again = NextCommand::from_args(std::env::args_os());
     let next = next_command(arguments, again, ending, report.planned > 0);
     if let Some(command) = next.filter(|_| printing.is_for_people()) {
-        stderr::next(&command, "operate/redrive");
+        stderr::print_next_command(&command, "operate/redrive");
     }
     Ok(match ending {
-        Ending::Done if !missing.is_empty() => ExitCode::NotThere,
+        RedriveEnding::Done if !missing.is_empty() => ExitCode::NotThere,
         ending => ending.exit_code(),
     })
 }
@@ -147,7 +157,7 @@ fn print(arguments: &Arguments, Redriven { report, missing, .. }: &Redriven) -> 
 fn next_command(
     arguments: &Arguments,
     again: Option<NextCommand>,
-    ending: Ending,
+    ending: RedriveEnding,
     is_something_planned: bool,
 ) -> Option<NextCommand> {
     let source = &arguments.from;
@@ -155,13 +165,20 @@ fn next_command(
         return None; // it can be read only once
     }
     if !arguments.apply.is_wanted() {
-        return again.filter(|_| is_something_planned).map(|command| command.flag("apply"));
+        return again.filter(|_| is_something_planned).map(|command| command.with_flag("apply"));
     }
     match ending {
-        Ending::Interrupted | Ending::Failed | Ending::NotSeen | Ending::NotDeleted => again,
-        Ending::Left | Ending::Stopped => Some(NextCommand::new("audit").with(source.words()?)),
-        Ending::Done if source.file.is_some() => None,
-        Ending::Done => Some(NextCommand::new("status").with(source.queue.deployment_words()?)),
+        RedriveEnding::Interrupted
+        | RedriveEnding::Failed
+        | RedriveEnding::NotSeen
+        | RedriveEnding::NotDeleted => again,
+        RedriveEnding::Left | RedriveEnding::Stopped => {
+            Some(NextCommand::new("audit").with_words(source.to_arguments()?))
+        }
+        RedriveEnding::Done if source.file.is_some() => None,
+        RedriveEnding::Done => {
+            Some(NextCommand::new("status").with_words(source.queue.deployment_arguments()?))
+        }
     }
 }
 
@@ -170,14 +187,16 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
-    use crate::commands::checked;
+    use crate::commands::parse_command_line;
 
-    fn next(words: &[&str], ending: Ending, is_something_planned: bool) -> Option<String> {
+    fn next(words: &[&str], ending: RedriveEnding, is_something_planned: bool) -> Option<String> {
         let words = ["redeliver", "redrive"].iter().chain(words).map(OsString::from);
-        let crate::Command::Redrive(arguments) = checked(words.clone()) else { panic!("a redrive") };
-        let again = NextCommand::again(words);
+        let crate::CliCommand::Redrive(arguments) = parse_command_line(words.clone()) else {
+            panic!("a redrive")
+        };
+        let again = NextCommand::from_args(words);
         let command = next_command(&arguments, again, ending, is_something_planned)?;
-        checked(command.words());
+        parse_command_line(command.words());
         Some(command.to_string())
     }
 
@@ -185,16 +204,16 @@ mod tests {
     fn after_a_plan_the_same_command_is_applied() {
         let words = ["--stack", "prod", "--where", ".a == 'b'", "--edit", ".body.data.n = 1"];
         assert_eq!(
-            next(&words, Ending::Done, true).as_deref(),
+            next(&words, RedriveEnding::Done, true).as_deref(),
             Some(
                 r"redeliver redrive --stack prod --where '.a == '\''b'\''' --edit '.body.data.n = 1' --apply"
             )
         );
-        assert_eq!(next(&words, Ending::Done, false), None, "nothing would be sent");
-        assert_eq!(next(&["-", "--to", "orders"], Ending::Done, true), None, "it was read once");
+        assert_eq!(next(&words, RedriveEnding::Done, false), None, "nothing would be sent");
+        assert_eq!(next(&["-", "--to", "orders"], RedriveEnding::Done, true), None, "it was read once");
         let file = ["--to", "orders", "--", "dead.jsonl"];
         assert_eq!(
-            next(&file, Ending::Left, true).as_deref(),
+            next(&file, RedriveEnding::Left, true).as_deref(),
             Some("redeliver redrive --to orders --apply -- dead.jsonl")
         );
     }
@@ -202,27 +221,32 @@ mod tests {
     #[test]
     fn after_a_run_the_same_command_finishes_it_or_the_next_one_shows_what_has_come_of_it() {
         let words = ["--stack", "prod", "--region", "eu-central-1", "--group", "21d708b3fca00092", "--apply"];
-        for ending in [Ending::Interrupted, Ending::Failed, Ending::NotSeen, Ending::NotDeleted] {
+        for ending in [
+            RedriveEnding::Interrupted,
+            RedriveEnding::Failed,
+            RedriveEnding::NotSeen,
+            RedriveEnding::NotDeleted,
+        ] {
             assert_eq!(
                 next(&words, ending, false).unwrap(),
                 "redeliver redrive --stack prod --region eu-central-1 --group 21d708b3fca00092 --apply"
             );
         }
-        for ending in [Ending::Left, Ending::Stopped] {
+        for ending in [RedriveEnding::Left, RedriveEnding::Stopped] {
             assert_eq!(
                 next(&words, ending, false).unwrap(),
                 "redeliver audit --stack prod --region eu-central-1"
             );
         }
         assert_eq!(
-            next(&words, Ending::Done, false).unwrap(),
+            next(&words, RedriveEnding::Done, false).unwrap(),
             "redeliver status --stack prod --region eu-central-1"
         );
         // A queue alone has no status of a deployment, and a file is left as it is.
-        assert_eq!(next(&["--queue", "dlq", "--apply"], Ending::Done, false), None);
-        assert_eq!(next(&["dead.jsonl", "--to", "orders", "--apply"], Ending::Done, false), None);
+        assert_eq!(next(&["--queue", "dlq", "--apply"], RedriveEnding::Done, false), None);
+        assert_eq!(next(&["dead.jsonl", "--to", "orders", "--apply"], RedriveEnding::Done, false), None);
         assert_eq!(
-            next(&["--queue", "dlq", "--apply"], Ending::Stopped, false).as_deref(),
+            next(&["--queue", "dlq", "--apply"], RedriveEnding::Stopped, false).as_deref(),
             Some("redeliver audit --queue dlq")
         );
     }

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
-use redeliver_core::strategy::{Definition, RetryLoop};
+use redeliver_core::strategy::{RetryLoop, StrategyDefinition};
 
 use redeliver_operator::terminal::stderr;
 
@@ -12,8 +12,9 @@ pub(crate) fn strategies<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
 ) -> impl TypedValueParser<Value = S> {
     let offered: Vec<_> =
         offered.into_iter().map(|strategy| (strategy.into().definition(), strategy)).collect();
-    let value =
-        |(definition, _): &(&Definition, S)| PossibleValue::new(definition.name).help(definition.summary);
+    let value = |(definition, _): &(&StrategyDefinition, S)| {
+        PossibleValue::new(definition.name).help(definition.summary)
+    };
     PossibleValuesParser::new(offered.iter().map(value)).map(move |name| {
         let named = offered.iter().find(|(definition, _)| definition.name == name);
         named.expect("the parser lets no other names through").1
@@ -29,7 +30,7 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn progress_bar(messages: u64) -> ProgressBar {
-    stderr::progress(
+    stderr::show_progress(
         ProgressBar::new(messages),
         "{bar:40} {human_pos}/{human_len} messages settled, {elapsed}",
     )

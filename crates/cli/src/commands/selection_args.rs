@@ -33,7 +33,7 @@ impl SelectionArgs {
     /// # Errors
     /// The filter is not jq.
     pub fn pick(&self) -> Result<Pick, FilterError> {
-        let filter = self.filter.as_deref().map(Filter::of_dead_letters).transpose()?;
+        let filter = self.filter.as_deref().map(Filter::for_dead_letters).transpose()?;
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
     }
 
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn whoever_asks_for_nothing_means_everything() {
         let selection = SelectionArgs::default();
-        assert!(selection.is_everything() && selection.pick().unwrap().missing().is_empty());
+        assert!(selection.is_everything() && selection.pick().unwrap().describe_missing().is_empty());
         assert_eq!(SelectionArgs { max: Some(7), ..selection }.max(), 7);
     }
 

@@ -7,28 +7,28 @@ mod terminal;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use redeliver_operator::files::read_schema;
-use redeliver_operator::message_file::named;
+use redeliver_operator::message_file::input_name;
 use redeliver_operator::queues::account;
 use redeliver_operator::sending::{FileToSend, Stopped, Summary};
 use redeliver_operator::sentences::repeated_lines;
-use redeliver_operator::terminal::signals::interrupted;
+use redeliver_operator::terminal::signals::stop_on_signal;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure};
+use redeliver_operator::{CommandFailure, ExitCode};
 
 pub use arguments::Arguments;
 
 use terminal::Terminal;
 
 /// Sends the file and prints the outcome.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    print(arguments, &run(arguments).await?)
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    print_summary(arguments, &run_send(arguments).await?)
 }
 
-async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
+async fn run_send(arguments: &Arguments) -> Result<Summary, CommandFailure> {
     arguments.check_file()?;
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
-    let journal = arguments.journal()?;
-    arguments.printing.check()?;
+    let journal = arguments.journal_path()?;
+    arguments.printing.check_destination()?;
     let applied = arguments.apply.is_wanted();
     let file = FileToSend {
         path: &arguments.file,
@@ -38,23 +38,24 @@ async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         applied,
     };
     let connection = &arguments.connection;
-    let address = arguments.queue.address(connection, Role::Source).await?;
+    let address = arguments.queue.find_address(connection, Role::Source).await?;
     let open = file.open(connection, &address).await?;
     let terminal = Terminal::new(&arguments.file);
     let queue = open.queue.arn();
-    let verb = arguments.apply.verb("sending", "would send");
-    let what = format!("{verb} {} to {queue}", named(&arguments.file).display());
-    account::announce(connection, queue, what).await;
+    let verb = arguments.apply.choose_verb("sending", "would send");
+    let what = format!("{verb} {} to {queue}", input_name(&arguments.file).display());
+    account::announce_change(connection, queue, what).await;
     if !applied {
         let summary = open.preview(&terminal);
-        terminal.end();
+        terminal.finish_output();
         remark_on_input(arguments, &summary);
         summary.stopped.iter().for_each(stderr::error);
         return Ok(summary);
     }
-    let stop = interrupted("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
-    let summary = open.send(arguments.rate, &terminal, stop.requested()).await;
-    terminal.end();
+    let stop =
+        stop_on_signal("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
+    let summary = open.send(arguments.rate, &terminal, stop.wait_requested()).await;
+    terminal.finish_output();
     remark_on_input(arguments, &summary);
     summary.stopped.iter().for_each(stderr::error);
     if let Some(path) =
@@ -71,16 +72,16 @@ async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
 }
 
 fn remark_on_input(arguments: &Arguments, summary: &Summary) {
-    let name = named(&arguments.file);
+    let name = input_name(&arguments.file);
     if let Some(recognized) = &summary.recognized {
         stderr::remark(format_args!("{}: {recognized}", name.display()));
     }
     repeated_lines(&name.display(), summary.repeated).iter().for_each(stderr::remark);
 }
 
-fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Failure> {
+fn print_summary(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, CommandFailure> {
     let applied = arguments.apply.is_wanted();
-    arguments.printing.print("send", summary, || summary.table(applied))?;
-    arguments.apply.remark_that_nothing_was_done(summary.planned > 0 && summary.stopped.is_none());
+    arguments.printing.print_report("send", summary, || summary.render_table(applied))?;
+    arguments.apply.remark_nothing_done(summary.planned > 0 && summary.stopped.is_none());
     Ok(summary.exit_code())
 }

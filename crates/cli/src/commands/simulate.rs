@@ -13,31 +13,31 @@ use redeliver_sim::planner::{FailedCall, Forecast, Scenario};
 
 use crate::commands::run_args::progress_bar;
 pub use arguments::Arguments;
-use arguments::names_of;
+use arguments::policy_names;
 use picture::Picture;
 use plot::POLICIES_MAX;
 use redeliver_operator::check::{
-    Evidence, THIN_TRAFFIC, THIN_TRAFFIC_REMEDY, needs_evidence, remark_on_policy,
+    EvidenceTime, THIN_TRAFFIC, THIN_TRAFFIC_REMEDY, needs_evidence, remark_on_policy,
 };
 use redeliver_operator::files::{FileError, read_policy, read_text};
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::{counted, grouped, span};
-use redeliver_operator::{ExitCode, Failure, UsageError};
+use redeliver_operator::terminal::units::{format_count, format_span, group_digits};
+use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 /// Prints the forecast for each policy, and draws it.
-pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.printing.check()?;
-    let picture = arguments.plot.as_deref().map(Picture::at).transpose()?;
-    let forecast = forecast(arguments)?;
+pub fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.check_destination()?;
+    let picture = arguments.plot.as_deref().map(Picture::for_path).transpose()?;
+    let forecast = run_forecast(arguments)?;
     if let Some(picture) = picture {
         picture.write(&forecast)?;
     }
-    print(arguments, &forecast)
+    print_forecast(arguments, &forecast)
 }
 
-fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
-    let prices = prices(arguments)?;
-    let files: Vec<_> = arguments.policies().collect();
+fn run_forecast(arguments: &Arguments) -> Result<Forecast, CommandFailure> {
+    let prices = read_prices(arguments)?;
+    let files: Vec<_> = arguments.policy_paths().collect();
     if files.len() > POLICIES_MAX {
         let sentence = format!("--compare: at most {} policies beside the first", POLICIES_MAX - 1);
         return Err(UsageError::new(sentence).into());
@@ -45,7 +45,7 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
     let policies: Result<Vec<_>, _> =
         files.iter().map(|path| read_policy(*path, arguments.strategy.definition())).collect();
     let policies = policies?;
-    let scenario = arguments.scenario()?;
+    let scenario = arguments.build_scenario()?;
     for policy in &policies {
         check_status(policy, scenario.failed_call)?;
     }
@@ -54,13 +54,13 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
     let bar = progress_bar(scenario.messages * runs as u64);
     let mut forecast =
         Forecast::new(scenario, arguments.retention().as_secs(), arguments.architecture, prices);
-    for ((path, policy), name) in files.iter().zip(policies).zip(names_of(&files)) {
+    for ((path, policy), name) in files.iter().zip(policies).zip(policy_names(&files)) {
         if let Some(path) = path {
             remark_on_policy(path, &policy);
         }
         remark_on_thin_traffic(&name, &policy, &scenario);
         let before = bar.position();
-        forecast.measure(name, &policy, &|settled| bar.set_position(before + settled))?;
+        forecast.measure_policy(name, &policy, &|settled| bar.set_position(before + settled))?;
     }
     for plain in &arguments.compare_plain {
         let before = bar.position();
@@ -99,7 +99,7 @@ fn too_many_environments(scenario: &Scenario) -> Option<String> {
         format!(
             "--capacity {capacity}: each of {} environments makes at least one call in {LOWEST_RATE_SECONDS} s, together more \
              than its capacity; use a --max-concurrency of at most {most}",
-            grouped(scenario.max_concurrency.into())
+            group_digits(scenario.max_concurrency.into())
         )
     })
 }
@@ -112,7 +112,7 @@ fn remark_on_thin_traffic(name: &str, policy: &Policy, scenario: &Scenario) {
 }
 
 fn thin_traffic(policy: &Policy, scenario: &Scenario) -> Option<String> {
-    let Evidence { attempts_seconds, interval_seconds } = Evidence::for_policy(policy)?;
+    let EvidenceTime { attempts_seconds, interval_seconds } = EvidenceTime::for_policy(policy)?;
     let outage = scenario.fault.outage_seconds()?;
     if !needs_evidence(policy, scenario.failed_call.error_type()) {
         return None;
@@ -123,28 +123,28 @@ fn thin_traffic(policy: &Policy, scenario: &Scenario) -> Option<String> {
             "{} spends {THIN_TRAFFIC}: at one message per {}, the attempts (about {} in all) run out before the circuit \
              opens, and messages die in an outage of {}; {THIN_TRAFFIC_REMEDY}",
             scenario.failed_call,
-            span(interval),
-            span(attempts_seconds),
-            span(outage)
+            format_span(interval),
+            format_span(attempts_seconds),
+            format_span(outage)
         )
     })
 }
 
-fn prices(arguments: &Arguments) -> Result<Prices, FileError> {
+fn read_prices(arguments: &Arguments) -> Result<Prices, FileError> {
     match &arguments.prices {
-        Some(path) => Prices::list_with(&read_text(path)?).map_err(|error| FileError::new(path, error)),
-        None => Ok(Prices::list()),
+        Some(path) => Prices::with_overrides(&read_text(path)?).map_err(|error| FileError::new(path, error)),
+        None => Ok(Prices::shipped_list()),
     }
 }
 
-fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure> {
-    arguments.printing.print("simulate", forecast, || tables::text(forecast))?;
+fn print_forecast(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.print_report("simulate", forecast, || tables::render_text(forecast))?;
     let lost: u64 =
         forecast.outcomes().map(|outcome| outcome.measured.waiting + outcome.measured.unaccounted).sum();
     if lost == 0 {
         return Ok(ExitCode::Done);
     }
-    let lost = counted(lost, "message");
+    let lost = format_count(lost, "message");
     stderr::error(format_args!("{lost} not processed before a queue's retention ended"));
     Ok(ExitCode::Found)
 }

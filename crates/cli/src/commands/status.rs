@@ -4,12 +4,12 @@ use clap::Args;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 use redeliver_operator::next_command::NextCommand;
-use redeliver_operator::queues::{Connection, Queues};
-use redeliver_operator::status::{Status, look_at};
+use redeliver_operator::queues::{AwsConnection, QueueSelection};
+use redeliver_operator::status::{Status, query_status};
 use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{ExitCode, Failure};
+use redeliver_operator::{CommandFailure, ExitCode};
 
 /// The end of the help of `status`.
 const CLOSING: Closing = Closing {
@@ -49,32 +49,32 @@ const CLOSING: Closing = Closing {
 #[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
     #[command(flatten)]
-    queues: Queues,
+    queues: QueueSelection,
     #[command(flatten)]
     printing: Printing,
     #[command(flatten)]
-    connection: Connection,
+    connection: AwsConnection,
 }
 
 /// Reads the state and prints it.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.printing.check()?;
-    let open = arguments.queues.open(&arguments.connection).await?;
-    let name = arguments.queues.name();
-    print(arguments, &look_at(&arguments.connection, &open, name, SystemClock.now()).await?)
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.check_destination()?;
+    let open = arguments.queues.open_queues(&arguments.connection).await?;
+    let name = arguments.queues.deployment_name();
+    print_status(arguments, &query_status(&arguments.connection, &open, name, SystemClock.now()).await?)
 }
 
-fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Failure> {
-    arguments
-        .printing
-        .print("status", status, || status.table(&arguments.printing.layout(SystemClock.now())))?;
+fn print_status(arguments: &Arguments, status: &Status) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.print_report("status", status, || {
+        status.render_table(&arguments.printing.layout(SystemClock.now()))
+    })?;
     for problem in &status.problems {
         stderr::error(problem);
     }
     let dead_letters = status.dead_letters().map(|queue| queue.arn.as_str());
     let next = next_command(arguments, dead_letters, !status.blocked.is_empty());
     if let Some((command, page)) = next.filter(|_| arguments.printing.is_for_people()) {
-        stderr::next(&command, page);
+        stderr::print_next_command(&command, page);
     }
     Ok(if status.is_complete() { ExitCode::Done } else { ExitCode::Incomplete })
 }
@@ -89,26 +89,28 @@ fn next_command(
         true => ("unblock", "operate/unblock"),
         false => ("audit", "operate/audit"),
     };
-    let of_deployment = arguments.queues.deployment_words();
+    let of_deployment = arguments.queues.deployment_arguments();
     let words = match (of_deployment.is_empty(), dead_letters) {
         (false, dlq) if dlq.is_some() || has_blocked_groups => of_deployment,
         (true, Some(dlq)) => vec!["--queue".to_owned(), dlq.to_owned()],
         _ => return None,
     };
-    Some((NextCommand::new(command).with(words).with(arguments.connection.words()), page))
+    Some((NextCommand::new(command).with_words(words).with_words(arguments.connection.to_arguments()), page))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::checked;
+    use crate::commands::parse_command_line;
 
     #[test]
     fn the_next_command_looks_into_the_dead_letters_or_decides_on_blocked_groups() {
         let next = |words: &str, dead_letters, has_blocked_groups| {
-            let crate::Command::Status(arguments) = checked(words.split(' ')) else { panic!("a status") };
+            let crate::CliCommand::Status(arguments) = parse_command_line(words.split(' ')) else {
+                panic!("a status")
+            };
             let (command, page) = next_command(&arguments, dead_letters, has_blocked_groups)?;
-            checked(command.words());
+            parse_command_line(command.words());
             Some((command.to_string(), page))
         };
         let arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";

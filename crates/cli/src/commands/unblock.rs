@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use clap::Args;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::blocked::{BlockedGroup, Outcome, Unblocked};
+use redeliver_dead_letters::blocked::{BlockedGroup, GroupOutcome, UnblockReport};
 use redeliver_operator::archive::BucketOwnerArgs;
-use redeliver_operator::queues::{Connection, OneQueue, QueueAddress, account};
+use redeliver_operator::queues::{AwsConnection, OneQueue, QueueAddress, account};
 use redeliver_operator::sentences::still_hidden;
 use redeliver_operator::status::blocked_table;
 use redeliver_operator::terminal::help::{CONNECT, Closing};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::counted;
+use redeliver_operator::terminal::units::format_count;
 use redeliver_operator::unblock::UnblockRequest;
-use redeliver_operator::{ExitCode, Failure, UsageError};
+use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 use super::apply_args::ApplyArgs;
 
@@ -83,17 +83,17 @@ pub struct Arguments {
     #[command(flatten)]
     printing: Printing,
     #[command(flatten)]
-    connection: Connection,
+    connection: AwsConnection,
 }
 
 /// Lists the groups, or carries the decision out.
-pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.printing.check()?;
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.check_destination()?;
     let has_decision = arguments.retry || arguments.backup.is_some();
     if arguments.apply.is_wanted() && !has_decision {
         return Err(UsageError::new("choose a decision for the groups: --retry, or --backup FILE").into());
     }
-    if arguments.source.is_none() && arguments.queue.queue().is_some() {
+    if arguments.source.is_none() && arguments.queue.named_queue().is_some() {
         return Err(UsageError::new(
             "--queue names the queue with the notices: name the ordered queue with --source",
         )
@@ -110,20 +110,24 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let open = request.open().await?;
     if has_decision {
-        let verb = arguments.apply.verb("unblocking", "would unblock");
+        let verb = arguments.apply.choose_verb("unblocking", "would unblock");
         let what = format!("{verb} groups of {}", open.source_arn());
-        account::announce(&arguments.connection, open.source_arn(), what).await;
+        account::announce_change(&arguments.connection, open.source_arn(), what).await;
     }
     let unblocked = open.run().await?;
-    print(arguments, &unblocked, has_decision)
+    print_outcome(arguments, &unblocked, has_decision)
 }
 
-fn print(arguments: &Arguments, unblocked: &Unblocked, has_decision: bool) -> Result<ExitCode, Failure> {
-    arguments.printing.print("unblock", unblocked, || words(arguments, unblocked))?;
+fn print_outcome(
+    arguments: &Arguments,
+    unblocked: &UnblockReport,
+    has_decision: bool,
+) -> Result<ExitCode, CommandFailure> {
+    arguments.printing.print_report("unblock", unblocked, || describe_outcome(arguments, unblocked))?;
     if has_decision {
-        arguments.apply.remark_that_nothing_was_done(!unblocked.groups.is_empty());
+        arguments.apply.remark_nothing_done(!unblocked.groups.is_empty());
     }
-    for Outcome { group: BlockedGroup { group, .. }, unblocked, error } in &unblocked.groups {
+    for GroupOutcome { group: BlockedGroup { group, .. }, unblocked, error } in &unblocked.groups {
         if let Some(error) = error {
             let is = if *unblocked { "is unblocked, but" } else { "is still blocked:" };
             stderr::error(format_args!("{group} {is} {error}"));
@@ -153,9 +157,9 @@ fn print(arguments: &Arguments, unblocked: &Unblocked, has_decision: bool) -> Re
     })
 }
 
-fn words(arguments: &Arguments, unblocked: &Unblocked) -> String {
+fn describe_outcome(arguments: &Arguments, unblocked: &UnblockReport) -> String {
     let groups = unblocked.groups.iter().map(|outcome| &outcome.group);
-    let count = counted(unblocked.groups.len() as u64, "group");
+    let count = format_count(unblocked.groups.len() as u64, "group");
     let done = unblocked.groups.iter().filter(|outcome| outcome.unblocked).count();
     match (arguments.apply.is_wanted(), &arguments.backup) {
         _ if unblocked.groups.is_empty() && arguments.groups.is_empty() => "no group is blocked\n".to_owned(),
@@ -175,7 +179,7 @@ fn words(arguments: &Arguments, unblocked: &Unblocked) -> String {
 mod tests {
     use clap::Parser;
     use redeliver_dead_letters::Coverage;
-    use redeliver_testing::dead_letters::notice;
+    use redeliver_testing::dead_letters::blocked_notice;
 
     use super::*;
 
@@ -189,12 +193,13 @@ mod tests {
     fn the_exit_code_says_if_a_group_is_still_blocked_or_was_not_seen() {
         let Program { arguments } = Program::parse_from(["unblock", "--stack", "prod", "--retry", "--apply"]);
         let code = |error: Option<&str>, not_found: &[&str], complete, failed: Option<&str>| {
-            let group = BlockedGroup::of(vec![notice("account-7", 1)]).unwrap();
-            let groups = vec![Outcome { group, unblocked: error.is_none(), error: error.map(str::to_owned) }];
+            let group = BlockedGroup::from_notices(vec![blocked_notice("account-7", 1)]).unwrap();
+            let groups =
+                vec![GroupOutcome { group, unblocked: error.is_none(), error: error.map(str::to_owned) }];
             let not_found = not_found.iter().map(|name| (*name).to_owned()).collect();
             let coverage = Coverage { complete, ..Coverage::default() };
             let failed = failed.map(str::to_owned);
-            print(&arguments, &Unblocked { groups, not_found, coverage, failed }, true).unwrap()
+            print_outcome(&arguments, &UnblockReport { groups, not_found, coverage, failed }, true).unwrap()
         };
         assert_eq!(code(None, &[], true, None), ExitCode::Done);
         assert_eq!(code(Some("refused"), &[], true, None), ExitCode::NotAllDone);

@@ -3,16 +3,16 @@
 mod arguments;
 
 use redeliver_operator::ExitCode;
-use redeliver_worker::{Ending, run};
+use redeliver_worker::{WorkerEnding, run};
 
 pub use arguments::Arguments;
 
 /// Runs the functions until a signal comes.
 pub fn main(arguments: Arguments) -> ExitCode {
     match run(&arguments.into()) {
-        Ending::Finished => ExitCode::Done,
-        Ending::Interrupted => ExitCode::Interrupted,
-        Ending::Cancelled => ExitCode::NotAllDone,
-        Ending::NotStarted => ExitCode::Failed,
+        WorkerEnding::Finished => ExitCode::Done,
+        WorkerEnding::Interrupted => ExitCode::Interrupted,
+        WorkerEnding::Cancelled => ExitCode::NotAllDone,
+        WorkerEnding::NotStarted => ExitCode::Failed,
     }
 }

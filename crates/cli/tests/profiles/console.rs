@@ -9,19 +9,19 @@ use chrono::SecondsFormat;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 
-use crate::stub::{PAST_MILLISECONDS, Stub};
+use crate::stub::{PAST_MILLISECONDS, PortalStub};
 use crate::{CORP, Home, IN_2020};
 
 /// A console and a browser's cookie.
-struct Console {
+struct ConsoleProcess {
     process: Child,
     address: String,
     path: String,
     cookie: String,
 }
 
-impl Console {
-    fn start(home: &Home, stub: &Stub) -> Self {
+impl ConsoleProcess {
+    fn start(home: &Home, stub: &PortalStub) -> Self {
         let queue = format!("{}/123456789012/orders", stub.url);
         let folder = home.0.path().to_str().expect("UTF-8");
         let arguments =
@@ -78,7 +78,7 @@ impl Console {
     }
 }
 
-impl Drop for Console {
+impl Drop for ConsoleProcess {
     fn drop(&mut self) {
         let _it_has_ended = self.process.kill();
         let _it_has_ended = self.process.wait();
@@ -93,10 +93,10 @@ fn alert(page: &str) -> Option<&str> {
 #[test]
 fn a_console_whose_session_ends_says_so_and_goes_on_after_a_new_login() {
     // The SDK keeps neither these credentials nor a token that ends within five minutes.
-    let (home, stub) = (Home::new(), Stub::start(PAST_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(PAST_MILLISECONDS));
     let soon = (SystemClock.now() + Duration::from_secs(240)).to_rfc3339_opts(SecondsFormat::Secs, true);
     home.sign_in(CORP, "first", &soon);
-    let console = Console::start(&home, &stub);
+    let console = ConsoleProcess::start(&home, &stub);
     assert_eq!(alert(&console.look()), None);
     assert!(stub.asked_once().contains(&"ReceiveMessage KEY-first-ops".to_owned()));
 

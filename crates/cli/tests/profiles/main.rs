@@ -6,7 +6,7 @@ mod stub;
 
 use std::process::{Command, Output};
 
-use stub::{FUTURE_MILLISECONDS, Stub};
+use stub::{FUTURE_MILLISECONDS, PortalStub};
 use tempfile::TempDir;
 
 /// The files of sessions have the SHA-1 of the session's name or start URL as theirs, or the SHA-256 of the login session.
@@ -87,7 +87,7 @@ impl Home {
     pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.0.path().join(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is ours");
-        redeliver_dead_letters::files::replace(&path, text.as_bytes()).expect("it is ours");
+        redeliver_dead_letters::files::replace_file(&path, text.as_bytes()).expect("it is ours");
     }
 
     fn read(&self, path: &str) -> String {
@@ -103,7 +103,7 @@ impl Home {
     }
 
     /// The program with no other credentials than those of this home; its requests go to the stub.
-    pub(crate) fn command(&self, stub: &Stub, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, stub: &PortalStub, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redeliver"));
         command.args(arguments).args(["--endpoint-url", &stub.url]).env_clear();
         command
@@ -116,17 +116,17 @@ impl Home {
         command
     }
 
-    fn run(&self, stub: &Stub, arguments: &[&str]) -> Output {
+    fn run(&self, stub: &PortalStub, arguments: &[&str]) -> Output {
         self.command(stub, arguments).output().expect("the program starts")
     }
 
     /// Plans to send a message with this profile.
-    fn send(&self, stub: &Stub, profile: &str) -> Output {
+    fn send(&self, stub: &PortalStub, profile: &str) -> Output {
         self.run(stub, &[&SEND[..], &["--profile", profile]].concat())
     }
 
     /// The error before any request to SQS.
-    fn error(&self, stub: &Stub, profile: &str) -> String {
+    fn error(&self, stub: &PortalStub, profile: &str) -> String {
         let output = self.send(stub, profile);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(stub.asked().iter().find(|asked| asked.starts_with("GetQueueAttributes")), None);
@@ -146,7 +146,7 @@ const IN_2020: &str = "2020-01-01T00:00:00Z";
 
 #[test]
 fn a_profile_with_single_sign_on_signs_with_the_credentials_of_its_role() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     home.sign_in(LEGACY, "old", IN_2099);
     for (profile, token, key) in [
@@ -168,7 +168,7 @@ fn a_profile_with_single_sign_on_signs_with_the_credentials_of_its_role() {
 
 #[test]
 fn the_profile_of_the_environment_is_one_with_single_sign_on_too() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     // An emulator on this machine would get its own credentials.
     let send = |home: &Home, profile: &str| {
@@ -194,7 +194,7 @@ fn the_profile_of_the_environment_is_one_with_single_sign_on_too() {
 
 #[test]
 fn a_session_that_can_be_refreshed_is_refreshed_and_stays_so() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.write(
         CORP,
         &format!(
@@ -218,7 +218,7 @@ const EXPIRED: &str = "error: the single sign-on session of profile corp has exp
 
 #[test]
 fn a_session_that_is_over_says_which_profile_to_sign_in_with() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2020);
     assert_eq!(home.error(&stub, "corp"), EXPIRED);
     // A role of it, too.
@@ -233,7 +233,7 @@ fn a_session_that_is_over_says_which_profile_to_sign_in_with() {
 
 #[test]
 fn a_portal_that_refuses_or_does_not_answer_is_not_taken_for_an_expired_session() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     assert_eq!(
         home.error(&stub, "forbidden"),
@@ -258,7 +258,7 @@ fn a_portal_that_refuses_or_does_not_answer_is_not_taken_for_an_expired_session(
 
 #[test]
 fn a_credential_process_runs_once_for_a_command() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.write(
         "helper",
         r#"echo "$@" >> ~/calls; echo '{"Version":1,"AccessKeyId":"PROCESS","SecretAccessKey":"s","SessionToken":"t","Expiration":"2099-01-01T00:00:00Z"}'"#,
@@ -275,7 +275,7 @@ fn a_credential_process_runs_once_for_a_command() {
 
 #[test]
 fn a_credential_process_that_fails_says_why_without_its_password() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.write("helper", "echo first >&2; echo \"wrong password $4 for $2\" >&2; exit 3");
     assert_eq!(
         home.error(&stub, "process"),
@@ -297,7 +297,7 @@ fn a_credential_process_that_fails_says_why_without_its_password() {
 
 #[test]
 fn a_login_session_signs_and_says_how_to_begin_it_again() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     assert_eq!(
         home.error(&stub, "login"),
         "error: the login session of profile login has expired or does not exist (No such file or directory (os error \
@@ -315,7 +315,7 @@ fn a_login_session_signs_and_says_how_to_begin_it_again() {
 
 #[test]
 fn a_role_is_assumed_with_the_credentials_of_its_source() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     assert_eq!(home.send(&stub, "role").status.code(), Some(0));
     assert_eq!(
@@ -343,7 +343,7 @@ fn a_role_is_assumed_with_the_credentials_of_its_source() {
 
 #[test]
 fn a_role_that_asks_for_mfa_is_refused_before_any_request() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     let output = home.send(&stub, "mfa");
     assert_eq!(output.status.code(), Some(1));
@@ -358,10 +358,10 @@ fn a_role_that_asks_for_mfa_is_refused_before_any_request() {
 
 #[test]
 fn a_fleet_is_read_with_several_profiles_and_says_whose_session_is_over() {
-    let (home, stub) = (Home::new(), Stub::start(FUTURE_MILLISECONDS));
+    let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     home.sign_in(LEGACY, "revoked", IN_2099);
-    let queues = |stub: &Stub| {
+    let queues = |stub: &PortalStub| {
         let mut asked = stub.asked_once();
         asked.retain(|asked| asked.starts_with("ListQueues"));
         asked

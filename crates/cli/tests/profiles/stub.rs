@@ -10,7 +10,7 @@ pub(crate) const PAST_MILLISECONDS: u64 = 1_577_836_800_000;
 pub(crate) const FUTURE_MILLISECONDS: u64 = 4_070_908_800_000;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Request {
+pub(crate) struct PortalRequest {
     /// `GET /path?query`.
     pub(crate) line: String,
     headers: BTreeMap<String, String>,
@@ -18,12 +18,12 @@ pub(crate) struct Request {
 }
 
 /// A running server and what it was asked.
-pub(crate) struct Stub {
+pub(crate) struct PortalStub {
     pub(crate) url: String,
-    requests: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<PortalRequest>>>,
 }
 
-impl Stub {
+impl PortalStub {
     /// The credentials of the portal expire at this time.
     pub(crate) fn start(credentials_expire: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -33,7 +33,7 @@ impl Stub {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.expect("a connection");
-                let Some(request) = Request::read(&stream) else { continue };
+                let Some(request) = PortalRequest::read(&stream) else { continue };
                 let (status, body) = request.answer(credentials_expire);
                 seen.lock().unwrap_or_else(PoisonError::into_inner).push(request);
                 let head = format!(
@@ -61,7 +61,7 @@ impl Stub {
     }
 }
 
-impl Request {
+impl PortalRequest {
     fn read(stream: &TcpStream) -> Option<Self> {
         let mut reader = BufReader::new(stream);
         let mut line = || {

@@ -5,25 +5,25 @@ use std::collections::{BTreeMap, HashMap};
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
-use crate::dead_letters::snapshot::DeadLetter;
+use crate::dead_letters::snapshot::LetterEntry;
 
 /// Up to this span, messages are counted by hour; above it by day.
 const BY_HOUR_MAX: TimeDelta = TimeDelta::hours(48);
 
 /// The number of selected messages of a cause, and when they were sent to the DLQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OfCause {
+pub(crate) struct CauseCount {
     pub(crate) count: u64,
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
 }
 
 /// Counts by fingerprint.
-pub(crate) fn by_cause<'l>(letters: &[&'l DeadLetter]) -> HashMap<&'l str, OfCause> {
-    let mut causes: HashMap<&str, OfCause> = HashMap::new();
+pub(crate) fn count_by_cause<'l>(letters: &[&'l LetterEntry]) -> HashMap<&'l str, CauseCount> {
+    let mut causes: HashMap<&str, CauseCount> = HashMap::new();
     for letter in letters {
         let at = letter.sent_at;
-        let cause = causes.entry(&letter.fingerprint).or_insert(OfCause { count: 0, first: at, last: at });
+        let cause = causes.entry(&letter.fingerprint).or_insert(CauseCount { count: 0, first: at, last: at });
         cause.count += 1;
         cause.first = cause.first.min(at);
         cause.last = cause.last.max(at);
@@ -32,9 +32,9 @@ pub(crate) fn by_cause<'l>(letters: &[&'l DeadLetter]) -> HashMap<&'l str, OfCau
 }
 
 /// Counts by a value, largest first. Messages without the value are not counted.
-pub(crate) fn by_value<'l>(
-    letters: &[&'l DeadLetter],
-    value: impl Fn(&'l DeadLetter) -> Option<&'l str>,
+pub(crate) fn count_by_value<'l>(
+    letters: &[&'l LetterEntry],
+    value: impl Fn(&'l LetterEntry) -> Option<&'l str>,
 ) -> Vec<(&'l str, u64)> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for value in letters.iter().filter_map(|letter| value(letter)) {
@@ -55,7 +55,7 @@ pub(crate) struct TimeCounts {
 }
 
 /// Counts by hour, or by day if there are more than two.
-pub(crate) fn by_time(letters: &[&DeadLetter]) -> TimeCounts {
+pub(crate) fn count_by_time(letters: &[&LetterEntry]) -> TimeCounts {
     let times = || letters.iter().map(|letter| letter.sent_at);
     let span = times().max().zip(times().min()).map(|(last, first)| last - first).unwrap_or_default();
     let length = if span <= BY_HOUR_MAX { TimeDelta::hours(1) } else { TimeDelta::days(1) };
@@ -69,30 +69,30 @@ pub(crate) fn by_time(letters: &[&DeadLetter]) -> TimeCounts {
 }
 
 /// Counts in columns of equal length.
-pub(crate) struct Columns<const COLUMNS: usize> {
+pub(crate) struct ColumnCounts<const COLUMNS: usize> {
     pub(crate) counts: [u64; COLUMNS],
     /// The length of a column.
     pub(crate) seconds: i64,
 }
 
 /// Counts when letters were sent, in columns from one time to another.
-pub(crate) fn columns<'l, const COLUMNS: usize>(
-    letters: impl Iterator<Item = &'l DeadLetter>,
+pub(crate) fn count_columns<'l, const COLUMNS: usize>(
+    letters: impl Iterator<Item = &'l LetterEntry>,
     [first, last]: [Timestamp; 2],
-) -> Columns<COLUMNS> {
+) -> ColumnCounts<COLUMNS> {
     let seconds = (last - first).num_seconds() / i64::try_from(COLUMNS).unwrap_or(i64::MAX) + 1;
     let mut counts = [0; COLUMNS];
     for letter in letters {
         let column = usize::try_from((letter.sent_at - first).num_seconds() / seconds).unwrap_or(0);
         counts[column.min(COLUMNS - 1)] += 1;
     }
-    Columns { counts, seconds }
+    ColumnCounts { counts, seconds }
 }
 
 #[cfg(test)]
 mod tests {
     use redeliver_dead_letters::{Coverage, DeadLetterRecord};
-    use redeliver_testing::dead_letters::{at, record};
+    use redeliver_testing::dead_letters::{at_seconds, retried_record};
 
     use super::*;
     use crate::dead_letters::snapshot::{Snapshot, SnapshotBuilder};
@@ -104,27 +104,30 @@ mod tests {
         let mut builder = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
         for (seconds, number) in sent.iter().zip(1..) {
             let code = if number == 1 { "MESSAGE_EXPIRED" } else { "NON_RETRYABLE_ERROR" };
-            let mut message = record(code, "x", number);
-            message.sent_at = at(*seconds);
+            let mut message = retried_record(code, "x", number);
+            message.sent_at = at_seconds(*seconds);
             message.message_group_id = (number > 1).then(|| "acme".to_owned());
-            builder.add(&DeadLetterRecord::new(message)).unwrap();
+            builder.add_record(&DeadLetterRecord::new(message)).unwrap();
         }
-        builder.into_snapshot(Coverage::default(), at(0), None)
+        builder.into_snapshot(Coverage::default(), at_seconds(0), None)
     }
 
     #[test]
     fn a_selection_is_counted_by_cause_value_and_hour() {
         let snapshot = snapshot(&[10, 3599, 3600]);
         let letters: Vec<_> = snapshot.letters.iter().collect();
-        let causes = by_cause(&letters);
+        let causes = count_by_cause(&letters);
         let twice = &snapshot.groups[0].fingerprint;
-        assert_eq!(causes[twice.as_str()], OfCause { count: 2, first: at(3599), last: at(3600) });
-        let types = by_value(&letters, |letter| Some(&letter.error_type));
-        assert_eq!(types, [("NON_RETRYABLE_ERROR", 2), ("MESSAGE_EXPIRED", 1)]);
-        assert_eq!(by_value(&letters, |letter| letter.tenant.as_deref()), [("acme", 2)]);
         assert_eq!(
-            by_time(&letters),
-            TimeCounts { counts: vec![(at(3600), 1), (at(0), 2)], span: TimeDelta::hours(1) }
+            causes[twice.as_str()],
+            CauseCount { count: 2, first: at_seconds(3599), last: at_seconds(3600) }
+        );
+        let types = count_by_value(&letters, |letter| Some(&letter.error_type));
+        assert_eq!(types, [("NON_RETRYABLE_ERROR", 2), ("MESSAGE_EXPIRED", 1)]);
+        assert_eq!(count_by_value(&letters, |letter| letter.tenant.as_deref()), [("acme", 2)]);
+        assert_eq!(
+            count_by_time(&letters),
+            TimeCounts { counts: vec![(at_seconds(3600), 1), (at_seconds(0), 2)], span: TimeDelta::hours(1) }
         );
     }
 
@@ -133,8 +136,11 @@ mod tests {
         let snapshot = snapshot(&[0, 172_801]);
         let letters: Vec<_> = snapshot.letters.iter().collect();
         assert_eq!(
-            by_time(&letters),
-            TimeCounts { counts: vec![(at(172_800), 1), (at(0), 1)], span: TimeDelta::days(1) }
+            count_by_time(&letters),
+            TimeCounts {
+                counts: vec![(at_seconds(172_800), 1), (at_seconds(0), 1)],
+                span: TimeDelta::days(1)
+            }
         );
     }
 }

@@ -9,14 +9,16 @@ use redeliver_aws::SystemClock;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, Queue as _};
-use redeliver_dead_letters::groups::Group;
-use redeliver_dead_letters::{Coverage, DeadLetterRecord, FileQueue, KnownCauses, Note, Reader, Resolved};
-use redeliver_operator::Failure;
+use redeliver_dead_letters::groups::DeadLetterGroup;
+use redeliver_dead_letters::{
+    CauseNote, Coverage, DeadLetterReader, DeadLetterRecord, FileQueue, KnownCauses, Resolution,
+};
+use redeliver_operator::CommandFailure;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenSource};
 use redeliver_operator::queues::name_in;
 use redeliver_operator::sentences::causes_beyond_the_table;
-use redeliver_operator::terminal::escape::shortened;
+use redeliver_operator::terminal::escape::shorten_text;
 
 use crate::background::LastSeen;
 use crate::dead_letters::snapshot::{CauseHistory, Snapshot, SnapshotBuilder};
@@ -29,7 +31,7 @@ const NOTE_MAX: usize = 500;
 
 /// The last snapshot, and the reading that is under way.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct DlqReading {
     pub(crate) last_seen: Arc<LastSeen<Snapshot>>,
     /// The file with the causes that were seen before.
     causes_file: PathBuf,
@@ -37,7 +39,7 @@ pub(crate) struct Reading {
     approximate: AtomicU64,
     stopping: AtomicBool,
     /// The causes of the reading that is under way, as of a moment ago.
-    so_far: Mutex<Arc<Vec<Group>>>,
+    so_far: Mutex<Arc<Vec<DeadLetterGroup>>>,
     /// The causes of the readings before this console's first one; without such a reading, those of the first one.
     known_before: Mutex<Option<KnownCauses>>,
 }
@@ -50,7 +52,7 @@ pub(crate) struct ReadingProgress {
     pub(crate) approximate: u64,
 }
 
-impl Reading {
+impl DlqReading {
     pub(crate) fn new(causes_file: PathBuf) -> Self {
         Self {
             last_seen: Arc::default(),
@@ -64,7 +66,7 @@ impl Reading {
     }
 
     /// The progress of the reading that is under way.
-    pub(crate) fn progress(&self) -> Option<ReadingProgress> {
+    pub(crate) fn current_progress(&self) -> Option<ReadingProgress> {
         self.last_seen.is_running().then(|| ReadingProgress {
             seen: self.seen.load(Ordering::Relaxed),
             approximate: self.approximate.load(Ordering::Relaxed),
@@ -72,22 +74,22 @@ impl Reading {
     }
 
     /// The causes that the reading has found so far.
-    pub(crate) fn so_far(&self) -> Arc<Vec<Group>> {
+    pub(crate) fn causes_so_far(&self) -> Arc<Vec<DeadLetterGroup>> {
         Arc::clone(&self.lock_so_far())
     }
 
-    fn lock_so_far(&self) -> MutexGuard<'_, Arc<Vec<Group>>> {
+    fn lock_so_far(&self) -> MutexGuard<'_, Arc<Vec<DeadLetterGroup>>> {
         lock(&self.so_far)
     }
 
     /// Asks the reading to stop and give its messages back. Returns true while one is under way.
-    pub(crate) fn stop(&self) -> bool {
+    pub(crate) fn request_stop(&self) -> bool {
         self.stopping.store(true, Ordering::Relaxed);
         self.last_seen.is_running()
     }
 
     /// Starts to read, unless a reading is under way.
-    pub(crate) fn begin(self: &Arc<Self>, source: &DeadLetterSource, period: PeriodArgs) {
+    pub(crate) fn start_reading(self: &Arc<Self>, source: &DeadLetterSource, period: PeriodArgs) {
         if self.last_seen.is_running() {
             return;
         }
@@ -96,20 +98,21 @@ impl Reading {
         self.approximate.store(0, Ordering::Relaxed);
         *self.lock_so_far() = Arc::default();
         let (reading, source) = (Arc::clone(self), source.clone());
-        self.last_seen
-            .begin(move || async move { reading.last_seen.tell(reading.look(&source, period).await) });
+        self.last_seen.start_task(move || async move {
+            reading.last_seen.publish_result(reading.read_queue(&source, period).await)
+        });
     }
 
     /// Starts the first reading. Later ones need a click, since each of them receives every message.
-    pub(crate) fn begin_if_never(self: &Arc<Self>, source: &DeadLetterSource, period: PeriodArgs) {
-        if self.last_seen.seen().is_none() && self.last_seen.failed().is_none() {
-            self.begin(source, period);
+    pub(crate) fn start_first_reading(self: &Arc<Self>, source: &DeadLetterSource, period: PeriodArgs) {
+        if self.last_seen.last_result().is_none() && self.last_seen.last_error().is_none() {
+            self.start_reading(source, period);
         }
     }
 
     /// Starts to read if the last reading is `every` old and the queue has another number of messages since, or if
     /// nothing was read before. After one that failed nothing starts by itself.
-    pub(crate) fn begin_if_due(
+    pub(crate) fn start_if_due(
         self: &Arc<Self>,
         (source, period): (&DeadLetterSource, PeriodArgs),
         every: Duration,
@@ -118,38 +121,42 @@ impl Reading {
     ) {
         let is_due = |seen: &Snapshot| {
             let age = (now - seen.taken_at).to_std().unwrap_or_default();
-            age >= every && seen.count() != count
+            age >= every && seen.message_count() != count
         };
-        let seen = self.last_seen.seen();
-        if self.last_seen.failed().is_none() && seen.is_none_or(|seen| is_due(&seen)) {
-            self.begin(source, period);
+        let seen = self.last_seen.last_result();
+        if self.last_seen.last_error().is_none() && seen.is_none_or(|seen| is_due(&seen)) {
+            self.start_reading(source, period);
         }
     }
 
-    async fn look(&self, source: &DeadLetterSource, period: PeriodArgs) -> Result<Snapshot, Failure> {
+    async fn read_queue(
+        &self,
+        source: &DeadLetterSource,
+        period: PeriodArgs,
+    ) -> Result<Snapshot, CommandFailure> {
         let OpenSource { dead_letters: queue, retention, .. } = source.open(period).await?;
         let taken_at = SystemClock.now();
-        let virtual_now = queue.lines().and_then(FileQueue::virtual_now);
+        let virtual_now = queue.as_file().and_then(FileQueue::virtual_now);
         #[expect(clippy::disallowed_methods, reason = "the file has a random name, and is new")]
         let mut collecting = SnapshotBuilder::new(Spool::new(&std::env::temp_dir())?);
-        let mut reader = Reader::new(&queue, &SystemClock).await?;
-        self.approximate.store(reader.approximate(), Ordering::Relaxed);
+        let mut reader = DeadLetterReader::new(&queue, &SystemClock).await?;
+        self.approximate.store(reader.approximate_count(), Ordering::Relaxed);
         let read = async {
             let mut shown_at = FIRST_SHOWN;
-            while let Some(messages) = reader.next().await? {
+            while let Some(messages) = reader.next_messages().await? {
                 self.seen.fetch_add(messages.len() as u64, Ordering::Relaxed);
                 for message in messages {
-                    collecting.add(&DeadLetterRecord::new(message))?;
+                    collecting.add_record(&DeadLetterRecord::new(message))?;
                 }
-                if collecting.letters() >= shown_at {
-                    *self.lock_so_far() = Arc::new(collecting.causes());
-                    shown_at = collecting.letters() * 2;
+                if collecting.letter_count() >= shown_at {
+                    *self.lock_so_far() = Arc::new(collecting.current_causes());
+                    shown_at = collecting.letter_count() * 2;
                 }
                 if collecting.is_full() || self.stopping.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
             }
-            Ok::<_, Failure>(true)
+            Ok::<_, CommandFailure>(true)
         };
         let read = read.await;
         // Give every message back first, whatever happened.
@@ -161,7 +168,7 @@ impl Reading {
         if source.file.is_some() {
             return Ok(snapshot);
         }
-        match self.causes(queue.arn(), &snapshot) {
+        match self.update_causes(queue.arn(), &snapshot) {
             Ok(causes) => {
                 snapshot.causes = causes;
                 snapshot.remark = causes_beyond_the_table(&snapshot.groups);
@@ -174,15 +181,15 @@ impl Reading {
     }
 
     /// The causes that are new to this console, with the notes on all. At the very first reading nothing is new.
-    fn causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<CauseHistory, Failure> {
+    fn update_causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<CauseHistory, CommandFailure> {
         let path = &self.causes_file;
         let is_first = !path.exists();
-        let mut known = KnownCauses::read(path, queue_arn)?;
+        let mut known = KnownCauses::read_file(path, queue_arn)?;
         let mut known_before = lock(&self.known_before);
         let before = known_before.get_or_insert_with(|| {
             let mut before = known.clone();
             if is_first {
-                before.remember(&snapshot.groups, snapshot.taken_at);
+                before.remember_groups(&snapshot.groups, snapshot.taken_at);
             }
             before
         });
@@ -190,42 +197,42 @@ impl Reading {
             before.new_among(&snapshot.groups).into_iter().map(|group| group.fingerprint.clone()).collect();
         let last_look = before.last_reading().filter(|_| !is_first);
         drop(known_before);
-        known.remember(&snapshot.groups, snapshot.taken_at);
-        known.write(path)?;
+        known.remember_groups(&snapshot.groups, snapshot.taken_at);
+        known.merge_into_file(path)?;
         Ok(CauseHistory::new(known, new, last_look))
     }
 
     /// Marks a cause of the last snapshot, in the file and in the snapshot.
-    pub(crate) fn mark(
+    pub(crate) fn mark_cause(
         &self,
         queue_arn: &str,
         snapshot: &Snapshot,
         fingerprint: &str,
         mark: Mark,
         now: Timestamp,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let path = &self.causes_file;
-        let text = |text: String| shortened(text.trim(), NOTE_MAX);
-        let group = snapshot.group(fingerprint);
+        let text = |text: String| shorten_text(text.trim(), NOTE_MAX);
+        let group = snapshot.find_group(fingerprint);
         let changed = match mark {
             Mark::Known(note) => {
-                let note = Note { at: now, text: text(note) };
+                let note = CauseNote { at: now, text: text(note) };
                 KnownCauses::write_note(path, queue_arn, fingerprint, Some(note), group)?
             }
             Mark::NotKnown => KnownCauses::write_note(path, queue_arn, fingerprint, None, group)?,
             Mark::Resolved(by) => {
-                let resolved = Resolved { at: now, by: Some(text(by)).filter(|by| !by.is_empty()) };
+                let resolved = Resolution { at: now, by: Some(text(by)).filter(|by| !by.is_empty()) };
                 KnownCauses::write_resolved(path, queue_arn, fingerprint, resolved)?
             }
             Mark::NotResolved => KnownCauses::write_open(path, queue_arn, fingerprint)?,
         };
-        *snapshot.causes.known() = changed;
+        *snapshot.causes.lock_known() = changed;
         Ok(())
     }
 }
 
 /// The name of the file of known causes in the console's folder.
-pub(crate) fn causes_file(queue_arn: &str) -> String {
+pub(crate) fn causes_file_name(queue_arn: &str) -> String {
     format!("redeliver-causes-{}.jsonl", name_in(queue_arn))
 }
 
@@ -242,8 +249,8 @@ pub(crate) enum Mark {
 
 #[cfg(test)]
 mod tests {
-    use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue};
-    use redeliver_testing::dead_letters::{at, record};
+    use redeliver_operator::queues::{AwsConnection, DeadLetterQueue, OneQueue};
+    use redeliver_testing::dead_letters::{at_seconds, retried_record};
 
     use super::*;
 
@@ -253,14 +260,14 @@ mod tests {
     async fn a_reading_that_was_stopped_has_not_seen_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dead-letters.jsonl");
-        let messages = [1, 2, 3].map(|number| record("NON_RETRYABLE_ERROR", "no such user", number));
-        redeliver_dead_letters::Archive::create(&path).unwrap().write(&messages).unwrap();
-        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
+        let messages = [1, 2, 3].map(|number| retried_record("NON_RETRYABLE_ERROR", "no such user", number));
+        redeliver_dead_letters::ArchiveFile::create(&path).unwrap().write_messages(&messages).unwrap();
+        let queue = DeadLetterQueue::new(OneQueue::default(), AwsConnection::from_parts(None, None, None));
         let source = DeadLetterSource { file: Some(path), queue };
         for stops in [false, true] {
-            let reading = Reading::new(folder.path().join("causes.jsonl"));
-            assert!(stops.then(|| reading.stop()).is_none_or(|is_running| !is_running));
-            let snapshot = reading.look(&source, PeriodArgs::default()).await.unwrap();
+            let reading = DlqReading::new(folder.path().join("causes.jsonl"));
+            assert!(stops.then(|| reading.request_stop()).is_none_or(|is_running| !is_running));
+            let snapshot = reading.read_queue(&source, PeriodArgs::default()).await.unwrap();
             assert_eq!((snapshot.letters.len(), snapshot.coverage.complete), (3, !stops));
         }
     }
@@ -269,28 +276,29 @@ mod tests {
     async fn a_look_is_due_by_itself_when_it_is_old_and_the_queue_has_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dead-letters.jsonl");
-        let message = record("NON_RETRYABLE_ERROR", "no such user", 1);
-        redeliver_dead_letters::Archive::create(&path).unwrap().write([&message]).unwrap();
-        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
+        let message = retried_record("NON_RETRYABLE_ERROR", "no such user", 1);
+        redeliver_dead_letters::ArchiveFile::create(&path).unwrap().write_messages([&message]).unwrap();
+        let queue = DeadLetterQueue::new(OneQueue::default(), AwsConnection::from_parts(None, None, None));
         let source = DeadLetterSource { file: Some(path), queue };
-        let reading = Arc::new(Reading::new(folder.path().join("causes.jsonl")));
+        let reading = Arc::new(DlqReading::new(folder.path().join("causes.jsonl")));
         let begins = |seconds, count| {
-            let before = reading.last_seen.seen();
-            let now =
-                before.as_ref().map_or(at(0), |seen| seen.taken_at + chrono::TimeDelta::seconds(seconds));
+            let before = reading.last_seen.last_result();
+            let now = before
+                .as_ref()
+                .map_or(at_seconds(0), |seen| seen.taken_at + chrono::TimeDelta::seconds(seconds));
             let every = Duration::from_secs(60);
-            reading.begin_if_due((&source, PeriodArgs::default()), every, count, now);
+            reading.start_if_due((&source, PeriodArgs::default()), every, count, now);
             while reading.last_seen.is_running() {
                 std::thread::yield_now();
             }
-            let after = reading.last_seen.seen();
+            let after = reading.last_seen.last_result();
             after.map(|seen| Arc::as_ptr(&seen)) != before.map(|seen| Arc::as_ptr(&seen))
         };
         assert!(begins(0, 1), "there was no look yet");
         assert!(!begins(59, 2), "it is not old yet");
         assert!(!begins(60, 1), "the queue has not changed");
         assert!(begins(60, 2));
-        reading.last_seen.tell(Err("access denied".into()));
+        reading.last_seen.publish_result(Err("access denied".into()));
         assert!(!begins(60, 2), "the last one failed");
     }
 
@@ -298,15 +306,15 @@ mod tests {
     async fn ages_count_from_the_end_of_a_files_virtual_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dead-letters.jsonl");
-        let archive = redeliver_dead_letters::Archive::create(&path).unwrap();
-        let message = record("NON_RETRYABLE_ERROR", "no such user", 1);
-        archive.in_virtual_time(Some(at(86_400))).write([&message]).unwrap();
-        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
+        let archive = redeliver_dead_letters::ArchiveFile::create(&path).unwrap();
+        let message = retried_record("NON_RETRYABLE_ERROR", "no such user", 1);
+        archive.in_virtual_time(Some(at_seconds(86_400))).write_messages([&message]).unwrap();
+        let queue = DeadLetterQueue::new(OneQueue::default(), AwsConnection::from_parts(None, None, None));
         let source = DeadLetterSource { file: Some(path), queue };
-        let reading = Reading::new(folder.path().join("causes.jsonl"));
-        let snapshot = reading.look(&source, PeriodArgs::default()).await.unwrap();
-        assert_eq!(snapshot.now, at(86_400));
-        assert!(snapshot.taken_at > at(86_400));
+        let reading = DlqReading::new(folder.path().join("causes.jsonl"));
+        let snapshot = reading.read_queue(&source, PeriodArgs::default()).await.unwrap();
+        assert_eq!(snapshot.now, at_seconds(86_400));
+        assert!(snapshot.taken_at > at_seconds(86_400));
     }
 
     #[test]
@@ -315,22 +323,22 @@ mod tests {
         let looked = |second, details: &[&str]| {
             let mut collecting = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
             for (details, number) in details.iter().zip(1..) {
-                let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", details, number));
-                collecting.add(&record).unwrap();
+                let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", details, number));
+                collecting.add_record(&record).unwrap();
             }
-            collecting.into_snapshot(Coverage::default(), at(second), None)
+            collecting.into_snapshot(Coverage::default(), at_seconds(second), None)
         };
-        let new = |reading: &Reading, snapshot: &Snapshot| {
-            let causes = reading.causes(QUEUE, snapshot).unwrap();
+        let new = |reading: &DlqReading, snapshot: &Snapshot| {
+            let causes = reading.update_causes(QUEUE, snapshot).unwrap();
             (causes.new.len(), causes.last_look)
         };
-        let first = Reading::new(folder.path().join("causes.jsonl"));
+        let first = DlqReading::new(folder.path().join("causes.jsonl"));
         assert_eq!(new(&first, &looked(10, &["no such user"])), (0, None), "there was no reading before");
-        assert_eq!(new(&first, &looked(20, &["no such user", "too slow"])), (1, Some(at(10))));
-        let second = Reading::new(folder.path().join("causes.jsonl"));
+        assert_eq!(new(&first, &looked(20, &["no such user", "too slow"])), (1, Some(at_seconds(10))));
+        let second = DlqReading::new(folder.path().join("causes.jsonl"));
         let both = ["no such user", "card refused"];
         for second_of_look in [30, 40] {
-            assert_eq!(new(&second, &looked(second_of_look, &both)), (1, Some(at(20))));
+            assert_eq!(new(&second, &looked(second_of_look, &both)), (1, Some(at_seconds(20))));
         }
     }
 }

@@ -3,11 +3,11 @@
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
-use redeliver_operator::Failure;
-use redeliver_operator::terminal::escape::shortened;
+use redeliver_operator::CommandFailure;
+use redeliver_operator::terminal::escape::shorten_text;
 use serde::{Deserialize, Serialize};
 
-use crate::url::encoded;
+use crate::url::percent_encode;
 
 /// Characters of a value in a sentence.
 const VALUE_MAX: usize = 200;
@@ -45,7 +45,7 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// One message, by SQS's id.
-    pub(crate) fn of_message(id: &str) -> Self {
+    pub(crate) fn for_message(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
     }
 
@@ -54,7 +54,7 @@ impl Selection {
     }
 
     /// The members that are set, with their names in addresses and forms.
-    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub(crate) fn active_members(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let Self { group, error_type, q, tenant, function, new, since, until, filter, id } = self;
         let parts = [
             ("group", group),
@@ -72,22 +72,22 @@ impl Selection {
     }
 
     /// The members that are set, each with its name and in words.
-    pub(crate) fn in_words(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.given().map(|(name, value)| {
+    pub(crate) fn describe_members(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.active_members().map(|(name, value)| {
             let words = match name {
-                "q" => format!("text {}", shortened(value, VALUE_MAX)),
+                "q" => format!("text {}", shorten_text(value, VALUE_MAX)),
                 "id" => format!("message {value}"),
                 "group" => format!("cause {value}"),
                 "new" if value == SINCE_LAST_LOOK => "new since the last look".to_owned(),
-                "new" => format!("new since {}", shortened(value, VALUE_MAX)),
-                name => format!("{name} {}", shortened(value, VALUE_MAX)),
+                "new" => format!("new since {}", shorten_text(value, VALUE_MAX)),
+                name => format!("{name} {}", shorten_text(value, VALUE_MAX)),
             };
             (name, words)
         })
     }
 
     /// The selection without one of its members.
-    pub(crate) fn without(&self, name: &str) -> Self {
+    pub(crate) fn without_member(&self, name: &str) -> Self {
         let mut rest = self.clone();
         let Self { group, error_type, q, tenant, function, new, since, until, filter, id } = &mut rest;
         let member = match name {
@@ -107,21 +107,26 @@ impl Selection {
     }
 
     /// Describes the selection, for a plan that no longer has its filter.
-    pub(crate) fn words(&self) -> String {
-        let words = self.in_words().map(|(_, words)| words);
+    pub(crate) fn describe(&self) -> String {
+        let words = self.describe_members().map(|(_, words)| words);
         let words: Vec<_> = words.collect();
         if words.is_empty() { "all".to_owned() } else { words.join(", ") }
     }
 
     /// The address of a page with this selection.
-    pub(crate) fn address(&self, page: &str) -> String {
-        let query: Vec<_> = self.given().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    pub(crate) fn page_address(&self, page: &str) -> String {
+        let query: Vec<_> =
+            self.active_members().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();
         if query.is_empty() { page.to_owned() } else { format!("{page}?{}", query.join("&")) }
     }
 }
 
 /// Reads a time, or a span before `now`.
-pub(crate) fn moment(name: &str, text: &str, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
+pub(crate) fn parse_moment(
+    name: &str,
+    text: &str,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, CommandFailure> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);

@@ -5,18 +5,18 @@ use std::sync::{Mutex, MutexGuard};
 
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
-use redeliver_dead_letters::groups::{Group, GroupTable};
+use redeliver_dead_letters::groups::{DeadLetterGroup, GroupTable};
 use redeliver_dead_letters::redrive::DiedAgain;
 use redeliver_dead_letters::{
-    CauseState, Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Note, Retention,
+    CauseNote, CauseState, Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Retention,
 };
-use redeliver_operator::Failure;
+use redeliver_operator::CommandFailure;
 use redeliver_operator::sentences::deleted_soon;
-use redeliver_operator::terminal::escape::shortened;
-use redeliver_operator::terminal::units::counted;
+use redeliver_operator::terminal::escape::shorten_text;
+use redeliver_operator::terminal::units::format_count;
 
-use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection, moment};
-use crate::dead_letters::spool::{BYTES_MAX, Place, Spool};
+use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection, parse_moment};
+use crate::dead_letters::spool::{BYTES_MAX, Spool, SpoolPosition};
 use crate::dead_letters::text_search::TextSearch;
 
 /// Characters of a headline in the list.
@@ -36,8 +36,8 @@ pub(crate) const LETTERS_MAX: usize = 120_000;
 /// The dead letters of one reading.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) letters: Vec<DeadLetter>,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) letters: Vec<LetterEntry>,
+    pub(crate) groups: Vec<DeadLetterGroup>,
     pub(crate) coverage: Coverage,
     pub(crate) taken_at: Timestamp,
     /// The moment from which ages count: that of the reading, or the end of a file's virtual time.
@@ -62,7 +62,7 @@ pub(crate) struct CauseHistory {
 
 impl Default for CauseHistory {
     fn default() -> Self {
-        Self::new(KnownCauses::nothing(""), BTreeSet::new(), None)
+        Self::new(KnownCauses::without_causes(""), BTreeSet::new(), None)
     }
 }
 
@@ -72,7 +72,7 @@ impl CauseHistory {
     }
 
     /// The known causes as they are in the file, after each change.
-    pub(crate) fn known(&self) -> MutexGuard<'_, KnownCauses> {
+    pub(crate) fn lock_known(&self) -> MutexGuard<'_, KnownCauses> {
         lock(&self.known)
     }
 }
@@ -82,17 +82,17 @@ impl CauseHistory {
 pub(crate) struct CauseLife {
     /// True if no earlier reading has it, and it is not marked as known or resolved.
     pub(crate) is_new: bool,
-    pub(crate) note: Option<Note>,
+    pub(crate) note: Option<CauseNote>,
     pub(crate) state: CauseState,
 }
 
 impl CauseLife {
-    pub(crate) const fn came_back(&self) -> bool {
+    pub(crate) const fn has_returned(&self) -> bool {
         matches!(self.state, CauseState::CameBack(_))
     }
 
     /// The place in lists: those that came back or are new first, known ones later, resolved ones last.
-    pub(crate) const fn rank(&self) -> u8 {
+    pub(crate) const fn list_rank(&self) -> u8 {
         match (&self.state, &self.note) {
             (CauseState::CameBack(_), _) => 0,
             (CauseState::Resolved(_), _) => 4,
@@ -105,7 +105,7 @@ impl CauseLife {
 
 /// An entry of the list.
 #[derive(Clone, Debug)]
-pub(crate) struct DeadLetter {
+pub(crate) struct LetterEntry {
     /// SQS's id in this queue. Addresses and plans name the message by it.
     pub(crate) sqs_message_id: String,
     pub(crate) message_id: String,
@@ -119,13 +119,13 @@ pub(crate) struct DeadLetter {
     pub(crate) function: Option<String>,
     pub(crate) attempts: Option<u32>,
     receive_count: u32,
-    place: Place,
+    place: SpoolPosition,
 }
 
 /// Collects messages while the queue is read.
 #[derive(Debug)]
 pub(crate) struct SnapshotBuilder {
-    letters: Vec<DeadLetter>,
+    letters: Vec<LetterEntry>,
     groups: GroupTable,
     spool: Spool,
 }
@@ -136,31 +136,31 @@ impl SnapshotBuilder {
     }
 
     /// The number of messages so far.
-    pub(crate) fn letters(&self) -> usize {
+    pub(crate) fn letter_count(&self) -> usize {
         self.letters.len()
     }
 
     /// The causes so far, largest first.
-    pub(crate) fn causes(&self) -> Vec<Group> {
+    pub(crate) fn current_causes(&self) -> Vec<DeadLetterGroup> {
         self.groups.clone().into_groups()
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.letters.len() >= LETTERS_MAX || self.spool.bytes() >= BYTES_MAX
+        self.letters.len() >= LETTERS_MAX || self.spool.byte_count() >= BYTES_MAX
     }
 
-    pub(crate) fn add(&mut self, record: &DeadLetterRecord) -> Result<(), Failure> {
-        let place = self.spool.add(&record.message)?;
-        self.groups.add(record);
-        self.letters.push(DeadLetter {
+    pub(crate) fn add_record(&mut self, record: &DeadLetterRecord) -> Result<(), CommandFailure> {
+        let place = self.spool.append_message(&record.message)?;
+        self.groups.add_record(record);
+        self.letters.push(LetterEntry {
             sqs_message_id: record.message.sqs_message_id.clone(),
-            message_id: shortened(record.message_id(), ID_MAX),
+            message_id: shorten_text(record.message_id(), ID_MAX),
             sent_at: record.message.sent_at,
-            headline: shortened(&record.headline(), HEADLINE_MAX),
+            headline: shorten_text(&record.headline(), HEADLINE_MAX),
             error_type: record.error_type.clone(),
             fingerprint: record.fingerprint.clone(),
-            tenant: record.tenant().map(|tenant| shortened(&tenant, NAME_MAX)),
-            function: record.function().map(|function| shortened(&function, NAME_MAX)),
+            tenant: record.tenant().map(|tenant| shorten_text(&tenant, NAME_MAX)),
+            function: record.failed_function().map(|function| shorten_text(&function, NAME_MAX)),
             attempts: record.attempts(),
             receive_count: record.message.receive_count,
             place,
@@ -196,7 +196,7 @@ impl SnapshotBuilder {
 /// The dead letters of a selection, newest first.
 #[derive(Debug, Default)]
 pub(crate) struct Selected<'l> {
-    pub(crate) letters: Vec<&'l DeadLetter>,
+    pub(crate) letters: Vec<&'l LetterEntry>,
     /// Messages that the jq filter failed on. They are not selected.
     pub(crate) not_judged: NotJudged,
 }
@@ -209,17 +209,17 @@ pub(crate) struct EndingSoon {
 }
 
 impl Snapshot {
-    pub(crate) fn record(&self, letter: &DeadLetter) -> Result<DeadLetterRecord, Failure> {
-        Ok(DeadLetterRecord::new(self.spool.get(letter.place)?))
+    pub(crate) fn read_record(&self, letter: &LetterEntry) -> Result<DeadLetterRecord, CommandFailure> {
+        Ok(DeadLetterRecord::new(self.spool.read_message(letter.place)?))
     }
 
     /// The number of messages that were in the queue, read or not.
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) fn message_count(&self) -> u64 {
         self.coverage.seen.max(self.coverage.approximate)
     }
 
     /// Finds a dead letter by SQS's id.
-    pub(crate) fn find(&self, sqs_message_id: &str) -> Option<&DeadLetter> {
+    pub(crate) fn find_letter(&self, sqs_message_id: &str) -> Option<&LetterEntry> {
         self.letters.iter().find(|letter| letter.sqs_message_id == sqs_message_id)
     }
 
@@ -227,12 +227,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// The spool cannot be read.
-    pub(crate) fn died_again(&self, sent: &HashMap<String, u32>) -> Result<Vec<DiedAgain>, Failure> {
+    pub(crate) fn died_again(&self, sent: &HashMap<String, u32>) -> Result<Vec<DiedAgain>, CommandFailure> {
         let mut all = Vec::new();
         for letter in &self.letters {
             let Some(generation) = sent.get(&letter.message_id) else { continue };
             // One that is not of a later generation was never away.
-            let record = self.record(letter)?;
+            let record = self.read_record(letter)?;
             if record.metadata.is_some_and(|metadata| metadata.generation() >= *generation) {
                 let died = DiedAgain {
                     fingerprint: letter.fingerprint.clone(),
@@ -240,25 +240,25 @@ impl Snapshot {
                     count: 1,
                     examples: vec![letter.sqs_message_id.clone()],
                 };
-                DiedAgain::add(&mut all, died);
+                DiedAgain::merge_into(&mut all, died);
             }
         }
         Ok(all)
     }
 
     /// The time at which SQS deletes a message, if the queue's retention is known.
-    pub(crate) fn expires_at(&self, letter: &DeadLetter) -> Option<Timestamp> {
+    pub(crate) fn expires_at(&self, letter: &LetterEntry) -> Option<Timestamp> {
         self.retention?.ends_at(letter.sent_at)
     }
 
     /// A sentence about messages that SQS deletes soon; `None` if there are none.
     pub(crate) fn deleted_soon(&self) -> Option<String> {
-        let EndingSoon { count, first } = self.ends_soon(self.taken_at)?;
+        let EndingSoon { count, first } = self.expiring_soon(self.taken_at)?;
         deleted_soon(count, Some(first), self.retention, self.taken_at)
     }
 
     /// The messages that SQS deletes soon; `None` if there are none.
-    pub(crate) fn ends_soon(&self, now: Timestamp) -> Option<EndingSoon> {
+    pub(crate) fn expiring_soon(&self, now: Timestamp) -> Option<EndingSoon> {
         let retention = self.retention?;
         let ends = self.letters.iter().filter_map(|letter| self.expires_at(letter));
         let soon: Vec<_> = ends.filter(|ends_at| retention.ends_soon(*ends_at, now)).collect();
@@ -266,12 +266,12 @@ impl Snapshot {
     }
 
     /// The time from which a message must have been sent so that SQS does not delete it soon.
-    pub(crate) fn soon_before(&self) -> Option<Timestamp> {
+    pub(crate) fn expiry_cutoff(&self) -> Option<Timestamp> {
         self.taken_at.checked_sub_signed(self.retention?.ends_soon_after())
     }
 
     /// The number of receives that looking has cost so far.
-    pub(crate) fn price_of_a_look(&self) -> Option<String> {
+    pub(crate) fn describe_look_cost(&self) -> Option<String> {
         let most = self.letters.iter().map(|letter| letter.receive_count).max()?;
         let left_out =
             self.letters.iter().filter(|letter| letter.receive_count >= RECEIVES_HIDDEN_FROM_AGE).count();
@@ -283,13 +283,13 @@ impl Snapshot {
             0 => receives,
             count => format!(
                 "{receives} SQS's age metric no longer counts {} that were received three times or more.",
-                counted(count, "message")
+                format_count(count, "message")
             ),
         })
     }
 
     /// A cause in its life.
-    pub(crate) fn life(&self, group: &Group) -> CauseLife {
+    pub(crate) fn cause_life(&self, group: &DeadLetterGroup) -> CauseLife {
         self.life_with(&group.fingerprint, Some(group))
     }
 
@@ -298,35 +298,35 @@ impl Snapshot {
         self.life_with(fingerprint, None)
     }
 
-    fn life_with(&self, fingerprint: &str, group: Option<&Group>) -> CauseLife {
-        let known = self.causes.known();
-        let (note, state) = (known.note(fingerprint).cloned(), known.state(fingerprint, group));
+    fn life_with(&self, fingerprint: &str, group: Option<&DeadLetterGroup>) -> CauseLife {
+        let known = self.causes.lock_known();
+        let (note, state) = (known.find_note(fingerprint).cloned(), known.cause_state(fingerprint, group));
         let is_marked = note.is_some() || state != CauseState::Open;
         CauseLife { is_new: self.causes.new.contains(fingerprint) && !is_marked, note, state }
     }
 
-    pub(crate) fn group(&self, fingerprint: &str) -> Option<&Group> {
+    pub(crate) fn find_group(&self, fingerprint: &str) -> Option<&DeadLetterGroup> {
         self.groups.iter().find(|group| group.fingerprint == fingerprint)
     }
 
     /// The number of causes that are new since the last look, and of those that were resolved and came back.
     pub(crate) fn new_and_returned(&self) -> [u64; 2] {
-        let lives: Vec<_> = self.groups.iter().map(|group| self.life(group)).collect();
+        let lives: Vec<_> = self.groups.iter().map(|group| self.cause_life(group)).collect();
         let count = |is: fn(&CauseLife) -> bool| lives.iter().filter(|life| is(life)).count() as u64;
-        [count(|life| life.is_new), count(CauseLife::came_back)]
+        [count(|life| life.is_new), count(CauseLife::has_returned)]
     }
 
     /// The fingerprints of the causes that `new` selects.
-    fn new_causes(&self, new: &str) -> Result<Option<BTreeSet<&str>>, Failure> {
+    fn new_causes(&self, new: &str) -> Result<Option<BTreeSet<&str>>, CommandFailure> {
         let all = self.groups.iter();
         if new == SINCE_LAST_LOOK {
-            let new = all.filter(|group| self.life(group).is_new);
+            let new = all.filter(|group| self.cause_life(group).is_new);
             return Ok(Some(new.map(|group| group.fingerprint.as_str()).collect()));
         }
-        let Some(since) = moment("causes new since", new, self.now)? else { return Ok(None) };
-        let known = self.causes.known();
-        let is_new = |group: &&Group| {
-            let first = known.first(&group.fingerprint);
+        let Some(since) = parse_moment("causes new since", new, self.now)? else { return Ok(None) };
+        let known = self.causes.lock_known();
+        let is_new = |group: &&DeadLetterGroup| {
+            let first = known.first_sent_at(&group.fingerprint);
             first.map_or(group.first, |first| first.min(group.first)) >= since
         };
         Ok(Some(all.filter(is_new).map(|group| group.fingerprint.as_str()).collect()))
@@ -337,11 +337,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// A time or the filter is invalid, or the filter fails.
-    pub(crate) fn select(&self, selection: &Selection) -> Result<Selected<'_>, Failure> {
-        let since = moment("since", &selection.since, self.now)?;
-        let until = moment("until", &selection.until, self.now)?;
+    pub(crate) fn select_letters(&self, selection: &Selection) -> Result<Selected<'_>, CommandFailure> {
+        let since = parse_moment("since", &selection.since, self.now)?;
+        let until = parse_moment("until", &selection.until, self.now)?;
         let filter = Some(&selection.filter).filter(|text| !text.trim().is_empty());
-        let filter = filter.map(|text| Filter::of_dead_letters(text)).transpose()?;
+        let filter = filter.map(|text| Filter::for_dead_letters(text)).transpose()?;
         let wanted = TextSearch::new(&selection.q);
         let new_causes = self.new_causes(&selection.new)?;
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
@@ -359,12 +359,12 @@ impl Snapshot {
                 continue;
             }
             if filter.is_some() || wanted.is_some() {
-                let record = self.record(letter)?;
-                match choice(&record, wanted.as_ref(), filter.as_ref())? {
+                let record = self.read_record(letter)?;
+                match choose_record(&record, wanted.as_ref(), filter.as_ref())? {
                     Choice::Picked => {}
                     Choice::NotPicked => continue,
                     Choice::NotJudged(why) => {
-                        selected.not_judged.add(&record, why);
+                        selected.not_judged.count_record(&record, why);
                         continue;
                     }
                 }
@@ -375,29 +375,29 @@ impl Snapshot {
     }
 
     /// A selection in words: a cause by its headline, with its fingerprint beside it.
-    pub(crate) fn describe(&self, selection: &Selection) -> String {
-        let Some(group) = self.group(&selection.group) else {
-            return selection.words();
+    pub(crate) fn describe_selection(&self, selection: &Selection) -> String {
+        let Some(group) = self.find_group(&selection.group) else {
+            return selection.describe();
         };
-        let headline = shortened(&group.headline, HEADLINE_IN_SENTENCE_MAX);
+        let headline = shorten_text(&group.headline, HEADLINE_IN_SENTENCE_MAX);
         let cause = format!("the cause \u{201c}{headline}\u{201d} ({})", group.fingerprint);
         let others = Selection { group: String::new(), ..selection.clone() };
-        if others.is_everything() { cause } else { format!("{cause}, {}", others.words()) }
+        if others.is_everything() { cause } else { format!("{cause}, {}", others.describe()) }
     }
 }
 
-fn choice(
+fn choose_record(
     record: &DeadLetterRecord,
     wanted: Option<&TextSearch>,
     filter: Option<&Filter>,
-) -> Result<Choice, Failure> {
+) -> Result<Choice, CommandFailure> {
     let texts =
         [record.message_id(), &record.message.sqs_message_id, &record.error_details, &record.message.body];
     if wanted.is_some_and(|wanted| !texts.iter().any(|text| wanted.finds_in(text))) {
         return Ok(Choice::NotPicked);
     }
     match filter {
-        Some(filter) => Ok(filter.matches(&record.message.sqs_message_id, &record.document())?),
+        Some(filter) => Ok(filter.judge_document(&record.message.sqs_message_id, &record.filter_document())?),
         None => Ok(Choice::Picked),
     }
 }

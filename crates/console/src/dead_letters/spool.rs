@@ -23,7 +23,7 @@ pub(crate) struct Spool {
 
 /// A message's position in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SpoolPosition {
     start: u64,
     bytes: usize,
 }
@@ -36,13 +36,13 @@ impl Spool {
         Ok(Self { file: Mutex::new(file), end: 0 })
     }
 
-    pub(crate) const fn bytes(&self) -> u64 {
+    pub(crate) const fn byte_count(&self) -> u64 {
         self.end
     }
 
-    pub(crate) fn add(&mut self, message: &ReceivedMessage) -> io::Result<Place> {
+    pub(crate) fn append_message(&mut self, message: &ReceivedMessage) -> io::Result<SpoolPosition> {
         let line = serde_json::to_vec(&ArchivedMessage::new(message))?;
-        let place = Place { start: self.end, bytes: line.len() };
+        let place = SpoolPosition { start: self.end, bytes: line.len() };
         let mut file = lock(&self.file);
         file.seek(SeekFrom::Start(self.end))?;
         file.write_all(&line)?;
@@ -50,20 +50,20 @@ impl Spool {
         Ok(place)
     }
 
-    pub(crate) fn get(&self, place: Place) -> io::Result<ReceivedMessage> {
+    pub(crate) fn read_message(&self, place: SpoolPosition) -> io::Result<ReceivedMessage> {
         let mut line = vec![0; place.bytes];
         let mut file = lock(&self.file);
         file.seek(SeekFrom::Start(place.start))?;
         file.read_exact(&mut line)?;
         drop(file);
         let archived: ArchivedMessage = serde_json::from_slice(&line)?;
-        archived.restored().ok_or_else(|| io::Error::other("a message of the look cannot be read back"))
+        archived.into_message().ok_or_else(|| io::Error::other("a message of the look cannot be read back"))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use redeliver_testing::dead_letters::record;
+    use redeliver_testing::dead_letters::retried_record;
 
     use super::*;
 
@@ -73,10 +73,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::new(folder.path()).unwrap();
         let messages: Vec<_> =
-            (1..=3).map(|number| record("NON_RETRYABLE_ERROR", "x\u{0}\u{202e}", number)).collect();
-        let places: Vec<_> = messages.iter().map(|message| spool.add(message).unwrap()).collect();
+            (1..=3).map(|number| retried_record("NON_RETRYABLE_ERROR", "x\u{0}\u{202e}", number)).collect();
+        let places: Vec<_> = messages.iter().map(|message| spool.append_message(message).unwrap()).collect();
         for (message, place) in messages.iter().zip(&places).rev() {
-            let back = spool.get(*place).unwrap();
+            let back = spool.read_message(*place).unwrap();
             assert_eq!(ReceivedMessage { receipt_handle: message.receipt_handle.clone(), ..back }, *message);
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "not even while it is in use");

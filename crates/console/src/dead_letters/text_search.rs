@@ -22,11 +22,11 @@ impl TextSearch {
 
     pub(crate) fn finds_in(&self, text: &str) -> bool {
         let text = text.to_lowercase();
-        text.match_indices(&self.wanted).any(|(at, _)| self.is_meant(&text, at))
+        text.match_indices(&self.wanted).any(|(at, _)| self.is_relevant(&text, at))
     }
 
     /// True for an occurrence that is not a part of a longer number or of an id.
-    fn is_meant(&self, text: &str, at: usize) -> bool {
+    fn is_relevant(&self, text: &str, at: usize) -> bool {
         let end = at + self.wanted.len();
         let is_of_word = |character: char| character.is_alphanumeric() || character == '-';
         let start = text[..at].trim_end_matches(is_of_word).len();

@@ -1,19 +1,19 @@
 //! The page that edits everything that is selected, and shows on examples what the edit does while you type.
 
 use maud::{Markup, html};
-use redeliver_dead_letters::redrive::{Edit, Plan, RedriveReport, Verdict};
-use redeliver_operator::Failure;
-use redeliver_operator::terminal::escape::escaped_lines;
-use redeliver_operator::terminal::units::{counted, grouped};
+use redeliver_dead_letters::redrive::{BodyEdit, RedriveDecision, RedrivePlan, RedriveReport};
+use redeliver_operator::CommandFailure;
+use redeliver_operator::terminal::escape::escape_lines;
+use redeliver_operator::terminal::units::{format_count, group_digits};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::dead_letters::selection::Selection;
-use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
+use crate::dead_letters::snapshot::{LetterEntry, Snapshot};
 use crate::extract::AtDeployment;
-use crate::pages::diff::diff;
-use crate::pages::edit::text_of;
-use crate::pages::letter_links::{link, staying};
+use crate::pages::diff::render_diff;
+use crate::pages::edit::format_editable;
+use crate::pages::letter_links::{letter_link, render_staying};
 
 /// Examples that are shown.
 const EXAMPLES: usize = 3;
@@ -37,10 +37,10 @@ impl BulkEdit {
     ///
     /// # Errors
     /// There is none, or the field is not understood.
-    pub(crate) fn program(&self) -> Result<String, Failure> {
+    pub(crate) fn build_program(&self) -> Result<String, CommandFailure> {
         match (self.program.trim(), self.field.trim()) {
             ("", "") => Err("Name a field and its new value, or write a jq expression.".into()),
-            ("", field) => Ok(assignment(&path(field)?, self.old.trim(), self.new.trim())),
+            ("", field) => Ok(build_assignment(&parse_field_path(field)?, self.old.trim(), self.new.trim())),
             (program, "") => Ok(program.to_owned()),
             _ => Err("Either a field or a jq expression: empty the other one.".into()),
         }
@@ -48,7 +48,7 @@ impl BulkEdit {
 }
 
 /// The place in the body as a jq path, from a JSON Pointer (`/data/currency`) or names with dots.
-fn path(field: &str) -> Result<String, Failure> {
+fn parse_field_path(field: &str) -> Result<String, CommandFailure> {
     let names: Vec<String> = match field.strip_prefix('/') {
         Some(pointer) => pointer.split('/').map(|name| name.replace("~1", "/").replace("~0", "~")).collect(),
         None => {
@@ -69,7 +69,7 @@ fn path(field: &str) -> Result<String, Failure> {
 }
 
 /// A message whose field has another value, or no such field, stays as it is.
-fn assignment(path: &str, old: &str, new: &str) -> String {
+fn build_assignment(path: &str, old: &str, new: &str) -> String {
     let value = |text: &str| match serde_json::from_str::<Value>(text) {
         Ok(value) => value.to_string(),
         Err(_) => Value::from(text).to_string(),
@@ -85,21 +85,21 @@ fn assignment(path: &str, old: &str, new: &str) -> String {
 }
 
 /// The form.
-pub(crate) fn body(at: &AtDeployment, selection: &Selection) -> Result<Markup, Failure> {
-    let snapshot = at.snapshot()?;
-    at.source()?;
-    let selected = snapshot.select(selection)?.letters.len();
+pub(crate) fn render_bulk_form(at: &AtDeployment, selection: &Selection) -> Result<Markup, CommandFailure> {
+    let snapshot = at.last_snapshot()?;
+    at.source_arn()?;
+    let selected = snapshot.select_letters(selection)?.letters.len();
     let field = |name: &str, label: &str, example: &str| {
         html! { label { (label) input name=(name) placeholder=(example) autocomplete="off" spellcheck="false"; } }
     };
     Ok(html! {
         p {
-            (counted(selected as u64, "message")) ", " (snapshot.describe(selection)) ". One edit for all of them; those that "
+            (format_count(selected as u64, "message")) ", " (snapshot.describe_selection(selection)) ". One edit for all of them; those that "
             "it does not change stay where they are. Nothing is sent before you have seen the plan."
         }
-        form method="post" action=(at.path("plans")) {
+        form method="post" action=(at.page_path("plans")) {
             input type="hidden" name="work" value="edit";
-            @for (name, value) in selection.given() { input type="hidden" name=(name) value=(value); }
+            @for (name, value) in selection.active_members() { input type="hidden" name=(name) value=(value); }
             div class="filters" {
                 (field("field", "Field of the body", "data.currency, or /data/currency"))
                 (field("old", "Old value (empty: any; a missing field stays missing)", "eur"))
@@ -107,7 +107,7 @@ pub(crate) fn body(at: &AtDeployment, selection: &Selection) -> Result<Markup, F
             }
             label for="program" { "Or a jq expression" }
             textarea id="program" name="program" rows="3" spellcheck="false" placeholder=(".body.data.currency = \"EUR\"")
-                data-check=(at.path("edit/check")) aria-describedby="verdict" {}
+                data-check=(at.page_path("edit/check")) aria-describedby="verdict" {}
             label class="check" {
                 input type="checkbox" name="new_id" value="1";
                 "Give them new message_ids: for an API that remembers ids, and did nothing under the old ones"
@@ -115,76 +115,79 @@ pub(crate) fn body(at: &AtDeployment, selection: &Selection) -> Result<Markup, F
             div id="verdict" role="status" aria-live="polite" { p { "Nothing is changed yet." } }
             button { "Plan to send them back" }
         }
-        p { a href=(selection.address(&at.path("letters"))) { "Back to the dead letters" } }
+        p { a href=(selection.page_address(&at.page_path("letters"))) { "Back to the dead letters" } }
     })
 }
 
 /// Shows what the edit does.
-pub(crate) fn verdict(
+pub(crate) fn render_bulk_verdict(
     at: &AtDeployment,
     selection: &Selection,
     edit: &BulkEdit,
     new_id: bool,
-) -> Result<Markup, Failure> {
-    let snapshot = at.snapshot()?;
-    let program = match edit.program() {
+) -> Result<Markup, CommandFailure> {
+    let snapshot = at.last_snapshot()?;
+    let program = match edit.build_program() {
         Ok(program) => program,
         Err(why) => return Ok(html! { p { (why) } }),
     };
-    let selected = snapshot.select(selection)?.letters;
-    let tried = match Tried::new(at, &snapshot, &selected, &program, new_id) {
+    let selected = snapshot.select_letters(selection)?.letters;
+    let tried = match EditTrial::new(at, &snapshot, &selected, &program, new_id) {
         Ok(tried) => tried,
-        Err(why) => return Ok(html! { p class="warning" { (escaped_lines(&why.to_string())) } }),
+        Err(why) => return Ok(html! { p class="warning" { (escape_lines(&why.to_string())) } }),
     };
     Ok(html! {
-        p { "jq: " code { (escaped_lines(&program)) } }
-        @if selected.len() > TRIED { p { "Of the first " (TRIED) " of " (grouped(selected.len() as u64)) ":" } }
+        p { "jq: " code { (escape_lines(&program)) } }
+        @if selected.len() > TRIED { p { "Of the first " (TRIED) " of " (group_digits(selected.len() as u64)) ":" } }
         table class="plan" { tbody {
-            tr { th scope="row" { "changed, and can be sent back" } td class="number" { (grouped(tried.report.planned)) } td {} }
-            (staying(at, &tried.report))
+            tr { th scope="row" { "changed, and can be sent back" } td class="number" { (group_digits(tried.report.planned)) } td {} }
+            (render_staying(at, &tried.report))
         } }
         @for Example { letter, before, after } in &tried.examples {
-            p { (link(at, &letter.sqs_message_id, &letter.message_id)) }
-            (diff(&format!("Change of {}", letter.message_id), before, after))
+            p { (letter_link(at, &letter.sqs_message_id, &letter.message_id)) }
+            (render_diff(&format!("Change of {}", letter.message_id), before, after))
         }
     })
 }
 
 /// The edit on some of the messages.
-struct Tried<'l> {
+struct EditTrial<'l> {
     report: RedriveReport,
     examples: Vec<Example<'l>>,
 }
 
 /// A message and its text before and after the edit.
 struct Example<'l> {
-    letter: &'l DeadLetter,
+    letter: &'l LetterEntry,
     before: String,
     after: String,
 }
 
-impl<'l> Tried<'l> {
+impl<'l> EditTrial<'l> {
     fn new(
         at: &AtDeployment,
         snapshot: &Snapshot,
-        selected: &[&'l DeadLetter],
+        selected: &[&'l LetterEntry],
         program: &str,
         new_id: bool,
-    ) -> Result<Self, Failure> {
-        let edited = Plan { edited_only: true, ..at.redrive(Some(Edit::new(program)?), new_id) };
-        let as_it_is = at.redrive(None, false);
+    ) -> Result<Self, CommandFailure> {
+        let edited =
+            RedrivePlan { edited_only: true, ..at.redrive_plan(Some(BodyEdit::new(program)?), new_id) };
+        let as_it_is = at.redrive_plan(None, false);
         let mut tried = Self { report: RedriveReport::default(), examples: Vec::new() };
         for &letter in selected.iter().take(TRIED) {
-            let record = snapshot.record(letter)?;
-            let Some(send_back) = edited.choose(&record, &mut tried.report)? else { continue };
-            tried.report.would_send(&record, &send_back);
+            let record = snapshot.read_record(letter)?;
+            let Some(send_back) = edited.decide_and_count(&record, &mut tried.report)? else { continue };
+            tried.report.count_planned(&record, &send_back);
             if tried.examples.len() < EXAMPLES {
                 // Without what a redrive changes by itself, such as the generation.
                 let before = match as_it_is.decide(&record)? {
-                    Verdict::Send(unedited) => laid_out(&unedited.message.content().body),
-                    Verdict::Stays(_) | Verdict::NotSelected => laid_out(&record.message.body),
+                    RedriveDecision::Send(unedited) => format_body(&unedited.message.content().body),
+                    RedriveDecision::Stays(_) | RedriveDecision::NotSelected => {
+                        format_body(&record.message.body)
+                    }
                 };
-                let after = laid_out(&send_back.message.content().body);
+                let after = format_body(&send_back.message.content().body);
                 tried.examples.push(Example { letter, before, after });
             }
         }
@@ -193,8 +196,8 @@ impl<'l> Tried<'l> {
 }
 
 /// A body for people. Characters that hide others are escaped.
-fn laid_out(body: &str) -> String {
-    let mut text = text_of(body).unwrap_or_else(|| escaped_lines(body));
+fn format_body(body: &str) -> String {
+    let mut text = format_editable(body).unwrap_or_else(|| escape_lines(body));
     if text.len() > SHOWN_MAX {
         text.truncate(text.floor_char_boundary(SHOWN_MAX));
         text.push_str("\n…");
@@ -205,14 +208,14 @@ fn laid_out(body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use redeliver_dead_letters::DeadLetterRecord;
-    use redeliver_testing::dead_letters::annotated;
+    use redeliver_testing::dead_letters::annotated_record;
 
     use super::*;
 
     fn edit(field: &str, old: &str, new: &str) -> Result<String, String> {
         let [field, old, new] = [field, old, new].map(str::to_owned);
         let edit = BulkEdit { program: String::new(), field, old, new };
-        edit.program().map_err(|error| error.to_string())
+        edit.build_program().map_err(|error| error.to_string())
     }
 
     #[test]
@@ -237,13 +240,19 @@ mod tests {
             "Name a field and its new value, or write a jq expression."
         );
         let both = BulkEdit { program: ".".to_owned(), field: "a".to_owned(), ..BulkEdit::default() };
-        assert!(both.program().unwrap_err().to_string().starts_with("Either a field or a jq expression"));
+        assert!(
+            both.build_program().unwrap_err().to_string().starts_with("Either a field or a jq expression")
+        );
     }
 
     #[test]
     fn the_expression_of_a_field_changes_what_has_the_old_value_and_nothing_else() {
         let program = edit("data.currency", "eur", "EUR").unwrap();
-        let plan = Plan { edit: Some(Edit::new(&program).unwrap()), max_generation: 3, ..Plan::default() };
+        let plan = RedrivePlan {
+            edit: Some(BodyEdit::new(&program).unwrap()),
+            max_generation: 3,
+            ..RedrivePlan::default()
+        };
         for (data, edited) in [
             (r#"{"currency":"eur","n":1.50}"#, true),
             (r#"{"currency":"usd"}"#, false),
@@ -253,8 +262,10 @@ mod tests {
             let body = format!(
                 r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"}},"data":{data}}}"#
             );
-            let record = DeadLetterRecord::new(annotated(&body, "NON_RETRYABLE_ERROR", "x", 7));
-            let Verdict::Send(send_back) = plan.decide(&record).unwrap() else { panic!("{data} can go") };
+            let record = DeadLetterRecord::new(annotated_record(&body, "NON_RETRYABLE_ERROR", "x", 7));
+            let RedriveDecision::Send(send_back) = plan.decide(&record).unwrap() else {
+                panic!("{data} can go")
+            };
             assert_eq!(send_back.edited, edited, "{data}");
             let expected = data.replace("\"eur\",", "\"EUR\",");
             assert!(send_back.message.content().body.contains(&format!("\"data\":{expected}")), "{data}");

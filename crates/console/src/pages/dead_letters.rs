@@ -4,22 +4,24 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 use redeliver_dead_letters::CauseState;
-use redeliver_dead_letters::groups::{Group, written};
-use redeliver_operator::Failure;
+use redeliver_dead_letters::groups::{DeadLetterGroup, format_timestamp};
+use redeliver_operator::CommandFailure;
 use redeliver_operator::markup::chart::columns_only;
-use redeliver_operator::markup::moment;
-use redeliver_operator::sentences::{incompleteness, not_judged_in_words};
-use redeliver_operator::terminal::units::{about, counted, grouped};
+use redeliver_operator::markup::render_timestamp;
+use redeliver_operator::sentences::{describe_incompleteness, describe_not_judged};
+use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 use serde::Deserialize;
 
-use crate::dead_letters::facets::{OfCause, by_cause, columns};
+use crate::dead_letters::facets::{CauseCount, count_by_cause, count_columns};
 use crate::dead_letters::reading::ReadingProgress;
 use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection};
-use crate::dead_letters::snapshot::{CauseLife, DeadLetter, Selected, Snapshot};
+use crate::dead_letters::snapshot::{CauseLife, LetterEntry, Selected, Snapshot};
 use crate::extract::AtDeployment;
 use crate::layout::CAUSES;
-use crate::pages::facets::facets;
-use crate::pages::selected::{actions, active_filters, changed_since, filters};
+use crate::pages::facets::render_facets;
+use crate::pages::selected::{
+    render_actions, render_active_filters, render_change_warning, render_filter_form,
+};
 
 /// Messages per page.
 const ON_A_PAGE: usize = 20;
@@ -38,31 +40,39 @@ pub(crate) struct Paging {
 }
 
 /// Shows the progress of a reading.
-pub(crate) fn progress(ReadingProgress { seen, approximate }: ReadingProgress) -> Markup {
+pub(crate) fn render_progress(ReadingProgress { seen, approximate }: ReadingProgress) -> Markup {
     html! {
-        p role="status" { "Reading the queue: " (grouped(seen)) " of about " (counted(approximate.max(seen), "message")) "." }
+        p role="status" { "Reading the queue: " (group_digits(seen)) " of about " (format_count(approximate.max(seen), "message")) "." }
         progress value=(seen) max=(approximate.max(seen).max(1)) aria-label="messages read" {}
     }
 }
 
-pub(crate) fn body(at: &AtDeployment, selection: &Selection, paging: Paging) -> Result<Markup, Failure> {
+pub(crate) fn render_dead_letters(
+    at: &AtDeployment,
+    selection: &Selection,
+    paging: Paging,
+) -> Result<Markup, CommandFailure> {
     // Ask for the progress first: a reading publishes its result before it ends.
-    let running = at.reading.progress();
-    let seen = at.reading.last_seen.seen();
+    let running = at.reading.current_progress();
+    let seen = at.reading.last_seen.last_result();
     Ok(html! {
-        @if let Some(why) = at.reading.last_seen.failed() { p class="warning" role="alert" { (why) } }
+        @if let Some(why) = at.reading.last_seen.last_error() { p class="warning" role="alert" { (why) } }
         @if let Some(running) = running {
-            div data-live=(at.path("letters/live")) { (under_way(running, seen.is_none(), &at.reading.so_far())) }
+            div data-live=(at.page_path("letters/live")) { (render_running(running, seen.is_none(), &at.reading.causes_so_far())) }
         }
-        @if let Some(snapshot) = seen { (found(at, &snapshot, selection, paging)?) }
-        @else if running.is_none() { (look_again(at, selection, "Look")) }
+        @if let Some(snapshot) = seen { (render_found(at, &snapshot, selection, paging)?) }
+        @else if running.is_none() { (render_look_button(at, selection, "Look")) }
     })
 }
 
 /// Shows the progress of a reading, and at the first one the causes so far.
-pub(crate) fn under_way(progress: ReadingProgress, is_first: bool, so_far: &[Group]) -> Markup {
+pub(crate) fn render_running(
+    progress: ReadingProgress,
+    is_first: bool,
+    so_far: &[DeadLetterGroup],
+) -> Markup {
     html! {
-        (self::progress(progress))
+        (self::render_progress(progress))
         @if is_first && !so_far.is_empty() {
             h2 { "Causes so far" }
             table class="list" {
@@ -70,8 +80,8 @@ pub(crate) fn under_way(progress: ReadingProgress, is_first: bool, so_far: &[Gro
                 tbody { @for group in so_far.iter().take(SO_FAR_MAX) {
                     tr {
                         td { bdi { (group.headline) } }
-                        td class="number" data-name="Count" { (grouped(group.count)) }
-                        td class="times" data-name="Last" { (moment(group.last)) }
+                        td class="number" data-name="Count" { (group_digits(group.count)) }
+                        td class="times" data-name="Last" { (render_timestamp(group.last)) }
                     }
                 } }
             }
@@ -80,26 +90,26 @@ pub(crate) fn under_way(progress: ReadingProgress, is_first: bool, so_far: &[Gro
 }
 
 /// The number of messages that the queue has more than at the look. `count` is SQS's.
-pub(crate) fn arrived(snapshot: &Snapshot, count: Option<u64>) -> Markup {
-    let arrived = count.unwrap_or(0).saturating_sub(snapshot.count());
-    html! { @if arrived > 0 { strong role="status" { (grouped(arrived)) " more since this look" } } }
+pub(crate) fn render_arrived(snapshot: &Snapshot, count: Option<u64>) -> Markup {
+    let arrived = count.unwrap_or(0).saturating_sub(snapshot.message_count());
+    html! { @if arrived > 0 { strong role="status" { (group_digits(arrived)) " more since this look" } } }
 }
 
-fn look_again(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
+fn render_look_button(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
     if at.site.guard.read_only {
         return Markup::default(); // it would be refused
     }
-    html! { form method="post" action=(selection.address(&at.path("look"))) class="inline" { button { (words) } } }
+    html! { form method="post" action=(selection.page_address(&at.page_path("look"))) class="inline" { button { (words) } } }
 }
 
-fn found(
+fn render_found(
     at: &AtDeployment,
     snapshot: &Snapshot,
     selection: &Selection,
     paging: Paging,
-) -> Result<Markup, Failure> {
-    let page = at.path("letters");
-    let (selected, wrong) = match snapshot.select(selection) {
+) -> Result<Markup, CommandFailure> {
+    let page = at.page_path("letters");
+    let (selected, wrong) = match snapshot.select_letters(selection) {
         Ok(selected) => (selected, None),
         Err(error) => (Selected::default(), Some(error.to_string())),
     };
@@ -107,69 +117,69 @@ fn found(
     let last_page = last_page(paging, selected.len())?;
     let first = paging.page.saturating_mul(ON_A_PAGE);
     let shown: Vec<_> = selected.iter().skip(first).take(ON_A_PAGE).copied().collect();
-    let causes = causes(snapshot, &selected);
+    let causes = selected_causes(snapshot, &selected);
     Ok(html! {
         @if let Some(why) = wrong { p class="warning" role="alert" { "This filter selects nothing: " (why) } }
-        @else { p { (in_words(at, snapshot, selected.len() as u64, &causes, selection)) } }
-        (changed_since(at, snapshot))
+        @else { p { (render_headline(at, snapshot, selected.len() as u64, &causes, selection)) } }
+        (render_change_warning(at, snapshot))
         div class="actions look" {
-            (look_again(at, selection, "Look again"))
+            (render_look_button(at, selection, "Look again"))
             span class="remark" {
-                "Read " (moment(snapshot.taken_at)) ". "
-                @if !at.is_file() { (snapshot.price_of_a_look().unwrap_or_default()) }
+                "Read " (render_timestamp(snapshot.taken_at)) ". "
+                @if !at.is_file() { (snapshot.describe_look_cost().unwrap_or_default()) }
             }
             @if !at.is_file() {
-                div data-live=(at.path("letters/arrived")) { (arrived(snapshot, at.status.messages_in(&at.from))) }
+                div data-live=(at.page_path("letters/arrived")) { (render_arrived(snapshot, at.status.messages_in(&at.from))) }
             }
         }
         @if let Some(sentence) = snapshot.deleted_soon() {
             p class="warning" { (sentence)
-                @if let Some(until) = snapshot.soon_before() {
-                    " " a href=(Selection { until: written(until), ..Selection::default() }.address(&page)) { "Show them" }
+                @if let Some(until) = snapshot.expiry_cutoff() {
+                    " " a href=(Selection { until: format_timestamp(until), ..Selection::default() }.page_address(&page)) { "Show them" }
                 }
             }
         }
-        @if !snapshot.coverage.complete { p class="warning" { (incomplete(at, snapshot)) } }
+        @if !snapshot.coverage.complete { p class="warning" { (describe_incomplete(at, snapshot)) } }
         @if let Some(remark) = &snapshot.remark { p class="warning" { (remark) } }
-        (active_filters(&page, selection))
-        @if let Some(why) = not_judged_in_words(&not_judged) { p class="warning" { (why) "." } }
-        (filters(at, selection))
-        @if selection.group.is_empty() { (cause_table(at, snapshot, selection, &causes)) }
-        (facets(&page, selection, &selected))
+        (render_active_filters(&page, selection))
+        @if let Some(why) = describe_not_judged(&not_judged) { p class="warning" { (why) "." } }
+        (render_filter_form(at, selection))
+        @if selection.group.is_empty() { (render_cause_table(at, snapshot, selection, &causes)) }
+        (render_facets(&page, selection, &selected))
         @if !selected.is_empty() {
-            h2 { (counted(selected.len() as u64, "message")) }
-            (actions(at, selection, selected.len()))
+            h2 { (format_count(selected.len() as u64, "message")) }
+            (render_actions(at, selection, selected.len()))
         }
-        (list(at, snapshot, &shown))
-        (pages(at, selection, paging, last_page))
+        (render_letters(at, snapshot, &shown))
+        (render_paging(at, selection, paging, last_page))
     })
 }
 
 /// The first line: how much of what, and what to do now.
-fn in_words(
+fn render_headline(
     at: &AtDeployment,
     snapshot: &Snapshot,
     selected: u64,
-    causes: &[Cause<'_>],
+    causes: &[SelectedCause<'_>],
     selection: &Selection,
 ) -> Markup {
     let all = snapshot.letters.len() as u64;
     if all == 0 {
-        return html! { "No dead letters in " strong { (at.dlq()) } "." };
+        return html! { "No dead letters in " strong { (at.dlq_name()) } "." };
     }
     let new = causes.iter().filter(|cause| cause.life.is_new).count() as u64;
-    let returned = causes.iter().filter(|cause| cause.life.came_back()).count() as u64;
+    let returned = causes.iter().filter(|cause| cause.life.has_returned()).count() as u64;
     let is_everything = selection.is_everything();
     html! {
-        @if is_everything { strong { (counted(all, "dead letter")) } }
-        @else { strong { (grouped(selected)) } " of " (counted(all, "dead letter")) " in " strong { (at.dlq()) } }
-        @if !causes.is_empty() { " of " (counted(causes.len() as u64, "cause")) }
-        @if is_everything { " in " strong { (at.dlq()) } }
+        @if is_everything { strong { (format_count(all, "dead letter")) } }
+        @else { strong { (group_digits(selected)) } " of " (format_count(all, "dead letter")) " in " strong { (at.dlq_name()) } }
+        @if !causes.is_empty() { " of " (format_count(causes.len() as u64, "cause")) }
+        @if is_everything { " in " strong { (at.dlq_name()) } }
         @if new > 0 {
-            ", " a href=(Selection { new: SINCE_LAST_LOOK.to_owned(), ..selection.clone() }.address(&at.path("letters"))) { strong { (grouped(new)) " new" } }
-            @if let Some(last_look) = snapshot.causes.last_look { " since " (moment(last_look)) }
+            ", " a href=(Selection { new: SINCE_LAST_LOOK.to_owned(), ..selection.clone() }.page_address(&at.page_path("letters"))) { strong { (group_digits(new)) " new" } }
+            @if let Some(last_look) = snapshot.causes.last_look { " since " (render_timestamp(last_look)) }
         }
-        @if returned > 0 { ", " strong { (grouped(returned)) " came back" } }
+        @if returned > 0 { ", " strong { (group_digits(returned)) " came back" } }
         ". "
         @if causes.len() > 1 { "Begin with the first cause." }
         @else if let [only] = causes { a href=(at.cause_path(&only.group.fingerprint)) { "Look at its cause" } "." }
@@ -177,58 +187,58 @@ fn in_words(
     }
 }
 
-fn incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
+fn describe_incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
     match snapshot.coverage.unreadable {
         left_out @ 1.. if at.is_file() => {
-            format!("{} left out, which `redeliver audit` names.", counted(left_out, "line"))
+            format!("{} left out, which `redeliver audit` names.", format_count(left_out, "line"))
         }
-        _ => incompleteness(&snapshot.coverage) + ".",
+        _ => describe_incompleteness(&snapshot.coverage) + ".",
     }
 }
 
 /// A cause, and what of it is selected.
-struct Cause<'s> {
-    group: &'s Group,
-    selected: OfCause,
+struct SelectedCause<'s> {
+    group: &'s DeadLetterGroup,
+    selected: CauseCount,
     life: CauseLife,
 }
 
 /// The causes of the selected messages: those that came back and new ones first, known and resolved ones last, else the
 /// largest first.
-fn causes<'s>(snapshot: &'s Snapshot, selected: &[&DeadLetter]) -> Vec<Cause<'s>> {
-    let counts = by_cause(selected);
+fn selected_causes<'s>(snapshot: &'s Snapshot, selected: &[&LetterEntry]) -> Vec<SelectedCause<'s>> {
+    let counts = count_by_cause(selected);
     let causes = snapshot.groups.iter().filter_map(|group| {
         let selected = *counts.get(group.fingerprint.as_str())?;
-        Some(Cause { group, selected, life: snapshot.life(group) })
+        Some(SelectedCause { group, selected, life: snapshot.cause_life(group) })
     });
     let mut causes: Vec<_> = causes.collect();
-    causes.sort_by_key(|cause| (cause.life.rank(), std::cmp::Reverse(cause.selected.count)));
+    causes.sort_by_key(|cause| (cause.life.list_rank(), std::cmp::Reverse(cause.selected.count)));
     causes
 }
 
-fn cause_table(
+fn render_cause_table(
     at: &AtDeployment,
     snapshot: &Snapshot,
     selection: &Selection,
-    causes: &[Cause<'_>],
+    causes: &[SelectedCause<'_>],
 ) -> Markup {
-    let trends = trends(snapshot);
+    let trends = render_trends(snapshot);
     html! {
         @if !causes.is_empty() {
             table id=(CAUSES) tabindex="-1" class="list causes" {
                 thead { tr { th { "Cause" } th class="number" { "Count" } th { "Trend" } th { "First" } th { "Last" } } }
-                tbody { @for Cause { group, selected, life } in causes.iter().take(CAUSES_MAX) {
+                tbody { @for SelectedCause { group, selected, life } in causes.iter().take(CAUSES_MAX) {
                     tr {
                         td {
-                            a href=(selection.address(&at.cause_path(&group.fingerprint))) { bdi { (group.headline) } }
+                            a href=(selection.page_address(&at.cause_path(&group.fingerprint))) { bdi { (group.headline) } }
                             @if life.is_new { " " strong class="new" { "new" } }
-                            @if life.came_back() { " " strong class="new" { "came back" } }
-                            div class="details" { code { (group.error_type) } (marks(life)) }
+                            @if life.has_returned() { " " strong class="new" { "came back" } }
+                            div class="details" { code { (group.error_type) } (render_marks(life)) }
                         }
-                        td class="number" data-name="Count" { (grouped(selected.count)) }
+                        td class="number" data-name="Count" { (group_digits(selected.count)) }
                         td { (trends.get(group.fingerprint.as_str()).cloned().unwrap_or_default()) }
-                        td class="times" data-name="First" { (moment(selected.first)) }
-                        td class="times" data-name="Last" { (moment(selected.last)) }
+                        td class="times" data-name="First" { (render_timestamp(selected.first)) }
+                        td class="times" data-name="Last" { (render_timestamp(selected.last)) }
                     }
                 } }
             }
@@ -238,36 +248,36 @@ fn cause_table(
 }
 
 /// The marks of people on a cause, in a few words.
-fn marks(CauseLife { note, state, .. }: &CauseLife) -> Markup {
+fn render_marks(CauseLife { note, state, .. }: &CauseLife) -> Markup {
     html! {
         @if let CauseState::Resolved(resolved) = state {
-            " resolved " (moment(resolved.at)) @if let Some(by) = &resolved.by { " by " bdi { (by) } }
+            " resolved " (render_timestamp(resolved.at)) @if let Some(by) = &resolved.by { " by " bdi { (by) } }
         }
         @if let Some(note) = note { " known" @if !note.text.is_empty() { ": " bdi { (note.text) } } }
     }
 }
 
 /// Charts when the messages of each cause came.
-fn trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
+fn render_trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
     // The newest message is the first.
     let (Some(newest), Some(oldest)) = (snapshot.letters.first(), snapshot.letters.last()) else {
         return HashMap::new();
     };
-    let mut by_cause: HashMap<&str, Vec<&DeadLetter>> = HashMap::new();
+    let mut by_cause: HashMap<&str, Vec<&LetterEntry>> = HashMap::new();
     for letter in &snapshot.letters {
         by_cause.entry(&letter.fingerprint).or_default().push(letter);
     }
     let [from, to] = [oldest, newest].map(|letter| letter.sent_at.format("%Y-%m-%d %H:%M").to_string());
     let label = format!("from {from} to {to}");
     let drawn = by_cause.into_iter().map(|(cause, letters)| {
-        let columns = columns::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
+        let columns = count_columns::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
         let drawn = columns.counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
         (cause, columns_only(&label, 4, TREND, drawn))
     });
     drawn.collect()
 }
 
-fn list(at: &AtDeployment, snapshot: &Snapshot, shown: &[&DeadLetter]) -> Markup {
+fn render_letters(at: &AtDeployment, snapshot: &Snapshot, shown: &[&LetterEntry]) -> Markup {
     html! {
         @if !shown.is_empty() {
             table class="list" {
@@ -277,8 +287,8 @@ fn list(at: &AtDeployment, snapshot: &Snapshot, shown: &[&DeadLetter]) -> Markup
                         td { a href=(at.letter_path(&letter.sqs_message_id)) { code { (letter.message_id) } } }
                         td { bdi { (letter.headline) } @if let Some(tenant) = &letter.tenant { div class="details" { "tenant " bdi { (tenant) } } } }
                         td class="number" data-name="Retries" { @match letter.attempts { Some(attempts) => (attempts), None => "?" } }
-                        td class="times" data-name="Sent here" { (moment(letter.sent_at)) }
-                        td class="times" data-name="Deleted by SQS" { (expiry(snapshot, letter)) }
+                        td class="times" data-name="Sent here" { (render_timestamp(letter.sent_at)) }
+                        td class="times" data-name="Deleted by SQS" { (render_expiry(snapshot, letter)) }
                     }
                 } }
             }
@@ -286,28 +296,28 @@ fn list(at: &AtDeployment, snapshot: &Snapshot, shown: &[&DeadLetter]) -> Markup
     }
 }
 
-fn expiry(snapshot: &Snapshot, letter: &DeadLetter) -> Markup {
+fn render_expiry(snapshot: &Snapshot, letter: &LetterEntry) -> Markup {
     html! {
         @match snapshot.expires_at(letter) {
             None => "?",
             Some(at) if at <= snapshot.taken_at => "any moment",
-            Some(at) => { "in " (about((at - snapshot.taken_at).num_seconds())) },
+            Some(at) => { "in " (approximate_span((at - snapshot.taken_at).num_seconds())) },
         }
     }
 }
 
 /// Returns the number of the last page, or an error if the page asked for does not exist.
-fn last_page(Paging { page }: Paging, selected: usize) -> Result<usize, Failure> {
+fn last_page(Paging { page }: Paging, selected: usize) -> Result<usize, CommandFailure> {
     let last = selected.div_ceil(ON_A_PAGE).saturating_sub(1);
     if page > last {
-        let (part, parts) = (page.saturating_add(1), counted(last as u64 + 1, "part"));
+        let (part, parts) = (page.saturating_add(1), format_count(last as u64 + 1, "part"));
         return Err(format!("There is no part {part} of this list: it has {parts}.").into());
     }
     Ok(last)
 }
 
-fn pages(at: &AtDeployment, selection: &Selection, paging: Paging, last: usize) -> Markup {
-    let address = selection.address(&at.path("letters"));
+fn render_paging(at: &AtDeployment, selection: &Selection, paging: Paging, last: usize) -> Markup {
+    let address = selection.page_address(&at.page_path("letters"));
     let mark = if address.contains('?') { '&' } else { '?' };
     html! {
         @if last > 0 {
@@ -350,13 +360,13 @@ mod tests {
             filter: ".a == \"=&\" and .b > 1".to_owned(),
             id: "x/y".to_owned(),
         };
-        let address = selection.address("/3/letters");
+        let address = selection.page_address("/3/letters");
         assert!(
             address.starts_with("/3/letters?group=21d708b3fca00092&type=A%26B&q=50%20%25%20%2B%20"),
             "{address}"
         );
         let Query(read) = Query::<Selection>::try_from_uri(&address.parse().unwrap()).unwrap();
         assert_eq!(read, selection);
-        assert_eq!(Selection::default().address("/0/letters"), "/0/letters");
+        assert_eq!(Selection::default().page_address("/0/letters"), "/0/letters");
     }
 }

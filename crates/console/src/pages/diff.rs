@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use redeliver_operator::diff::{DiffLine, diff_lines};
 
 /// The difference as a block with a name. The texts must be escaped for people.
-pub(crate) fn diff(name: &str, before: &str, after: &str) -> Markup {
+pub(crate) fn render_diff(name: &str, before: &str, after: &str) -> Markup {
     html! {
         pre class="diff" tabindex="0" role="region" aria-label=(name) {
             @for line in diff_lines(before, after) {
@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn nothing_in_a_text_becomes_markup() {
-        let shown = diff("one", "<b>", "<script>").into_string();
+        let shown = render_diff("one", "<b>", "<script>").into_string();
         assert!(shown.contains("<del>- &lt;b&gt;\n</del><ins>+ &lt;script&gt;\n</ins>"), "{shown}");
     }
 }

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 use redeliver_dead_letters::read_lossy;
-use redeliver_dead_letters::redrive::{Edit, Verdict};
-use redeliver_operator::Failure;
-use redeliver_operator::terminal::escape::escaped_json;
+use redeliver_dead_letters::redrive::{BodyEdit, RedriveDecision};
+use redeliver_operator::CommandFailure;
+use redeliver_operator::terminal::escape::escape_json;
 use serde::Deserialize;
 
 use crate::extract::AtDeadLetter;
@@ -18,21 +18,21 @@ pub(crate) struct EditForm {
     pub(crate) new_id: Option<String>,
 }
 
-pub(crate) fn body(one: &AtDeadLetter) -> Result<Markup, Failure> {
-    let record = one.record()?;
-    let back = html! { p { a href=(one.path()) { "Back to the message" } } };
-    if let Err(why) = one.at.source() {
+pub(crate) fn render_edit_form(one: &AtDeadLetter) -> Result<Markup, CommandFailure> {
+    let record = one.read_record()?;
+    let back = html! { p { a href=(one.dead_letter_path()) { "Back to the message" } } };
+    if let Err(why) = one.at.source_arn() {
         return Ok(html! { p class="warning" { (why) } (back) });
     }
-    let is_invalid = one.at.redrive(None, false).was_found_invalid(&record);
+    let is_invalid = one.at.redrive_plan(None, false).was_found_invalid(&record);
     // An invalid message is edited as text.
     let as_it_is = || is_invalid.then(|| record.message.body.clone());
-    let Some(text) = text_of(&record.message.body).or_else(as_it_is) else {
+    let Some(text) = format_editable(&record.message.body).or_else(as_it_is) else {
         return Ok(
             html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) },
         );
     };
-    let unchanged = verdict(one, &EditForm { body: text.clone(), new_id: None })?;
+    let unchanged = render_edit_verdict(one, &EditForm { body: text.clone(), new_id: None })?;
     Ok(html! {
         p {
             code { (one.letter.message_id) } ". Only what you change is rewritten; all other bytes stay as they are. "
@@ -42,11 +42,11 @@ pub(crate) fn body(one: &AtDeadLetter) -> Result<Markup, Failure> {
                 code { "metadata.message_id" } " and redeliver's own metadata cannot be changed."
             }
         }
-        form method="post" action=(one.at.path("plans")) {
+        form method="post" action=(one.at.page_path("plans")) {
             input type="hidden" name="work" value="send_back";
             input type="hidden" name="id" value=(one.letter.sqs_message_id);
             label for="body" { "Body" }
-            textarea id="body" name="body" rows="24" spellcheck="false" data-check={(one.path()) "/check"} aria-describedby="verdict" { "\n" (text) }
+            textarea id="body" name="body" rows="24" spellcheck="false" data-check={(one.dead_letter_path()) "/check"} aria-describedby="verdict" { "\n" (text) }
             label class="check" {
                 input type="checkbox" name="new_id" value="1";
                 "Give it a new message_id: for an API that remembers ids, and did nothing under the old one"
@@ -59,22 +59,24 @@ pub(crate) fn body(one: &AtDeadLetter) -> Result<Markup, Failure> {
 }
 
 /// Shows whether the edited message could be sent back, or the reason why it would stay.
-pub(crate) fn verdict(one: &AtDeadLetter, edited: &EditForm) -> Result<Markup, Failure> {
+pub(crate) fn render_edit_verdict(one: &AtDeadLetter, edited: &EditForm) -> Result<Markup, CommandFailure> {
     let wrong = |why: &str| html! { p class="warning" { (why) } };
-    let plan = one.at.redrive(Some(Edit::body(&edited.body)), edited.new_id.is_some());
-    Ok(match plan.decide(&one.record()?)? {
-        Verdict::Send(send_back) if send_back.edited => html! { p { "It can be sent back as it is now." } },
-        Verdict::Send(_) => html! { p { "Nothing is changed yet." } },
-        Verdict::Stays(reason) => wrong(&format!("It would stay: {reason}")),
-        Verdict::NotSelected => wrong("It would stay."),
+    let plan = one.at.redrive_plan(Some(BodyEdit::replace_body(&edited.body)), edited.new_id.is_some());
+    Ok(match plan.decide(&one.read_record()?)? {
+        RedriveDecision::Send(send_back) if send_back.edited => {
+            html! { p { "It can be sent back as it is now." } }
+        }
+        RedriveDecision::Send(_) => html! { p { "Nothing is changed yet." } },
+        RedriveDecision::Stays(reason) => wrong(&format!("It would stay: {reason}")),
+        RedriveDecision::NotSelected => wrong("It would stay."),
     })
 }
 
 /// Lays out a body to be edited. Characters that a browser would change, or that hide others, become JSON escapes.
 /// `None` if it is not a JSON object.
-pub(crate) fn text_of(body: &str) -> Option<String> {
+pub(crate) fn format_editable(body: &str) -> Option<String> {
     let value = read_lossy(body).ok().filter(serde_json::Value::is_object)?;
-    serde_json::to_string_pretty(&value).ok().map(|laid_out| escaped_json(&laid_out))
+    serde_json::to_string_pretty(&value).ok().map(|laid_out| escape_json(&laid_out))
 }
 
 #[cfg(test)]
@@ -84,10 +86,10 @@ mod tests {
     #[test]
     fn a_body_that_is_edited_means_what_it_meant() {
         let body = "{\"a\": 1e400, \"b\":\"\u{202e}\u{7f}\u{85}x\", \"c\":[1.50]}";
-        let text = text_of(body).unwrap();
-        assert_eq!(redeliver_operator::terminal::escape::escaped_lines(&text), text);
+        let text = format_editable(body).unwrap();
+        assert_eq!(redeliver_operator::terminal::escape::escape_lines(&text), text);
         assert_eq!(read_lossy(&text).unwrap(), read_lossy(body).unwrap());
         assert!(text.contains("\"b\": \"\\u202e\\u007f\\u0085x\""), "{text}");
-        assert_eq!([text_of("[1]"), text_of("text")], [None, None]);
+        assert_eq!([format_editable("[1]"), format_editable("text")], [None, None]);
     }
 }

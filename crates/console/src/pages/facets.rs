@@ -1,30 +1,30 @@
 //! Counts of what is selected, each a link that narrows the selection.
 
 use maud::{Markup, html};
-use redeliver_dead_letters::groups::written;
-use redeliver_operator::terminal::units::{counted, grouped};
+use redeliver_dead_letters::groups::format_timestamp;
+use redeliver_operator::terminal::units::{format_count, group_digits};
 
-use crate::dead_letters::facets::{TimeCounts, by_time, by_value};
+use crate::dead_letters::facets::{TimeCounts, count_by_time, count_by_value};
 use crate::dead_letters::selection::Selection;
-use crate::dead_letters::snapshot::DeadLetter;
+use crate::dead_letters::snapshot::LetterEntry;
 
 /// Values of a facet that are shown.
 const VALUES_MAX: usize = 12;
 
 /// A value with its count, and the selection that it leads to.
-struct Value {
+struct FacetValue {
     name: String,
     count: u64,
     selection: Selection,
 }
 
 /// Counts by tenant, error type, function and time. A facet that the selection already narrows is left out.
-pub(crate) fn facets(page: &str, selection: &Selection, letters: &[&DeadLetter]) -> Markup {
-    let facet = |of: fn(&DeadLetter) -> Option<&str>, narrow: fn(&mut Selection, String)| {
-        let values = by_value(letters, of).into_iter().map(|(name, count)| {
+pub(crate) fn render_facets(page: &str, selection: &Selection, letters: &[&LetterEntry]) -> Markup {
+    let facet = |of: fn(&LetterEntry) -> Option<&str>, narrow: fn(&mut Selection, String)| {
+        let values = count_by_value(letters, of).into_iter().map(|(name, count)| {
             let mut selection = selection.clone();
             narrow(&mut selection, name.to_owned());
-            Value { name: name.to_owned(), count, selection }
+            FacetValue { name: name.to_owned(), count, selection }
         });
         values.collect::<Vec<_>>()
     };
@@ -34,41 +34,41 @@ pub(crate) fn facets(page: &str, selection: &Selection, letters: &[&DeadLetter])
         facet(|letter| letter.function.as_deref(), |selection, function| selection.function = function);
     html! {
         div class="facets" {
-            @if selection.tenant.is_empty() { (shown(page, "By tenant", &tenants)) }
-            @if selection.error_type.is_empty() && types.len() > 1 { (shown(page, "By error", &types)) }
-            @if selection.function.is_empty() { (shown(page, "By function", &functions)) }
-            (times(page, selection, letters))
+            @if selection.tenant.is_empty() { (render_facet(page, "By tenant", &tenants)) }
+            @if selection.error_type.is_empty() && types.len() > 1 { (render_facet(page, "By error", &types)) }
+            @if selection.function.is_empty() { (render_facet(page, "By function", &functions)) }
+            (render_time_facet(page, selection, letters))
         }
     }
 }
 
-fn times(page: &str, selection: &Selection, letters: &[&DeadLetter]) -> Markup {
-    let TimeCounts { counts, span } = by_time(letters);
+fn render_time_facet(page: &str, selection: &Selection, letters: &[&LetterEntry]) -> Markup {
+    let TimeCounts { counts, span } = count_by_time(letters);
     let is_hours = span.num_days() == 0;
     let values = counts.into_iter().map(|(start, count)| {
         let name = start.format(if is_hours { "%-d %b %H:00" } else { "%-d %b" }).to_string();
-        let (since, until) = (written(start), written(start + span));
-        Value { name, count, selection: Selection { since, until, ..selection.clone() } }
+        let (since, until) = (format_timestamp(start), format_timestamp(start + span));
+        FacetValue { name, count, selection: Selection { since, until, ..selection.clone() } }
     });
     let values: Vec<_> = values.collect();
     // One hour is as far as it goes.
     if is_hours && values.len() < 2 {
         return Markup::default();
     }
-    shown(page, if is_hours { "By hour" } else { "By day" }, &values)
+    render_facet(page, if is_hours { "By hour" } else { "By day" }, &values)
 }
 
-fn shown(page: &str, title: &str, values: &[Value]) -> Markup {
+fn render_facet(page: &str, title: &str, values: &[FacetValue]) -> Markup {
     let more = values.len().saturating_sub(VALUES_MAX) as u64;
     html! {
         @if !values.is_empty() {
             section {
                 h2 { (title) }
                 ul {
-                    @for Value { name, count, selection } in values.iter().take(VALUES_MAX) {
-                        li { a href=(selection.address(page)) { bdi { (name) } } " " span class="number" { (grouped(*count)) } }
+                    @for FacetValue { name, count, selection } in values.iter().take(VALUES_MAX) {
+                        li { a href=(selection.page_address(page)) { bdi { (name) } } " " span class="number" { (group_digits(*count)) } }
                     }
-                    @if more > 0 { li class="remark" { "and " (counted(more, "more value")) } }
+                    @if more > 0 { li class="remark" { "and " (format_count(more, "more value")) } }
                 }
             }
         }

@@ -3,35 +3,36 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use redeliver_operator::fleet::{html::content, look_silently};
-use redeliver_operator::markup::moment;
-use redeliver_operator::queues::Connection;
+use redeliver_operator::fleet::{html::render_content, survey_silently};
+use redeliver_operator::markup::render_timestamp;
+use redeliver_operator::queues::AwsConnection;
 
 use crate::site::FleetSeen;
 
 /// Starts to read, unless a reading is under way.
-pub(crate) fn begin(fleets: &FleetSeen, connection: &Connection) {
+pub(crate) fn start_survey(fleets: &FleetSeen, connection: &AwsConnection) {
     let (last_seen, connection) = (Arc::clone(fleets), connection.clone());
-    fleets.begin(move || async move { last_seen.tell(Ok(look_silently(&connection).await)) });
+    fleets
+        .start_task(move || async move { last_seen.publish_result(Ok(survey_silently(&connection).await)) });
 }
 
 /// Shows the last survey. The first view starts one.
-pub(crate) fn body(base: &str, fleets: &FleetSeen, connection: &Connection) -> Markup {
-    if fleets.seen().is_none() {
-        begin(fleets, connection);
+pub(crate) fn render_fleet(base: &str, fleets: &FleetSeen, connection: &AwsConnection) -> Markup {
+    if fleets.last_result().is_none() {
+        start_survey(fleets, connection);
     }
     html! {
-        @if fleets.is_running() { div data-live={(base) "fleet/live"} { (waiting()) } }
-        @if let Some(fleet) = fleets.seen() {
+        @if fleets.is_running() { div data-live={(base) "fleet/live"} { (render_survey_waiting()) } }
+        @if let Some(fleet) = fleets.last_result() {
             div class="actions" {
-                span { "Every DLQ of the account and region, read " (moment(fleet.at)) "." }
+                span { "Every DLQ of the account and region, read " (render_timestamp(fleet.at)) "." }
                 form method="post" action={(base) "fleet"} class="inline" { button { "Look again" } }
             }
-            (content(&fleet))
+            (render_content(&fleet))
         }
     }
 }
 
-pub(crate) fn waiting() -> Markup {
+pub(crate) fn render_survey_waiting() -> Markup {
     html! { p role="status" { "Asking for every queue of the account…" } }
 }

@@ -2,15 +2,15 @@
 
 use maud::{Markup, html};
 use redeliver_core::strategy::Role;
-use redeliver_operator::Failure;
-use redeliver_operator::pause::{Wanted, bring_to, is_meant};
+use redeliver_operator::CommandFailure;
+use redeliver_operator::pause::{MappingState, is_selected, switch_and_describe};
 use redeliver_operator::status::QueueStatus;
 use redeliver_operator::status::readers::Readers;
 use serde::Deserialize;
 
-use crate::deployment::Deployment;
+use crate::deployment::ConsoleDeployment;
 use crate::extract::AtDeployment;
-use crate::pages::status::waiting;
+use crate::pages::status::render_waiting;
 
 /// The fields of the form.
 #[derive(Clone, Debug, Deserialize)]
@@ -22,24 +22,24 @@ pub(crate) struct SwitchForm {
 }
 
 /// Shows the readers, and the buttons that switch them.
-pub(crate) fn switches(at: &AtDeployment) -> Markup {
+pub(crate) fn render_switches(at: &AtDeployment) -> Markup {
     html! {
         p { "Pausing stops calling the target: messages wait in the source queue and spend no attempts. What is being processed is brought to \
              its end. Resuming starts all of it again." }
-        @match at.status.last_seen.seen() {
+        @match at.status.last_seen.last_result() {
             Some(seen) => {
-                @if let Some(why) = at.status.last_seen.failed() { p class="warning" role="alert" { (why) } }
-                (read_by(&at.from, &seen.status.queues))
-                @if !at.site.guard.read_only { (switch_forms(&at.path("pause"), &at.name, &seen.status.queues)) }
+                @if let Some(why) = at.status.last_seen.last_error() { p class="warning" role="alert" { (why) } }
+                (render_readers(&at.from, &seen.status.queues))
+                @if !at.site.guard.read_only { (render_switch_forms(&at.page_path("pause"), &at.name, &seen.status.queues)) }
             }
             // The page reloads when there is something to see.
-            None => div data-live=(at.path("pause/live")) { (waiting(at)) },
+            None => div data-live=(at.page_path("pause/live")) { (render_waiting(at)) },
         }
     }
 }
 
 /// Lists the readers of the queues, except the final DLQ, which no function should read.
-fn read_by(dlq: &str, queues: &[QueueStatus]) -> Markup {
+fn render_readers(dlq: &str, queues: &[QueueStatus]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="What reads the queues" { table {
             thead { tr { th { "Queue" } th { "Read by" } th { "State" } } }
@@ -50,7 +50,7 @@ fn read_by(dlq: &str, queues: &[QueueStatus]) -> Markup {
                 @match &queue.readers {
                     None | Some(Readers::EventSourceMapping) => {},
                     Some(_) if queue.arn == dlq => {},
-                    Some(readers) => tr { td { (queue.name) } td colspan="2" { (readers.in_words()) } },
+                    Some(readers) => tr { td { (queue.name) } td colspan="2" { (readers.describe()) } },
                 }
             } }
         } }
@@ -58,12 +58,12 @@ fn read_by(dlq: &str, queues: &[QueueStatus]) -> Markup {
 }
 
 /// Shows only buttons that can work: event source mappings can be switched, containers cannot.
-fn switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
+fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
     let has_mapping = |all: bool| {
         let roles = queues.iter().map(|queue| {
-            (Role::ALL.iter().copied().find(|role| role.in_words() == queue.role), &queue.mappings)
+            (Role::ALL.iter().copied().find(|role| role.display_name() == queue.role), &queue.mappings)
         });
-        let mut meant = roles.filter(|(role, _)| is_meant(*role, all));
+        let mut meant = roles.filter(|(role, _)| is_selected(*role, all));
         meant.any(|(_, mappings)| mappings.iter().flatten().next().is_some())
     };
     let (of_source, of_any) = (has_mapping(false), has_mapping(true));
@@ -93,21 +93,30 @@ fn switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
 }
 
 /// Pauses or resumes, and returns a line for each function.
-pub(crate) async fn switch(deployment: &Deployment, asked: SwitchForm) -> Result<String, Failure> {
+pub(crate) async fn switch_readers(
+    deployment: &ConsoleDeployment,
+    asked: SwitchForm,
+) -> Result<String, CommandFailure> {
     match asked.wanted.as_str() {
         "paused" => {
-            bring_to(
+            switch_and_describe(
                 &deployment.queues,
                 &deployment.from,
                 &deployment.connection,
                 asked.all.is_some(),
-                Wanted::Disabled,
+                MappingState::Disabled,
             )
             .await
         }
         "resumed" => {
-            bring_to(&deployment.queues, &deployment.from, &deployment.connection, true, Wanted::Enabled)
-                .await
+            switch_and_describe(
+                &deployment.queues,
+                &deployment.from,
+                &deployment.connection,
+                true,
+                MappingState::Enabled,
+            )
+            .await
         }
         _ => Err("a deployment is paused or resumed".into()),
     }
@@ -117,7 +126,7 @@ pub(crate) async fn switch(deployment: &Deployment, asked: SwitchForm) -> Result
 mod tests {
     use std::collections::BTreeMap;
 
-    use redeliver_operator::queues::event_sources::Mapping;
+    use redeliver_operator::queues::event_sources::LambdaMapping;
 
     use super::*;
 
@@ -130,7 +139,7 @@ mod tests {
     #[test]
     fn only_a_button_that_can_work_is_offered() {
         let mapped = |role, mappings: &[&str]| {
-            let mapping = |function: &&str| Mapping {
+            let mapping = |function: &&str| LambdaMapping {
                 uuid: "u".to_owned(),
                 function: (*function).to_owned(),
                 source: String::new(),
@@ -151,7 +160,7 @@ mod tests {
         ] {
             let queues =
                 [mapped("source", source), mapped("annotation", annotation), mapped("final DLQ", final_dlq)];
-            let page = switch_forms("/0/pause", "orders", &queues).into_string();
+            let page = render_switch_forms("/0/pause", "orders", &queues).into_string();
             let found: Vec<_> = page
                 .split("<button>")
                 .skip(1)
@@ -159,7 +168,7 @@ mod tests {
                 .collect();
             assert_eq!((found.as_slice(), page.contains("kubectl scale")), (buttons, says_why), "{page}");
         }
-        let unknown = switch_forms("/0/pause", "orders", &[queue("source", DLQ)]).into_string();
+        let unknown = render_switch_forms("/0/pause", "orders", &[queue("source", DLQ)]).into_string();
         assert!(!unknown.contains("<button>"), "Lambda does not say what there is to switch: {unknown}");
     }
 
@@ -170,9 +179,9 @@ mod tests {
             readers: Some(readers.clone()),
             ..queue("source", &DLQ.replace("final-dlq", "source"))
         };
-        let row = read_by(DLQ, &[source]).into_string();
+        let row = render_readers(DLQ, &[source]).into_string();
         redeliver_testing::browser::assert_reachable(&row);
-        let expected = format!("<td>orders-prod-source</td><td colspan=\"2\">{}</td>", readers.in_words());
+        let expected = format!("<td>orders-prod-source</td><td colspan=\"2\">{}</td>", readers.describe());
         assert!(row.contains(&expected), "{row}");
     }
 }

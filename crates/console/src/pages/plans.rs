@@ -3,29 +3,29 @@
 use maud::{Markup, html};
 use redeliver_aws::SystemClock;
 use redeliver_core::message::Timestamp;
-use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
+use redeliver_core::message::metadata::{format_rfc3339, parse_rfc3339};
 use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::redrive::{DiedAgain, JournalCounts};
-use redeliver_operator::Failure;
+use redeliver_operator::CommandFailure;
 use redeliver_operator::dead_letter_source::open_backups;
-use redeliver_operator::markup::moment;
+use redeliver_operator::markup::render_timestamp;
 use redeliver_operator::redrive::from_elsewhere;
-use redeliver_operator::terminal::escape::escaped_lines;
-use redeliver_operator::terminal::units::{about, counted, grouped};
+use redeliver_operator::terminal::escape::escape_lines;
+use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 use serde::Deserialize;
 
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::Snapshot;
 use crate::extract::AtDeployment;
-use crate::layout::Page;
+use crate::layout::TitledPage;
 use crate::pages::bulk_edit::{self, BulkEdit};
-use crate::pages::letter_links::{link, links, staying};
-use crate::pages::start_form::form;
-use crate::plans::command::{Command, command};
-use crate::plans::decide::{Decided, decide};
-use crate::plans::outcome::of_journal;
-use crate::plans::plan::{Action, Outcome, Plan, PlanFiles, StartedPlan};
-use crate::plans::runner::{NOT_KNOWN, PlanState, RunningPlan};
+use crate::pages::letter_links::{letter_link, letter_links, render_staying};
+use crate::pages::start_form::render_start_form;
+use crate::plans::command::{PlanCommand, build_command};
+use crate::plans::decide::{PlanDecision, decide_plan};
+use crate::plans::outcome::journal_counts;
+use crate::plans::plan::{ConsolePlan, PlanAction, PlanFiles, PlanOutcome, StartedPlan};
+use crate::plans::runner::{PlanState, RunningPlan, UNKNOWN_PLAN};
 
 /// The fields of a form that makes a plan.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -43,14 +43,14 @@ pub(crate) struct PlanForm {
 
 impl PlanForm {
     /// Shows what the edit of the form does.
-    pub(crate) fn verdict(&self, at: &AtDeployment) -> Result<Markup, Failure> {
-        bulk_edit::verdict(at, &self.selection, &self.edit, self.new_id.is_some())
+    pub(crate) fn edit_verdict(&self, at: &AtDeployment) -> Result<Markup, CommandFailure> {
+        bulk_edit::render_bulk_verdict(at, &self.selection, &self.edit, self.new_id.is_some())
     }
 
     /// The jq expression of the plan; `None` if its messages go back as they are.
-    fn program(&self) -> Result<Option<String>, Failure> {
+    fn edit_program(&self) -> Result<Option<String>, CommandFailure> {
         match self.action.as_str() {
-            "edit" => self.edit.program().map(Some),
+            "edit" => self.edit.build_program().map(Some),
             _ => Ok(None),
         }
     }
@@ -60,54 +60,55 @@ impl PlanForm {
 const LISTED: usize = 100;
 
 /// Makes a plan of the selected messages that can go.
-pub(crate) fn make(at: &AtDeployment, asked: &PlanForm) -> Result<Plan, Failure> {
-    let snapshot = at.snapshot()?;
+pub(crate) fn make_plan(at: &AtDeployment, asked: &PlanForm) -> Result<ConsolePlan, CommandFailure> {
+    let snapshot = at.last_snapshot()?;
     let action = match asked.action.as_str() {
-        "delete" => Action::Delete,
-        "send_back" | "edit" => Action::SendBack {
-            to: at.source()?.to_owned(),
+        "delete" => PlanAction::Delete,
+        "send_back" | "edit" => PlanAction::SendBack {
+            to: at.source_arn()?.to_owned(),
             edit: asked.body.clone(),
-            program: asked.program()?,
+            program: asked.edit_program()?,
             new_id: asked.new_id.is_some(),
             max_generation: at.site.max_generation,
         },
         _ => return Err("a plan is to send back or to delete".into()),
     };
-    let letters = snapshot.select(&asked.selection)?.letters;
+    let letters = snapshot.select_letters(&asked.selection)?.letters;
     if asked.body.is_some() && letters.len() != 1 {
         return Err("an edited body is for one message".into());
     }
     let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.clone()).collect();
-    let going = decide(&snapshot, &action, &ids, at.redrive(None, false))?.going;
+    let going = decide_plan(&snapshot, &action, &ids, at.redrive_plan(None, false))?.going;
     let is_edited = asked.body.is_some() || asked.action == "edit";
     if is_edited && going.is_empty() {
         return Err("nothing would be sent: go back, and see below the edit why each message stays".into());
     }
     // If no message can go, the plan has all of them, and its page says why each stays.
     let messages = if going.is_empty() { ids } else { going };
-    let given = asked.selection.given().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let selected = snapshot.describe(&asked.selection);
-    Ok(Plan::new(rfc3339(SystemClock.now()), &at.from, action, selected, given, messages))
+    let given =
+        asked.selection.active_members().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let selected = snapshot.describe_selection(&asked.selection);
+    Ok(ConsolePlan::new(format_rfc3339(SystemClock.now()), &at.from, action, selected, given, messages))
 }
 
 /// The list of plans that were started.
-pub(crate) fn list(at: &AtDeployment) -> Markup {
-    let PlanFiles { started, damaged } = at.runner.started(&at.from);
-    let running = at.runner.running();
+pub(crate) fn render_plans(at: &AtDeployment) -> Markup {
+    let PlanFiles { started, damaged } = at.runner.started_plans(&at.from);
+    let running = at.runner.running_id();
     html! {
         @for why in damaged { p class="warning" { (why) } }
-        @for plan in at.runner.not_started(&at.from) {
-            p { a href=(path(at, &plan.id)) { (heading(&plan.action)) ": " (plan.selected) } ", " (counted(plan.messages.len() as u64, "message")) ": not begun." }
+        @for plan in at.runner.unstarted_plans(&at.from) {
+            p { a href=(plan_path(at, &plan.id)) { (plan_heading(&plan.action)) ": " (plan.selected) } ", " (format_count(plan.messages.len() as u64, "message")) ": not begun." }
         }
         @if started.is_empty() {
-            p { "No plan was begun here yet. Select messages under " a href=(at.path("letters")) { "Dead letters" } "." }
+            p { "No plan was begun here yet. Select messages under " a href=(at.page_path("letters")) { "Dead letters" } "." }
         } @else {
             table class="list" {
                 thead { tr { th { "Plan" } th { "State" } th class="number" { "Messages" } th { "Made" } } }
                 tbody { @for StartedPlan { plan, outcome, .. } in &started {
                     tr {
                         td {
-                            a href=(path(at, &plan.id)) { bdi { (heading(&plan.action)) ": " (plan.selected) } }
+                            a href=(plan_path(at, &plan.id)) { bdi { (plan_heading(&plan.action)) ": " (plan.selected) } }
                             div class="details" { code { (plan.id) } }
                         }
                         td {
@@ -115,8 +116,8 @@ pub(crate) fn list(at: &AtDeployment) -> Markup {
                             @else if let Some(outcome) = outcome { (outcome.ending) }
                             @else { strong { "interrupted" } @if !at.site.guard.read_only { "; open it to continue" } }
                         }
-                        td class="number" data-name="Messages" { (grouped(plan.messages.len() as u64)) }
-                        td class="times" data-name="Made" { (shown_moment(&plan.made_at)) }
+                        td class="number" data-name="Messages" { (group_digits(plan.messages.len() as u64)) }
+                        td class="times" data-name="Made" { (render_moment(&plan.made_at)) }
                     }
                 } }
             }
@@ -124,55 +125,58 @@ pub(crate) fn list(at: &AtDeployment) -> Markup {
     }
 }
 
-fn path(at: &AtDeployment, id: &str) -> String {
-    at.path(&format!("plans/{id}"))
+fn plan_path(at: &AtDeployment, id: &str) -> String {
+    at.page_path(&format!("plans/{id}"))
 }
 
 /// A time from a file, or the text as it is if it is not a time.
-fn shown_moment(text: &str) -> Markup {
-    parse_rfc3339(text).map_or_else(|| html! { (text) }, moment)
+fn render_moment(text: &str) -> Markup {
+    parse_rfc3339(text).map_or_else(|| html! { (text) }, render_timestamp)
 }
 
-const fn heading(action: &Action) -> &'static str {
+const fn plan_heading(action: &PlanAction) -> &'static str {
     match action {
-        Action::SendBack { edit: Some(_), .. } | Action::SendBack { program: Some(_), .. } => {
+        PlanAction::SendBack { edit: Some(_), .. } | PlanAction::SendBack { program: Some(_), .. } => {
             "Send back edited"
         }
-        Action::SendBack { .. } => "Send back",
-        Action::Delete => "Delete",
-        Action::Restore { .. } => "Restore what was deleted",
+        PlanAction::SendBack { .. } => "Send back",
+        PlanAction::Delete => "Delete",
+        PlanAction::Restore { .. } => "Restore what was deleted",
     }
 }
 
 /// The page of a plan.
-pub(crate) fn page(at: &AtDeployment, id: &str) -> Result<Page, Failure> {
-    let standing = at.runner.find(&at.from, id).ok_or(NOT_KNOWN)?;
+pub(crate) fn render_plan(at: &AtDeployment, id: &str) -> Result<TitledPage, CommandFailure> {
+    let standing = at.runner.find_plan(&at.from, id).ok_or(UNKNOWN_PLAN)?;
     let (plan, what) = match &standing {
-        PlanState::Shown(plan) if matches!(plan.action, Action::Restore { .. }) => {
-            (plan, shown_restore(at, plan))
+        PlanState::Shown(plan) if matches!(plan.action, PlanAction::Restore { .. }) => {
+            (plan, render_shown_restore(at, plan))
         }
-        PlanState::Shown(plan) => (plan, shown(at, plan)?),
-        PlanState::Running(running) => (&running.started.plan, under_way(at, running)),
-        PlanState::Ended(started) => (&started.plan, ended(at, started)),
+        PlanState::Shown(plan) => (plan, render_shown(at, plan)?),
+        PlanState::Running(running) => (&running.started.plan, render_running_plan(at, running)),
+        PlanState::Ended(started) => (&started.plan, render_ended(at, started)),
     };
-    Ok(Page { title: heading(&plan.action).to_owned(), body: html! { (facts(plan)) (what) } })
+    Ok(TitledPage {
+        title: plan_heading(&plan.action).to_owned(),
+        body: html! { (render_facts(plan)) (what) },
+    })
 }
 
-fn facts(plan: &Plan) -> Markup {
+fn render_facts(plan: &ConsolePlan) -> Markup {
     html! {
         p {
-            (counted(plan.messages.len() as u64, "message")) " of " code { (plan.from) }
+            (format_count(plan.messages.len() as u64, "message")) " of " code { (plan.from) }
             // Whole: another account's queue may have the same name.
-            @if let Some(to) = plan.action.to() { " to " code { (to) } }
+            @if let Some(to) = plan.action.destination_arn() { " to " code { (to) } }
             ", selected by " (plan.selected) ". The set is fixed: what came since is not in it."
         }
-        @if let Action::SendBack { program: Some(program), new_id, .. } = &plan.action {
+        @if let PlanAction::SendBack { program: Some(program), new_id, .. } = &plan.action {
             p {
-                "Each is edited by " code { (escaped_lines(program)) } @if *new_id { ", and gets a new message_id" }
+                "Each is edited by " code { (escape_lines(program)) } @if *new_id { ", and gets a new message_id" }
                 ". Messages that this would not change are not in the plan."
             }
         }
-        @if let Action::SendBack { edit: Some(body), new_id, .. } = &plan.action {
+        @if let PlanAction::SendBack { edit: Some(body), new_id, .. } = &plan.action {
             details class="body" {
                 summary { "The body that it gets" @if *new_id { span { "with a new message_id" } } }
                 pre tabindex="0" role="region" aria-label="The body that it gets" { (body) }
@@ -182,88 +186,90 @@ fn facts(plan: &Plan) -> Markup {
 }
 
 /// Shows what the plan would do, and the forms that start and drop it.
-fn shown(at: &AtDeployment, plan: &Plan) -> Result<Markup, Failure> {
-    let snapshot = at.snapshot()?;
-    let Decided { report, going } = decide(&snapshot, &plan.action, &plan.messages, at.redrive(None, false))?;
-    let verb = format!("would be {}", plan.action.done());
-    let example = going.first().and_then(|id| snapshot.find(id));
+fn render_shown(at: &AtDeployment, plan: &ConsolePlan) -> Result<Markup, CommandFailure> {
+    let snapshot = at.last_snapshot()?;
+    let PlanDecision { report, going } =
+        decide_plan(&snapshot, &plan.action, &plan.messages, at.redrive_plan(None, false))?;
+    let verb = format!("would be {}", plan.action.past_participle());
+    let example = going.first().and_then(|id| snapshot.find_letter(id));
     let is_shared = !at.source.queue.is_of_deployment();
-    let elsewhere = plan.action.to().filter(|_| is_shared).and_then(|to| from_elsewhere(&report, to));
+    let elsewhere =
+        plan.action.destination_arn().filter(|_| is_shared).and_then(|to| from_elsewhere(&report, to));
     Ok(html! {
         @if let Some(elsewhere) = elsewhere { p class="warning" { (elsewhere) "." } }
         table class="plan" {
             tbody {
-                tr { th scope="row" { (verb) } td class="number" { (grouped(going.len() as u64)) } td {} }
+                tr { th scope="row" { (verb) } td class="number" { (group_digits(going.len() as u64)) } td {} }
                 @for (error_type, count) in &report.by_error_type {
-                    tr { th scope="row" class="part" { (error_type) } td class="number" { (grouped(*count)) } td {} }
+                    tr { th scope="row" class="part" { (error_type) } td class="number" { (group_digits(*count)) } td {} }
                 }
-                (staying(at, &report))
+                (render_staying(at, &report))
             }
         }
         @if let Some(letter) = example {
             p {
-                "For example " (link(at, &letter.sqs_message_id, &letter.message_id)) ": " bdi { (letter.headline) }
+                "For example " (letter_link(at, &letter.sqs_message_id, &letter.message_id)) ": " bdi { (letter.headline) }
             }
         }
-        @if !at.site.guard.read_only && !going.is_empty() { (form(&plan.action, &path(at, &plan.id), None, going.len())) }
+        @if !at.site.guard.read_only && !going.is_empty() { (render_start_form(&plan.action, &plan_path(at, &plan.id), None, going.len())) }
         @if at.site.guard.read_only { p { "The console was started with --read-only: nothing can be done with it." } }
-        @else { (cancel(at, plan)) }
-        (listed(at, &snapshot, &going))
-        (commanded(at, plan))
+        @else { (render_cancel_form(at, plan)) }
+        (render_messages(at, &snapshot, &going))
+        (render_command(at, plan))
     })
 }
 
 /// Makes the plan that sends again what a plan has deleted.
-pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<Plan, Failure> {
-    let Some(PlanState::Ended(started)) = at.runner.find(&at.from, deletion) else {
-        return Err(NOT_KNOWN.into());
+pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<ConsolePlan, CommandFailure> {
+    let Some(PlanState::Ended(started)) = at.runner.find_plan(&at.from, deletion) else {
+        return Err(UNKNOWN_PLAN.into());
     };
     // Until then messages may be in a backup and in the DLQ.
-    if started.plan.action != Action::Delete || !started.is_finished() {
+    if started.plan.action != PlanAction::Delete || !started.is_finished() {
         return Err("Only a finished deletion can be restored: continue it to its end first.".into());
     }
-    let action = Action::Restore { to: at.source()?.to_owned(), deletion: deletion.to_owned() };
-    let messages = open_backups(&started.plan.backups(&at.runner.folder), &at.from)?.ids()?;
+    let action = PlanAction::Restore { to: at.source_arn()?.to_owned(), deletion: deletion.to_owned() };
+    let messages = open_backups(&started.plan.backup_paths(&at.runner.folder), &at.from)?.message_ids()?;
     let selected = format!("what the plan {deletion} deleted");
-    Ok(Plan::new(rfc3339(SystemClock.now()), &at.from, action, selected, Vec::new(), messages))
+    Ok(ConsolePlan::new(format_rfc3339(SystemClock.now()), &at.from, action, selected, Vec::new(), messages))
 }
 
-fn shown_restore(at: &AtDeployment, plan: &Plan) -> Markup {
+fn render_shown_restore(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
     html! {
-        p { strong { (grouped(plan.messages.len() as u64)) } " would be sent again, each once, from:" }
-        (backups(at, plan))
+        p { strong { (group_digits(plan.messages.len() as u64)) } " would be sent again, each once, from:" }
+        (render_backups(at, plan))
         @if !at.site.guard.read_only {
-            (form(&plan.action, &path(at, &plan.id), None, plan.messages.len()))
-            (cancel(at, plan))
+            (render_start_form(&plan.action, &plan_path(at, &plan.id), None, plan.messages.len()))
+            (render_cancel_form(at, plan))
         }
     }
 }
 
-fn backups(at: &AtDeployment, plan: &Plan) -> Markup {
-    html! { ul { @for path in plan.backups(&at.runner.folder) { li { code { (escaped_lines(&path.display().to_string())) } } } } }
+fn render_backups(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
+    html! { ul { @for path in plan.backup_paths(&at.runner.folder) { li { code { (escape_lines(&path.display().to_string())) } } } } }
 }
 
 /// The messages of the plan, each with its page.
-fn listed(at: &AtDeployment, snapshot: &Snapshot, going: &[String]) -> Markup {
-    let first = going.iter().take(LISTED).filter_map(|id| snapshot.find(id));
+fn render_messages(at: &AtDeployment, snapshot: &Snapshot, going: &[String]) -> Markup {
+    let first = going.iter().take(LISTED).filter_map(|id| snapshot.find_letter(id));
     html! {
         @if !going.is_empty() {
             details {
                 summary { "The messages" }
-                ul class="ids" { @for letter in first { li { (link(at, &letter.sqs_message_id, &letter.message_id)) } } }
-                @if going.len() > LISTED { p { "and " (grouped((going.len() - LISTED) as u64)) " more" } }
+                ul class="ids" { @for letter in first { li { (letter_link(at, &letter.sqs_message_id, &letter.message_id)) } } }
+                @if going.len() > LISTED { p { "and " (group_digits((going.len() - LISTED) as u64)) " more" } }
             }
         }
     }
 }
 
 /// The command that does the same.
-fn commanded(at: &AtDeployment, plan: &Plan) -> Markup {
-    let command = command(plan, &at.connection.given());
+fn render_command(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
+    let command = build_command(plan, &at.connection.given_options());
     html! {
         details {
             summary { "On the command line" }
-            @if let Some(Command { line, is_exact }) = command {
+            @if let Some(PlanCommand { line, is_exact }) = command {
                 pre tabindex="0" role="region" aria-label="The command" { (line) }
                 p class="remark" {
                     "It shows what it would do; with --apply it does it. "
@@ -276,31 +282,34 @@ fn commanded(at: &AtDeployment, plan: &Plan) -> Markup {
     }
 }
 
-fn cancel(at: &AtDeployment, plan: &Plan) -> Markup {
-    html! { form method="post" action={(path(at, &plan.id)) "/cancel"} { button { "Cancel this plan" } } }
+fn render_cancel_form(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
+    html! { form method="post" action={(plan_path(at, &plan.id)) "/cancel"} { button { "Cancel this plan" } } }
 }
 
-fn under_way(at: &AtDeployment, plan: &RunningPlan) -> Markup {
-    let path = path(at, &plan.started.plan.id);
+fn render_running_plan(at: &AtDeployment, plan: &RunningPlan) -> Markup {
+    let path = plan_path(at, &plan.started.plan.id);
     html! {
-        div data-live={(path) "/live"} { (running(plan, SystemClock.now())) }
+        div data-live={(path) "/live"} { (render_progress(plan, SystemClock.now())) }
         form method="post" action={(path) "/pause"} { button { "Pause" } }
         p class="remark" { "Requests under way are finished first. You can continue later, even from a new console." }
     }
 }
 
 /// Shows the progress of a plan.
-pub(crate) fn running(RunningPlan { started, progress: live }: &RunningPlan, now: Timestamp) -> Markup {
+pub(crate) fn render_progress(
+    RunningPlan { started, progress: live }: &RunningPlan,
+    now: Timestamp,
+) -> Markup {
     let total = started.plan.messages.len() as u64;
     let remaining = live.remaining_seconds(total, now).filter(|seconds| *seconds > 0);
-    let verb = started.plan.action.done();
+    let verb = started.plan.action.past_participle();
     html! {
         p role="status" {
-            @if live.done == 0 { "Under way: reading the queue for " (counted(total, "message")) "." } @else {
-                (grouped(live.done)) " of " (counted(total, "message")) " " (verb) " in this run"
-                @if live.before > 0 { ", " (grouped(live.before)) " before it" }
-                @if live.came_back > 0 { ", " strong { (grouped(live.came_back)) " came back" } }
-                @if let Some(seconds) = remaining { ", about " (about(seconds)) " left" } "."
+            @if live.done == 0 { "Under way: reading the queue for " (format_count(total, "message")) "." } @else {
+                (group_digits(live.done)) " of " (format_count(total, "message")) " " (verb) " in this run"
+                @if live.before > 0 { ", " (group_digits(live.before)) " before it" }
+                @if live.came_back > 0 { ", " strong { (group_digits(live.came_back)) " came back" } }
+                @if let Some(seconds) = remaining { ", about " (approximate_span(seconds)) " left" } "."
             }
             @if let Some(waits) = &live.waits { " Now " (waits) "." }
             @if live.stopping { " Pausing…" }
@@ -309,66 +318,71 @@ pub(crate) fn running(RunningPlan { started, progress: live }: &RunningPlan, now
     }
 }
 
-fn ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
+fn render_ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
     let StartedPlan { plan, pace, outcome, died_again, .. } = started;
     let all = plan.journal_counts(&at.runner.folder);
     let seen = died_again.iter().map(|died| died.count).sum();
-    let interrupted = Outcome {
+    let interrupted = PlanOutcome {
         ending: "interrupted".to_owned(),
-        counts: all.as_ref().map(|all| of_journal(all, seen, plan)).unwrap_or_default(),
+        counts: all.as_ref().map(|all| journal_counts(all, seen, plan)).unwrap_or_default(),
         remarks: vec![
             "The console ended while this plan was running. Continue it from where it stopped. Messages that it held \
              are visible again two minutes after it ended."
                 .to_owned(),
         ],
-        ..Outcome::default()
+        ..PlanOutcome::default()
     };
     let outcome = outcome.as_ref().unwrap_or(&interrupted);
     let can_cancel = !plan.may_have_begun(&at.runner.folder, all.as_ref());
     html! {
         p class=(if outcome.finished { "done" } else { "warning" }) role="status" {
-            strong { (outcome.ending) } @if !outcome.ended_at.is_empty() { ", " (shown_moment(&outcome.ended_at)) }
+            strong { (outcome.ending) } @if !outcome.ended_at.is_empty() { ", " (render_moment(&outcome.ended_at)) }
         }
         @if !outcome.counts.is_empty() {
             table class="plan" { tbody {
                 @for (name, count) in &outcome.counts {
-                    tr { th scope="row" { (name) } td class="number" { (grouped(*count)) } }
+                    tr { th scope="row" { (name) } td class="number" { (group_digits(*count)) } }
                 }
-                tr { th scope="row" class="part" { "in the plan" } td class="number" { (grouped(plan.messages.len() as u64)) } }
+                tr { th scope="row" class="part" { "in the plan" } td class="number" { (group_digits(plan.messages.len() as u64)) } }
             } }
         }
         @for remark in &outcome.remarks { p { (remark) } }
-        @if let Some(all) = &all { (again(at, started, &outcome.ended_at, all)) }
+        @if let Some(all) = &all { (render_died_again(at, started, &outcome.ended_at, all)) }
         @if !outcome.finished && !at.site.guard.read_only {
-            (form(&plan.action, &path(at, &plan.id), Some(*pace), plan.messages.len()))
-            @if can_cancel { (cancel(at, plan)) }
+            (render_start_form(&plan.action, &plan_path(at, &plan.id), Some(*pace), plan.messages.len()))
+            @if can_cancel { (render_cancel_form(at, plan)) }
         }
-        @if plan.action == Action::Delete && !plan.backups(&at.runner.folder).is_empty() {
+        @if plan.action == PlanAction::Delete && !plan.backup_paths(&at.runner.folder).is_empty() {
             h2 { "Backups" }
-            (backups(at, plan))
+            (render_backups(at, plan))
             @if !outcome.finished { p { "Once the deletion has come to its end, it can be restored here." } }
             @else if !at.site.guard.read_only {
-                form method="post" action={(path(at, &plan.id)) "/restore"} { button { "Restore to the source queue" } }
+                form method="post" action={(plan_path(at, &plan.id)) "/restore"} { button { "Restore to the source queue" } }
             }
         }
-        (mark_as_resolved(at, plan))
-        form method="post" action=(at.path("look")) { button { "Look at the dead letters again" } }
+        (render_resolve_link(at, plan))
+        form method="post" action=(at.page_path("look")) { button { "Look at the dead letters again" } }
     }
 }
 
 /// The next step after a cause was sent back.
-fn mark_as_resolved(at: &AtDeployment, plan: &Plan) -> Markup {
+fn render_resolve_link(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
     let cause = plan.selection.iter().find(|(name, _)| name == "group").map(|(_, fingerprint)| fingerprint);
     html! {
-        @if let (Some(fingerprint), Action::SendBack { .. }) = (cause, &plan.action) {
+        @if let (Some(fingerprint), PlanAction::SendBack { .. }) = (cause, &plan.action) {
             p { "Is the cause fixed? " a href=(at.cause_path(fingerprint)) { "Mark it as resolved" } " to see when it comes back." }
         }
     }
 }
 
 /// The causes that messages of the plan died of again, by the last look or as the runs have seen them.
-fn again(at: &AtDeployment, started: &StartedPlan, ended_at: &str, all: &JournalCounts) -> Markup {
-    let snapshot = at.reading.last_seen.seen();
+fn render_died_again(
+    at: &AtDeployment,
+    started: &StartedPlan,
+    ended_at: &str,
+    all: &JournalCounts,
+) -> Markup {
+    let snapshot = at.reading.last_seen.last_result();
     let later =
         snapshot.filter(|snapshot| parse_rfc3339(ended_at).is_some_and(|ended| snapshot.taken_at > ended));
     let of_look =
@@ -376,16 +390,16 @@ fn again(at: &AtDeployment, started: &StartedPlan, ended_at: &str, all: &Journal
     let died = of_look.as_ref().map_or(&started.died_again, |(_, died)| died);
     html! {
         @if !died.is_empty() {
-            h2 { (counted(died.iter().map(|died| died.count).sum(), "message")) " died again" }
+            h2 { (format_count(died.iter().map(|died| died.count).sum(), "message")) " died again" }
             p class="remark" {
                 @match &of_look {
-                    Some((taken_at, _)) => { "Those that were in the DLQ at the last look, " (moment(*taken_at)) "." },
+                    Some((taken_at, _)) => { "Those that were in the DLQ at the last look, " (render_timestamp(*taken_at)) "." },
                     None => "Those that came back while the plan was carried out. Look again to see those that came later, too.",
                 }
             }
             ul { @for DiedAgain { fingerprint, headline, count, examples } in died {
                 li {
-                    (grouped(*count)) ": " a href=(at.cause_path(fingerprint)) { bdi { (headline) } } ", e.g. " (links(at, examples))
+                    (group_digits(*count)) ": " a href=(at.cause_path(fingerprint)) { bdi { (headline) } } ", e.g. " (letter_links(at, examples))
                 }
             } }
         }

@@ -1,14 +1,14 @@
 //! The filters of a selection, the actions on all of its messages, and a warning if it is out of date.
 
 use maud::{Markup, html};
-use redeliver_operator::terminal::units::counted;
+use redeliver_operator::terminal::units::format_count;
 
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::Snapshot;
 use crate::extract::AtDeployment;
 
 /// A warning if a plan has changed the queue since the look.
-pub(crate) fn changed_since(at: &AtDeployment, snapshot: &Snapshot) -> Markup {
+pub(crate) fn render_change_warning(at: &AtDeployment, snapshot: &Snapshot) -> Markup {
     html! {
         @if at.runner.has_run_since(snapshot.taken_at) {
             p class="warning" {
@@ -20,12 +20,12 @@ pub(crate) fn changed_since(at: &AtDeployment, snapshot: &Snapshot) -> Markup {
 }
 
 /// The filters in use, each with a link to the page without it.
-pub(crate) fn active_filters(page: &str, selection: &Selection) -> Markup {
+pub(crate) fn render_active_filters(page: &str, selection: &Selection) -> Markup {
     html! {
         @if !selection.is_everything() {
             ul class="active" aria-label="Filters" {
-                @for (name, words) in selection.in_words() {
-                    li { bdi { (words) } " " a href=(selection.without(name).address(page)) aria-label={"Without " (words)} { "×" } }
+                @for (name, words) in selection.describe_members() {
+                    li { bdi { (words) } " " a href=(selection.without_member(name).page_address(page)) aria-label={"Without " (words)} { "×" } }
                 }
             }
         }
@@ -33,7 +33,7 @@ pub(crate) fn active_filters(page: &str, selection: &Selection) -> Markup {
 }
 
 /// The form that filters dead letters.
-pub(crate) fn filters(at: &AtDeployment, selection: &Selection) -> Markup {
+pub(crate) fn render_filter_form(at: &AtDeployment, selection: &Selection) -> Markup {
     let field = |name: &str, label: &str, value: &str, example: &str| {
         html! { label { (label) input name=(name) value=(value) placeholder=(example) autocomplete="off"; } }
     };
@@ -41,7 +41,7 @@ pub(crate) fn filters(at: &AtDeployment, selection: &Selection) -> Markup {
     let has_more = [tenant, error_type, since, until, filter].iter().any(|value| !value.is_empty());
     let hidden = [("group", &selection.group), ("function", &selection.function)];
     html! {
-        form class="filters" method="get" action=(at.path("letters")) role="search" {
+        form class="filters" method="get" action=(at.page_path("letters")) role="search" {
             (field("q", "Text", &selection.q, "an error, a part of the body, an id"))
             (field("new", "Causes new since", &selection.new, "last-look, 8h, or 2026-01-31T22:30Z"))
             details open[has_more] {
@@ -56,32 +56,37 @@ pub(crate) fn filters(at: &AtDeployment, selection: &Selection) -> Markup {
             }
             @for (name, value) in hidden { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
             button { "Filter" }
-            @if !selection.is_everything() { a href=(at.path("letters")) { "All" } }
+            @if !selection.is_everything() { a href=(at.page_path("letters")) { "All" } }
         }
     }
 }
 
 /// The buttons for this many selected messages, or where else something can be done with them.
-pub(crate) fn actions(at: &AtDeployment, selection: &Selection, count: usize) -> Markup {
-    let all = counted(count as u64, "message");
+pub(crate) fn render_actions(at: &AtDeployment, selection: &Selection, count: usize) -> Markup {
+    let all = format_count(count as u64, "message");
     html! {
-        @if let Some(why) = at.only_shown() { p class="remark" { (why) } }
+        @if let Some(why) = at.read_only_hint() { p class="remark" { (why) } }
         @if count > 0 && !at.site.guard.read_only && !at.is_file() {
             div class="actions" {
-                (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
-                a href=(selection.address(&at.path("edit"))) { "Edit " (all) " and send back" }
+                (render_plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
+                a href=(selection.page_address(&at.page_path("edit"))) { "Edit " (all) " and send back" }
             }
         }
     }
 }
 
 /// The buttons for everything that is selected.
-pub(crate) fn plan_forms(at: &AtDeployment, selection: &Selection, send_back: &str, delete: &str) -> Markup {
+pub(crate) fn render_plan_forms(
+    at: &AtDeployment,
+    selection: &Selection,
+    send_back: &str,
+    delete: &str,
+) -> Markup {
     html! {
         @for (action, words) in [("send_back", send_back), ("delete", delete)] {
-            form method="post" action=(at.path("plans")) class="inline" {
+            form method="post" action=(at.page_path("plans")) class="inline" {
                 input type="hidden" name="work" value=(action);
-                @for (name, value) in selection.given() { input type="hidden" name=(name) value=(value); }
+                @for (name, value) in selection.active_members() { input type="hidden" name=(name) value=(value); }
                 button { (words) }
             }
         }

@@ -6,41 +6,46 @@ use std::str::FromStr;
 
 use maud::{Markup, html};
 use redeliver_core::ports::is_fifo;
-use redeliver_operator::Failure;
-use redeliver_operator::redrive::{Pace, RATE_MAX, WATCH_SECONDS_MAX};
-use redeliver_operator::terminal::units::counted;
+use redeliver_operator::CommandFailure;
+use redeliver_operator::redrive::{RATE_MAX, RedrivePace, WATCH_SECONDS_MAX};
+use redeliver_operator::terminal::units::format_count;
 use serde::Deserialize;
 
-use crate::plans::plan::Action;
-use crate::plans::runner::Wanted;
+use crate::plans::plan::PlanAction;
+use crate::plans::runner::StartRequest;
 
 /// The form that starts a plan, or continues one with this pace.
-pub(crate) fn form(action: &Action, path: &str, stored: Option<Pace>, count: usize) -> Markup {
+pub(crate) fn render_start_form(
+    action: &PlanAction,
+    path: &str,
+    stored: Option<RedrivePace>,
+    count: usize,
+) -> Markup {
     let pace = stored.unwrap_or_default();
     // Another tab may start the plan with other settings meanwhile.
     let shown = stored.and_then(|pace| serde_json::to_string(&pace).ok());
     let field = |name: &str, label: &str, value: &str, least: u64, most: u64| {
         html! { label { (label) input type="number" name=(name) value=(value) min=(least) max=(most); } }
     };
-    let count = counted(count as u64, "message");
+    let count = format_count(count as u64, "message");
     let rate = pace.rate.map(|rate| rate.to_string()).unwrap_or_default();
     html! {
         form class="filters" method="post" action={(path) "/start"} {
             @if let Some(shown) = &shown { input type="hidden" name="shown" value=(shown); }
-            @if *action == Action::Delete { p { "Each message is written to a backup file before it is deleted." } }
+            @if *action == PlanAction::Delete { p { "Each message is written to a backup file before it is deleted." } }
             @else { (field("rate", "Messages per second (empty: no limit)", &rate, 1, RATE_MAX.into())) }
-            @if action.to().is_some_and(is_fifo) { p { "The source queue is a FIFO queue: each message goes to the end of its group, behind those that were sent later." } }
-            @if let Action::SendBack { .. } = action {
+            @if action.destination_arn().is_some_and(is_fifo) { p { "The source queue is a FIFO queue: each message goes to the end of its group, behind those that were sent later." } }
+            @if let PlanAction::SendBack { .. } = action {
                 (field("watch_seconds", "Watch the first 50 for (seconds)", &pace.watch_seconds.to_string(), 0, WATCH_SECONDS_MAX))
                 (field("stop_after_failures_percent", "Stop if more than this percentage fails again", &pace.stop_after_failures_percent.to_string(), 0, 100))
                 label class="check" { input type="checkbox" name="into_paused" value="1" checked[pace.into_paused]; "Send even if the deployment is paused" }
             }
             button class="go" {
                 @if stored.is_some() { "Continue" }
-                @else { @match action { Action::SendBack { .. } => "Send back ", Action::Delete => "Delete ", Action::Restore { .. } => "Restore " } (count) }
+                @else { @match action { PlanAction::SendBack { .. } => "Send back ", PlanAction::Delete => "Delete ", PlanAction::Restore { .. } => "Restore " } (count) }
             }
         }
-        @if !matches!(action, Action::Restore { .. }) {
+        @if !matches!(action, PlanAction::Restore { .. }) {
             p class="remark" { "It reads the DLQ once or more, and each time receives every message, as a look does." }
         }
     }
@@ -63,23 +68,23 @@ impl PaceForm {
     ///
     /// # Errors
     /// The name of the wrong field, with its range.
-    pub(crate) fn read(&self) -> Result<Wanted, Failure> {
-        let default = Pace::default();
-        let watch_seconds = number("seconds", &self.watch_seconds, 0..=WATCH_SECONDS_MAX)?;
-        let percent = number("percent", &self.stop_after_failures_percent, 0..=100)?;
-        let pace = Pace {
-            rate: number("messages per second", &self.rate, 1..=RATE_MAX)?,
+    pub(crate) fn parse_request(&self) -> Result<StartRequest, CommandFailure> {
+        let default = RedrivePace::default();
+        let watch_seconds = parse_number("seconds", &self.watch_seconds, 0..=WATCH_SECONDS_MAX)?;
+        let percent = parse_number("percent", &self.stop_after_failures_percent, 0..=100)?;
+        let pace = RedrivePace {
+            rate: parse_number("messages per second", &self.rate, 1..=RATE_MAX)?,
             watch_seconds: watch_seconds.unwrap_or(default.watch_seconds),
             stop_after_failures_percent: percent.unwrap_or(default.stop_after_failures_percent),
             into_paused: self.into_paused.is_some(),
         };
         let shown = self.shown.as_deref().map(serde_json::from_str).transpose()?;
-        Ok(Wanted { pace, shown })
+        Ok(StartRequest { pace, shown })
     }
 }
 
 /// Reads a field; `None` if it is empty.
-fn number<N>(name: &str, text: &str, range: RangeInclusive<N>) -> Result<Option<N>, Failure>
+fn parse_number<N>(name: &str, text: &str, range: RangeInclusive<N>) -> Result<Option<N>, CommandFailure>
 where
     N: FromStr + PartialOrd + Display,
 {
@@ -99,7 +104,7 @@ mod tests {
     fn a_redrive_to_a_fifo_queue_says_where_the_messages_go() {
         let form = |queue: &str| {
             let (to, deletion) = (format!("arn:aws:sqs:eu-central-1:123456789012:{queue}"), "d".to_owned());
-            form(&Action::Restore { to, deletion }, "/p", None, 2).into_string()
+            render_start_form(&PlanAction::Restore { to, deletion }, "/p", None, 2).into_string()
         };
         assert!(form("orders.fifo").contains("each message goes to the end of its group"));
         assert!(!form("orders").contains("FIFO"));
@@ -113,10 +118,14 @@ mod tests {
             stop_after_failures_percent: percent.to_owned(),
             ..PaceForm::default()
         };
-        let read = |asked: PaceForm| asked.read().unwrap().pace;
-        assert_eq!(read(asked("", "", "")), Pace::default());
-        let given =
-            Pace { rate: Some(20), watch_seconds: 0, stop_after_failures_percent: 100, into_paused: false };
+        let read = |asked: PaceForm| asked.parse_request().unwrap().pace;
+        assert_eq!(read(asked("", "", "")), RedrivePace::default());
+        let given = RedrivePace {
+            rate: Some(20),
+            watch_seconds: 0,
+            stop_after_failures_percent: 100,
+            into_paused: false,
+        };
         assert_eq!(read(asked(" 20 ", "0", "100")), given);
         for (wrong, why) in [
             (asked("0", "", ""), "messages per second: a whole number from 1 to 3000"),
@@ -124,7 +133,7 @@ mod tests {
             (asked("", "43201", ""), "seconds: a whole number from 0 to 43200"),
             (asked("", "", "101"), "percent: a whole number from 0 to 100"),
         ] {
-            assert_eq!(wrong.read().unwrap_err().to_string(), why);
+            assert_eq!(wrong.parse_request().unwrap_err().to_string(), why);
         }
     }
 }

@@ -9,44 +9,44 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::strategy::Role;
 use redeliver_dead_letters::blocked::BlockedGroup;
 use redeliver_operator::markup::chart::columns_only;
-use redeliver_operator::markup::moment;
+use redeliver_operator::markup::render_timestamp;
 use redeliver_operator::queues::cloudwatch::Point;
-use redeliver_operator::queues::event_sources::Mapping;
+use redeliver_operator::queues::event_sources::LambdaMapping;
 use redeliver_operator::status::readers::Readers;
-use redeliver_operator::status::{Flow, Problem, QueueStatus, Service};
-use redeliver_operator::terminal::units::{about, counted, grouped, span};
+use redeliver_operator::status::{Problem, QueriedService, QueueFlow, QueueStatus};
+use redeliver_operator::terminal::units::{approximate_span, format_count, format_span, group_digits};
 
 use crate::dead_letters::snapshot::Snapshot;
-use crate::deployment::Deployment;
+use crate::deployment::ConsoleDeployment;
 use crate::extract::AtDeployment;
 use crate::status_poll::LiveStatus;
-use answer::{Facts, Reading, answer};
+use answer::{Facts, LastReading, build_status_line};
 
 /// Points of a small chart: an hour of five minutes each.
 const POINTS: usize = 13;
 const POINT_SECONDS: i64 = 300;
 
 /// The part of the page that changes.
-pub(crate) fn part(at: &AtDeployment) -> Markup {
+pub(crate) fn render_status(at: &AtDeployment) -> Markup {
     html! {
-        @match at.status.last_seen.seen() {
+        @match at.status.last_seen.last_result() {
             Some(seen) => {
-                @if let Some(why) = at.status.last_seen.failed() { p class="warning" role="alert" { (why) } }
-                (now(&at.from, &at.path(""), &seen, at.reading.last_seen.seen().as_deref()))
+                @if let Some(why) = at.status.last_seen.last_error() { p class="warning" role="alert" { (why) } }
+                (render_now(&at.from, &at.page_path(""), &seen, at.reading.last_seen.last_result().as_deref()))
             }
-            None => (waiting(at)),
+            None => (render_waiting(at)),
         }
     }
 }
 
 /// `base` is the address of the deployment's pages.
-fn now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) -> Markup {
+fn render_now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) -> Markup {
     let LiveStatus { at, status, flows, alarms, day } = seen;
     let on: Vec<_> =
         alarms.iter().filter(|(_, state)| state == "ALARM").map(|(name, _)| name.as_str()).collect();
-    let reading = snapshot.map(|snapshot| reading(snapshot, *at));
+    let reading = snapshot.map(|snapshot| summarize_reading(snapshot, *at));
     html! {
-        (answer(&facts(dlq, seen, reading, &on)).markup(base))
+        (build_status_line(&gather_facts(dlq, seen, reading, &on)).render_line(base))
         @if !on.is_empty() {
             ul id="alarms" class="warning" aria-label="Alarms" { @for name in &on { li { "Alarm: " (name) } } }
         }
@@ -55,48 +55,50 @@ fn now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) ->
                 @let is_dlq = queue.arn == dlq;
                 @let is_first = is_dlq && queue.counts.has_messages();
                 li id={"queue-" (index)} class=[is_first.then_some("first")] {
-                    (card(role(dlq, queue), queue, flows.get(index), is_dlq.then_some(base)))
+                    (render_card(queue_role(dlq, queue), queue, flows.get(index), is_dlq.then_some(base)))
                 }
             }
         }
-        @if !status.blocked.is_empty() { (blocked(&status.blocked)) }
-        @if on.is_empty() && !alarms.is_empty() { p { "None of its " (counted(alarms.len() as u64, "alarm")) " is on." } }
-        @for service in [Service::Lambda, Service::Sqs, Service::CloudWatch, Service::Container] { (not_asked(service, &status.problems)) }
-        @if let Some(day) = day { (last_day::figure(day)) }
+        @if !status.blocked.is_empty() { (render_blocked(&status.blocked)) }
+        @if on.is_empty() && !alarms.is_empty() { p { "None of its " (format_count(alarms.len() as u64, "alarm")) " is on." } }
+        @for service in [QueriedService::Lambda, QueriedService::Sqs, QueriedService::CloudWatch, QueriedService::Container] { (render_problems(service, &status.problems)) }
+        @if let Some(day) = day { (last_day::render_last_day(day)) }
         p class="remark" {
-            "Counts are SQS's own, which it calls approximate, of " (moment(*at)) ". A delayed message comes out within 15 minutes; when \
+            "Counts are SQS's own, which it calls approximate, of " (render_timestamp(*at)) ". A delayed message comes out within 15 minutes; when \
              exactly, SQS does not say. Ages and flow are CloudWatch's, some minutes late; an age leaves out messages that were received three times or more, as three looks do. \
              The page of dead letters shows when SQS deletes each."
         }
     }
 }
 
-fn facts<'a>(
+fn gather_facts<'a>(
     dlq: &str,
     seen: &'a LiveStatus,
-    reading: Option<Reading>,
+    reading: Option<LastReading>,
     alarms_on: &'a [&'a str],
 ) -> Facts<'a> {
     let LiveStatus { at, status, flows, .. } = seen;
-    let place = |wanted: &str| status.queues.iter().position(|queue| role(dlq, queue) == wanted);
+    let place = |wanted: &str| status.queues.iter().position(|queue| queue_role(dlq, queue) == wanted);
     let place_of_source = place("source");
     let source = place_of_source.map(|place| &status.queues[place]);
-    let intermediate = place(Role::IntermediateDlq.in_words()).map(|place| &status.queues[place]);
+    let intermediate = place(Role::IntermediateDlq.display_name()).map(|place| &status.queues[place]);
     let dead = status.queues.iter().zip(flows.iter().map(Some).chain(std::iter::repeat(None)));
     let dead = dead.into_iter().find(|(queue, _)| queue.arn == dlq);
     let is_known = |queue: &&QueueStatus| queue.counts.visible.is_some();
     let held = source.map(|queue| {
         let delayed = queue.counts.delayed?;
         match intermediate {
-            Some(intermediate) => Some(delayed + Some(intermediate).filter(is_known)?.counts.messages()),
+            Some(intermediate) => {
+                Some(delayed + Some(intermediate).filter(is_known)?.counts.total_messages())
+            }
             // With `visibility`, held messages are hidden on the source queue.
             None => Some(delayed + queue.counts.in_flight?),
         }
     });
     let is_paused = |queue: &&QueueStatus| {
         let mappings = queue.mappings.as_deref().unwrap_or_default();
-        let is_read =
-            mappings.iter().any(Mapping::is_on) || queue.readers.as_ref().is_some_and(Readers::is_steady);
+        let is_read = mappings.iter().any(LambdaMapping::is_on)
+            || queue.readers.as_ref().is_some_and(Readers::is_steady);
         !mappings.is_empty() && !is_read
     };
     Facts {
@@ -107,32 +109,35 @@ fn facts<'a>(
         source: place_of_source.unwrap_or(0),
         paused: source.filter(is_paused).and_then(|queue| queue.counts.visible),
         blocked: status.blocked.first().map(|first| (status.blocked.len() as u64, first.since.as_str())),
-        dead_letters: dead.map(|(queue, _)| queue).filter(is_known).map(|queue| queue.counts.messages()),
+        dead_letters: dead
+            .map(|(queue, _)| queue)
+            .filter(is_known)
+            .map(|queue| queue.counts.total_messages()),
         oldest_ends_in_seconds: dead.and_then(|(queue, flow)| {
-            let age = oldest(flow?)?;
+            let age = oldest_age(flow?)?;
             let left = i64::try_from(queue.counts.retention_seconds?).ok()? - age;
             ends_soon(queue, age).then_some(left)
         }),
         reading,
         alarms_on,
-        is_blind: status.problems.iter().any(|problem| problem.service == Service::CloudWatch),
+        is_blind: status.problems.iter().any(|problem| problem.service == QueriedService::CloudWatch),
     }
 }
 
-fn reading(snapshot: &Snapshot, now: Timestamp) -> Reading {
+fn summarize_reading(snapshot: &Snapshot, now: Timestamp) -> LastReading {
     let [new_causes, returned_causes] = snapshot.new_and_returned();
-    Reading {
+    LastReading {
         taken_at: snapshot.taken_at,
-        count: snapshot.count(),
+        count: snapshot.message_count(),
         new_causes,
         returned_causes,
         last_look: snapshot.causes.last_look,
-        deleted_soon: snapshot.ends_soon(now).map(|soon| (soon.count, (soon.first - now).num_seconds())),
+        deleted_soon: snapshot.expiring_soon(now).map(|soon| (soon.count, (soon.first - now).num_seconds())),
     }
 }
 
 /// One line about all failed requests to a service.
-fn not_asked(service: Service, problems: &[Problem]) -> Markup {
+fn render_problems(service: QueriedService, problems: &[Problem]) -> Markup {
     let of_service: Vec<_> = problems.iter().filter(|problem| problem.service == service).collect();
     if of_service.is_empty() {
         return Markup::default();
@@ -157,7 +162,7 @@ fn not_asked(service: Service, problems: &[Problem]) -> Markup {
     }
 }
 
-fn blocked(groups: &[BlockedGroup]) -> Markup {
+fn render_blocked(groups: &[BlockedGroup]) -> Markup {
     html! {
         section id="blocked" {
             h2 { "Blocked groups" }
@@ -181,7 +186,7 @@ fn blocked(groups: &[BlockedGroup]) -> Markup {
 }
 
 /// The queue's role. Queues that were named by --queue and --to have the role of their option.
-fn role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
+fn queue_role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
     match queue.role {
         "queue" if queue.arn == dlq => "DLQ",
         "queue" => "source",
@@ -190,8 +195,8 @@ fn role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
 }
 
 /// A queue. `letters` is the address of the DLQ's pages, if it is the DLQ.
-fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, letters: Option<&str>) -> Markup {
-    let count = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), grouped);
+fn render_card(role: &str, queue: &QueueStatus, flow: Option<&QueueFlow>, letters: Option<&str>) -> Markup {
+    let count = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), group_digits);
     let is_dlq = letters.is_some();
     html! {
         h2 { (role) }
@@ -203,24 +208,24 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, letters: Option<&s
             }
             div { dt { "in flight" } dd { (count(queue.counts.in_flight)) } }
             div { dt { "delayed" } dd { (count(queue.counts.delayed)) } }
-            @if let Some(seconds) = flow.and_then(oldest) { div class=[(is_dlq && ends_soon(queue, seconds)).then_some("alarm")] { dt { "oldest" } dd { (about(seconds)) } } }
+            @if let Some(seconds) = flow.and_then(oldest_age) { div class=[(is_dlq && ends_soon(queue, seconds)).then_some("alarm")] { dt { "oldest" } dd { (approximate_span(seconds)) } } }
         }
         @if let Some(flow) = flow {
-            (spark("in", &flow.sent)) (spark("out", &flow.deleted))
+            (render_sparkline("in", &flow.sent)) (render_sparkline("out", &flow.deleted))
         }
-        @for mapping in queue.mappings.iter().flatten() { (reader(mapping)) }
+        @for mapping in queue.mappings.iter().flatten() { (render_reader(mapping)) }
         @match &queue.readers {
             Some(Readers::EventSourceMapping) => {},
             _ if is_dlq => p class="remark" { "for people" },
-            Some(readers) => p class="remark" { (readers.in_short()) },
+            Some(readers) => p class="remark" { (readers.summary()) },
             None => {},
         }
-        @if let Some(seconds) = queue.counts.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
+        @if let Some(seconds) = queue.counts.retention_seconds { p class="remark" { "kept for " (format_span(seconds)) } }
     }
 }
 
 /// The age of the oldest message, in seconds.
-fn oldest(flow: &Flow) -> Option<i64> {
+fn oldest_age(flow: &QueueFlow) -> Option<i64> {
     flow.age_seconds.iter().max_by_key(|(at, _)| *at).map(|(_, age)| *age)
 }
 
@@ -230,13 +235,13 @@ fn ends_soon(queue: &QueueStatus, age_seconds: i64) -> bool {
     queue.counts.retention().zip(age).is_some_and(|(retention, age)| retention.ends_soon_at_age(age))
 }
 
-fn reader(mapping: &Mapping) -> Markup {
+fn render_reader(mapping: &LambdaMapping) -> Markup {
     let is_on = mapping.state == "Enabled";
     html! { p class=(if is_on { "remark" } else { "warning" }) { "read by " (mapping.function) @if !is_on { ": " (mapping.state) } } }
 }
 
 /// Charts an hour of a metric.
-fn spark(name: &str, points: &[Point]) -> Markup {
+fn render_sparkline(name: &str, points: &[Point]) -> Markup {
     let Some(last) = points.iter().map(|(at, _)| at.timestamp()).max() else { return Markup::default() };
     let sum: i64 = points.iter().map(|(_, value)| value).sum();
     let columns = points.iter().filter_map(|(at, value)| {
@@ -246,16 +251,16 @@ fn spark(name: &str, points: &[Point]) -> Markup {
     });
     html! {
         p class="spark" {
-            span { (name) " " (grouped(sum.unsigned_abs())) " in an hour" }
+            span { (name) " " (group_digits(sum.unsigned_abs())) " in an hour" }
             (columns_only(&format!("{name} by five minutes"), 6, POINTS, columns))
         }
     }
 }
 
 /// Shown until the first status is there.
-pub(crate) fn waiting(deployment: &Deployment) -> Markup {
+pub(crate) fn render_waiting(deployment: &ConsoleDeployment) -> Markup {
     html! {
-        @match deployment.status.last_seen.failed() {
+        @match deployment.status.last_seen.last_error() {
             Some(why) => p class="warning" role="alert" { (why) },
             None => p role="status" { "Asking AWS…" },
         }
@@ -269,8 +274,8 @@ mod tests {
     use redeliver_core::message::Timestamp;
 
     use super::*;
-    use redeliver_operator::status::{Status, Target};
-    use redeliver_testing::dead_letters::notice;
+    use redeliver_operator::status::{Status, TargetStatus};
+    use redeliver_testing::dead_letters::blocked_notice;
 
     const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-prod-final-dlq";
 
@@ -280,12 +285,12 @@ mod tests {
     }
 
     fn problem(missing: &'static str, why: &str) -> Problem {
-        Problem { service: Service::CloudWatch, missing, about: Vec::new(), why: why.to_owned() }
+        Problem { service: QueriedService::CloudWatch, missing, about: Vec::new(), why: why.to_owned() }
     }
 
     fn seen(alarms: &[(&str, &str)]) -> LiveStatus {
         let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
-        let flow = Flow {
+        let flow = QueueFlow {
             age_seconds: vec![(at, 7200), (at - chrono::TimeDelta::minutes(5), 60)],
             sent: vec![(at, 1500), (at - chrono::TimeDelta::hours(1), 500)],
             deleted: Vec::new(),
@@ -294,19 +299,27 @@ mod tests {
             at,
             status: Status {
                 deployment: None,
-                target: Some(Target::NoOutageSeen),
+                target: Some(TargetStatus::NoOutageSeen),
                 longest_hold_seconds: None,
                 queues: vec![
                     queue("source", &DLQ.replace("final-dlq", "source"), 3),
                     queue("final DLQ", DLQ, 41),
                 ],
-                blocked: BlockedGroup::of(vec![notice("account-7", 1)]).into_iter().collect(),
+                blocked: BlockedGroup::from_notices(vec![blocked_notice("account-7", 1)])
+                    .into_iter()
+                    .collect(),
                 problems: vec![
                     problem("alarms", "cloudwatch:DescribeAlarms: AccessDenied: <no>"),
                     problem("the last day", "the response is not from this service (HTTP 404)"),
-                    Problem { service: Service::Container, ..problem("metrics", "Connection refused") },
-                    Problem { service: Service::Container, ..problem("metrics", "HTTP 503") },
-                    Problem { service: Service::Sqs, ..problem("blocked groups", "not all were seen") },
+                    Problem {
+                        service: QueriedService::Container,
+                        ..problem("metrics", "Connection refused")
+                    },
+                    Problem { service: QueriedService::Container, ..problem("metrics", "HTTP 503") },
+                    Problem {
+                        service: QueriedService::Sqs,
+                        ..problem("blocked groups", "not all were seen")
+                    },
                 ],
             },
             day: None,
@@ -318,7 +331,7 @@ mod tests {
     #[test]
     fn each_queue_has_its_counts_and_what_is_wrong_stands_out() {
         let alarms = [("target-down", "ALARM"), ("dead-letters", "OK")];
-        let page = now(DLQ, "/s/0/", &seen(&alarms), None).into_string();
+        let page = render_now(DLQ, "/s/0/", &seen(&alarms), None).into_string();
         for expected in [
             "<dt>visible</dt><dd>3</dd>",
             "<div class=\"alarm\"><dt>visible</dt><dd><a href=\"/s/0/letters\">41</a></dd></div>",
@@ -337,7 +350,7 @@ mod tests {
             assert!(page.contains(expected), "{expected} in {page}");
         }
         assert!(!page.contains("Alarm: dead-letters") && !page.contains("out 0"), "{page}");
-        let quiet = now(DLQ, "/s/0/", &seen(&[("dead-letters", "OK")]), None).into_string();
+        let quiet = render_now(DLQ, "/s/0/", &seen(&[("dead-letters", "OK")]), None).into_string();
         assert!(quiet.contains("None of its 1 alarm is on."), "{quiet}");
     }
 
@@ -347,8 +360,8 @@ mod tests {
             let kept = [("MessageRetentionPeriod".to_owned(), "1209600".to_owned())];
             let queue = QueueStatus::new("final DLQ", DLQ, &BTreeMap::from(kept));
             let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
-            let flow = Flow { age_seconds: vec![(at, seconds)], ..Flow::default() };
-            card("final DLQ", &queue, Some(&flow), is_dlq.then_some("/s/0/")).into_string()
+            let flow = QueueFlow { age_seconds: vec![(at, seconds)], ..QueueFlow::default() };
+            render_card("final DLQ", &queue, Some(&flow), is_dlq.then_some("/s/0/")).into_string()
         };
         // The last fifth of 14 days begins after 967,680 seconds.
         let alarm = "<div class=\"alarm\"><dt>oldest</dt><dd>11d 4h</dd></div>";
@@ -370,20 +383,20 @@ mod tests {
             readers: Some(readers.clone()),
             ..queue("source", &DLQ.replace("final-dlq", "source"), 3)
         };
-        let card = card("source", &source, None, None).into_string();
-        assert!(card.contains(&format!("<p class=\"remark\">{}</p>", readers.in_words())), "{card}");
+        let card = render_card("source", &source, None, None).into_string();
+        assert!(card.contains(&format!("<p class=\"remark\">{}</p>", readers.describe())), "{card}");
     }
 
     #[test]
     fn a_chart_has_a_column_for_each_point_of_the_last_hour() {
         let at = |minutes: i64| Timestamp::from_timestamp(1_800_000_000 + minutes * 60, 0).unwrap();
-        let drawn = spark("in", &[(at(60), 10), (at(0), 5), (at(-10), 3)]).into_string();
+        let drawn = render_sparkline("in", &[(at(60), 10), (at(0), 5), (at(-10), 3)]).into_string();
         let columns: Vec<_> = drawn.match_indices("<rect").collect();
         assert_eq!(columns.len(), 2, "what is older has no column: {drawn}");
         assert!(
             drawn.contains("<rect x=\"72\" y=\"0\"") && drawn.contains("<rect x=\"0\" y=\"9\""),
             "{drawn}"
         );
-        assert_eq!(spark("in", &[]).into_string(), "");
+        assert_eq!(render_sparkline("in", &[]).into_string(), "");
     }
 }

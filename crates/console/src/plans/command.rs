@@ -1,32 +1,32 @@
 //! The command that does what a plan does.
 
-use redeliver_operator::terminal::escape::escaped_lines;
-use redeliver_operator::terminal::shell::quoted;
+use redeliver_operator::terminal::escape::escape_lines;
+use redeliver_operator::terminal::shell::quote_word;
 
-use crate::plans::plan::{Action, Plan};
+use crate::plans::plan::{ConsolePlan, PlanAction};
 
 /// A longer list of ids makes a command that is too long to copy.
 const IDS_MAX: usize = 500;
 
 /// A command that does the same as a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Command {
+pub(crate) struct PlanCommand {
     pub(crate) line: String,
     /// It names each message. Otherwise it selects what is in the queue when it runs.
     pub(crate) is_exact: bool,
 }
 
 /// The command of a plan, with the options that choose the account; `None` if no command does the same.
-pub(crate) fn command(plan: &Plan, connection: &[(&str, &str)]) -> Option<Command> {
+pub(crate) fn build_command(plan: &ConsolePlan, connection: &[(&str, &str)]) -> Option<PlanCommand> {
     let mut words = vec!["redeliver".to_owned()];
-    let mut option = |name: &str, value: &str| words.extend([format!("--{name}"), quoted(value)]);
+    let mut option = |name: &str, value: &str| words.extend([format!("--{name}"), quote_word(value)]);
     option("queue", &plan.from);
     let verb = match &plan.action {
         // A page's form has rewritten one body: no expression does the same.
-        Action::SendBack { edit: Some(_), .. } => return None,
+        PlanAction::SendBack { edit: Some(_), .. } => return None,
         // It sends several backups as one: `send` would send twice what is in two of them.
-        Action::Restore { .. } => return None,
-        Action::SendBack { to, program, new_id, max_generation, .. } => {
+        PlanAction::Restore { .. } => return None,
+        PlanAction::SendBack { to, program, new_id, max_generation, .. } => {
             option("to", to);
             if let Some(program) = program {
                 option("edit", program);
@@ -37,39 +37,39 @@ pub(crate) fn command(plan: &Plan, connection: &[(&str, &str)]) -> Option<Comman
             }
             "redrive"
         }
-        Action::Delete => {
+        PlanAction::Delete => {
             option("backup", &format!("redeliver-deleted-{}.jsonl", plan.id));
             "purge"
         }
     };
     words.insert(1, verb.to_owned());
-    words.extend(connection.iter().flat_map(|(name, value)| [format!("--{name}"), quoted(value)]));
+    words.extend(connection.iter().flat_map(|(name, value)| [format!("--{name}"), quote_word(value)]));
     // The command would also send what the expression leaves as it is.
-    let has_program = matches!(plan.action, Action::SendBack { program: Some(_), .. });
-    let selected = if has_program { None } else { selection(plan) };
+    let has_program = matches!(plan.action, PlanAction::SendBack { program: Some(_), .. });
+    let selected = if has_program { None } else { selection_options(plan) };
     let is_exact = match selected {
         Some(selected) => {
             words.extend(selected);
             plan.selection.iter().any(|(name, _)| name == "id")
         }
         None if plan.messages.len() <= IDS_MAX => {
-            words.extend(["--ids".to_owned(), quoted(&plan.messages.join(","))]);
+            words.extend(["--ids".to_owned(), quote_word(&plan.messages.join(","))]);
             true
         }
         None => return None,
     };
     let line = words.join(" ");
     // What one copies must be what one sees.
-    (escaped_lines(&line) == line).then_some(Command { line, is_exact })
+    (escape_lines(&line) == line).then_some(PlanCommand { line, is_exact })
 }
 
 /// The options of a selection; `None` if it has a condition that commands do not have.
-fn selection(plan: &Plan) -> Option<Vec<String>> {
+fn selection_options(plan: &ConsolePlan) -> Option<Vec<String>> {
     let (mut words, mut filters) = (Vec::new(), Vec::new());
     for (name, value) in &plan.selection {
         match name.as_str() {
-            "group" => words.extend(["--group".to_owned(), quoted(value)]),
-            "id" => words.extend(["--ids".to_owned(), quoted(value)]),
+            "group" => words.extend(["--group".to_owned(), quote_word(value)]),
+            "id" => words.extend(["--ids".to_owned(), quote_word(value)]),
             "type" => filters.push(format!(".error_type == {}", serde_json::Value::from(value.as_str()))),
             "where" => filters.push(value.clone()),
             _ => return None,
@@ -80,7 +80,7 @@ fn selection(plan: &Plan) -> Option<Vec<String>> {
         [filter] => Some(filter.clone()),
         filters => Some(filters.iter().map(|filter| format!("({filter})")).collect::<Vec<_>>().join(" and ")),
     };
-    words.extend(filter.into_iter().flat_map(|filter| ["--where".to_owned(), quoted(&filter)]));
+    words.extend(filter.into_iter().flat_map(|filter| ["--where".to_owned(), quote_word(&filter)]));
     Some(words)
 }
 
@@ -91,14 +91,14 @@ mod tests {
     const FROM: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
     const TO: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
-    fn plan(action: Action, selection: &[(&str, &str)], messages: usize) -> Plan {
+    fn plan(action: PlanAction, selection: &[(&str, &str)], messages: usize) -> ConsolePlan {
         let selection = selection.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let messages = (0..messages).map(|n| format!("sqs-{n}")).collect();
-        Plan::new(String::new(), FROM, action, "all".to_owned(), selection.collect(), messages)
+        ConsolePlan::new(String::new(), FROM, action, "all".to_owned(), selection.collect(), messages)
     }
 
-    fn send_back(program: Option<&str>) -> Action {
-        Action::SendBack {
+    fn send_back(program: Option<&str>) -> PlanAction {
+        PlanAction::SendBack {
             to: TO.to_owned(),
             edit: None,
             program: program.map(str::to_owned),
@@ -111,7 +111,8 @@ mod tests {
     fn a_command_selects_what_the_page_selected_or_names_each_message() {
         let redrive = format!("redeliver redrive --queue {FROM} --to {TO}");
         let all = format!("{redrive} --max-generation 3");
-        let line = |plan: &Plan| command(plan, &[]).map(|command| (command.line, command.is_exact));
+        let line =
+            |plan: &ConsolePlan| build_command(plan, &[]).map(|command| (command.line, command.is_exact));
         for (selection, options, is_exact) in [
             (&[("group", "21d708b3fca00092")][..], " --group 21d708b3fca00092", false),
             (&[("type", "A \"b\"")], r#" --where '.error_type == "A \"b\""'"#, false),
@@ -139,13 +140,14 @@ mod tests {
 
     #[test]
     fn a_deletion_names_a_backup_and_the_account_is_the_consoles() {
-        let delete = plan(Action::Delete, &[("group", "1")], 2);
-        let found = command(&delete, &[("profile", "my ops"), ("endpoint-url", "http://127.0.0.1:4566")]);
+        let delete = plan(PlanAction::Delete, &[("group", "1")], 2);
+        let found =
+            build_command(&delete, &[("profile", "my ops"), ("endpoint-url", "http://127.0.0.1:4566")]);
         let line = format!(
             "redeliver purge --queue {FROM} --backup redeliver-deleted-{}.jsonl --profile 'my ops' --endpoint-url \
              http://127.0.0.1:4566 --group 1",
             delete.id
         );
-        assert_eq!(found, Some(Command { line, is_exact: false }));
+        assert_eq!(found, Some(PlanCommand { line, is_exact: false }));
     }
 }

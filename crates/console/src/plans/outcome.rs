@@ -1,72 +1,72 @@
 //! The outcome of a run in words: its ending, its numbers and what to do next.
 
-use redeliver_dead_letters::purge::Purged;
-use redeliver_dead_letters::redrive::{Early, Ending, JournalCounts, RedriveReport};
-use redeliver_operator::redrive::{Continuation, next_step, staying};
-use redeliver_operator::sentences::{incompleteness, watched_in_words};
-use redeliver_operator::terminal::escape::escaped_lines;
+use redeliver_dead_letters::purge::PurgeReport;
+use redeliver_dead_letters::redrive::{EarlyEnd, JournalCounts, RedriveEnding, RedriveReport};
+use redeliver_operator::redrive::{Continuation, describe_staying, next_step};
+use redeliver_operator::sentences::{describe_incompleteness, describe_watched};
+use redeliver_operator::terminal::escape::escape_lines;
 
-use crate::plans::plan::{Action, Outcome, Plan};
+use crate::plans::plan::{ConsolePlan, PlanAction, PlanOutcome};
 
 /// The buttons of a plan's page, in a sentence.
-const GO_ON: Continuation = Continuation { again: "continue here", anyway: "100 %" };
+const CONTINUATION: Continuation = Continuation { again: "continue here", anyway: "100 %" };
 
 /// The outcome of a redrive: how its last run ended, and how far all of them are. `came_back` is how many a run has seen
 /// in the DLQ again.
-pub(crate) fn of_redrive(
+pub(crate) fn redrive_outcome(
     report: &RedriveReport,
     all: &JournalCounts,
     came_back: u64,
-    plan: &Plan,
-) -> Outcome {
-    let is_restore = matches!(plan.action, Action::Restore { .. });
-    let ending = match Ending::of(report, u64::MAX) {
+    plan: &ConsolePlan,
+) -> PlanOutcome {
+    let is_restore = matches!(plan.action, PlanAction::Restore { .. });
+    let ending = match RedriveEnding::from_report(report, u64::MAX) {
         // A file has no other consumer: what was not seen are its damaged lines, and they stay damaged.
-        Ending::NotSeen if is_restore => Ending::Left,
+        RedriveEnding::NotSeen if is_restore => RedriveEnding::Left,
         ending => ending,
     };
-    let mut counts = of_journal(all, came_back, plan);
+    let mut counts = journal_counts(all, came_back, plan);
     // Another run would not change the reasons why the others stay.
-    let finished = matches!(ending, Ending::Done | Ending::Left) && report.to_retry == 0;
+    let finished = matches!(ending, RedriveEnding::Done | RedriveEnding::Left) && report.to_retry == 0;
     let gone = (plan.messages.len() as u64).saturating_sub(all.sent + report.staying_count());
-    counts.extend(shown(&[
+    counts.extend(nonzero_counts(&[
         ("stay", report.staying_count()),
         (
             if is_restore { "no whole line in the backups" } else { "no longer in the DLQ when it ran" },
             if finished { gone } else { 0 },
         ),
     ]));
-    let mut remarks: Vec<_> = report.watched.iter().map(watched_in_words).collect();
-    remarks.extend(staying(report, !is_restore));
-    if let Some(Early::Failed(why)) = &report.early {
+    let mut remarks: Vec<_> = report.watched.iter().map(describe_watched).collect();
+    remarks.extend(describe_staying(report, !is_restore));
+    if let Some(EarlyEnd::Failed(why)) = &report.early {
         remarks.push(why.clone());
     }
-    remarks.extend(next_step(report, ending, GO_ON));
-    Outcome {
+    remarks.extend(next_step(report, ending, CONTINUATION));
+    PlanOutcome {
         finished,
         ending: match ending {
-            Ending::Done => "done",
-            Ending::Left if finished => "done, except for what stays",
-            Ending::Left => "not all of it was sent",
-            Ending::NotSeen => "not all of the queue was seen",
-            Ending::Stopped => "stopped: too much of it failed again",
-            Ending::Failed => "failed",
-            Ending::NotDeleted => "messages are in both queues",
-            Ending::Interrupted => "paused",
+            RedriveEnding::Done => "done",
+            RedriveEnding::Left if finished => "done, except for what stays",
+            RedriveEnding::Left => "not all of it was sent",
+            RedriveEnding::NotSeen => "not all of the queue was seen",
+            RedriveEnding::Stopped => "stopped: too much of it failed again",
+            RedriveEnding::Failed => "failed",
+            RedriveEnding::NotDeleted => "messages are in both queues",
+            RedriveEnding::Interrupted => "paused",
         }
         .to_owned(),
         counts,
-        remarks: remarks.iter().map(|remark| escaped_lines(remark)).collect(),
+        remarks: remarks.iter().map(|remark| escape_lines(remark)).collect(),
         // By the journal: after an error, the report knows only the deletions that were tried.
         in_both_queues: !finished && (all.sent > all.deleted || all.unknown > 0),
-        ..Outcome::default()
+        ..PlanOutcome::default()
     }
 }
 
 /// Counts over the runs of a redrive.
-pub(crate) fn of_journal(all: &JournalCounts, came_back: u64, plan: &Plan) -> Vec<(String, u64)> {
-    let mut counts = vec![(plan.action.done().to_owned(), all.sent)];
-    counts.extend(shown(&[
+pub(crate) fn journal_counts(all: &JournalCounts, came_back: u64, plan: &ConsolePlan) -> Vec<(String, u64)> {
+    let mut counts = vec![(plan.action.past_participle().to_owned(), all.sent)];
+    counts.extend(nonzero_counts(&[
         ("edited", all.edited),
         ("possible copies, at most", all.possible_copies),
         ("died again", came_back),
@@ -77,7 +77,12 @@ pub(crate) fn of_journal(all: &JournalCounts, came_back: u64, plan: &Plan) -> Ve
 }
 
 /// The outcome of a deletion, of which earlier runs have done a part.
-pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str, planned: u64) -> Outcome {
+pub(crate) fn purge_outcome(
+    purged: &PurgeReport,
+    deleted_before: u64,
+    backup: &str,
+    planned: u64,
+) -> PlanOutcome {
     let all_seen = purged.coverage.is_some_and(|coverage| coverage.complete);
     let left = purged.picked.saturating_sub(purged.deleted);
     let mut remarks = vec![format!("what this run deleted is in {backup}")];
@@ -86,11 +91,14 @@ pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str, plann
         purged.why_not_deleted.iter().map(|why| format!("{why}. {}, and continue here", why.remedy())),
     );
     remarks.extend(
-        purged.coverage.filter(|coverage| !coverage.complete).map(|coverage| incompleteness(&coverage)),
+        purged
+            .coverage
+            .filter(|coverage| !coverage.complete)
+            .map(|coverage| describe_incompleteness(&coverage)),
     );
     let gone = planned.saturating_sub(deleted_before + purged.deleted);
     let finished = all_seen && left == 0 && purged.failed.is_none() && !purged.interrupted;
-    Outcome {
+    PlanOutcome {
         finished,
         ending: match (finished, purged.interrupted, purged.failed.is_some()) {
             (true, ..) => "done",
@@ -101,18 +109,18 @@ pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str, plann
         .to_owned(),
         counts: [("deleted".to_owned(), deleted_before + purged.deleted)]
             .into_iter()
-            .chain(shown(&[
+            .chain(nonzero_counts(&[
                 ("not deleted", left),
                 ("no longer in the DLQ when it ran", if finished { gone } else { 0 }),
             ]))
             .collect(),
-        remarks: remarks.iter().map(|remark| escaped_lines(remark)).collect(),
-        ..Outcome::default()
+        remarks: remarks.iter().map(|remark| escape_lines(remark)).collect(),
+        ..PlanOutcome::default()
     }
 }
 
 /// The counts that are not 0.
-fn shown(counts: &[(&str, u64)]) -> Vec<(String, u64)> {
+fn nonzero_counts(counts: &[(&str, u64)]) -> Vec<(String, u64)> {
     let seen = counts.iter().filter(|(_, count)| *count > 0);
     seen.map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }

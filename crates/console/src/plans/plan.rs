@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 
 use redeliver_core::message::metadata::GENERATION_MAX;
 use redeliver_core::ports::is_fifo;
-use redeliver_dead_letters::files::{FileError, read_own, replace};
-use redeliver_dead_letters::redrive::{self, DiedAgain, Edit, Journal, JournalCounts, plan_id};
-use redeliver_operator::Failure;
-use redeliver_operator::file_journals::journal_of_redrive;
-use redeliver_operator::redrive::Pace;
+use redeliver_dead_letters::files::{FileError, read_own, replace_file};
+use redeliver_dead_letters::redrive::{self, BodyEdit, DiedAgain, JournalCounts, RedriveJournal, plan_id};
+use redeliver_operator::CommandFailure;
+use redeliver_operator::file_journals::redrive_journal_path;
+use redeliver_operator::redrive::RedrivePace;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// A fixed set of dead letters and the action on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct ConsolePlan {
     pub(crate) id: String,
     /// RFC 3339.
     pub(crate) made_at: String,
     /// The DLQ's ARN.
     pub(crate) from: String,
     #[serde(rename = "work")]
-    pub(crate) action: Action,
+    pub(crate) action: PlanAction,
     /// The selection in words.
     pub(crate) selected: String,
     /// The members of the selection, with their names in addresses.
@@ -38,7 +38,7 @@ pub(crate) struct Plan {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum Action {
+pub(crate) enum PlanAction {
     SendBack {
         /// The source queue's ARN.
         to: String,
@@ -63,9 +63,9 @@ pub(crate) enum Action {
     },
 }
 
-impl Action {
+impl PlanAction {
     /// The ARN of the queue that it sends to.
-    pub(crate) fn to(&self) -> Option<&str> {
+    pub(crate) fn destination_arn(&self) -> Option<&str> {
         match self {
             Self::SendBack { to, .. } | Self::Restore { to, .. } => Some(to),
             Self::Delete => None,
@@ -73,7 +73,7 @@ impl Action {
     }
 
     /// The action done, in a sentence about messages.
-    pub(crate) const fn done(&self) -> &'static str {
+    pub(crate) const fn past_participle(&self) -> &'static str {
         match self {
             Self::SendBack { .. } => "sent back",
             Self::Delete => "deleted",
@@ -86,14 +86,17 @@ impl Action {
     ///
     /// # Errors
     /// The jq expression is wrong.
-    pub(crate) fn redrive(&self, plan: redrive::Plan) -> Result<Option<Redrive<'_>>, Failure> {
-        let Some(to) = self.to() else { return Ok(None) };
-        let mut plan = redrive::Plan { to_fifo: is_fifo(to), ..plan };
+    pub(crate) fn planned_redrive(
+        &self,
+        plan: redrive::RedrivePlan,
+    ) -> Result<Option<PlannedRedrive<'_>>, CommandFailure> {
+        let Some(to) = self.destination_arn() else { return Ok(None) };
+        let mut plan = redrive::RedrivePlan { to_fifo: is_fifo(to), ..plan };
         match self {
             Self::SendBack { edit, program, new_id, max_generation, .. } => {
                 plan.edit = match program {
-                    Some(program) => Some(Edit::new(program)?),
-                    None => edit.as_deref().map(Edit::body),
+                    Some(program) => Some(BodyEdit::new(program)?),
+                    None => edit.as_deref().map(BodyEdit::replace_body),
                 };
                 plan.edited_only = program.is_some();
                 plan.new_id = *new_id;
@@ -103,24 +106,24 @@ impl Action {
             Self::Restore { .. } => plan.max_generation = GENERATION_MAX,
             Self::Delete => {}
         }
-        Ok(Some(Redrive { to, plan }))
+        Ok(Some(PlannedRedrive { to, plan }))
     }
 }
 
 /// A redrive, as the engine takes it.
-pub(crate) struct Redrive<'a> {
+pub(crate) struct PlannedRedrive<'a> {
     /// The source queue's ARN.
     pub(crate) to: &'a str,
-    pub(crate) plan: redrive::Plan,
+    pub(crate) plan: redrive::RedrivePlan,
 }
 
 /// A plan that was started, as it is on the disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StartedPlan {
-    pub(crate) plan: Plan,
-    pub(crate) pace: Pace,
+    pub(crate) plan: ConsolePlan,
+    pub(crate) pace: RedrivePace,
     /// The outcome of its last run; `None` if that was killed.
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<PlanOutcome>,
     /// The causes that messages died of again while a run was watching, over all runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) died_again: Vec<DiedAgain>,
@@ -130,7 +133,7 @@ pub(crate) struct StartedPlan {
 
 /// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Outcome {
+pub(crate) struct PlanOutcome {
     /// RFC 3339.
     pub(crate) ended_at: String,
     /// True if nothing is left to do.
@@ -145,11 +148,11 @@ pub(crate) struct Outcome {
     pub(crate) in_both_queues: bool,
 }
 
-impl Plan {
+impl ConsolePlan {
     pub(crate) fn new(
         made_at: String,
         from: &str,
-        action: Action,
+        action: PlanAction,
         selected: String,
         selection: Vec<(String, String)>,
         mut messages: Vec<String>,
@@ -163,29 +166,29 @@ impl Plan {
 
     /// The journal of the redrive, next to the plan. That of a restore is beside the first backup, where `redrive FILE`
     /// and `send --backup` look for it, so that neither sends a message again.
-    pub(crate) fn journal(&self, folder: &Path) -> PathBuf {
-        match (&self.action, self.backups(folder).first()) {
-            (Action::Restore { .. }, Some(first)) => journal_of_redrive(first),
+    pub(crate) fn journal_path(&self, folder: &Path) -> PathBuf {
+        match (&self.action, self.backup_paths(folder).first()) {
+            (PlanAction::Restore { .. }, Some(first)) => redrive_journal_path(first),
             _ => folder.join(format!("redeliver-redrive-{}.jsonl", self.id)),
         }
     }
 
     /// Counts over the runs of a redrive; `None` without a journal that can be read.
     pub(crate) fn journal_counts(&self, folder: &Path) -> Option<JournalCounts> {
-        Journal::counts_of(&self.journal(folder)).ok()
+        RedriveJournal::read_counts(&self.journal_path(folder)).ok()
     }
 
     /// The backup of deleted messages. Each run has a file of its own.
-    pub(crate) fn backup(&self, folder: &Path) -> PathBuf {
-        let run = self.backups(folder).len() + 1;
+    pub(crate) fn next_backup_path(&self, folder: &Path) -> PathBuf {
+        let run = self.backup_paths(folder).len() + 1;
         folder.join(backup_name(&self.id, run))
     }
 
     /// The backups of its runs, in order, or those that it restores.
-    pub(crate) fn backups(&self, folder: &Path) -> Vec<PathBuf> {
+    pub(crate) fn backup_paths(&self, folder: &Path) -> Vec<PathBuf> {
         let id = match &self.action {
-            Action::Restore { deletion, .. } => deletion,
-            Action::SendBack { .. } | Action::Delete => &self.id,
+            PlanAction::Restore { deletion, .. } => deletion,
+            PlanAction::SendBack { .. } | PlanAction::Delete => &self.id,
         };
         let names = (1..).map(|run| folder.join(backup_name(id, run)));
         names.take_while(|path| path.symlink_metadata().is_ok()).collect()
@@ -194,14 +197,14 @@ impl Plan {
     /// True if it may have sent or deleted messages. `all` is how far its redrive is.
     pub(crate) fn may_have_begun(&self, folder: &Path, all: Option<&JournalCounts>) -> bool {
         match &self.action {
-            Action::Delete => !self.backups(folder).is_empty(),
-            Action::SendBack { .. } | Action::Restore { .. } => {
+            PlanAction::Delete => !self.backup_paths(folder).is_empty(),
+            PlanAction::SendBack { .. } | PlanAction::Restore { .. } => {
                 all.is_some_and(|all| all.sent + all.unknown > 0)
             }
         }
     }
 
-    pub(crate) fn path(&self, folder: &Path) -> PathBuf {
+    pub(crate) fn file_path(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{PREFIX}{}{SUFFIX}", self.id))
     }
 }
@@ -215,7 +218,7 @@ const SUFFIX: &str = ".json";
 
 impl StartedPlan {
     /// A plan that is about to be started for the first time.
-    pub(crate) fn new(plan: Plan, pace: Pace) -> Self {
+    pub(crate) fn new(plan: ConsolePlan, pace: RedrivePace) -> Self {
         Self { plan, pace, outcome: None, died_again: Vec::new(), deleted_before: 0 }
     }
 
@@ -223,10 +226,10 @@ impl StartedPlan {
     ///
     /// # Errors
     /// The disk refuses. Nothing of the plan may be done then.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), FileError> {
-        let path = self.plan.path(folder);
+    pub(crate) fn write_file(&self, folder: &Path) -> Result<(), FileError> {
+        let path = self.plan.file_path(folder);
         let text = serde_json::to_vec(self).map_err(|error| FileError::new(&path, error))?;
-        replace(&path, &text)
+        replace_file(&path, &text)
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -237,7 +240,7 @@ impl StartedPlan {
 /// A file that is named like a plan and cannot be read as one.
 #[derive(Debug, Error)]
 #[error("{} cannot be read as a plan: {why}", .path.display())]
-pub(crate) struct Damaged {
+pub(crate) struct DamagedPlan {
     pub(crate) path: PathBuf,
     why: String,
 }
@@ -248,11 +251,11 @@ pub(crate) struct PlanFiles {
     /// Newest first.
     pub(crate) started: Vec<StartedPlan>,
     /// Files that look like plans and are not.
-    pub(crate) damaged: Vec<Damaged>,
+    pub(crate) damaged: Vec<DamagedPlan>,
 }
 
 /// Reads the plans of a DLQ.
-pub(crate) fn read(folder: &Path, from: &str) -> PlanFiles {
+pub(crate) fn read_plans(folder: &Path, from: &str) -> PlanFiles {
     let PlanFiles { mut started, mut damaged } = PlanFiles::default();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
@@ -260,16 +263,16 @@ pub(crate) fn read(folder: &Path, from: &str) -> PlanFiles {
         if !(name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
             continue;
         }
-        let mut tell = |why: String| damaged.push(Damaged { path: path.clone(), why });
+        let mut report = |why: String| damaged.push(DamagedPlan { path: path.clone(), why });
         let read = read_own(&path).and_then(|text| Ok(serde_json::from_str::<StartedPlan>(&text)?));
         match read {
             // Its journal and its backups are named by its id.
-            Ok(StartedPlan { plan, .. }) if plan.path(folder) != path => {
-                tell(format!("it is the plan {}", plan.id))
+            Ok(StartedPlan { plan, .. }) if plan.file_path(folder) != path => {
+                report(format!("it is the plan {}", plan.id))
             }
             Ok(own) if own.plan.from == from => started.push(own),
             Ok(_) => {}
-            Err(why) => tell(why.to_string()),
+            Err(why) => report(why.to_string()),
         }
     }
     started
@@ -284,13 +287,20 @@ mod tests {
 
     const FROM: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
 
-    fn plan(action: Action, messages: &[&str]) -> Plan {
+    fn plan(action: PlanAction, messages: &[&str]) -> ConsolePlan {
         let messages = messages.iter().map(|id| (*id).to_owned()).collect();
-        Plan::new("2026-01-01T00:00:00Z".to_owned(), FROM, action, "all".to_owned(), Vec::new(), messages)
+        ConsolePlan::new(
+            "2026-01-01T00:00:00Z".to_owned(),
+            FROM,
+            action,
+            "all".to_owned(),
+            Vec::new(),
+            messages,
+        )
     }
 
-    fn send_back(edit: Option<&str>) -> Action {
-        Action::SendBack {
+    fn send_back(edit: Option<&str>) -> PlanAction {
+        PlanAction::SendBack {
             to: "arn".to_owned(),
             edit: edit.map(str::to_owned),
             program: None,
@@ -307,7 +317,7 @@ mod tests {
             plan(send_back(None), &["a"]),
             plan(send_back(None), &["ab"]),
             plan(send_back(Some("{}")), &["a", "b"]),
-            plan(Action::Delete, &["a", "b"]),
+            plan(PlanAction::Delete, &["a", "b"]),
         ] {
             assert_ne!(one.id, other.id, "{other:?}");
         }
@@ -317,13 +327,13 @@ mod tests {
     fn what_was_begun_is_found_again_and_what_is_damaged_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let mut started = StartedPlan::new(plan(Action::Delete, &["a"]), Pace::default());
-        started.write(folder).unwrap();
-        started.outcome = Some(Outcome { finished: true, ..Outcome::default() });
-        started.write(folder).unwrap();
-        replace(&folder.join("redeliver-plan-0.json"), b"{").unwrap();
-        replace(&folder.join("other.json"), b"{").unwrap();
-        let PlanFiles { started: plans, damaged } = read(folder, FROM);
+        let mut started = StartedPlan::new(plan(PlanAction::Delete, &["a"]), RedrivePace::default());
+        started.write_file(folder).unwrap();
+        started.outcome = Some(PlanOutcome { finished: true, ..PlanOutcome::default() });
+        started.write_file(folder).unwrap();
+        replace_file(&folder.join("redeliver-plan-0.json"), b"{").unwrap();
+        replace_file(&folder.join("other.json"), b"{").unwrap();
+        let PlanFiles { started: plans, damaged } = read_plans(folder, FROM);
         assert_eq!(plans, [started]);
         assert!(plans[0].is_finished());
         assert!(
@@ -331,7 +341,7 @@ mod tests {
                 && damaged[0].to_string().contains("redeliver-plan-0.json cannot be read as a plan"),
             "{damaged:?}"
         );
-        assert_eq!(read(folder, "arn:of-another-queue").started, []);
+        assert_eq!(read_plans(folder, "arn:of-another-queue").started, []);
         assert_eq!(fs::read_dir(folder).unwrap().count(), 3, "nothing half written is left");
     }
 
@@ -340,11 +350,11 @@ mod tests {
     fn a_plan_that_another_user_may_have_written_is_told_and_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let started = StartedPlan::new(plan(Action::Delete, &["a"]), Pace::default());
-        let path = started.plan.path(folder);
+        let started = StartedPlan::new(plan(PlanAction::Delete, &["a"]), RedrivePace::default());
+        let path = started.plan.file_path(folder);
         let text = serde_json::to_string(&started).unwrap();
         redeliver_testing::planted::each_planted(&path, &text, |why| {
-            let PlanFiles { started: plans, damaged } = read(folder, FROM);
+            let PlanFiles { started: plans, damaged } = read_plans(folder, FROM);
             assert_eq!(plans, []);
             let damaged: Vec<_> = damaged.iter().map(ToString::to_string).collect();
             assert_eq!(damaged, [format!("{} cannot be read as a plan: {why}", path.display())]);
@@ -355,11 +365,11 @@ mod tests {
     fn a_plan_under_another_name_is_told_and_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let started = StartedPlan::new(plan(Action::Delete, &["a"]), Pace::default());
+        let started = StartedPlan::new(plan(PlanAction::Delete, &["a"]), RedrivePace::default());
         let other = folder.join("redeliver-plan-other.json");
-        replace(&other, &serde_json::to_vec(&started).unwrap()).unwrap();
+        replace_file(&other, &serde_json::to_vec(&started).unwrap()).unwrap();
         let why = format!("{} cannot be read as a plan: it is the plan {}", other.display(), started.plan.id);
-        let PlanFiles { started: plans, damaged } = read(folder, FROM);
+        let PlanFiles { started: plans, damaged } = read_plans(folder, FROM);
         assert_eq!((plans, damaged[0].to_string(), damaged.len()), (Vec::new(), why, 1));
     }
 
@@ -368,27 +378,28 @@ mod tests {
     fn the_journal_of_a_restore_is_beside_the_first_of_its_backups() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let deletion = plan(Action::Delete, &["a"]);
+        let deletion = plan(PlanAction::Delete, &["a"]);
         let [first, second] = [(); 2].map(|()| {
-            let backup = deletion.backup(folder);
-            replace(&backup, b"").unwrap();
+            let backup = deletion.next_backup_path(folder);
+            replace_file(&backup, b"").unwrap();
             backup
         });
-        let restore = plan(Action::Restore { to: "arn".to_owned(), deletion: deletion.id.clone() }, &["a"]);
-        assert_eq!(restore.backups(folder), [first.clone(), second]);
+        let restore =
+            plan(PlanAction::Restore { to: "arn".to_owned(), deletion: deletion.id.clone() }, &["a"]);
+        assert_eq!(restore.backup_paths(folder), [first.clone(), second]);
         let name = format!("redeliver-deleted-{}-1.jsonl.redriven", deletion.id);
-        assert_eq!(restore.journal(folder), folder.join(name));
-        assert_eq!(restore.journal(folder), journal_of_redrive(&first));
+        assert_eq!(restore.journal_path(folder), folder.join(name));
+        assert_eq!(restore.journal_path(folder), redrive_journal_path(&first));
     }
 
     #[test]
     fn each_run_has_a_backup_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let plan = plan(Action::Delete, &["a"]);
-        let first = plan.backup(folder);
-        replace(&first, b"").unwrap();
-        assert_ne!(plan.backup(folder), first);
-        assert_eq!(plan.backups(folder), [first]);
+        let plan = plan(PlanAction::Delete, &["a"]);
+        let first = plan.next_backup_path(folder);
+        replace_file(&first, b"").unwrap();
+        assert_ne!(plan.next_backup_path(folder), first);
+        assert_eq!(plan.backup_paths(folder), [first]);
     }
 }

@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use redeliver_aws::Stop;
 use redeliver_aws::SystemClock;
-use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::message::metadata::format_rfc3339;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::purge::Purge;
-use redeliver_dead_letters::redrive::{self, DiedAgain, Progress};
-use redeliver_dead_letters::{Archive, Pick};
-use redeliver_operator::Failure;
+use redeliver_dead_letters::redrive::{self, DiedAgain, RedriveProgress};
+use redeliver_dead_letters::{ArchiveFile, Pick};
+use redeliver_operator::CommandFailure;
 use redeliver_operator::dead_letter_source::{DeadLetters, claim_backups, open_backups};
 use redeliver_operator::queues::{DeadLetterQueue, QueueAddress};
-use redeliver_operator::redrive::{Applied, RedriveTask, check_destination, not_consumed};
+use redeliver_operator::redrive::{AppliedRedrive, RedriveTask, check_destination, not_consumed};
 use redeliver_operator::status::consumer::Consumer;
 
-use crate::plans::outcome::{of_journal, of_purge, of_redrive};
-use crate::plans::plan::{Action, Outcome, Redrive, StartedPlan};
+use crate::plans::outcome::{journal_counts, purge_outcome, redrive_outcome};
+use crate::plans::plan::{PlanAction, PlanOutcome, PlannedRedrive, StartedPlan};
 
-pub(crate) struct Run {
+pub(crate) struct PlanRun {
     /// The folder of the plan, its journal and its backups.
     pub(crate) folder: PathBuf,
     pub(crate) started: StartedPlan,
@@ -28,67 +28,69 @@ pub(crate) struct Run {
     pub(crate) stop: Stop,
 }
 
-impl Run {
+impl PlanRun {
     /// Carries the plan out and writes its outcome.
-    pub(crate) async fn finish(mut self, progress: &dyn Fn(Progress)) {
-        let outcome = self.carried_out(progress).await.unwrap_or_else(|error| {
+    pub(crate) async fn run_to_end(mut self, progress: &dyn Fn(RedriveProgress)) {
+        let outcome = self.carry_out(progress).await.unwrap_or_else(|error| {
             let all = self.started.plan.journal_counts(&self.folder);
-            Outcome {
+            PlanOutcome {
                 ending: "failed".to_owned(),
                 counts: all
-                    .map(|all| of_journal(&all, self.came_back(), &self.started.plan))
+                    .map(|all| journal_counts(&all, self.returned_count(), &self.started.plan))
                     .unwrap_or_default(),
                 remarks: vec![error.to_string()],
                 // If there is a journal, messages may have been sent, and are not deleted.
-                in_both_queues: self.started.plan.journal(&self.folder).exists(),
-                ..Outcome::default()
+                in_both_queues: self.started.plan.journal_path(&self.folder).exists(),
+                ..PlanOutcome::default()
             }
         });
-        self.started.outcome = Some(Outcome { ended_at: rfc3339(SystemClock.now()), ..outcome });
+        self.started.outcome = Some(PlanOutcome { ended_at: format_rfc3339(SystemClock.now()), ..outcome });
         // Without the outcome the plan looks as after a kill, and can continue.
-        let _as_after_a_kill = self.started.write(&self.folder);
+        let _as_after_a_kill = self.started.write_file(&self.folder);
     }
 
-    async fn carried_out(&mut self, progress: &dyn Fn(Progress)) -> Result<Outcome, Failure> {
+    async fn carry_out(&mut self, progress: &dyn Fn(RedriveProgress)) -> Result<PlanOutcome, CommandFailure> {
         let action = self.started.plan.action.clone();
-        let pick = || Pick::exactly(self.started.plan.messages.iter().cloned());
-        let plan = redrive::Plan {
+        let pick = || Pick::with_sqs_ids(self.started.plan.messages.iter().cloned());
+        let plan = redrive::RedrivePlan {
             pick: pick(),
             schema: self.schema.clone(),
             from_deployment: self.queue.is_of_deployment(),
-            ..redrive::Plan::default()
+            ..redrive::RedrivePlan::default()
         };
-        match action.redrive(plan)? {
-            Some(Redrive { to, plan }) => self.redrive(to, &plan, progress).await,
-            None => self.delete(&pick(), progress).await,
+        match action.planned_redrive(plan)? {
+            Some(PlannedRedrive { to, plan }) => self.redrive_messages(to, &plan, progress).await,
+            None => self.delete_messages(&pick(), progress).await,
         }
     }
 
     /// Messages that a run has seen in the DLQ again. The next run sends none of them, so none counts twice.
-    fn came_back(&self) -> u64 {
+    fn returned_count(&self) -> u64 {
         self.started.died_again.iter().map(|died| died.count).sum()
     }
 
-    async fn redrive(
+    async fn redrive_messages(
         &mut self,
         to: &str,
-        how: &redrive::Plan,
-        progress: &dyn Fn(Progress),
-    ) -> Result<Outcome, Failure> {
+        how: &redrive::RedrivePlan,
+        progress: &dyn Fn(RedriveProgress),
+    ) -> Result<PlanOutcome, CommandFailure> {
         let StartedPlan { plan, pace, .. } = &self.started;
         let from = match &plan.action {
-            Action::Restore { .. } => {
-                DeadLetters::File(open_backups(&plan.backups(&self.folder), &plan.from)?)
+            PlanAction::Restore { .. } => {
+                DeadLetters::File(open_backups(&plan.backup_paths(&self.folder), &plan.from)?)
             }
-            Action::SendBack { .. } | Action::Delete => DeadLetters::Queue(self.queue.open().await?.queue),
+            PlanAction::SendBack { .. } | PlanAction::Delete => {
+                DeadLetters::Queue(self.queue.open().await?.queue)
+            }
         };
-        let to = self.queue.connection.find(&to.parse::<QueueAddress>()?).await?.queue;
+        let to = self.queue.connection.find_queue(&to.parse::<QueueAddress>()?).await?.queue;
         check_destination(&from, to.arn())?;
-        if from.lines().is_some() {
-            claim_backups(&plan.backups(&self.folder), &plan.id, from.arn(), to.arn())?;
+        if from.as_file().is_some() {
+            claim_backups(&plan.backup_paths(&self.folder), &plan.id, from.arn(), to.arn())?;
         }
         let task = RedriveTask {
-            is_consumed: from.lines().is_some() || self.is_consumed(to.arn()).await?,
+            is_consumed: from.as_file().is_some() || self.is_consumed(to.arn()).await?,
             from: &from,
             to: &to,
             plan: how,
@@ -97,32 +99,38 @@ impl Run {
             interrupted: &|| self.stop.is_requested(),
             progress,
         };
-        let Applied { report, all, .. } = task.apply(&plan.journal(&self.folder), &plan.id).await?;
+        let AppliedRedrive { report, all, .. } =
+            task.apply(&plan.journal_path(&self.folder), &plan.id).await?;
         for died in report.died_again.iter().cloned() {
-            DiedAgain::add(&mut self.started.died_again, died);
+            DiedAgain::merge_into(&mut self.started.died_again, died);
         }
-        Ok(of_redrive(&report, &all, self.came_back(), &self.started.plan))
+        Ok(redrive_outcome(&report, &all, self.returned_count(), &self.started.plan))
     }
 
-    async fn delete(&mut self, pick: &Pick, progress: &dyn Fn(Progress)) -> Result<Outcome, Failure> {
+    async fn delete_messages(
+        &mut self,
+        pick: &Pick,
+        progress: &dyn Fn(RedriveProgress),
+    ) -> Result<PlanOutcome, CommandFailure> {
         let from = self.queue.open().await?;
-        let path = self.started.plan.backup(&self.folder);
-        let mut backup = Archive::on_demand(&path)?;
+        let path = self.started.plan.next_backup_path(&self.folder);
+        let mut backup = ArchiveFile::on_demand(&path)?;
         let purge = Purge {
             interrupted: &|| self.stop.is_requested(),
-            progress: &|deleted| progress(Progress::Sent(deleted)),
+            progress: &|deleted| progress(RedriveProgress::Sent(deleted)),
             ..Purge::new(&from.queue, &SystemClock, pick)
         };
         let purged = purge.apply(&mut backup).await?;
         let planned = self.started.plan.messages.len() as u64;
-        let outcome = of_purge(&purged, self.started.deleted_before, &path.display().to_string(), planned);
+        let outcome =
+            purge_outcome(&purged, self.started.deleted_before, &path.display().to_string(), planned);
         self.started.deleted_before += purged.deleted;
         Ok(outcome)
     }
 
     /// True if the source queue has a consumer. Without one, messages are sent only with `into_paused`.
-    async fn is_consumed(&self, source_arn: &str) -> Result<bool, Failure> {
-        match Consumer::look(&self.queue.connection, source_arn, true).await? {
+    async fn is_consumed(&self, source_arn: &str) -> Result<bool, CommandFailure> {
+        match Consumer::query_consumer(&self.queue.connection, source_arn, true).await? {
             Consumer::There | Consumer::Unknown(_) => Ok(true),
             Consumer::Nobody(_) if self.started.pace.into_paused => Ok(false),
             Consumer::Nobody(why) => {

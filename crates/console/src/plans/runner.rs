@@ -10,19 +10,19 @@ use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::files::is_ones_own;
-use redeliver_dead_letters::redrive::{Journal, Progress};
-use redeliver_operator::Failure;
+use redeliver_dead_letters::files::is_owned_by_user;
+use redeliver_dead_letters::redrive::{RedriveJournal, RedriveProgress};
+use redeliver_operator::CommandFailure;
 use redeliver_operator::dead_letter_source::release_backups;
 use redeliver_operator::queues::DeadLetterQueue;
-use redeliver_operator::redrive::{Pace, describe_wait};
+use redeliver_operator::redrive::{RedrivePace, describe_wait};
 use redeliver_operator::terminal::remaining::Remaining;
 
-use crate::background::thread;
-use crate::plans::plan::{self, Action, Plan, PlanFiles, StartedPlan};
-use crate::plans::run::Run;
+use crate::background::spawn_task;
+use crate::plans::plan::{self, ConsolePlan, PlanAction, PlanFiles, StartedPlan};
+use crate::plans::run::PlanRun;
 
-pub(crate) const NOT_KNOWN: &str = "this plan no longer exists: make it again";
+pub(crate) const UNKNOWN_PLAN: &str = "this plan no longer exists: make it again";
 pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is unknown, so nothing can be sent back: start the console \
      with --to, or with the stack's name.";
 
@@ -32,40 +32,40 @@ pub(crate) struct PlanRunner {
     pub(crate) folder: PathBuf,
     /// Held while a plan is started.
     starting: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<RunnerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RunnerState {
     /// Plans that were shown and not started. They are in this process alone, not on the disk.
-    shown: BTreeMap<String, Plan>,
-    running: Option<Running>,
+    shown: BTreeMap<String, ConsolePlan>,
+    running: Option<ActiveRun>,
     /// When the last run of this process ended.
     last_ended: Option<Timestamp>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct ActiveRun {
     plan: RunningPlan,
     stop: Stop,
 }
 
-impl Running {
+impl ActiveRun {
     fn id(&self) -> &str {
         &self.plan.started.plan.id
     }
 
     /// Returns an error unless this is the plan, with these settings.
-    fn check_is(&self, id: &str, wanted: Pace) -> Result<(), NotStarted> {
+    fn check_same(&self, id: &str, wanted: RedrivePace) -> Result<(), NotStarted> {
         let (running, pace) = (self.id(), self.plan.started.pace);
         if running != id {
             let words =
                 format!("another plan ({running}) is being carried out: wait for its end, or pause it");
-            return Err(NotStarted::see(running, words));
+            return Err(NotStarted::with_link(running, words));
         }
         if pace != wanted {
             let words = format!("It is being carried out already, with {}", pace.describe());
-            return Err(NotStarted::see(id, words));
+            return Err(NotStarted::with_link(id, words));
         }
         Ok(())
     }
@@ -94,10 +94,10 @@ pub(crate) struct RunProgress {
 }
 
 impl RunProgress {
-    fn note(&mut self, progress: Progress, now: Timestamp) {
+    fn apply_progress(&mut self, progress: RedriveProgress, now: Timestamp) {
         self.waits = describe_wait(progress);
         match progress {
-            Progress::Sent(sent) => {
+            RedriveProgress::Sent(sent) => {
                 self.done = sent;
                 self.remaining.get_or_insert_with(|| {
                     let mut remaining = Remaining::new(now);
@@ -105,17 +105,17 @@ impl RunProgress {
                     remaining
                 });
             }
-            Progress::CameBack(count) => self.came_back = count,
-            Progress::Read { .. } => {}
+            RedriveProgress::CameBack(count) => self.came_back = count,
+            RedriveProgress::Read { .. } => {}
             // Waiting is not work.
-            Progress::Watching(_) | Progress::Waiting(_) => self.remaining = None,
+            RedriveProgress::Watching(_) | RedriveProgress::Waiting(_) => self.remaining = None,
         }
     }
 
     /// The seconds that the rest of the plan's messages takes, if enough was done to estimate it.
     pub(crate) fn remaining_seconds(&self, total: u64, now: Timestamp) -> Option<i64> {
         let mut remaining = self.remaining?;
-        remaining.seconds(self.done, total.saturating_sub(self.before), now)
+        remaining.estimate_seconds(self.done, total.saturating_sub(self.before), now)
     }
 }
 
@@ -123,7 +123,7 @@ impl RunProgress {
 #[derive(Clone, Debug)]
 pub(crate) enum PlanState {
     /// It was not started yet.
-    Shown(Plan),
+    Shown(ConsolePlan),
     Running(RunningPlan),
     /// It has ended, or was killed.
     Ended(StartedPlan),
@@ -135,49 +135,49 @@ impl PlanRunner {
     }
 
     /// The plans of a DLQ that were started.
-    pub(crate) fn started(&self, from: &str) -> PlanFiles {
-        plan::read(&self.folder, from)
+    pub(crate) fn started_plans(&self, from: &str) -> PlanFiles {
+        plan::read_plans(&self.folder, from)
     }
 
     /// Keeps a plan until it is started.
-    pub(crate) fn show(&self, plan: Plan) {
-        self.state().shown.insert(plan.id.clone(), plan);
+    pub(crate) fn keep_plan(&self, plan: ConsolePlan) {
+        self.lock_state().shown.insert(plan.id.clone(), plan);
     }
 
     /// The plans of a DLQ that were not started yet.
-    pub(crate) fn not_started(&self, from: &str) -> Vec<Plan> {
-        self.state().shown.values().filter(|plan| plan.from == from).cloned().collect()
+    pub(crate) fn unstarted_plans(&self, from: &str) -> Vec<ConsolePlan> {
+        self.lock_state().shown.values().filter(|plan| plan.from == from).cloned().collect()
     }
 
     /// True if a run has changed the queue since then, or is at it.
     pub(crate) fn has_run_since(&self, then: Timestamp) -> bool {
-        let state = self.state();
+        let state = self.lock_state();
         state.running.is_some() || state.last_ended.is_some_and(|ended| ended > then)
     }
 
     /// The plan and its progress, if it is running.
-    pub(crate) fn under_way(&self, id: &str) -> Option<RunningPlan> {
-        let state = self.state();
+    pub(crate) fn find_running(&self, id: &str) -> Option<RunningPlan> {
+        let state = self.lock_state();
         state.running.as_ref().filter(|running| running.id() == id).map(|running| running.plan.clone())
     }
 
-    pub(crate) fn find(&self, from: &str, id: &str) -> Option<PlanState> {
-        if let Some(running) = self.under_way(id) {
+    pub(crate) fn find_plan(&self, from: &str, id: &str) -> Option<PlanState> {
+        if let Some(running) = self.find_running(id) {
             return Some(PlanState::Running(running));
         }
-        let started = self.started(from).started.into_iter().find(|started| started.plan.id == id);
-        let shown = || self.state().shown.get(id).cloned().map(PlanState::Shown);
+        let started = self.started_plans(from).started.into_iter().find(|started| started.plan.id == id);
+        let shown = || self.lock_state().shown.get(id).cloned().map(PlanState::Shown);
         started.map(PlanState::Ended).or_else(shown)
     }
 
     /// The id of the running plan.
-    pub(crate) fn running(&self) -> Option<String> {
-        self.state().running.as_ref().map(|running| running.id().to_owned())
+    pub(crate) fn running_id(&self) -> Option<String> {
+        self.lock_state().running.as_ref().map(|running| running.id().to_owned())
     }
 
     /// Asks the run to stop after the batch that is under way. The plan can continue later.
-    pub(crate) fn pause(&self, id: &str) {
-        if let Some(running) = self.state().running.as_mut().filter(|running| running.id() == id) {
+    pub(crate) fn pause_run(&self, id: &str) {
+        if let Some(running) = self.lock_state().running.as_mut().filter(|running| running.id() == id) {
             running.stop.request();
             running.plan.progress.stopping = true;
         }
@@ -187,21 +187,23 @@ impl PlanRunner {
     ///
     /// # Errors
     /// It has, or may have, or is at it.
-    pub(crate) fn cancel(&self, from: &str, id: &str) -> Result<(), Failure> {
+    pub(crate) fn cancel_plan(&self, from: &str, id: &str) -> Result<(), CommandFailure> {
         let _one_at_a_time = lock(&self.starting);
-        let Some(state) = self.find(from, id) else { return Ok(()) }; // a second click
+        let Some(state) = self.find_plan(from, id) else { return Ok(()) }; // a second click
         if let PlanState::Running(..) = state {
             return Err("This plan is being carried out: pause it first.".into());
         }
         if let PlanState::Ended(StartedPlan { plan, .. }) = &state {
-            let journal = plan.journal(&self.folder);
+            let journal = plan.journal_path(&self.folder);
             let mut has_journal = journal.symlink_metadata().is_ok();
             // Locked, so that no other console carries it out meanwhile.
-            let all = match plan.action.to() {
-                Some(to) if has_journal => match Journal::open(&journal, &plan.id, &plan.from, to) {
+            let all = match plan.action.destination_arn() {
+                Some(to) if has_journal => match RedriveJournal::open(&journal, &plan.id, &plan.from, to) {
                     Ok(journal) => Some(journal.counts()),
                     // Of `redrive FILE` or another restore: this one has sent nothing, and the journal stays.
-                    Err(error) if error.is_of_another() && matches!(plan.action, Action::Restore { .. }) => {
+                    Err(error)
+                        if error.is_other_redrive() && matches!(plan.action, PlanAction::Restore { .. }) =>
+                    {
                         has_journal = false;
                         None
                     }
@@ -210,22 +212,22 @@ impl PlanRunner {
                 _ => None,
             };
             if plan.may_have_begun(&self.folder, all.as_ref()) {
-                let done = plan.action.done();
+                let done = plan.action.past_participle();
                 return Err(format!(
                     "This plan has {done} messages, or may have, so it cannot be cancelled."
                 )
                 .into());
             }
             // The plan first: a journal without a plan shows that nothing was sent.
-            fs::remove_file(plan.path(&self.folder))?;
+            fs::remove_file(plan.file_path(&self.folder))?;
             if has_journal {
                 fs::remove_file(journal)?;
             }
-            if let Action::Restore { to, .. } = &plan.action {
-                release_backups(&plan.backups(&self.folder), &plan.id, &plan.from, to)?;
+            if let PlanAction::Restore { to, .. } = &plan.action {
+                release_backups(&plan.backup_paths(&self.folder), &plan.id, &plan.from, to)?;
             }
         }
-        self.state().shown.remove(id);
+        self.lock_state().shown.remove(id);
         Ok(())
     }
 
@@ -234,23 +236,23 @@ impl PlanRunner {
     /// # Errors
     /// Another plan must be finished first, another tab has changed the settings, or the disk refuses. Nothing was done
     /// then.
-    pub(crate) fn start(
+    pub(crate) fn start_plan(
         self: &Arc<Self>,
         id: &str,
-        wanted: Wanted,
+        wanted: StartRequest,
         at: &RunContext<'_>,
     ) -> Result<(), NotStarted> {
         // A lock of its own: pages do not wait for files.
         let _one_at_a_time = lock(&self.starting);
-        if let Some(running) = &self.state().running {
-            return running.check_is(id, wanted.pace);
+        if let Some(running) = &self.lock_state().running {
+            return running.check_same(id, wanted.pace);
         }
-        let plans = self.started(at.from);
+        let plans = self.started_plans(at.from);
         let Some(started) = self.next_run(id, wanted, &plans.started)? else { return Ok(()) };
         at.check_destination(&started.plan)?;
         check_no_copies(id, &plans)?;
-        started.write(&self.folder)?;
-        self.run(started, at);
+        started.write_file(&self.folder)?;
+        self.spawn_run(started, at);
         Ok(())
     }
 
@@ -258,11 +260,11 @@ impl PlanRunner {
     fn next_run(
         &self,
         id: &str,
-        Wanted { pace, shown }: Wanted,
+        StartRequest { pace, shown }: StartRequest,
         plans: &[StartedPlan],
     ) -> Result<Option<StartedPlan>, NotStarted> {
         let Some(started) = plans.iter().find(|started| started.plan.id == id) else {
-            let plan = self.state().shown.get(id).cloned().ok_or(NOT_KNOWN)?;
+            let plan = self.lock_state().shown.get(id).cloned().ok_or(UNKNOWN_PLAN)?;
             return Ok(Some(StartedPlan::new(plan, pace)));
         };
         if started.is_finished() {
@@ -271,40 +273,40 @@ impl PlanRunner {
         if shown.is_some_and(|shown| shown != started.pace) {
             let now = started.pace.describe();
             let words = format!("another tab changed the settings to {now}, so nothing was done");
-            return Err(NotStarted::see(id, words));
+            return Err(NotStarted::with_link(id, words));
         }
         Ok(Some(StartedPlan { pace, outcome: None, ..started.clone() }))
     }
 
     /// Carries a plan out on a thread of its own.
-    fn run(self: &Arc<Self>, started: StartedPlan, at: &RunContext<'_>) {
+    fn spawn_run(self: &Arc<Self>, started: StartedPlan, at: &RunContext<'_>) {
         let sent_before = started.plan.journal_counts(&self.folder).map_or(0, |all| all.sent);
         let progress = RunProgress { before: sent_before + started.deleted_before, ..RunProgress::default() };
         let stop = Stop::default();
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.shown.remove(&started.plan.id);
         let plan = RunningPlan { started: started.clone(), progress };
-        state.running = Some(Running { plan, stop: stop.clone() });
+        state.running = Some(ActiveRun { plan, stop: stop.clone() });
         drop(state);
         let (folder, queue, schema) = (self.folder.clone(), at.queue.clone(), at.schema.clone());
-        let run = Run { folder, started, queue, schema, stop };
+        let run = PlanRun { folder, started, queue, schema, stop };
         let (noted, ended) = (Arc::clone(self), Arc::clone(self));
-        let finish = move || async move { run.finish(&|progress| noted.note(progress)).await };
-        thread(finish, move || {
-            let mut state = ended.state();
+        let finish = move || async move { run.run_to_end(&|progress| noted.record_progress(progress)).await };
+        spawn_task(finish, move || {
+            let mut state = ended.lock_state();
             state.running = None;
             state.last_ended = Some(SystemClock.now());
         });
     }
 
     /// Records the progress of a run. Deletions count as sent.
-    fn note(&self, progress: Progress) {
-        let mut state = self.state();
+    fn record_progress(&self, progress: RedriveProgress) {
+        let mut state = self.lock_state();
         let Some(live) = state.running.as_mut().map(|running| &mut running.plan.progress) else { return };
-        live.note(progress, SystemClock.now());
+        live.apply_progress(progress, SystemClock.now());
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, RunnerState> {
         lock(&self.state)
     }
 }
@@ -322,8 +324,8 @@ pub(crate) struct RunContext<'d> {
 
 impl RunContext<'_> {
     /// Returns an error if the plan sends elsewhere than to the source queue.
-    fn check_destination(&self, Plan { id, action, .. }: &Plan) -> Result<(), Failure> {
-        let Some(planned) = action.to() else { return Ok(()) };
+    fn check_destination(&self, ConsolePlan { id, action, .. }: &ConsolePlan) -> Result<(), CommandFailure> {
+        let Some(planned) = action.destination_arn() else { return Ok(()) };
         let here = self.to.ok_or(NO_SOURCE_QUEUE)?;
         if planned == here {
             return Ok(());
@@ -339,7 +341,7 @@ impl RunContext<'_> {
 /// Returns an error if a plan may have sent messages that it has not deleted: another one would send them again.
 fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Result<(), NotStarted> {
     // A damaged plan may have messages in both queues. Files of other users do not count.
-    if let Some(own) = damaged.iter().find(|damaged| is_ones_own(&damaged.path)) {
+    if let Some(own) = damaged.iter().find(|damaged| is_owned_by_user(&damaged.path)) {
         return Err(format!(
             "{own}. Check it, and fix it (`chmod 600` if only its mode is wrong) or remove it; without its plan, \
              messages that it sent and has not deleted yet can be sent again"
@@ -351,33 +353,33 @@ fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Resu
     let other = &other.plan.id;
     let words =
         format!("the plan {other} has messages in both queues, or was killed: continue it to its end first");
-    Err(NotStarted::see(other, words))
+    Err(NotStarted::with_link(other, words))
 }
 
 /// The settings of a run, and those that the form began with.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
-    pub(crate) pace: Pace,
-    pub(crate) shown: Option<Pace>,
+pub(crate) struct StartRequest {
+    pub(crate) pace: RedrivePace,
+    pub(crate) shown: Option<RedrivePace>,
 }
 
 /// The reason why a plan was not started.
 #[derive(Debug)]
 pub(crate) struct NotStarted {
-    pub(crate) why: Failure,
+    pub(crate) why: CommandFailure,
     /// The plan to which the error page links.
     pub(crate) see: Option<String>,
 }
 
 impl NotStarted {
-    fn see(plan: &str, why: String) -> Self {
+    fn with_link(plan: &str, why: String) -> Self {
         Self { why: why.into(), see: Some(plan.to_owned()) }
     }
 }
 
 impl<E> From<E> for NotStarted
 where
-    Failure: From<E>,
+    CommandFailure: From<E>,
 {
     fn from(error: E) -> Self {
         Self { why: error.into(), see: None }
@@ -387,9 +389,9 @@ where
 /// A killed run may have sent messages without deleting them.
 fn may_be_in_both_queues(started: &StartedPlan) -> bool {
     match (&started.plan.action, &started.outcome) {
-        (Action::Delete | Action::Restore { .. }, _) => false,
-        (Action::SendBack { .. }, None) => true,
-        (Action::SendBack { .. }, Some(outcome)) => outcome.in_both_queues,
+        (PlanAction::Delete | PlanAction::Restore { .. }, _) => false,
+        (PlanAction::SendBack { .. }, None) => true,
+        (PlanAction::SendBack { .. }, Some(outcome)) => outcome.in_both_queues,
     }
 }
 

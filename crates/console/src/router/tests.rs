@@ -5,7 +5,7 @@ use std::path::Path;
 
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_operator::http_server;
-use redeliver_operator::queues::{Connection, OneQueue};
+use redeliver_operator::queues::{AwsConnection, OneQueue};
 use redeliver_operator::trace_url::TraceUrlArgs;
 use redeliver_testing::loopback::Loopback;
 use serde_json::json;
@@ -15,8 +15,8 @@ use tokio::sync::Mutex;
 
 use super::*;
 use crate::dead_letters::snapshot::Snapshot;
-use crate::deployment::{Deployment, Files};
-use crate::guard::{Guard, Token};
+use crate::deployment::{ConsoleDeployment, ConsoleFiles};
+use crate::guard::{Guard, SecretToken};
 use crate::session::Session;
 
 mod cause_pages;
@@ -30,29 +30,37 @@ async fn served(folder: &Path) -> SocketAddr {
 /// The same with a source queue and dead letters that were read.
 async fn served_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) -> SocketAddr {
     let arn = "arn:aws:sqs:eu-central-1:000000000000:orders";
-    let sqs = Loopback::answering(move |request| {
+    let sqs = Loopback::start_answering(move |request| {
         let is_dlq = request.1.contains("orders-dlq");
         let arn = if is_dlq { format!("{arn}-dlq") } else { arn.to_owned() };
         Some((200, json!({ "Attributes": { "QueueArn": arn } }).into()))
     });
-    let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
-    let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
+    let connection =
+        AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
+    let which = OneQueue::from_names(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
     let to = to.map(|to| to.parse().unwrap());
-    let deployment =
-        Deployment::open(which, to, connection, Files { folder, known_causes: None }, None).await.unwrap();
-    seen.into_iter().for_each(|seen| deployment.reading.last_seen.tell(Ok(seen)));
+    let deployment = ConsoleDeployment::open_queues(
+        which,
+        to,
+        connection,
+        ConsoleFiles { folder, known_causes: None },
+        None,
+    )
+    .await
+    .unwrap();
+    seen.into_iter().for_each(|seen| deployment.reading.last_seen.publish_result(Ok(seen)));
     serving(deployment, folder).await
 }
 
 /// Serves a deployment until the test ends, and keeps its session in a folder.
-async fn serving(deployment: Deployment, folder: &Path) -> SocketAddr {
+async fn serving(deployment: ConsoleDeployment, folder: &Path) -> SocketAddr {
     let connection = deployment.connection.clone();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let [path, token] = ["path", "secret"].map(Token::of);
+    let [path, token] = ["path", "secret"].map(SecretToken::from_text);
     let site = Site {
         guard: Guard { address, path, token, read_only: false },
-        session: Session::kept_in(Some(folder), 1, "the same".to_owned()),
+        session: Session::restore_from(Some(folder), 1, "the same".to_owned()),
         deployments: vec![deployment],
         schema: MessageSchema::new(None),
         traces: TraceUrlArgs::default(),
@@ -62,7 +70,7 @@ async fn serving(deployment: Deployment, folder: &Path) -> SocketAddr {
         connection,
         switching: Mutex::default(),
     };
-    tokio::spawn(http_server::serve(listener, router(Arc::new(site))));
+    tokio::spawn(http_server::serve_router(listener, build_router(Arc::new(site))));
     address
 }
 
@@ -198,8 +206,8 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
     let site = Site {
         guard: Guard {
             address: (Ipv4Addr::LOCALHOST, 1).into(),
-            path: Token::of("path"),
-            token: Token::of("secret"),
+            path: SecretToken::from_text("path"),
+            token: SecretToken::from_text("secret"),
             read_only: false,
         },
         session: Session::new(String::new()),
@@ -209,7 +217,7 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
         max_generation: 3,
         look_every: None,
         fleet: None,
-        connection: Connection::at(
+        connection: AwsConnection::from_parts(
             None,
             Some("eu-central-1".to_owned()),
             Some("http://127.0.0.1:1".to_owned()),
@@ -217,7 +225,7 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
         switching: Mutex::default(),
     };
     let switching = site.switching.lock().await;
-    let mut rests = std::pin::pin!(site.rest());
+    let mut rests = std::pin::pin!(site.stop_work());
     assert!(futures_util::poll!(rests.as_mut()).is_pending());
     drop(switching);
     assert!(futures_util::poll!(rests.as_mut()).is_ready());
@@ -226,14 +234,19 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
 #[tokio::test]
 #[cfg(unix)]
 async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_account_it_sends() {
-    use crate::plans::plan::{Action, Plan, StartedPlan};
-    use redeliver_operator::redrive::Pace;
+    use crate::plans::plan::{ConsolePlan, PlanAction, StartedPlan};
+    use redeliver_operator::redrive::RedrivePace;
     let folder = tempfile::tempdir().unwrap();
     let to = "arn:aws:sqs:eu-central-1:999999999999:orders";
-    let action =
-        Action::SendBack { to: to.to_owned(), edit: None, program: None, new_id: false, max_generation: 3 };
+    let action = PlanAction::SendBack {
+        to: to.to_owned(),
+        edit: None,
+        program: None,
+        new_id: false,
+        max_generation: 3,
+    };
     let from = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
-    let plan = Plan::new(
+    let plan = ConsolePlan::new(
         "2026-01-01T00:00:00Z".to_owned(),
         from,
         action,
@@ -242,8 +255,8 @@ async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_acc
         vec!["a".to_owned()],
     );
     let id = plan.id.clone();
-    StartedPlan::new(plan, Pace::default()).write(folder.path()).unwrap();
-    redeliver_testing::planted::pipe(&folder.path().join("redeliver-plan-0.json"));
+    StartedPlan::new(plan, RedrivePace::default()).write_file(folder.path()).unwrap();
+    redeliver_testing::planted::create_pipe(&folder.path().join("redeliver-plan-0.json"));
     let zeros = folder.path().join("redeliver-plan-1.json");
     std::os::unix::fs::symlink("/dev/zero", zeros).unwrap();
     let address = served(folder.path()).await;
@@ -267,13 +280,26 @@ async fn the_dead_letters_of_a_file_are_shown_by_cause_and_each_cause_has_a_page
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dead-letters.jsonl");
     let messages = [
-        redeliver_testing::dead_letters::record("NON_RETRYABLE_ERROR", "HTTP 422 Unprocessable Entity", 1),
-        redeliver_testing::dead_letters::record("NON_RETRYABLE_ERROR", "HTTP 422 Unprocessable Entity", 2),
-        redeliver_testing::dead_letters::record("RETRY_ATTEMPT_EXCEEDED", "<script>alert(1)</script>", 3),
+        redeliver_testing::dead_letters::retried_record(
+            "NON_RETRYABLE_ERROR",
+            "HTTP 422 Unprocessable Entity",
+            1,
+        ),
+        redeliver_testing::dead_letters::retried_record(
+            "NON_RETRYABLE_ERROR",
+            "HTTP 422 Unprocessable Entity",
+            2,
+        ),
+        redeliver_testing::dead_letters::retried_record(
+            "RETRY_ATTEMPT_EXCEEDED",
+            "<script>alert(1)</script>",
+            3,
+        ),
     ];
-    redeliver_dead_letters::Archive::create(&path).unwrap().write(&messages).unwrap();
-    let connection = Connection::at(None, Some("eu-central-1".to_owned()), None);
-    let deployment = Deployment::of_file(&path, Default::default(), connection, folder.path()).await.unwrap();
+    redeliver_dead_letters::ArchiveFile::create(&path).unwrap().write_messages(&messages).unwrap();
+    let connection = AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), None);
+    let deployment =
+        ConsoleDeployment::from_file(&path, Default::default(), connection, folder.path()).await.unwrap();
     let address = serving(deployment, folder.path()).await;
     let shown = async |path: &str| loop {
         let (status, _, page) = answered(address, "GET", path, "").await;

@@ -72,12 +72,12 @@ impl Death {
     /// A death with texts that are safe in a key: anything else is replaced by its hash.
     #[must_use]
     pub fn new(at: Timestamp, fingerprint: &str, id: &str) -> Self {
-        Self { at, fingerprint: safe(fingerprint), id: safe(id) }
+        Self { at, fingerprint: safe_or_hash(fingerprint), id: safe_or_hash(id) }
     }
 }
 
 /// The text, if it is safe in a key and not long; else 32 hexadecimal digits of its hash.
-fn safe(text: &str) -> String {
+fn safe_or_hash(text: &str) -> String {
     let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=64).contains(&text.len()) && text.bytes().all(is_safe) {
         return text.to_owned();
@@ -87,7 +87,7 @@ fn safe(text: &str) -> String {
 
 /// The places of a deployment's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct ArchiveLayout {
     pub prefix: Prefix,
     /// The name of the final DLQ.
     pub deployment: String,
@@ -97,39 +97,39 @@ pub struct Layout {
 #[must_use]
 pub fn deployment_of(final_dlq_url: &str) -> String {
     let name = final_dlq_url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    safe(name)
+    safe_or_hash(name)
 }
 
-impl Layout {
+impl ArchiveLayout {
     /// The folder with the deployments of an archive.
     #[must_use]
-    pub fn deployments(prefix: &Prefix) -> String {
+    pub fn deployments_folder(prefix: &Prefix) -> String {
         format!("{}{DEAD_LETTERS}", prefix.as_str())
     }
 
     /// The folder with the deployment's days.
     #[must_use]
-    pub fn days(&self) -> String {
-        format!("{}deployment={}/", Self::deployments(&self.prefix), self.deployment)
+    pub fn days_folder(&self) -> String {
+        format!("{}deployment={}/", Self::deployments_folder(&self.prefix), self.deployment)
     }
 
     /// The key of a death.
     #[must_use]
-    pub fn key(&self, death: &Death) -> String {
+    pub fn object_key(&self, death: &Death) -> String {
         let Death { at, fingerprint, id } = death;
-        let place = format!("{}date={}/cause={fingerprint}/", self.days(), at.format(DATE));
+        let place = format!("{}date={}/cause={fingerprint}/", self.days_folder(), at.format(DATE));
         format!("{place}{}-{id}{EXTENSION}", at.format(TIME))
     }
 
     /// The death with this key; `None` for any other key.
     #[must_use]
-    pub fn death(&self, key: &str) -> Option<Death> {
-        let (date, rest) = key.strip_prefix(&self.days())?.strip_prefix("date=")?.split_once('/')?;
+    pub fn parse_key(&self, key: &str) -> Option<Death> {
+        let (date, rest) = key.strip_prefix(&self.days_folder())?.strip_prefix("date=")?.split_once('/')?;
         let (fingerprint, rest) = rest.strip_prefix("cause=")?.split_once('/')?;
         let (time, id) = rest.strip_suffix(EXTENSION)?.split_once('-')?;
         let at = NaiveDateTime::parse_from_str(&format!("{date}T{time}"), &format!("{DATE}T{TIME}")).ok()?;
         let death = Death { at: at.and_utc(), fingerprint: fingerprint.to_owned(), id: id.to_owned() };
         // A key in another spelling is not ours.
-        (self.key(&death) == key).then_some(death)
+        (self.object_key(&death) == key).then_some(death)
     }
 }

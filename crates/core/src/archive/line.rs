@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use crate::message::metadata::{parse_rfc3339, rfc3339};
+use crate::message::metadata::{format_rfc3339, parse_rfc3339};
 use crate::message::{Attribute, AttributeValue, Content, ReceivedMessage, Timestamp};
 
 /// A line of an archive.
@@ -62,8 +62,8 @@ impl ArchivedMessage {
         Self {
             sqs_message_id: message.sqs_message_id.clone(),
             queue_arn: message.queue_arn.clone(),
-            sent_at: rfc3339(message.sent_at),
-            first_received_at: message.first_received_at.map(rfc3339),
+            sent_at: format_rfc3339(message.sent_at),
+            first_received_at: message.first_received_at.map(format_rfc3339),
             receive_count: message.receive_count,
             redriven_from: message.redriven_from.clone(),
             message_group_id: message.message_group_id.clone(),
@@ -78,7 +78,7 @@ impl ArchivedMessage {
 
     /// A final record before it is sent: its content, with the facts of the record that it was made from.
     #[must_use]
-    pub fn of_final_record(received: ReceivedMessage, content: &Content, died_at: Timestamp) -> Self {
+    pub fn from_final_record(received: ReceivedMessage, content: &Content, died_at: Timestamp) -> Self {
         let Content { body, attributes, message_group_id, trace_header, .. } = content.clone();
         let sent = ReceivedMessage {
             body,
@@ -94,14 +94,14 @@ impl ArchivedMessage {
     /// The message as it was received, except for its receipt handle; `None` if the line was changed since, so that a
     /// time or an attribute cannot be read.
     #[must_use]
-    pub fn restored(self) -> Option<ReceivedMessage> {
+    pub fn into_message(self) -> Option<ReceivedMessage> {
         let first_received_at = match &self.first_received_at {
             Some(text) => Some(parse_rfc3339(text)?),
             None => None,
         };
         let attributes = self.attributes.iter();
         let attributes: Option<_> =
-            attributes.map(|(name, archived)| Some((name.clone(), archived.restored()?))).collect();
+            attributes.map(|(name, archived)| Some((name.clone(), archived.to_attribute()?))).collect();
         Some(ReceivedMessage {
             attributes: attributes?,
             sent_at: parse_rfc3339(&self.sent_at)?,
@@ -129,7 +129,7 @@ impl ArchivedAttribute {
         Self { data_type: attribute.data_type.clone(), string_value, binary_value }
     }
 
-    fn restored(&self) -> Option<Attribute> {
+    fn to_attribute(&self) -> Option<Attribute> {
         let value = match (&self.string_value, &self.binary_value) {
             (Some(text), None) => AttributeValue::Text(text.clone()),
             (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).ok()?),

@@ -28,7 +28,7 @@ pub enum OmitError {
 }
 
 /// A body without the values.
-struct Without {
+struct RedactedBody {
     body: String,
     /// The places that had one.
     omitted: Vec<String>,
@@ -54,24 +54,24 @@ impl Omit {
     /// The line with `"omitted"` in place of the values; it names the places that had one. A body that is not JSON is
     /// omitted as a whole, since its values cannot be located. Without pointers the line is unchanged.
     #[must_use]
-    pub fn applied(&self, line: ArchivedMessage) -> ArchivedMessage {
+    pub fn apply_to(&self, line: ArchivedMessage) -> ArchivedMessage {
         let Self(pointers) = self;
         if pointers.is_empty() {
             return line;
         }
         let without = self.without_values(&line.body);
-        let Without { body, omitted } =
-            without.unwrap_or_else(|| Without { body: OMITTED.to_owned(), omitted: vec![String::new()] });
+        let RedactedBody { body, omitted } = without
+            .unwrap_or_else(|| RedactedBody { body: OMITTED.to_owned(), omitted: vec![String::new()] });
         ArchivedMessage { body, omitted, ..line }
     }
 
     /// `None` if the body cannot be parsed.
-    fn without_values(&self, body: &str) -> Option<Without> {
+    fn without_values(&self, body: &str) -> Option<RedactedBody> {
         let document: &RawValue = serde_json::from_str(body).ok()?;
         let mut omitted = Vec::new();
         let mut values = Vec::new();
         for (text, pointer) in &self.0 {
-            let found = pointer.all(document)?;
+            let found = pointer.find_all(document)?;
             if !found.is_empty() {
                 omitted.push(text.clone());
             }
@@ -92,6 +92,6 @@ impl Omit {
             }
         }
         without.push_str(&body[end..]);
-        Some(Without { body: without, omitted })
+        Some(RedactedBody { body: without, omitted })
     }
 }

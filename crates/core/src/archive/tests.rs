@@ -3,8 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::testing::{at, received};
 
-fn layout(prefix: &str) -> Layout {
-    Layout { prefix: Prefix::new(prefix).unwrap(), deployment: "redeliver-prod-final-dlq".to_owned() }
+fn layout(prefix: &str) -> ArchiveLayout {
+    ArchiveLayout { prefix: Prefix::new(prefix).unwrap(), deployment: "redeliver-prod-final-dlq".to_owned() }
 }
 
 fn death() -> Death {
@@ -19,15 +19,15 @@ fn death() -> Death {
 fn a_death_has_one_key_by_its_day_its_cause_and_its_time() {
     let layout = layout("team/a");
     let place = "deployment=redeliver-prod-final-dlq/date=2026-07-25/cause=21d708b3fca00092/172000.000007Z-0191f3a2-7b1c-7d3e-8f00-0123456789ab";
-    let key = layout.key(&death());
+    let key = layout.object_key(&death());
     assert_eq!(key, format!("team/a/dead-letters/{place}.jsonl.gz"));
-    assert_eq!(layout.death(&key), Some(death()));
+    assert_eq!(layout.parse_key(&key), Some(death()));
 }
 
 #[test]
 fn a_key_in_another_spelling_is_no_death() {
     let layout = layout("");
-    let key = layout.key(&death());
+    let key = layout.object_key(&death());
     for (from, to) in [
         ("2026-07-25", "2026-7-25"),
         ("2026-07-25", "2026-13-25"),
@@ -39,7 +39,7 @@ fn a_key_in_another_spelling_is_no_death() {
     ] {
         let other = key.replacen(from, to, 1);
         assert_ne!(other, key);
-        assert_eq!(layout.death(&other), None, "{other}");
+        assert_eq!(layout.parse_key(&other), None, "{other}");
     }
 }
 
@@ -83,7 +83,7 @@ fn a_prefix_ends_with_a_slash_and_has_only_characters_that_are_safe_in_s3() {
 fn line(body: &str, omit: &str) -> ArchivedMessage {
     let omit = if omit.is_empty() { Omit::default() } else { Omit::parse(omit).unwrap() };
     let content = Content { body: body.to_owned(), ..Content::default() };
-    omit.applied(ArchivedMessage::of_final_record(received(None), &content, at(5)))
+    omit.apply_to(ArchivedMessage::from_final_record(received(None), &content, at(5)))
 }
 
 fn omitted(body: &str, omit: &str) -> (String, Vec<String>) {
@@ -146,10 +146,10 @@ fn an_object_is_one_compressed_line() {
 
     let line = line(r#"{"a":1}"#, "/a");
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&*gzip(&line)).read_to_string(&mut text).unwrap();
+    flate2::read::GzDecoder::new(&*compress_line(&line)).read_to_string(&mut text).unwrap();
     assert_eq!(text.matches('\n').count(), 1);
     assert!(text.ends_with("}\n"));
     let read: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&read["body"], &read["omitted"]), (&json!(r#"{"a":"omitted"}"#), &json!(["/a"])));
-    assert_eq!(gzip(&line), gzip(&line), "the same bytes each time");
+    assert_eq!(compress_line(&line), compress_line(&line), "the same bytes each time");
 }

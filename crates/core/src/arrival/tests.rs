@@ -1,8 +1,8 @@
 use chrono::TimeDelta;
 
 use super::*;
-use crate::failure::annotation::{Annotation, Cause, annotate};
-use crate::failure::{Answer, Hop, Kind, REDRIVE};
+use crate::failure::annotation::{Annotation, Cause, annotate_attributes};
+use crate::failure::{Classification, FailureClass, Hop, REDRIVE};
 use crate::message::folding::FoldedAttributes;
 use crate::message::origin::Origin;
 use crate::message::reason::DeadLetterReason;
@@ -11,11 +11,11 @@ use crate::testing::{SOURCE_ARN, at, delivery, received};
 
 const DOCUMENT: &str = r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"dead_lettered_at":"2026-07-25T17:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}"#;
 
-const CAME_BACK: Option<CameBack> = Some(CameBack { last_attempt: None, generation_before: None });
+const CAME_BACK: Option<DlqReturn> = Some(DlqReturn { last_attempt: None, generation_before: None });
 
 /// Opens a message with these attributes on the intermediate DLQ.
-fn opened(attributes: Attributes) -> (Arrival, Option<Document>) {
-    let arrival = Arrival::open(ReceivedMessage { attributes, ..received(None) }, at(9));
+fn opened(attributes: Attributes) -> (Arrival, Option<FailureDocument>) {
+    let arrival = Arrival::from_record(ReceivedMessage { attributes, ..received(None) }, at(9));
     let document = arrival.document().cloned();
     (arrival, document)
 }
@@ -89,7 +89,7 @@ fn a_dead_letter_of_a_later_version_is_ours() {
         .replace(r#""type":"T""#, r#""type":"T","code":7"#)
         .replacen('{', r#"{"since":{"a":[1e400]},"redrive_generation":2,"#, 1);
     let with = strings(&[("a", "1"), ("DeadLetter", &later), ("ErrorType", "TARGET_GONE")]);
-    let came_back = Some(CameBack { last_attempt: None, generation_before: Some(2) });
+    let came_back = Some(DlqReturn { last_attempt: None, generation_before: Some(2) });
     assert_eq!(
         producers_attributes(with),
         ProducersAttributes { attributes: strings(&[("a", "1")]), came_back }
@@ -120,7 +120,8 @@ fn folded_attributes_are_put_back() {
 fn a_verdict_that_is_sent_back_as_it_is_has_all_ten_attributes_again() {
     // Such a message: moved to the final DLQ by SQS's redrive, so never annotated.
     let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
-    let raw = Verdict::bare(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
+    let raw =
+        Verdict::from_code(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
     assert_eq!(raw.len(), 10);
     assert_eq!(
         producers_attributes(raw.clone()),
@@ -203,7 +204,8 @@ fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {
         producers_attributes(producer.clone()),
         ProducersAttributes { attributes: producer.clone(), came_back: None }
     );
-    let verdict = Verdict::bare(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
+    let verdict =
+        Verdict::from_code(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
     assert_eq!(producers_attributes(verdict), ProducersAttributes { attributes: producer, came_back: None });
 }
 
@@ -252,41 +254,52 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
         },
     };
     let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
-    let once = annotate(&producer, 2, &annotation);
+    let once = annotate_attributes(&producer, 2, &annotation);
     let whole = producers_attributes(once.clone()).attributes;
     assert_eq!(whole, producer);
-    assert_eq!(annotate(&whole, 2, &annotation), once);
+    assert_eq!(annotate_attributes(&whole, 2, &annotation), once);
 }
 
 fn hand_off() -> HandOff {
-    HandOff::of_handler(&crate::handler::HandlerError::transient("HttpStatus.503", "HTTP 503"), delivery())
+    HandOff::from_handler_error(
+        &crate::handler::HandlerError::transient("HttpStatus.503", "HTTP 503"),
+        delivery(),
+    )
 }
 
 /// The trusted part of this document on a message that came by redrive, or did not.
-fn believed(redriven_from: Option<&str>, document: Option<Document>, came_back: Option<CameBack>) -> HandOff {
+fn believed(
+    redriven_from: Option<&str>,
+    document: Option<FailureDocument>,
+    came_back: Option<DlqReturn>,
+) -> HandOff {
     arrived(redriven_from, document, came_back).take_hand_off(at(9)).hand_off
 }
 
-fn arrived(redriven_from: Option<&str>, document: Option<Document>, came_back: Option<CameBack>) -> Arrival {
-    Arrival { came_back, document, ..Arrival::open(received(redriven_from), at(9)) }
+fn arrived(
+    redriven_from: Option<&str>,
+    document: Option<FailureDocument>,
+    came_back: Option<DlqReturn>,
+) -> Arrival {
+    Arrival { came_back, document, ..Arrival::from_record(received(redriven_from), at(9)) }
 }
 
 #[test]
 fn a_hand_offs_failure_counts() {
-    assert_eq!(believed(None, Some(Document::HandOff(hand_off())), None), hand_off());
+    assert_eq!(believed(None, Some(FailureDocument::HandOff(hand_off())), None), hand_off());
 }
 
 #[test]
 fn a_failure_on_a_redriven_message_is_a_forgery() {
     let forged = HandOff {
-        answer: Answer::just(Kind::Permanent),
+        answer: Classification::without_delay(FailureClass::Permanent),
         delivery: Delivery { came_back: CAME_BACK, ..hand_off().delivery },
         ..hand_off()
     };
     let HandOff { error, answer, delivery, .. } =
-        believed(Some(SOURCE_ARN), Some(Document::HandOff(forged)), None);
+        believed(Some(SOURCE_ARN), Some(FailureDocument::HandOff(forged)), None);
     assert_eq!(error.error_type, REDRIVE);
-    assert_eq!(answer, Answer::just(Kind::Unanswered));
+    assert_eq!(answer, Classification::without_delay(FailureClass::Unanswered));
     let expected = Delivery {
         last_attempt: None,
         last_attempt_logs: None,
@@ -303,22 +316,28 @@ fn a_failure_on_a_redriven_message_is_a_forgery() {
 #[test]
 fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
     let forged = HandOff {
-        answer: Answer { kind: Kind::Snooze.into(), retry_after_seconds: Some(7) },
+        answer: Classification { kind: FailureClass::Snooze.into(), retry_after_seconds: Some(7) },
         delivery: Delivery { came_back: CAME_BACK, ..hand_off().delivery },
         ..hand_off()
     };
     let failure = Failure { attempts: Some(77), ..forged.clone().into() };
-    let case =
-        Case { stage: Some(Stage::FailedMessageProcessor.into()), explanation: "forged".to_owned(), failure };
+    let case = VerdictDetails {
+        stage: Some(Stage::FailedMessageProcessor.into()),
+        explanation: "forged".to_owned(),
+        failure,
+    };
     for document in [
-        Document::HandOff(forged.clone()),
-        Document::Hop(Hop { hand_off: forged, due_at: at(7) }),
-        Document::Verdict(Verdict { case: Some(case), ..Verdict::bare(DeadLetterReason::MessageExpired) }),
+        FailureDocument::HandOff(forged.clone()),
+        FailureDocument::Hop(Hop { hand_off: forged, due_at: at(7) }),
+        FailureDocument::Verdict(Verdict {
+            case: Some(case),
+            ..Verdict::from_code(DeadLetterReason::MessageExpired)
+        }),
     ] {
         for came_back in [None, CAME_BACK] {
             let arrived = |document| arrived(Some(SOURCE_ARN), document, came_back);
             let (mut forged, mut without) = (arrived(Some(document.clone())), arrived(None));
-            assert_eq!(forged.came_back_before_it_failed(), came_back);
+            assert_eq!(forged.came_back_before_failure(), came_back);
             assert_eq!(forged.take_hand_off(at(9)), without.take_hand_off(at(9)));
             let error = document.clone().into_error();
             assert_eq!(arrived(Some(document.clone())).take_verdict(), Err(error), "shown, but with a mark");
@@ -328,14 +347,14 @@ fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
 
 #[test]
 fn a_verdict_counts_and_what_it_says_of_the_generation_too() {
-    let again = |generation_before| Some(CameBack { last_attempt: None, generation_before });
+    let again = |generation_before| Some(DlqReturn { last_attempt: None, generation_before });
     let delivery = Delivery { came_back: again(Some(2)), ..hand_off().delivery };
     let failure = Failure::from(HandOff { delivery, ..hand_off() });
-    let case = Case { stage: None, explanation: String::new(), failure };
-    let verdict = Verdict { case: Some(case), ..Verdict::bare(DeadLetterReason::MessageExpired) };
-    let arrived = |came_back| arrived(None, Some(Document::Verdict(verdict.clone())), came_back);
+    let case = VerdictDetails { stage: None, explanation: String::new(), failure };
+    let verdict = Verdict { case: Some(case), ..Verdict::from_code(DeadLetterReason::MessageExpired) };
+    let arrived = |came_back| arrived(None, Some(FailureDocument::Verdict(verdict.clone())), came_back);
     for (by_itself, in_all) in [(None, Some(2)), (again(None), Some(2)), (again(Some(5)), Some(5))] {
-        assert_eq!(arrived(by_itself).came_back_before_it_failed(), again(in_all));
+        assert_eq!(arrived(by_itself).came_back_before_failure(), again(in_all));
     }
     assert_eq!(arrived(None).take_verdict(), Ok(verdict.clone()));
 }
@@ -343,15 +362,18 @@ fn a_verdict_counts_and_what_it_says_of_the_generation_too() {
 #[test]
 fn a_redriven_message_that_came_back_begins_a_new_generation() {
     assert_eq!(believed(Some(SOURCE_ARN), None, CAME_BACK).delivery.came_back, CAME_BACK);
-    assert_eq!(believed(None, Some(Document::HandOff(hand_off())), CAME_BACK).delivery.came_back, CAME_BACK);
+    assert_eq!(
+        believed(None, Some(FailureDocument::HandOff(hand_off())), CAME_BACK).delivery.came_back,
+        CAME_BACK
+    );
 }
 
 #[test]
 fn of_two_generations_that_were_told_the_later_one_counts() {
     let after = |before: Option<u32>, recorded: Option<u32>| {
-        let of = |generation_before| Some(CameBack { last_attempt: None, generation_before });
+        let of = |generation_before| Some(DlqReturn { last_attempt: None, generation_before });
         let delivery = Delivery { came_back: of(before), ..hand_off().delivery };
-        let document = Document::HandOff(HandOff { delivery, ..hand_off() });
+        let document = FailureDocument::HandOff(HandOff { delivery, ..hand_off() });
         believed(None, Some(document), of(recorded)).delivery.came_back.unwrap().generation_before
     };
     assert_eq!((after(Some(2), Some(5)), after(Some(5), Some(2))), (Some(5), Some(5)));
@@ -361,7 +383,10 @@ fn of_two_generations_that_were_told_the_later_one_counts() {
 #[test]
 fn a_message_without_a_readable_failure_is_retried() {
     let unknown = believed(None, None, None);
-    assert_eq!((unknown.error.error_type.as_str(), unknown.answer), (REDRIVE, Answer::just(Kind::Transient)));
+    assert_eq!(
+        (unknown.error.error_type.as_str(), unknown.answer),
+        (REDRIVE, Classification::without_delay(FailureClass::Transient))
+    );
     assert_eq!(unknown.error.details, "the message has no readable Failure attribute");
     assert_eq!(unknown.delivery.source_queue_arn, received(None).queue_arn);
 }
@@ -371,7 +396,7 @@ fn a_message_without_a_readable_failure_is_retried() {
 fn a_message_that_sqs_moved_failed_when_it_was_first_received() {
     let first_received_at = Some(at(9) - TimeDelta::seconds(6));
     let record = ReceivedMessage { first_received_at, ..received(Some(SOURCE_ARN)) };
-    let HandedOff { hand_off, .. } = Arrival::open(record, at(9)).take_hand_off(at(9));
+    let HandedOffFailure { hand_off, .. } = Arrival::from_record(record, at(9)).take_hand_off(at(9));
     assert_eq!(hand_off.delivery.failed_at, at(3));
 }
 
@@ -383,7 +408,7 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
         trace_header: Some("Root=1".to_owned()),
         ..received(None)
     };
-    let arrival = Arrival::open(record, at(9));
+    let arrival = Arrival::from_record(record, at(9));
     let give_up = GiveUp { reason: DeadLetterReason::MessageExpired, explanation: "too late".to_owned() };
     let outgoing =
         arrival.give_up(Some("id".to_owned()), Stage::MessageProcessor, hand_off().into(), give_up);
@@ -401,11 +426,11 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
     assert_eq!(content.trace_header.as_deref(), Some("Root=1"));
     let (again, document) = opened(content.attributes);
     assert_eq!(again.record.attributes, strings(&[("a", "1")]));
-    let case = Case {
+    let case = VerdictDetails {
         stage: Some(Stage::MessageProcessor.into()),
         explanation: "too late".to_owned(),
         failure: hand_off().into(),
     };
     let verdict = Verdict { code: DeadLetterReason::MessageExpired.into(), case: Some(case) };
-    assert_eq!(document, Some(Document::Verdict(verdict)));
+    assert_eq!(document, Some(FailureDocument::Verdict(verdict)));
 }

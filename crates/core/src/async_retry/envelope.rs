@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::json::members::members;
+use crate::json::members::parse_members;
 
 /// The highest `max_attempts` of a policy.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -12,7 +12,7 @@ const TIMESTAMP_MAX: i64 = 253_402_300_799;
 
 /// The earlier invocations of a retried event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retry {
+pub struct EventRetry {
     /// Number of this retry, 1 for the first.
     pub attempt: u32,
     /// Unix seconds of the first failure.
@@ -24,17 +24,17 @@ pub struct Retry {
 ///
 /// Anyone who may invoke the function can write such an envelope: `attempt` is a hint, not a proof.
 #[must_use]
-pub fn read_payload(payload: &str) -> (Option<Retry>, &str) {
-    match read(payload) {
+pub fn read_payload(payload: &str) -> (Option<EventRetry>, &str) {
+    match read_envelope(payload) {
         Some((retry, original)) => (Some(retry), &payload[original]),
         None => (None, payload),
     }
 }
 
-impl Retry {
+impl EventRetry {
     /// Wraps the payload for this retry. The original is not parsed, so its bytes do not change.
     #[must_use]
-    pub(super) fn wrap(self, original: &str) -> String {
+    pub(super) fn wrap_payload(self, original: &str) -> String {
         let Self { attempt, initial_timestamp } = self;
         format!(
             r#"{{"_retry_metadata":{{"attempt":{attempt},"initial_timestamp":{initial_timestamp}}},"_original_payload":{original}}}"#
@@ -44,18 +44,19 @@ impl Retry {
 
 /// Reads an envelope with exactly our members, in any order and with any white space. Anything else is the user's own
 /// payload.
-fn read(payload: &str) -> Option<(Retry, Range<usize>)> {
-    let [metadata, original] = exactly(payload, 0..payload.len(), ["_retry_metadata", "_original_payload"])?;
-    let [attempt, initial] = exactly(payload, metadata, ["attempt", "initial_timestamp"])?;
+fn read_envelope(payload: &str) -> Option<(EventRetry, Range<usize>)> {
+    let [metadata, original] =
+        exact_members(payload, 0..payload.len(), ["_retry_metadata", "_original_payload"])?;
+    let [attempt, initial] = exact_members(payload, metadata, ["attempt", "initial_timestamp"])?;
     let attempt = payload[attempt].parse().ok().filter(|attempt| (1..=ATTEMPTS_MAX).contains(attempt))?;
     let initial_timestamp =
         payload[initial].parse().ok().filter(|seconds| (0..=TIMESTAMP_MAX).contains(seconds))?;
-    Some((Retry { attempt, initial_timestamp }, original))
+    Some((EventRetry { attempt, initial_timestamp }, original))
 }
 
 /// The values of an object that has exactly these members, each once.
-fn exactly(text: &str, at: Range<usize>, names: [&str; 2]) -> Option<[Range<usize>; 2]> {
-    let found = members(text, at, "").ok().filter(|found| found.len() == names.len())?;
+fn exact_members(text: &str, at: Range<usize>, names: [&str; 2]) -> Option<[Range<usize>; 2]> {
+    let found = parse_members(text, at, "").ok().filter(|found| found.len() == names.len())?;
     let value = |name: &str| found.iter().find(|member| *member.name == *name.as_bytes());
     let [first, second] = names.map(value);
     Some([first?.value.clone(), second?.value.clone()])

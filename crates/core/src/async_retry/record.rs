@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::read_payload;
 use crate::function_arn::version_of;
 use crate::handler::{ErrorType, HandlerError};
-use crate::json::members::{Malformed, Member, members, unchecked_members};
+use crate::json::members::{Malformed, Member, parse_members, unchecked_members};
 use crate::message::Timestamp;
 use crate::message::metadata::parse_rfc3339;
 
@@ -56,42 +56,47 @@ impl<'a> FailedInvocation<'a> {
     /// # Errors
     /// The first missing or wrong member.
     pub fn parse(body: &'a str) -> Result<Self, NotADestinationRecord> {
-        let record = Object::read(body, 0..body.len(), "")?;
-        let context = Object::read(body, record.value("requestContext")?, "/requestContext")?;
-        let condition = context.text("condition")?;
+        let record = RecordObject::read_object(body, 0..body.len(), "")?;
+        let context =
+            RecordObject::read_object(body, record.value_range("requestContext")?, "/requestContext")?;
+        let condition = context.string_value("condition")?;
         if condition == "Success" {
             return Err(NotADestinationRecord::Success);
         }
-        let (retry, payload) = read_payload(&body[record.value("requestPayload")?]);
-        let failed_at = parse_rfc3339(&record.text("timestamp")?)
+        let (retry, payload) = read_payload(&body[record.value_range("requestPayload")?]);
+        let failed_at = parse_rfc3339(&record.string_value("timestamp")?)
             .filter(|moment| moment.timestamp() >= 0)
-            .ok_or_else(|| record.wrong("timestamp", "an RFC 3339 time since 1970"))?;
-        let request_id = Uuid::parse_str(&context.text("requestId")?);
+            .ok_or_else(|| record.wrong_member("timestamp", "an RFC 3339 time since 1970"))?;
+        let request_id = Uuid::parse_str(&context.string_value("requestId")?);
         let first_failed_at = retry.map_or(failed_at.timestamp(), |retry| retry.initial_timestamp);
-        let function_arn = context.text("functionArn")?;
-        let response = record.value("responsePayload").map_or("", |at| &body[at]);
+        let function_arn = context.string_value("functionArn")?;
+        let response = record.value_range("responsePayload").map_or("", |at| &body[at]);
         let function = executed_version(&record).and_then(|version| version_of(&function_arn, &version));
         Ok(Self {
-            request_id: request_id.map_err(|_| context.wrong("requestId", "a UUID"))?,
+            request_id: request_id.map_err(|_| context.wrong_member("requestId", "a UUID"))?,
             function_arn,
             failed_at,
             retries_made: retry.map_or(0, |retry| retry.attempt),
             first_failed_at: DateTime::from_timestamp(first_failed_at, 0).unwrap_or(failed_at).min(failed_at),
             payload,
-            error: HandlerError { function, ..error(response, &condition) },
+            error: HandlerError { function, ..response_error(response, &condition) },
         })
     }
 }
 
 /// `responseContext.executedVersion`, which Lambda leaves out if the function was not invoked.
-fn executed_version(record: &Object<'_>) -> Option<String> {
-    let response =
-        Object::read(record.body, record.value("responseContext").ok()?, "/responseContext").ok()?;
-    response.text("executedVersion").ok()
+fn executed_version(record: &RecordObject<'_>) -> Option<String> {
+    let response = RecordObject::read_object(
+        record.body,
+        record.value_range("responseContext").ok()?,
+        "/responseContext",
+    )
+    .ok()?;
+    response.string_value("executedVersion").ok()
 }
 
 /// The function's answer: an object with an error's text, or any other value.
-fn error(response: &str, condition: &str) -> HandlerError {
+fn response_error(response: &str, condition: &str) -> HandlerError {
     let members = unchecked_members(response).unwrap_or_default();
     let said = |name: &str| {
         let (_, value) = members.iter().rfind(|(known, _)| **known == *name.as_bytes())?;
@@ -106,15 +111,19 @@ fn error(response: &str, condition: &str) -> HandlerError {
 }
 
 /// An object inside the body, without duplicate members.
-struct Object<'a> {
+struct RecordObject<'a> {
     body: &'a str,
     pointer: &'static str,
     members: Vec<Member<'a>>,
 }
 
-impl<'a> Object<'a> {
-    fn read(body: &'a str, at: Range<usize>, pointer: &'static str) -> Result<Self, NotADestinationRecord> {
-        match members(body, at, pointer) {
+impl<'a> RecordObject<'a> {
+    fn read_object(
+        body: &'a str,
+        at: Range<usize>,
+        pointer: &'static str,
+    ) -> Result<Self, NotADestinationRecord> {
+        match parse_members(body, at, pointer) {
             Ok(members) => Ok(Self { body, pointer, members }),
             Err(Malformed::NotAnObject) if !pointer.is_empty() => {
                 Err(NotADestinationRecord::Wrong(pointer.to_owned(), "an object"))
@@ -123,17 +132,18 @@ impl<'a> Object<'a> {
         }
     }
 
-    fn value(&self, name: &str) -> Result<Range<usize>, NotADestinationRecord> {
+    fn value_range(&self, name: &str) -> Result<Range<usize>, NotADestinationRecord> {
         let member = self.members.iter().find(|member| *member.name == *name.as_bytes());
         let missing = || NotADestinationRecord::Missing(format!("{}/{name}", self.pointer));
         member.map(|member| member.value.clone()).ok_or_else(missing)
     }
 
-    fn text(&self, name: &str) -> Result<String, NotADestinationRecord> {
-        serde_json::from_str(&self.body[self.value(name)?]).map_err(|_| self.wrong(name, "a string"))
+    fn string_value(&self, name: &str) -> Result<String, NotADestinationRecord> {
+        serde_json::from_str(&self.body[self.value_range(name)?])
+            .map_err(|_| self.wrong_member(name, "a string"))
     }
 
-    fn wrong(&self, name: &str, rule: &'static str) -> NotADestinationRecord {
+    fn wrong_member(&self, name: &str, rule: &'static str) -> NotADestinationRecord {
         NotADestinationRecord::Wrong(format!("{}/{name}", self.pointer), rule)
     }
 }

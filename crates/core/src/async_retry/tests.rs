@@ -40,37 +40,37 @@ fn fixed(seconds: u32) -> Policy {
 }
 
 /// Decides `after_millis` after the failure.
-fn decided(policy: &Policy, body: &str, after_millis: i64) -> Decision {
+fn decided(policy: &Policy, body: &str, after_millis: i64) -> InvocationDecision {
     let now = failed_at() + TimeDelta::milliseconds(after_millis);
-    decide(policy, &functions(), &FailedInvocation::parse(body).unwrap(), false, now)
+    decide_invocation(policy, &functions(), &FailedInvocation::parse(body).unwrap(), false, now)
 }
 
-fn given_up(decision: Decision) -> (DeadLetterReason, String) {
-    let Decision::GiveUp(GiveUp { reason, explanation }) = decision else { panic!("{decision:?}") };
+fn given_up(decision: InvocationDecision) -> (DeadLetterReason, String) {
+    let InvocationDecision::GiveUp(GiveUp { reason, explanation }) = decision else { panic!("{decision:?}") };
     (reason, explanation)
 }
 
 #[test]
 fn the_first_failure_is_retried_as_attempt_1_with_the_records_own_time() {
     let payload = r#"{ "n":1e400, "é":"\u00e9", "n":0.10 }"#;
-    let Decision::Invoke(invocation) = decided(&fixed(5), &record(payload), 5000) else { panic!() };
+    let InvocationDecision::Invoke(invocation) = decided(&fixed(5), &record(payload), 5000) else { panic!() };
     assert_eq!(invocation.payload, envelope("1", "1573755365", payload));
-    assert_eq!(invocation.retry, Retry { attempt: 1, initial_timestamp: 1_573_755_365 });
+    assert_eq!(invocation.retry, EventRetry { attempt: 1, initial_timestamp: 1_573_755_365 });
     assert_eq!(invocation.waited.get(), 5);
 }
 
 #[test]
 fn the_next_failure_counts_on_and_keeps_the_first_time_and_the_payload() {
     let body = record(&envelope("1", "1573750000", "[1.0]"));
-    let Decision::Invoke(invocation) = decided(&fixed(5), &body, 5000) else { panic!() };
+    let InvocationDecision::Invoke(invocation) = decided(&fixed(5), &body, 5000) else { panic!() };
     assert_eq!(invocation.payload, envelope("2", "1573750000", "[1.0]"));
 }
 
 #[test]
 fn what_is_not_due_waits_for_the_rest_rounded_up_and_for_900_s_at_most() {
     let hop = |after_millis| match decided(&fixed(2000), &record("{}"), after_millis) {
-        Decision::Hop(delay) => Some(delay.get()),
-        Decision::Invoke(_) => None,
+        InvocationDecision::Hop(delay) => Some(delay.get()),
+        InvocationDecision::Invoke(_) => None,
         other => panic!("{other:?}"),
     };
     let moments = [-1000, 0, 1_099_999, 1_100_000, 1_999_000, 1_999_001, 1_999_999, 2_000_000];
@@ -88,16 +88,18 @@ fn the_delay_is_the_policys_for_the_request_id_and_the_attempt() {
             envelope(&(attempt - 1).to_string(), "1573755000", "{}")
         };
         let message_id = Uuid::parse_str(REQUEST_ID).unwrap();
-        let expected = delay(&policy, Key { message_id, generation: 0, attempt });
+        let expected = retry_delay(&policy, JitterKey { message_id, generation: 0, attempt });
         let decided_after = |seconds: i64| decided(&policy, &record(&payload), 1000 * seconds);
         match decided_after(0) {
-            Decision::Hop(first) => {
+            InvocationDecision::Hop(first) => {
                 let (seconds, one) = (i64::from(expected.get()), DelaySeconds::new(1).unwrap());
                 assert_eq!(i64::from(first.get()), seconds.min(900));
-                assert_eq!(decided_after(seconds - 1), Decision::Hop(one));
-                assert!(matches!(decided_after(seconds), Decision::Invoke(_)));
+                assert_eq!(decided_after(seconds - 1), InvocationDecision::Hop(one));
+                assert!(matches!(decided_after(seconds), InvocationDecision::Invoke(_)));
             }
-            Decision::Invoke(invocation) => assert_eq!((invocation.waited, expected.get()), (expected, 0)),
+            InvocationDecision::Invoke(invocation) => {
+                assert_eq!((invocation.waited, expected.get()), (expected, 0))
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -108,13 +110,13 @@ fn the_default_policy_is_full_jitter_for_a_day() {
     let policy = Policy::from_json(DEFAULT_POLICY).unwrap();
     assert_eq!((policy.max_attempts, policy.max_age_seconds), (1000, Some(86_400)));
     assert!(policy.long_delays);
-    assert_eq!(policy.backoff.longest(policy.delay_limit()), RetryDelay::MAX);
+    assert_eq!(policy.backoff.longest_delay(policy.delay_limit()), RetryDelay::MAX);
 }
 
 #[test]
 fn after_max_attempts_retries_it_is_given_up() {
     let after = |attempt| decided(&fixed(0), &record(&envelope(attempt, "1573755000", "{}")), 0);
-    assert!(matches!(after("2"), Decision::Invoke(_)));
+    assert!(matches!(after("2"), InvocationDecision::Invoke(_)));
     let (reason, explanation) = given_up(after("3"));
     assert_eq!(reason, DeadLetterReason::RetryAttemptExceeded);
     assert_eq!(explanation, "Max retry attempts 3 exceeded");
@@ -128,7 +130,7 @@ fn a_retry_later_than_max_age_after_the_first_failure_is_not_made() {
     // The first failure is 86,400 s before the fifth second after this one.
     let first = (failed_at().timestamp() + 5 - 86_400).to_string();
     let body = record(&envelope("1", &first, "{}"));
-    assert!(matches!(decided(&fixed(4), &body, 0), Decision::Hop(_)));
+    assert!(matches!(decided(&fixed(4), &body, 0), InvocationDecision::Hop(_)));
     let (reason, explanation) = given_up(decided(&fixed(5), &body, 0));
     assert_eq!(reason, DeadLetterReason::MessageExpired);
     assert_eq!(
@@ -136,7 +138,7 @@ fn a_retry_later_than_max_age_after_the_first_failure_is_not_made() {
         "The next retry at 2019-11-14T18:16:10.568000Z would come after max_age_seconds at 2019-11-14T18:16:10.000000Z"
     );
     // Nor because the record waited in the queue.
-    assert!(matches!(decided(&fixed(4), &body, 4432), Decision::Invoke(_)));
+    assert!(matches!(decided(&fixed(4), &body, 4432), InvocationDecision::Invoke(_)));
     assert_eq!(given_up(decided(&fixed(4), &body, 4433)).0, DeadLetterReason::MessageExpired);
 }
 
@@ -146,7 +148,7 @@ fn a_function_outside_the_list_is_not_invoked_even_if_somebody_sends_the_record_
     let failed = FailedInvocation::parse(&body).unwrap();
     for came_back in [false, true] {
         let (reason, explanation) =
-            given_up(decide(&fixed(0), &functions(), &failed, came_back, failed_at()));
+            given_up(decide_invocation(&fixed(0), &functions(), &failed, came_back, failed_at()));
         assert_eq!(reason, DeadLetterReason::NonRetryableError);
         assert!(explanation.starts_with("/requestContext/functionArn is not in FUNCTION_ARNS"));
     }
@@ -162,7 +164,7 @@ fn the_policys_lists_see_the_functions_own_error_type() {
         (r#""retryable":["Other"]"#, true),
     ] {
         let decision = decided(&policy(lists), &record("{}"), 900_000);
-        assert_eq!(matches!(decision, Decision::GiveUp(_)), is_given_up, "{lists}");
+        assert_eq!(matches!(decision, InvocationDecision::GiveUp(_)), is_given_up, "{lists}");
         if is_given_up {
             assert_eq!(given_up(decision), (DeadLetterReason::NonRetryableError, String::new()));
         }
@@ -173,8 +175,8 @@ fn the_policys_lists_see_the_functions_own_error_type() {
 fn a_record_that_came_back_from_the_final_dlq_starts_afresh_now() {
     let body = record(&envelope("3", "1573750000", "[1.0]"));
     let now = failed_at() + TimeDelta::days(9);
-    let Decision::Invoke(invocation) =
-        decide(&fixed(600), &functions(), &FailedInvocation::parse(&body).unwrap(), true, now)
+    let InvocationDecision::Invoke(invocation) =
+        decide_invocation(&fixed(600), &functions(), &FailedInvocation::parse(&body).unwrap(), true, now)
     else {
         panic!()
     };
@@ -192,7 +194,7 @@ fn a_record_of_the_future_is_given_up_but_clocks_may_differ() {
     ] {
         let body = record("{}").replace(FAILED_AT, timestamp);
         let decision = decided(&fixed(0), &body, 0);
-        assert_eq!(matches!(decision, Decision::GiveUp(_)), is_given_up, "{timestamp}");
+        assert_eq!(matches!(decision, InvocationDecision::GiveUp(_)), is_given_up, "{timestamp}");
         if is_given_up {
             let future = (DeadLetterReason::InvalidMessageFormat, "/timestamp is in the future".to_owned());
             assert_eq!(given_up(decision), future);
@@ -213,7 +215,7 @@ proptest! {
         let request_id = Uuid::from_u128(request_id);
         let payload = if made == 0 { "{}".to_owned() } else { envelope(&made.to_string(), "1573755000", "{}") };
         let body = record(&payload).replace(REQUEST_ID, &request_id.to_string());
-        let expected = delay(&policy, Key { message_id: request_id, generation: 0, attempt: made + 1 });
+        let expected = retry_delay(&policy, JitterKey { message_id: request_id, generation: 0, attempt: made + 1 });
         let due = failed_at() + TimeDelta::seconds(expected.get().into());
         let failed = FailedInvocation::parse(&body).unwrap();
         let mut now = failed_at();
@@ -221,8 +223,8 @@ proptest! {
         let mut lateness = late_millis.into_iter();
         let invocation = loop {
             now += TimeDelta::milliseconds(lateness.next().unwrap());
-            match decide(&policy, &functions(), &failed, false, now) {
-                Decision::Hop(delay) => {
+            match decide_invocation(&policy, &functions(), &failed, false, now) {
+                InvocationDecision::Hop(delay) => {
                     prop_assert!(delay > DelaySeconds::ZERO);
                     let waits = TimeDelta::seconds(delay.get().into());
                     let rest = due - now;
@@ -231,8 +233,8 @@ proptest! {
                     now += waits;
                     hops += 1;
                 }
-                Decision::Invoke(invocation) => break invocation,
-                Decision::GiveUp(give_up) => panic!("{give_up:?}"),
+                InvocationDecision::Invoke(invocation) => break invocation,
+                InvocationDecision::GiveUp(give_up) => panic!("{give_up:?}"),
             }
         };
         prop_assert!(now >= due);
@@ -254,18 +256,18 @@ proptest! {
         let mut retries = 0;
         loop {
             match decided(&policy, &record(&current), 0) {
-                Decision::Invoke(invocation) => {
+                InvocationDecision::Invoke(invocation) => {
                     retries += 1;
-                    let expected = Retry { attempt: retries, initial_timestamp: failed_at().timestamp() };
+                    let expected = EventRetry { attempt: retries, initial_timestamp: failed_at().timestamp() };
                     prop_assert_eq!(read_payload(&invocation.payload), (Some(expected), payload.as_str()));
                     current = invocation.payload;
                 }
-                Decision::GiveUp(give_up) => {
+                InvocationDecision::GiveUp(give_up) => {
                     prop_assert_eq!(give_up.reason, DeadLetterReason::RetryAttemptExceeded);
                     prop_assert_eq!(retries, max_attempts);
                     break;
                 }
-                Decision::Hop(hop) => panic!("{hop:?}"),
+                InvocationDecision::Hop(hop) => panic!("{hop:?}"),
             }
         }
     }

@@ -33,7 +33,7 @@ fn record(body: String, attributes: Attributes) -> ReceivedMessage {
 
 /// The verdict on a message that is invalid.
 fn verdict(record: ReceivedMessage) -> Outgoing {
-    let refused = Arrival::open(record, at(20)).accept(&MessageSchema::default(), None).unwrap_err();
+    let refused = Arrival::from_record(record, at(20)).accept(&MessageSchema::default(), None).unwrap_err();
     refused.give_up(Stage::MessageProcessor, None, at(20))
 }
 
@@ -41,7 +41,7 @@ fn verdict(record: ReceivedMessage) -> Outgoing {
 fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
     let record = record("not JSON".to_owned(), Attributes::new());
     let times = ReceiveTimes::new(&record, at(99));
-    let notice = notice(verdict(record), times).unwrap();
+    let notice = block_notice(verdict(record), times).unwrap();
     let content = notice.message.as_ref().unwrap().content();
     assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
     assert_eq!(content.delay.get(), 60, "its message is hidden by then");
@@ -50,23 +50,24 @@ fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
         attributes: content.attributes.clone(),
         ..received(None)
     };
-    let Notice { receipt_handle, waiting_since, verdict } = Notice::read(&on_the_queue).unwrap();
+    let BlockedNotice { receipt_handle, waiting_since, verdict } =
+        BlockedNotice::from_record(&on_the_queue).unwrap();
     assert_eq!((receipt_handle.as_str(), waiting_since), (HANDLE, at(10)));
     assert_eq!(verdict.code.as_str(), "INVALID_MESSAGE_FORMAT");
     let moved = ReceivedMessage { redriven_from: Some("arn".to_owned()), ..on_the_queue };
-    assert_eq!(Notice::read(&moved), None, "its producer may have written it");
+    assert_eq!(BlockedNotice::from_record(&moved), None, "its producer may have written it");
 }
 
 #[test]
 fn the_event_of_a_blocked_group_says_what_that_of_the_verdict_says() {
     let record = record("not JSON".to_owned(), Attributes::new());
-    let mut failure = Failure::invalid(DeadLetterReason::InvalidMessageFormat, &"", delivery());
+    let mut failure = Failure::for_invalid_message(DeadLetterReason::InvalidMessageFormat, &"", delivery());
     failure.delivery.last_attempt_logs = Some(attempt_logs());
     let times = ReceiveTimes::new(&record, at(99));
     let give_up = DeadLetterReason::InvalidMessageFormat.into();
     let message_id = Some("orders-1".to_owned());
     let verdict =
-        Arrival::open(record, at(20)).give_up(message_id, Stage::MessageProcessor, failure, give_up);
+        Arrival::from_record(record, at(20)).give_up(message_id, Stage::MessageProcessor, failure, give_up);
     let Some(Event::GivenUp { message_id, sqs_message_id, error_type, request_id }) =
         verdict.confirmed.clone()
     else {
@@ -74,22 +75,27 @@ fn the_event_of_a_blocked_group_says_what_that_of_the_verdict_says() {
     };
     assert_eq!(request_id.as_deref(), attempt_logs().location().request_id());
     let blocked = Event::Blocked { message_id, sqs_message_id, error_type, request_id };
-    assert_eq!(notice(verdict, times).unwrap().confirmed, Some(blocked));
+    assert_eq!(block_notice(verdict, times).unwrap().confirmed, Some(blocked));
 }
 
-/// Otherwise its group would go on, as if nobody had asked to be told.
+/// Otherwise its group would go on, although its stop was never reported.
 #[test]
 fn a_notice_without_room_for_log_lines_is_written_without_them() {
     let written = |free: usize, logs: Option<AttemptLogs>| {
         let record = record("x".repeat(MESSAGE_BYTES_MAX - free), Attributes::new());
-        let mut failure = Failure::invalid(DeadLetterReason::InvalidMessageFormat, &"", delivery());
+        let mut failure =
+            Failure::for_invalid_message(DeadLetterReason::InvalidMessageFormat, &"", delivery());
         failure.delivery.last_attempt_logs = logs;
         let times = ReceiveTimes::new(&record, at(99));
         let give_up = DeadLetterReason::InvalidMessageFormat.into();
-        let verdict = Arrival::open(record, at(20)).give_up(None, Stage::MessageProcessor, failure, give_up);
-        let notice = notice(verdict, times).ok()?;
+        let verdict =
+            Arrival::from_record(record, at(20)).give_up(None, Stage::MessageProcessor, failure, give_up);
+        let notice = block_notice(verdict, times).ok()?;
         let attributes = notice.message.as_ref().unwrap().content().attributes.clone();
-        let failure = Notice::read(&ReceivedMessage { attributes, ..received(None) }).unwrap().verdict.case?;
+        let failure = BlockedNotice::from_record(&ReceivedMessage { attributes, ..received(None) })
+            .unwrap()
+            .verdict
+            .case?;
         Some(failure.failure.delivery.last_attempt_logs)
     };
     let mut has_logs = Vec::new();
@@ -105,7 +111,7 @@ fn a_notice_without_room_for_log_lines_is_written_without_them() {
 fn a_verdict_or_a_forged_handle_is_no_notice() {
     let with = |failure: &str| {
         let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure))]);
-        Notice::read(&record(String::new(), attributes))
+        BlockedNotice::from_record(&record(String::new(), attributes))
     };
     assert_eq!(with(r#"{"verdict":"MESSAGE_EXPIRED"}"#), None);
     assert_eq!(with(r#"{"receipt_handle":"h","waiting_since":"2026-11-28T00:00:00Z"}"#), None);
@@ -119,7 +125,7 @@ fn a_verdict_or_a_forged_handle_is_no_notice() {
 fn a_message_without_room_for_the_handle_is_given_up() {
     let record = record("x".repeat(MESSAGE_BYTES_MAX - 200), Attributes::new());
     let times = ReceiveTimes::new(&record, at(20));
-    let given_up = notice(verdict(record), times).unwrap_err();
+    let given_up = block_notice(verdict(record), times).unwrap_err();
     assert!(matches!(given_up.confirmed, Some(Event::GivenUp { .. })));
     let content = given_up.message.as_ref().unwrap().content();
     assert!(!content.attributes[FAILURE].text().unwrap().contains("receipt_handle"));
@@ -129,7 +135,7 @@ fn a_message_without_room_for_the_handle_is_given_up() {
 fn it_is_hidden_for_12_hours_less_its_visibility_timeout_or_for_as_long_as_its_queue_keeps_it() {
     let times = ReceiveTimes::new(&record(String::new(), Attributes::new()), at(0));
     let hidden =
-        |retention, now| hidden_for(queue_times(retention), times, at(now)).map(VisibilitySeconds::get);
+        |retention, now| hiding_time(queue_times(retention), times, at(now)).map(VisibilitySeconds::get);
     assert_eq!(hidden(1_209_600, 0), Some(43_020));
     assert_eq!(hidden(43_200, 0), Some(43_020));
     assert_eq!(hidden(43_200, 1), Some(43_019));

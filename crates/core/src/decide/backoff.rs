@@ -17,7 +17,7 @@ use crate::policy::{Backoff, Jitter, Policy};
 
 /// The key of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct JitterKey {
     /// `metadata.message_id`.
     pub message_id: Uuid,
     /// `metadata.redrive_generation`.
@@ -28,10 +28,10 @@ pub struct Key {
 
 /// The delay before retry `key.attempt` by the policy's backoff: a number of whole seconds within [`bounds`].
 #[must_use]
-pub fn delay(policy: &Policy, key: Key) -> RetryDelay {
+pub fn retry_delay(policy: &Policy, key: JitterKey) -> RetryDelay {
     let (low, high) = bounds(policy, key.attempt).into_inner();
     let (low, high) = (low.get().into(), high.get().into());
-    RetryDelay::saturating(spread(key, low, high))
+    RetryDelay::saturating(draw_number(key, low, high))
 }
 
 /// The shortest and the longest delay before retry `attempt`, 1 for the first. Each whole second in between is equally
@@ -41,10 +41,10 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     let (base, cap, jitter) = match &policy.backoff {
         Backoff::Uniform { max_delay } => (*max_delay, *max_delay, Jitter::Full),
         Backoff::Exponential { initial_delay, rate, offset, max_delay, jitter } => {
-            (exponential(*initial_delay, *rate, *offset, *max_delay, attempt), *max_delay, *jitter)
+            (exponential_base(*initial_delay, *rate, *offset, *max_delay, attempt), *max_delay, *jitter)
         }
         Backoff::Fixed { delay, jitter } => (*delay, policy.delay_limit(), *jitter),
-        Backoff::Schedule { delays, jitter } => (delays.before(attempt), policy.delay_limit(), *jitter),
+        Backoff::Schedule { delays, jitter } => (delays.delay_before(attempt), policy.delay_limit(), *jitter),
     };
     let (base, cap) = (u64::from(base.get()), u64::from(cap.get()));
     let (low, high) = match jitter {
@@ -63,24 +63,24 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
 }
 
 /// Draws a number in `low..=high` from the key's first word, which is that of the backoff.
-pub(crate) fn spread(key: Key, low: u64, high: u64) -> u64 {
-    let [word, _] = words(key);
-    within(word, low, high)
+pub(crate) fn draw_number(key: JitterKey, low: u64, high: u64) -> u64 {
+    let [word, _] = key_words(key);
+    scale_word(word, low, high)
 }
 
 /// The delay of a `Retry-After`, as a floor for the retry's own: never shorter than asked, and up to 10 % longer, so
 /// that a date shared by many messages does not bring them all back at once. At most `limit`: 900 s, or 12 hours with
 /// long delays ([`Policy::delay_limit`]).
 #[must_use]
-pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: Key) -> RetryDelay {
-    let [_, word] = words(key);
-    let extra = within(word, 0, asked_seconds.min(u64::from(limit.get())) / 10);
+pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: JitterKey) -> RetryDelay {
+    let [_, word] = key_words(key);
+    let extra = scale_word(word, 0, asked_seconds.min(u64::from(limit.get())) / 10);
     RetryDelay::saturating(asked_seconds.saturating_add(extra)).min(limit)
 }
 
 /// `initial * rate^(n-1) + offset`, rounded up so that no retry is early, at most `max`. Computed by repeated
 /// multiplication, whose result IEEE 754 fixes to the bit; a power function's may differ between machines.
-fn exponential(
+fn exponential_base(
     initial: RetryDelay,
     rate: f64,
     offset: RetryDelay,
@@ -105,7 +105,7 @@ fn exponential(
     RetryDelay::saturating((base + f64::from(offset.get())).ceil().min(cap) as u64)
 }
 
-fn words(key: Key) -> [u64; 2] {
+fn key_words(key: JitterKey) -> [u64; 2] {
     let mut seed = [0; 32];
     seed[..16].copy_from_slice(key.message_id.as_bytes());
     seed[16..20].copy_from_slice(&key.generation.to_le_bytes());
@@ -115,7 +115,7 @@ fn words(key: Key) -> [u64; 2] {
     [generator.next_u64(), generator.next_u64()]
 }
 
-fn within(word: u64, low: u64, high: u64) -> u64 {
+fn scale_word(word: u64, low: u64, high: u64) -> u64 {
     let width = u128::from(high - low) + 1;
     let above = (u128::from(word) * width) >> 64;
     low + u64::try_from(above).unwrap_or(high - low)

@@ -25,18 +25,21 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::decide::backoff::{Key as JitterKey, spread};
+use crate::decide::backoff::{JitterKey, draw_number};
 use crate::decide::call_outcome::CallOutcome;
 pub use crate::failure::{Hold, HoldReason, Outage};
 use crate::message::Timestamp;
-use circuit::{Circuit, EndedOutage, PROBE_SECONDS_MAX, PROBE_SECONDS_MAX_OF_KEY, Report, State, Verdict};
-use evidence::nats;
-pub use keys::Key;
-use keys::Keys;
+use circuit::{
+    Circuit, CircuitState, CircuitVerdict, EndedOutage, HeldReport, PROBE_SECONDS_MAX,
+    PROBE_SECONDS_MAX_OF_KEY,
+};
+use evidence::evidence_nats;
+pub use keys::CircuitKey;
+use keys::KeyCircuits;
 use moment::{Moment, MomentClock};
 pub use rate::LOWEST_RATE_SECONDS;
 use rate::Reserve;
-use shares::Shares;
+use shares::RateShares;
 
 /// The circuit breaker of one function environment. It opens after ten failed first calls in a row at a new target,
 /// after six at one that hardly ever fails, and after 26 at one that fails half of its calls.
@@ -46,14 +49,14 @@ pub struct Breaker {
     /// The target as a whole.
     target: Circuit,
     /// First calls that failed since the last answer, by key.
-    run: Vec<(Option<Key>, u16)>,
+    run: Vec<(Option<CircuitKey>, u16)>,
     /// Circuits of the keys that had an outage or a refusal.
-    keys: Keys,
+    keys: KeyCircuits,
     answers: AnswersPerSecond,
     /// Calls by key, while the target's rate is limited.
-    shares: Shares,
+    shares: RateShares,
     /// The last refusal.
-    refused: Option<Refused>,
+    refused: Option<RefusedCall>,
     /// Number of state changes so far.
     changes: u32,
 }
@@ -64,7 +67,7 @@ pub struct Caller {
     /// `metadata.message_id`: spreads the probes of many environments.
     pub message_id: Uuid,
     /// `None` for a message without a key.
-    pub key: Option<Key>,
+    pub key: Option<CircuitKey>,
     /// Failed calls of this message. Only a message that never failed is evidence of an outage: any other may be the
     /// cause itself.
     pub failures: u32,
@@ -95,7 +98,7 @@ pub enum Patience {
 impl Patience {
     /// A message with a key waits for its key's circuit only while other calls run: it must not use up the function's
     /// time, which other keys need.
-    fn of_key(self, key: Option<Key>) -> bool {
+    fn allows_wait(self, key: Option<CircuitKey>) -> bool {
         self == Self::OthersRun || (self == Self::NewBatch && key.is_none())
     }
 }
@@ -105,7 +108,7 @@ impl Patience {
 /// than the holds that it saves.
 pub const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The answer of [`Breaker::ask`].
+/// The answer of [`Breaker::request_call`].
 #[derive(Debug, PartialEq)]
 pub enum Permission {
     /// Make the call, and record its outcome.
@@ -123,23 +126,23 @@ pub struct Permit {
     caller: Caller,
     /// Number of state changes before the call.
     began: u32,
-    reason: Reason,
+    reason: PermitReason,
 }
 
 /// Why a call is permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+enum PermitReason {
     /// The target is not known to be down.
     Up,
     /// A probe, to find out if the target is back.
-    Probe(Scope),
+    Probe(BreakerScope),
     /// The call is made in any state, and a fault spends an attempt: the message has reached its hold limit, or the outage
     /// is no longer confirmed.
     Regardless,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
+enum BreakerScope {
     Target,
     Key,
 }
@@ -150,15 +153,15 @@ enum CircuitsAnswer {
     Call,
     /// Call, and let a fault spend an attempt.
     CallRegardless,
-    Probe(Scope),
+    Probe(BreakerScope),
     Wait,
     /// Hold the message for the time that this circuit computes.
-    Hold(Scope),
+    Hold(BreakerScope),
 }
 
-impl Verdict {
+impl CircuitVerdict {
     /// The verdict of the circuit that decides, for a message that may wait for its turn or not.
-    fn answer(self, scope: Scope, may_wait: bool) -> CircuitsAnswer {
+    fn to_answer(self, scope: BreakerScope, may_wait: bool) -> CircuitsAnswer {
         match self {
             Self::Call => CircuitsAnswer::Call,
             Self::Unconfirmed => CircuitsAnswer::CallRegardless,
@@ -174,20 +177,20 @@ impl Permit {
     /// True if the call is a probe of a target that is down.
     #[must_use]
     pub fn is_probe(&self) -> bool {
-        matches!(self.reason, Reason::Probe(_))
+        matches!(self.reason, PermitReason::Probe(_))
     }
 
     /// True if a message whose call failed with this outcome may be held without spending an attempt. "Not now" is held
     /// whatever the reason for the call.
     #[must_use]
     pub fn may_be_held(&self, met: CallOutcome) -> bool {
-        met.is_not_now() || (met == CallOutcome::Fault && self.reason != Reason::Regardless)
+        met.is_not_now() || (met == CallOutcome::Fault && self.reason != PermitReason::Regardless)
     }
 }
 
 /// A state change that a call has caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum CircuitChange {
     /// Calls stop until the first probe.
     Opened {
         /// Outages in a row.
@@ -230,28 +233,28 @@ const REFUSED_TOGETHER_ANSWERS: u32 = 20;
 
 /// A refused call.
 #[derive(Clone, Copy, Debug)]
-struct Refused {
-    key: Option<Key>,
+struct RefusedCall {
+    key: Option<CircuitKey>,
     at: Moment,
     after_answers: u32,
 }
 
 impl Breaker {
-    /// Decides if the target may be called now for this message. A permit must be recorded ([`Breaker::record`]) or
-    /// given back ([`Breaker::give_back`]).
-    pub fn ask(&mut self, caller: Caller, patience: Patience, now: Timestamp) -> Permission {
-        if self.clock.moment(now).is_last() {
+    /// Decides if the target may be called now for this message. A permit must be recorded
+    /// ([`Breaker::record_outcome`]) or given back ([`Breaker::give_back`]).
+    pub fn request_call(&mut self, caller: Caller, patience: Patience, now: Timestamp) -> Permission {
+        if self.clock.moment_at(now).is_last() {
             // Its time ends after a year: a new breaker costs a few calls.
             *self = Self::default();
         }
-        let moment = self.clock.moment(now);
-        match self.ask_circuits(caller, patience, moment) {
-            CircuitsAnswer::Call => self.permit(caller, Reason::Up, moment),
-            CircuitsAnswer::CallRegardless => self.permit(caller, Reason::Regardless, moment),
+        let moment = self.clock.moment_at(now);
+        match self.query_circuits(caller, patience, moment) {
+            CircuitsAnswer::Call => self.permit_call(caller, PermitReason::Up, moment),
+            CircuitsAnswer::CallRegardless => self.permit_call(caller, PermitReason::Regardless, moment),
             CircuitsAnswer::Probe(scope) => {
                 let began = self.changes;
-                self.circuit(scope, caller.key, moment).begin_probe();
-                Permission::Call(Permit { caller, began, reason: Reason::Probe(scope) })
+                self.circuit_mut(scope, caller.key, moment).begin_probe();
+                Permission::Call(Permit { caller, began, reason: PermitReason::Probe(scope) })
             }
             CircuitsAnswer::Wait => Permission::Wait,
             CircuitsAnswer::Hold(scope) => Permission::Hold(self.hold_by(scope, caller, None, moment)),
@@ -259,101 +262,119 @@ impl Breaker {
     }
 
     /// Permits a call that is not a probe; it uses a place of the rate.
-    fn permit(&mut self, caller: Caller, reason: Reason, now: Moment) -> Permission {
+    fn permit_call(&mut self, caller: Caller, reason: PermitReason, now: Moment) -> Permission {
         self.target.take_token();
-        self.shares.called(caller.key);
+        self.shares.count_call(caller.key);
         self.keys.get_mut(caller.key, now).map(Circuit::take_token);
         Permission::Call(Permit { caller, began: self.changes, reason })
     }
 
     /// Asks the circuit of the target, and the key's where that may change the answer.
-    fn ask_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CircuitsAnswer {
-        if let Some(scope) = self.told_to_wait(caller.key, now) {
+    fn query_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CircuitsAnswer {
+        if let Some(scope) = self.waiting_scope(caller.key, now) {
             return CircuitsAnswer::Hold(scope);
         }
-        let reserve = self.reserve(caller.key, now);
-        match self.target.ask(caller, reserve, now) {
-            Verdict::Call => self.ask_key(caller, now).answer(Scope::Key, patience.of_key(caller.key)),
-            Verdict::Limited if patience == Patience::Over => match self.ask_key(caller, now) {
+        let reserve = self.key_reserve(caller.key, now);
+        match self.target.decide_call(caller, reserve, now) {
+            CircuitVerdict::Call => {
+                self.query_key(caller, now).to_answer(BreakerScope::Key, patience.allows_wait(caller.key))
+            }
+            CircuitVerdict::Limited if patience == Patience::Over => match self.query_key(caller, now) {
                 // A key that is down cannot use a place.
-                Verdict::Down => CircuitsAnswer::Hold(Scope::Key),
-                Verdict::Probing => CircuitsAnswer::Wait,
-                _ => CircuitsAnswer::Hold(Scope::Target),
+                CircuitVerdict::Down => CircuitsAnswer::Hold(BreakerScope::Key),
+                CircuitVerdict::Probing => CircuitsAnswer::Wait,
+                _ => CircuitsAnswer::Hold(BreakerScope::Target),
             },
             // A probe of the target may be made with any key.
-            verdict => verdict.answer(Scope::Target, patience != Patience::Over),
+            verdict => verdict.to_answer(BreakerScope::Target, patience != Patience::Over),
         }
     }
 
     /// The circuit that holds a message because a `Retry-After` is not over: not even a probe of the target is made before.
-    fn told_to_wait(&mut self, key: Option<Key>, now: Moment) -> Option<Scope> {
+    fn waiting_scope(&mut self, key: Option<CircuitKey>, now: Moment) -> Option<BreakerScope> {
         let of_target = self.target.must_wait(now);
         let of_key = self.keys.get_mut(key, now).is_some_and(|circuit| circuit.must_wait(now));
         // A target that is down holds its messages for longer.
-        let scope = if of_target || self.target.open_since().is_some() { Scope::Target } else { Scope::Key };
+        let scope = if of_target || self.target.open_since().is_some() {
+            BreakerScope::Target
+        } else {
+            BreakerScope::Key
+        };
         (of_target || of_key).then_some(scope)
     }
 
-    fn ask_key(&mut self, caller: Caller, now: Moment) -> Verdict {
+    fn query_key(&mut self, caller: Caller, now: Moment) -> CircuitVerdict {
         let circuit = self.keys.get_mut(caller.key, now);
-        circuit.map_or(Verdict::Call, |circuit| circuit.ask(caller, Reserve::None, now))
+        circuit.map_or(CircuitVerdict::Call, |circuit| circuit.decide_call(caller, Reserve::None, now))
     }
 
     /// The part of the target's rate that a call of this key must leave. Counts the key as one of its users.
-    fn reserve(&mut self, key: Option<Key>, now: Moment) -> Reserve {
+    fn key_reserve(&mut self, key: Option<CircuitKey>, now: Moment) -> Reserve {
         if !self.target.is_limited() {
             return Reserve::None;
         }
-        self.shares.asks(key);
-        if self.shares.takes_more(key, now) { Reserve::OnePlace } else { Reserve::None }
+        self.shares.add_user(key);
+        if self.shares.exceeds_share(key, now) { Reserve::OnePlace } else { Reserve::None }
     }
 
     /// Decides for a message that has reached its hold limit: it is called in any state. Its outcome counts like any other
     /// call's, but it is not a probe. For the end of a `Retry-After`, and for a place in the rate of a busy target, it waits
     /// for at most `grace` longer: thousands that reach the limit together would all be refused.
-    pub fn ask_overdue(&mut self, caller: Caller, grace: Duration, now: Timestamp) -> Permission {
-        let now = self.clock.moment(now);
-        if grace >= duration(HOLD_SECONDS_MIN)
-            && let Some(hold) = self.last_hold(caller, now)
+    pub fn request_overdue_call(&mut self, caller: Caller, grace: Duration, now: Timestamp) -> Permission {
+        let now = self.clock.moment_at(now);
+        if grace >= to_duration(HOLD_SECONDS_MIN)
+            && let Some(hold) = self.overdue_hold(caller, now)
         {
             return Permission::Hold(Hold { delay: hold.delay.min(grace), ..hold });
         }
-        self.permit(caller, Reason::Regardless, now)
+        self.permit_call(caller, PermitReason::Regardless, now)
     }
 
     /// The hold of a message at its limit, which has waited long enough for its own trouble.
-    fn last_hold(&mut self, caller: Caller, now: Moment) -> Option<Hold> {
-        let CircuitsAnswer::Hold(scope) = self.ask_circuits(caller, Patience::Over, now) else { return None };
+    fn overdue_hold(&mut self, caller: Caller, now: Moment) -> Option<Hold> {
+        let CircuitsAnswer::Hold(scope) = self.query_circuits(caller, Patience::Over, now) else {
+            return None;
+        };
         let asked = self.asked_seconds(scope, caller, now);
         if asked > 0.0 {
-            let delay = duration(asked.max(HOLD_SECONDS_MIN));
+            let delay = to_duration(asked.max(HOLD_SECONDS_MIN));
             return Some(Hold { delay, ..self.hold_by(scope, caller, None, now) });
         }
-        let is_limited = self.circuit(scope, caller.key, now).is_limited();
+        let is_limited = self.circuit_mut(scope, caller.key, now).is_limited();
         is_limited.then(|| self.hold_by(scope, caller, None, now))
     }
 
     /// Records the outcome of a permitted call.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
-    pub fn record(&mut self, permit: Permit, met: CallOutcome, now: Timestamp) -> Option<Change> {
-        let now = self.clock.moment(now);
+    pub fn record_outcome(
+        &mut self,
+        permit: Permit,
+        met: CallOutcome,
+        now: Timestamp,
+    ) -> Option<CircuitChange> {
+        let now = self.clock.moment_at(now);
         if met.is_answer() {
-            return self.answered(&permit, now);
+            return self.record_answer(&permit, now);
         }
         if let CallOutcome::Refusal(Some(after)) = met {
-            let scope = if let Reason::Probe(scope) = permit.reason { scope } else { Scope::Key };
+            let scope =
+                if let PermitReason::Probe(scope) = permit.reason { scope } else { BreakerScope::Key };
             self.changes += 1;
             let change = self.changes;
-            self.circuit(scope, permit.caller.key, now).retry_after(after.as_secs_f32(), change, now);
+            self.circuit_mut(scope, permit.caller.key, now).record_retry_after(
+                after.as_secs_f32(),
+                change,
+                now,
+            );
         }
         match permit.reason {
-            Reason::Probe(scope) => self.probe_failed(&permit, scope, met, now),
-            Reason::Up | Reason::Regardless => {
+            PermitReason::Probe(scope) => self.record_failed_probe(&permit, scope, met, now),
+            PermitReason::Up | PermitReason::Regardless => {
                 let scope = match met {
-                    CallOutcome::Refusal(_) => self.refused(&permit, now)?,
-                    _ => Scope::Key,
+                    CallOutcome::Refusal(_) => self.record_refusal(&permit, now)?,
+                    _ => BreakerScope::Key,
                 };
-                self.outage(&permit, scope, now)
+                self.record_outage(&permit, scope, now)
             }
         }
     }
@@ -361,16 +382,16 @@ impl Breaker {
     /// Returns the permit of a call that was not made.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
     pub fn give_back(&mut self, permit: Permit, now: Timestamp) {
-        let now = self.clock.moment(now);
+        let now = self.clock.moment_at(now);
         let key = permit.caller.key;
         match permit.reason {
-            Reason::Up | Reason::Regardless => {
+            PermitReason::Up | PermitReason::Regardless => {
                 self.target.give_back_token();
                 self.keys.get_mut(key, now).map(Circuit::give_back_token);
             }
-            Reason::Probe(scope) => {
-                let circuit = self.circuit(scope, key, now);
-                if !circuit.is_older(permit.began) {
+            PermitReason::Probe(scope) => {
+                let circuit = self.circuit_mut(scope, key, now);
+                if !circuit.is_newer_than(permit.began) {
                     circuit.give_back_probe();
                 }
             }
@@ -380,31 +401,37 @@ impl Breaker {
     /// Applies the report of an outage by a held message that was sent at `reported_at`. An environment without a newer
     /// answer continues to count from there, and opens this key's circuit, with a probe due at once, if the first
     /// failures in a row are enough: otherwise it would make calls that fail. Ignored within 30 s of an answer.
-    pub fn learn(&mut self, key: Option<Key>, outage: Outage, reported_at: Timestamp, now: Timestamp) {
-        let now = self.clock.moment(now);
+    pub fn apply_report(
+        &mut self,
+        key: Option<CircuitKey>,
+        outage: Outage,
+        reported_at: Timestamp,
+        now: Timestamp,
+    ) {
+        let now = self.clock.moment_at(now);
         if outage.first_failures == 0 || self.target.has_answered_recently(now) {
             return;
         }
-        let report = Report {
-            since: self.clock.moment(outage.since),
+        let report = HeldReport {
+            since: self.clock.moment_at(outage.since),
             first_failures: outage.first_failures,
-            reported_at: self.clock.moment(reported_at),
+            reported_at: self.clock.moment_at(reported_at),
         };
-        let share = self.target.evidence.share();
-        self.keys.entry(key, &self.target, now).learn(report, share, &mut self.changes, now);
+        let share = self.target.evidence.failure_share();
+        self.keys.get_or_insert(key, &self.target, now).apply_report(report, share, &mut self.changes, now);
     }
 
     /// Start of the outage, if the target or this key is down.
     #[must_use]
-    pub fn open_since(&self, key: Option<Key>) -> Option<Timestamp> {
+    pub fn open_since(&self, key: Option<CircuitKey>) -> Option<Timestamp> {
         let of_key = || self.keys.get(key).and_then(Circuit::open_since);
-        self.target.open_since().or_else(of_key).map(|since| self.clock.timestamp(since))
+        self.target.open_since().or_else(of_key).map(|since| self.clock.timestamp_at(since))
     }
 
     /// The hold of a message whose own call failed; `None` if the call spends an attempt. "Not now" spends none. A fault
     /// spends none if the circuit is open, or if it is the message's first one and the target was down a moment ago.
-    pub fn hold(&mut self, caller: Caller, met: CallOutcome, now: Timestamp) -> Option<Hold> {
-        let moment = self.clock.moment(now);
+    pub fn hold_after_call(&mut self, caller: Caller, met: CallOutcome, now: Timestamp) -> Option<Hold> {
+        let moment = self.clock.moment_at(now);
         let is_down = || {
             let of_key = self.keys.get(caller.key);
             let is_recent = |circuit: &Circuit| circuit.was_down_recently(moment);
@@ -416,121 +443,121 @@ impl Breaker {
         }
         if let CallOutcome::Later(after) = met {
             let own = own_hold_seconds(caller.held_seconds, Some(caller.calls_before));
-            let delay = duration(own.max(after.as_secs_f32()).min(RETRY_AFTER_SECONDS_MAX));
+            let delay = to_duration(own.max(after.as_secs_f32()).min(RETRY_AFTER_SECONDS_MAX));
             let outage = Outage { since: now, first_failures: 0 };
             return Some(Hold { reason: HoldReason::NotNow, outage, delay });
         }
         // A key that is down is held for longer than the rate of a busy target asks.
         let key_is_open = || self.keys.get(caller.key).is_some_and(|key| key.open_since().is_some());
-        let is_of_key = self.target.since().is_none() || (self.target.is_limited() && key_is_open());
-        let scope = if is_of_key { Scope::Key } else { Scope::Target };
+        let is_of_key = self.target.state_since().is_none() || (self.target.is_limited() && key_is_open());
+        let scope = if is_of_key { BreakerScope::Key } else { BreakerScope::Target };
         let called = Some(caller.calls_before);
         Some(self.hold_by(scope, caller, called, moment))
     }
 
     /// `called`: the calls before this one, of a message that was called.
-    fn hold_by(&mut self, scope: Scope, caller: Caller, called: Option<u32>, now: Moment) -> Hold {
-        let jitter = jitter(caller.message_id, self.changes);
+    fn hold_by(&mut self, scope: BreakerScope, caller: Caller, called: Option<u32>, now: Moment) -> Hold {
+        let jitter = jitter_factor(caller.message_id, self.changes);
         // Without jitter: the messages of a batch stay together, so that the next batch is full, too.
         let own = own_hold_seconds(caller.held_seconds, called);
-        let circuit = self.circuit(scope, caller.key, now);
+        let circuit = self.circuit_mut(scope, caller.key, now);
         let (reason, seconds) = match &mut circuit.state {
-            State::Closed if called.is_some() => (HoldReason::NotNow, own),
+            CircuitState::Closed if called.is_some() => (HoldReason::NotNow, own),
             // It asked for a delay.
-            State::Closed => (HoldReason::RateLimited, 0.0),
-            State::Limited(limit) => {
-                let place = limit.hold(now, jitter);
+            CircuitState::Closed => (HoldReason::RateLimited, 0.0),
+            CircuitState::Limited(limit) => {
+                let place = limit.assign_slot(now, jitter);
                 (HoldReason::RateLimited, if called.is_some() { place.max(own) } else { place })
             }
-            State::Open(_) => (HoldReason::Down, own),
+            CircuitState::Open(_) => (HoldReason::Down, own),
         };
         let (since, first_failures) = (circuit.trouble_since(now), circuit.run);
         let asked = self.asked_seconds(scope, caller, now);
-        let delay = duration(seconds.max(asked).max(HOLD_SECONDS_MIN));
-        let outage = Outage { since: self.clock.timestamp(since), first_failures };
+        let delay = to_duration(seconds.max(asked).max(HOLD_SECONDS_MIN));
+        let outage = Outage { since: self.clock.timestamp_at(since), first_failures };
         Hold { reason, outage, delay }
     }
 
     /// The rest of a `Retry-After`, up to a tenth longer, so that one date does not bring all messages back at once.
-    fn asked_seconds(&mut self, scope: Scope, caller: Caller, now: Moment) -> f32 {
-        let jitter = jitter(caller.message_id, self.changes);
-        let asked = self.circuit(scope, caller.key, now).asked_seconds(now);
+    fn asked_seconds(&mut self, scope: BreakerScope, caller: Caller, now: Moment) -> f32 {
+        let jitter = jitter_factor(caller.message_id, self.changes);
+        let asked = self.circuit_mut(scope, caller.key, now).asked_seconds(now);
         // A `Retry-After` for its key counts, even if the target as a whole was found down or busy since.
         let asked = self.keys.get(caller.key).map_or(asked, |of_key| asked.max(of_key.asked_seconds(now)));
         (asked * (1.4 - jitter * 0.4)).min(RETRY_AFTER_SECONDS_MAX)
     }
 
-    fn circuit(&mut self, scope: Scope, key: Option<Key>, now: Moment) -> &mut Circuit {
+    fn circuit_mut(&mut self, scope: BreakerScope, key: Option<CircuitKey>, now: Moment) -> &mut Circuit {
         match scope {
-            Scope::Target => &mut self.target,
-            Scope::Key => self.keys.entry(key, &self.target, now),
+            BreakerScope::Target => &mut self.target,
+            BreakerScope::Key => self.keys.get_or_insert(key, &self.target, now),
         }
     }
 
-    fn answered(&mut self, permit: &Permit, now: Moment) -> Option<Change> {
-        self.answers.add(now);
+    fn record_answer(&mut self, permit: &Permit, now: Moment) -> Option<CircuitChange> {
+        self.answers.count_answer(now);
         self.run.clear();
         let Permit { caller: Caller { key, .. }, began, .. } = *permit;
         let mut circuit = self.keys.get_mut(key, now);
         let chance = circuit.as_ref().map_or(0, |circuit| circuit.chance_failures());
         let of_key =
-            circuit.as_mut().and_then(|circuit| circuit.answer(began, chance, &mut self.changes, now));
+            circuit.as_mut().and_then(|circuit| circuit.record_answer(began, chance, &mut self.changes, now));
         let chance = if self.target.open_since().is_some() { self.target.chance_failures() } else { chance };
-        let of_target = self.target.answer(began, chance, &mut self.changes, now);
-        of_target.or(of_key).map(|EndedOutage { seconds, probes }| Change::Closed {
-            open_for: duration(seconds),
+        let of_target = self.target.record_answer(began, chance, &mut self.changes, now);
+        of_target.or(of_key).map(|EndedOutage { seconds, probes }| CircuitChange::Closed {
+            open_for: to_duration(seconds),
             probes: probes.into(),
         })
     }
 
-    fn probe_failed(
+    fn record_failed_probe(
         &mut self,
         permit: &Permit,
-        scope: Scope,
+        scope: BreakerScope,
         met: CallOutcome,
         now: Moment,
-    ) -> Option<Change> {
+    ) -> Option<CircuitChange> {
         let Permit { caller, began, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
-        if scope == Scope::Key && is_first_call {
+        if scope == BreakerScope::Key && is_first_call {
             self.count_in_run(key, now);
             if let Some(opened) = self.open_target(message_id, now) {
                 return Some(opened);
             }
         }
         let longest = match (scope, key) {
-            (Scope::Key, Some(_)) => PROBE_SECONDS_MAX_OF_KEY,
+            (BreakerScope::Key, Some(_)) => PROBE_SECONDS_MAX_OF_KEY,
             _ => PROBE_SECONDS_MAX,
         };
-        if self.circuit(scope, key, now).is_older(began) {
+        if self.circuit_mut(scope, key, now).is_newer_than(began) {
             return None;
         }
         self.changes += 1;
-        let jitter = jitter(message_id, self.changes);
-        let circuit = self.circuit(scope, key, now);
+        let jitter = jitter_factor(message_id, self.changes);
+        let circuit = self.circuit_mut(scope, key, now);
         if is_first_call {
             circuit.count_failure(now);
         }
         // Any message confirms it by "not now", which is not its own fault.
         let confirms = is_first_call || met.is_not_now();
-        let probe_in = circuit.probe_failed(confirms, longest, jitter, now)?;
-        Some(Change::ProbeFailed { probe_in: duration(probe_in) })
+        let probe_in = circuit.record_failed_probe(confirms, longest, jitter, now)?;
+        Some(CircuitChange::ProbeFailed { probe_in: to_duration(probe_in) })
     }
 
     /// Lowers the rate of the key, or of the target if several keys are refused together, and returns which one. `None`
     /// if the rate was lowered already: the calls that were running at that refusal add no evidence.
-    fn refused(&mut self, permit: &Permit, now: Moment) -> Option<Scope> {
+    fn record_refusal(&mut self, permit: &Permit, now: Moment) -> Option<BreakerScope> {
         let key = permit.caller.key;
         let is_shared = self.refused.is_some_and(|last| {
             let is_close = self.answers.in_all.wrapping_sub(last.after_answers) < REFUSED_TOGETHER_ANSWERS
                 || last.at.seconds_until(now) < REFUSED_TOGETHER_SECONDS;
             last.key != key && is_close
         });
-        self.refused = Some(Refused { key, at: now, after_answers: self.answers.in_all });
+        self.refused = Some(RefusedCall { key, at: now, after_answers: self.answers.in_all });
         let rate = self.answers.per_second(now);
-        let scope = if is_shared { Scope::Target } else { Scope::Key };
+        let scope = if is_shared { BreakerScope::Target } else { BreakerScope::Key };
         let change = self.changes + 1;
-        if !self.circuit(scope, key, now).refuse(permit.began, change, rate, now) {
+        if !self.circuit_mut(scope, key, now).record_refusal(permit.began, change, rate, now) {
             return None;
         }
         self.changes = change;
@@ -538,32 +565,35 @@ impl Breaker {
     }
 
     /// Adds an outage to the evidence, and opens a circuit if the evidence is enough.
-    fn outage(&mut self, permit: &Permit, scope: Scope, now: Moment) -> Option<Change> {
+    fn record_outage(&mut self, permit: &Permit, scope: BreakerScope, now: Moment) -> Option<CircuitChange> {
         let Permit { caller, began, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
-        let is_known = |circuit: &Circuit| circuit.is_older(began) || circuit.open_since().is_some();
-        if !is_first_call || is_known(&self.target) || is_known(self.keys.entry(key, &self.target, now)) {
+        let is_known = |circuit: &Circuit| circuit.is_newer_than(began) || circuit.open_since().is_some();
+        if !is_first_call
+            || is_known(&self.target)
+            || is_known(self.keys.get_or_insert(key, &self.target, now))
+        {
             return None;
         }
         self.count_in_run(key, now);
         if let Some(opened) = self.open_target(message_id, now) {
             return Some(opened);
         }
-        if scope == Scope::Target {
+        if scope == BreakerScope::Target {
             return None;
         }
-        let share = self.target.evidence.share();
-        let circuit = self.keys.entry(key, &self.target, now);
+        let share = self.target.evidence.failure_share();
+        let circuit = self.keys.get_or_insert(key, &self.target, now);
         circuit.count_failure(now);
         let outages = circuit.run;
         if !circuit.shows_outage(share, now) {
             return None;
         }
-        let probe_in = circuit.open(&mut self.changes, jitter(message_id, 0), now);
-        Some(Change::Opened { outages: outages.into(), probe_in: duration(probe_in) })
+        let probe_in = circuit.open(&mut self.changes, jitter_factor(message_id, 0), now);
+        Some(CircuitChange::Opened { outages: outages.into(), probe_in: to_duration(probe_in) })
     }
 
-    fn count_in_run(&mut self, key: Option<Key>, now: Moment) {
+    fn count_in_run(&mut self, key: Option<CircuitKey>, now: Moment) {
         self.target.count_failure(now);
         if let Some((_, outages)) = self.run.iter_mut().find(|(other, _)| *other == key) {
             *outages = outages.saturating_add(1);
@@ -573,20 +603,21 @@ impl Breaker {
     }
 
     /// Opens the target's circuit if several keys show an outage: one key adds at most half of the evidence.
-    fn open_target(&mut self, message_id: Uuid, now: Moment) -> Option<Change> {
+    fn open_target(&mut self, message_id: Uuid, now: Moment) -> Option<CircuitChange> {
         if self.target.open_since().is_some() {
             return None;
         }
-        let (share, threshold) = (self.target.evidence.share(), self.target.threshold(now));
-        let shown: f32 = self.run.iter().map(|(_, outages)| nats(*outages, share).min(threshold / 2.0)).sum();
+        let (share, threshold) = (self.target.evidence.failure_share(), self.target.evidence_threshold(now));
+        let shown: f32 =
+            self.run.iter().map(|(_, outages)| evidence_nats(*outages, share).min(threshold / 2.0)).sum();
         if shown < threshold {
             return None;
         }
         let outages = self.run.drain(..).map(|(_, outages)| u32::from(outages)).sum();
-        let probe_in = self.target.open(&mut self.changes, jitter(message_id, 0), now);
+        let probe_in = self.target.open(&mut self.changes, jitter_factor(message_id, 0), now);
         // One probe of the target stands for all keys.
         self.keys.close_all(self.changes);
-        Some(Change::Opened { outages, probe_in: duration(probe_in) })
+        Some(CircuitChange::Opened { outages, probe_in: to_duration(probe_in) })
     }
 }
 
@@ -603,19 +634,19 @@ struct AnswersPerSecond {
 }
 
 impl AnswersPerSecond {
-    fn add(&mut self, now: Moment) {
-        self.turn(now);
+    fn count_answer(&mut self, now: Moment) {
+        self.advance_second(now);
         self.current = self.current.saturating_add(1);
         self.in_all = self.in_all.wrapping_add(1);
     }
 
     /// The rate of answers, at least one per second.
     fn per_second(&mut self, now: Moment) -> f32 {
-        self.turn(now);
+        self.advance_second(now);
         f32::from(self.last.max(self.current).max(1))
     }
 
-    fn turn(&mut self, now: Moment) {
+    fn advance_second(&mut self, now: Moment) {
         let seconds = self.second.map_or(2.0, |second| second.seconds_until(now));
         if seconds >= 1.0 {
             self.last = if seconds < 2.0 { self.current } else { 0 };
@@ -639,12 +670,12 @@ fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
 }
 
 /// 0.75 to 1, so that environments that notice an outage together do not probe together.
-fn jitter(message_id: Uuid, number: u32) -> f32 {
-    let thousandths = spread(JitterKey { message_id, generation: 0, attempt: number }, 750, 1000);
+fn jitter_factor(message_id: Uuid, number: u32) -> f32 {
+    let thousandths = draw_number(JitterKey { message_id, generation: 0, attempt: number }, 750, 1000);
     f32::from(u16::try_from(thousandths).unwrap_or(1000)) / 1000.0
 }
 
-fn duration(seconds: f32) -> Duration {
+fn to_duration(seconds: f32) -> Duration {
     Duration::try_from_secs_f32(seconds).unwrap_or_default()
 }
 

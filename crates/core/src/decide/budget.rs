@@ -4,9 +4,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::decide::backoff::{Key, spread};
+use crate::decide::backoff::{JitterKey, draw_number};
 use crate::decide::breaker::HOLD_SECONDS_MAX;
-use crate::failure::Kind;
+use crate::failure::FailureClass;
 use crate::limits::RetryDelay;
 use crate::message::Timestamp;
 use crate::message::metadata::{Metadata, SNOOZES_MAX};
@@ -29,12 +29,14 @@ pub enum Budget {
 
 impl Budget {
     /// The budget for the next re-send of a message.
-    pub(super) fn new(kind: Kind, before: &Metadata) -> Self {
+    pub(super) fn new(kind: FailureClass, before: &Metadata) -> Self {
         match kind {
-            Kind::Unanswered => Self::Redrive,
-            Kind::Held => Self::Hold,
+            FailureClass::Unanswered => Self::Redrive,
+            FailureClass::Held => Self::Hold,
             // The message spends an attempt only if nothing else is left.
-            Kind::Snooze | Kind::NotStarted if before.snooze_count < SNOOZES_MAX => Self::Snooze,
+            FailureClass::Snooze | FailureClass::NotStarted if before.snooze_count < SNOOZES_MAX => {
+                Self::Snooze
+            }
             _ => Self::Attempt,
         }
     }
@@ -115,9 +117,9 @@ fn on_grid(delay: RetryDelay, now: Timestamp) -> RetryDelay {
 }
 
 /// The delay of a message that SQS moved for the `count`th time since its last answer.
-pub(super) fn redrive_delay(count: u32, key: Key) -> RetryDelay {
+pub(super) fn redrive_delay(count: u32, key: JitterKey) -> RetryDelay {
     let (low, high) = redrive_bounds(count).into_inner();
-    RetryDelay::saturating(spread(key, low, high))
+    RetryDelay::saturating(draw_number(key, low, high))
 }
 
 /// The range of that delay. It starts with a few seconds, since most crashes are one process's, and doubles up to 900 s.

@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::decide::classify;
-use crate::failure::{Answer, Kind};
+use crate::decide::classify_error;
+use crate::failure::{Classification, FailureClass};
 use crate::handler::{FailureKind, HandlerError};
 use crate::policy::{Globs, Policy, status_alone};
 use crate::truncate;
@@ -104,8 +104,10 @@ pub const fn is_permanent_status(status: u16) -> bool {
 #[must_use]
 pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
     // As it is recorded: a target's name may be as long as its answer.
-    let name = truncate::clean(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
-    if classify(policy, &name, Answer::of(error.kind).kind()) != Kind::Transient {
+    let name = truncate::clean_text(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
+    if classify_error(policy, &name, Classification::from_failure_kind(error.kind).known_class())
+        != FailureClass::Transient
+    {
         return CallOutcome::Answer;
     }
     let retry_after = match error.kind {

@@ -2,11 +2,11 @@
 
 use chrono::TimeDelta;
 
-use crate::decide::backoff::{Key, delay, target_delay};
-use crate::failure::{Answer, Delivery, HandOff, Kind};
+use crate::decide::backoff::{JitterKey, retry_delay, target_delay};
+use crate::failure::{Classification, Delivery, FailureClass, HandOff};
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
-use crate::message::metadata::rfc3339;
+use crate::message::metadata::format_rfc3339;
 use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 
@@ -20,7 +20,7 @@ pub(crate) struct DueTime {
 impl DueTime {
     /// The due time that the message brings from its last hop. A time that the policy cannot produce is ignored: the
     /// policy has changed, or the time is forged.
-    pub(super) fn of_hop(
+    pub(super) fn from_hop(
         policy: &Policy,
         HandOff { answer, delivery, .. }: &HandOff,
         due_at: Option<Timestamp>,
@@ -33,7 +33,7 @@ impl DueTime {
         let seconds = rounded_up(at - delivery.failed_at(now));
         let longest = match answer.retry_after_seconds {
             Some(_) => policy.delay_limit(),
-            None => policy.backoff.longest(policy.delay_limit()),
+            None => policy.backoff.longest_delay(policy.delay_limit()),
         };
         let delay = RetryDelay::new(seconds).filter(|delay| *delay <= longest)?;
         Some(Self { at: at.max(now), delay })
@@ -41,14 +41,14 @@ impl DueTime {
 
     /// With long delays the delay counts from the failure, so that every copy and every receive computes the same time;
     /// without, it counts from now.
-    pub(super) fn after(
+    pub(super) fn from_backoff(
         backoff: &FlooredBackoff,
         limit: Option<Timestamp>,
         policy: &Policy,
         delivery: &Delivery,
         now: Timestamp,
     ) -> Self {
-        backoff.due(if policy.long_delays { delivery.failed_at(now) } else { now }, limit, now)
+        backoff.due_time(if policy.long_delays { delivery.failed_at(now) } else { now }, limit, now)
     }
 
     pub(crate) fn from_now(delay: RetryDelay, now: Timestamp) -> Self {
@@ -69,7 +69,7 @@ fn rounded_up(duration: TimeDelta) -> u64 {
 }
 
 /// Margin between a message's last call and its expiry: SQS and the pollers need a moment to deliver.
-pub(crate) const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
+pub(crate) const ARRIVAL_MARGIN: TimeDelta = TimeDelta::seconds(5);
 
 /// The policy's delay before a retry, and the delay that the target asked for as its floor.
 pub(super) struct FlooredBackoff {
@@ -79,26 +79,26 @@ pub(super) struct FlooredBackoff {
 
 impl FlooredBackoff {
     /// The delay before the retry of this key.
-    pub(super) fn before(policy: &Policy, answer: &Answer, key: Key) -> Self {
+    pub(super) fn for_retry(policy: &Policy, answer: &Classification, key: JitterKey) -> Self {
         let asked = answer.retry_after_seconds;
         let floor = asked.map_or(RetryDelay::ZERO, |asked| target_delay(asked, policy.delay_limit(), key));
         // A snooze is not a failure, so it has no backoff.
-        let backoff = match (answer.kind(), asked) {
-            (Kind::Snooze, Some(_)) => RetryDelay::ZERO,
-            _ => delay(policy, key),
+        let backoff = match (answer.known_class(), asked) {
+            (FailureClass::Snooze, Some(_)) => RetryDelay::ZERO,
+            _ => retry_delay(policy, key),
         };
         Self { backoff, floor }
     }
 
     /// Both delays cut to `longest`, for a queue that can hide a message no longer.
-    pub(super) fn at_most(self, longest: RetryDelay) -> Self {
+    pub(super) fn capped_at(self, longest: RetryDelay) -> Self {
         Self { backoff: self.backoff.min(longest), floor: self.floor.min(longest) }
     }
 
     /// The due time, counted from `from`. If the target asks for more time than the message has left, the last call is
     /// made 5 s before the message expires: otherwise it would be given up without that call. If there is no time left
     /// for the wait, that call has already been made.
-    pub(super) fn due(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> DueTime {
+    pub(super) fn due_time(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> DueTime {
         let due = DueTime::from_now(self.backoff.max(self.floor), from);
         let last_call =
             limit.filter(|limit| *limit < due.at).and_then(|limit| self.last_call(from, limit, now));
@@ -108,7 +108,7 @@ impl FlooredBackoff {
 
     fn last_call(&self, from: Timestamp, limit: Timestamp, now: Timestamp) -> Option<DueTime> {
         let backoff = DueTime::from_now(self.backoff, from);
-        let left = u64::try_from((limit - ARRIVAL - from).num_seconds()).ok()?;
+        let left = u64::try_from((limit - ARRIVAL_MARGIN - from).num_seconds()).ok()?;
         let last = DueTime::from_now(RetryDelay::saturating(left), from);
         let is_possible = backoff.at <= limit && last.at > now;
         is_possible.then_some(if backoff.at > last.at { backoff } else { last })
@@ -141,11 +141,15 @@ pub(crate) struct AgeLimit {
 impl AgeLimit {
     /// True if there is no time for another wait.
     pub(crate) fn is_near(self, now: Timestamp) -> bool {
-        now + ARRIVAL >= self.at
+        now + ARRIVAL_MARGIN >= self.at
     }
 
     /// The earlier of the policy's and the producer's limit.
-    pub(crate) fn of(policy: &Policy, expires_at: Option<Timestamp>, first_sent: Timestamp) -> Option<Self> {
+    pub(crate) fn from_limits(
+        policy: &Policy,
+        expires_at: Option<Timestamp>,
+        first_sent: Timestamp,
+    ) -> Option<Self> {
         let by_policy = policy
             .max_age_seconds
             .map(|age| Self { at: first_sent + TimeDelta::seconds(i64::from(age)), by: "max_age_seconds" });
@@ -161,8 +165,8 @@ pub(crate) fn check_age(limit: Option<AgeLimit>, next: Timestamp) -> Result<(), 
             reason: DeadLetterReason::MessageExpired,
             explanation: format!(
                 "The next retry at {} would come after {by} at {}",
-                rfc3339(next),
-                rfc3339(at)
+                format_rfc3339(next),
+                format_rfc3339(at)
             ),
         }),
         _ => Ok(()),

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::{AgeLimit, FlooredBackoff, check_age, check_attempts, retryable_kind};
-use crate::accepted::{Accepted, FailedMessage};
-use crate::decide::backoff::Key;
+use crate::accepted::{AcceptedMessage, FailedMessage};
+use crate::decide::backoff::JitterKey;
 use crate::failure::HandOff;
 use crate::limits::{RetryDelay, VisibilitySeconds};
 use crate::message::Timestamp;
-use crate::message::metadata::rfc3339;
+use crate::message::metadata::format_rfc3339;
 use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 
@@ -34,7 +34,7 @@ pub struct Attempts {
 impl Attempts {
     /// Each receive is an attempt, and the age counts from the first send.
     #[must_use]
-    pub fn of_receives(accepted: &Accepted) -> Self {
+    pub fn from_receives(accepted: &AcceptedMessage) -> Self {
         Self { made: accepted.record().receive_count, since: accepted.first_sent() }
     }
 }
@@ -67,18 +67,18 @@ pub fn decide_on_queue(
 ) -> Result<VisibilitySeconds, GiveUp> {
     let FailedMessage { accepted, hand_off: HandOff { error, answer, delivery, .. }, .. } = failed;
     let metadata = accepted.metadata();
-    retryable_kind(policy, &error.error_type, answer.kind())?;
+    retryable_kind(policy, &error.error_type, answer.known_class())?;
     // The first call was not a retry, so the next retry has the number of this call.
     let Attempts { made, since } = attempts;
     check_attempts(policy, metadata.max_attempts, made.saturating_sub(1))?;
-    let key = Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: made };
+    let key = JitterKey { message_id: metadata.message_id, generation: metadata.generation(), attempt: made };
     let hidden_max = RetryDelay::saturating(queue_times.hidden_max().get().into());
-    let backoff = FlooredBackoff::before(policy, answer, key).at_most(hidden_max);
-    let age_limit = AgeLimit::of(policy, metadata.expires_at, since);
+    let backoff = FlooredBackoff::for_retry(policy, answer, key).capped_at(hidden_max);
+    let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, since);
     let retained_until = queue_times.retained_until(delivery.sent_at);
     let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));
     // From now, not from the failure: the new timeout counts from the request that sets it.
-    let due = backoff.due(now, Some(limit), now);
+    let due = backoff.due_time(now, Some(limit), now);
     check_age(age_limit, due.at)?;
     if due.at > retained_until {
         return Err(not_retained(queue_times, delivery.sent_at, due.at));
@@ -90,8 +90,8 @@ pub fn decide_on_queue(
 pub(crate) fn not_retained(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
     let explanation = format!(
         "The next retry at {} is too close to the end of the queue's retention at {}",
-        rfc3339(next),
-        rfc3339(sent_at + queue_times.retention)
+        format_rfc3339(next),
+        format_rfc3339(sent_at + queue_times.retention)
     );
     GiveUp { reason: DeadLetterReason::MessageExpired, explanation }
 }

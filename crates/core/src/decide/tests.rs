@@ -9,11 +9,11 @@ use chrono::TimeDelta;
 
 use super::*;
 use crate::arrival::Arrival;
-use crate::decide::backoff::{delay, target_delay};
-use crate::failure::{Answer, CameBack, Delivery, Stage};
+use crate::decide::backoff::{retry_delay, target_delay};
+use crate::failure::{Classification, Delivery, DlqReturn, Stage};
 use crate::handler::HandlerError;
 use crate::json::forward_compatible::OpenEnum;
-use crate::message::metadata::{Holds, Metadata, parse_rfc3339, rfc3339};
+use crate::message::metadata::{Holds, Metadata, format_rfc3339, parse_rfc3339};
 use crate::message::origin::Origin;
 use crate::message::schema::MessageSchema;
 use crate::message::{Attribute, ReceivedMessage};
@@ -37,19 +37,22 @@ pub(crate) fn minutes() -> Policy {
 }
 
 fn failure(error: &HandlerError) -> HandOff {
-    HandOff::of_handler(error, delivery())
+    HandOff::from_handler_error(error, delivery())
 }
 
 /// The same after a return from the final DLQ.
 fn came_back(generation_before: Option<u32>) -> HandOff {
     let delivery =
-        Delivery { came_back: Some(CameBack { last_attempt: None, generation_before }), ..delivery() };
+        Delivery { came_back: Some(DlqReturn { last_attempt: None, generation_before }), ..delivery() };
     HandOff { delivery, ..transient() }
 }
 
 /// The same with a delay that the target asked for.
 fn asking_for(seconds: u64) -> HandOff {
-    let answer = Answer { retry_after_seconds: Some(seconds), ..Answer::just(Kind::Transient) };
+    let answer = Classification {
+        retry_after_seconds: Some(seconds),
+        ..Classification::without_delay(FailureClass::Transient)
+    };
     HandOff { answer, ..transient() }
 }
 
@@ -77,7 +80,7 @@ pub(crate) fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) 
 }
 
 fn failed_record(record: ReceivedMessage, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
-    let arrival = Arrival::open(record, at(10));
+    let arrival = Arrival::from_record(record, at(10));
     let accepted = arrival.accept(&MessageSchema::default(), Some(&hand_off.delivery)).unwrap();
     let (hand_off, stage) = (hand_off.clone(), Stage::FailedMessageProcessor);
     FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: None }
@@ -127,7 +130,7 @@ impl Resend {
 }
 
 fn metadata(resend: &Resend) -> Metadata {
-    MessageSchema::default().parse(resend.body()).unwrap().metadata
+    MessageSchema::default().parse_envelope(resend.body()).unwrap().metadata
 }
 
 #[test]
@@ -231,7 +234,7 @@ fn without_a_match_the_targets_own_verdict_counts() {
 #[test]
 fn a_message_that_sqs_moved_comes_back_unless_the_policy_names_it() {
     let record = moved_by_sqs();
-    let redriven = Arrival::open(record, at(10)).take_hand_off(at(10)).hand_off;
+    let redriven = Arrival::from_record(record, at(10)).take_hand_off(at(10)).hand_off;
     let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
     assert_eq!(resend(&only_http, &body(""), &redriven).spends, Budget::Redrive);
     let never = policy(r#"{"non_retryable":["Redrive"]}"#);
@@ -240,7 +243,8 @@ fn a_message_that_sqs_moved_comes_back_unless_the_policy_names_it() {
 
 #[test]
 fn a_failure_of_a_later_versions_kind_is_transient() {
-    let unheard_of = Answer { kind: OpenEnum::read("parked").unwrap(), retry_after_seconds: None };
+    let unheard_of =
+        Classification { kind: OpenEnum::from_text("parked").unwrap(), retry_after_seconds: None };
     let failure = HandOff { answer: unheard_of, ..transient() };
     assert_eq!(resend(&minutes(), &body(""), &failure).retry_attempt, 1);
 }
@@ -250,7 +254,7 @@ fn what_was_not_started_is_never_classified_and_spends_no_attempt() {
     let policy = policy(
         r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"],"backoff":{"kind":"fixed","delay_seconds":7,"jitter":"none"}}"#,
     );
-    let resend = resend(&policy, &body(""), &HandOff::not_started(delivery()));
+    let resend = resend(&policy, &body(""), &HandOff::for_not_started(delivery()));
     assert_eq!(resend.retry_attempt, 0);
     assert_eq!(resend.spends, Budget::Snooze);
     assert_eq!(resend.delay.get(), 7);
@@ -262,7 +266,7 @@ fn a_snooze_comes_back_after_its_own_delay_and_spends_no_attempt() {
     let resend = resend(&minutes(), &body(r#""retry_attempt":3"#), &snooze());
     assert_eq!((resend.retry_attempt, resend.spends), (3, Budget::Snooze));
     // 10 s and up to 10 % more, keyed by the next retry.
-    let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: 4 };
+    let key = JitterKey { message_id: ID.parse().unwrap(), generation: 0, attempt: 4 };
     assert_eq!(resend.waited, target_delay(10, RetryDelay::SHORT_MAX, key));
     assert_eq!(RetryDelay::from(resend.delay), resend.waited);
     assert!((10..=11).contains(&resend.delay.get()));
@@ -281,7 +285,7 @@ fn snoozes_spend_attempts_after_a_hundred() {
 
     let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &snooze());
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
-    let not_started = HandOff::not_started(delivery());
+    let not_started = HandOff::for_not_started(delivery());
     let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &not_started);
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
 }

@@ -11,7 +11,11 @@ const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Deletes receives by handle. One final outcome each, in order; errors that may pass are retried.
-pub async fn delete<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: &[String]) -> Vec<EntryOutcome<()>> {
+pub async fn delete_receives<Q: Queue, C: Clock>(
+    queue: &Q,
+    clock: &C,
+    handles: &[String],
+) -> Vec<EntryOutcome<()>> {
     let no_answer = || Err(EntryError::new(Fault::NoAnswer, "NoAnswer"));
     let mut outcomes: Vec<_> = handles.iter().map(|_| no_answer()).collect();
     let mut waiting: Vec<usize> = (0..handles.len()).collect();

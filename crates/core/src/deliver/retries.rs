@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 
-use super::{Delivered, until};
+use super::{DeliveryOutcome, time_until};
 use crate::fault::{EntryError, EntryOutcome, Fault};
 use crate::message::Timestamp;
 use crate::ports::Clock;
@@ -23,43 +23,43 @@ const PATIENCE_MIN: Duration = Duration::from_secs(5);
 /// `request` makes one request for the entries at these positions. `perhaps_done_max` limits the sends of an entry that
 /// are not known to be refused. A request stays in flight while there is time, even after its entries are sent again:
 /// its late answer counts.
-pub(super) async fn settle<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
+pub(super) async fn settle_batch<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     entries: usize,
     perhaps_done_max: u32,
     request: impl Fn(Vec<usize>) -> F,
     clock: &impl Clock,
     deadline: Timestamp,
-) -> Vec<Delivered<R>> {
-    let mut retries = Retries::new(entries, perhaps_done_max, clock.now(), deadline);
+) -> Vec<DeliveryOutcome<R>> {
+    let mut retries = BatchRetries::new(entries, perhaps_done_max, clock.now(), deadline);
     let mut under_way = FuturesUnordered::new();
     loop {
         // An entry sent twice has two requests in flight: the first answer that confirms it counts.
         let now = clock.now();
-        if now >= deadline || retries.are_over() {
+        if now >= deadline || retries.are_settled() {
             return retries.into_delivered();
         }
         let due = retries.take_due(now);
         if !due.is_empty() {
             under_way.push(request(due.clone()).map(|answers| (due, answers)));
         }
-        let pause = clock.sleep(until(now, retries.next_due())).fuse();
+        let pause = clock.sleep(time_until(now, retries.next_due())).fuse();
         pin_mut!(pause);
         // Answers before the pause: an entry whose answer is already there must not be sent again.
         select_biased! {
-            (places, answers) = under_way.select_next_some() => retries.answered(places, answers, clock.now()),
+            (places, answers) = under_way.select_next_some() => retries.record_answers(places, answers, clock.now()),
             () = pause => {}
         }
     }
 }
 
-struct Retries<R> {
-    entries: Vec<Entry<R>>,
+struct BatchRetries<R> {
+    entries: Vec<RetryEntry<R>>,
     perhaps_done_max: u32,
     deadline: Timestamp,
     refusals: u32,
 }
 
-struct Entry<R> {
+struct RetryEntry<R> {
     outcome: EntryOutcome<R>,
     /// Time of the next send.
     due: Option<Timestamp>,
@@ -69,13 +69,14 @@ struct Entry<R> {
     perhaps_done: u32,
 }
 
-impl<R> Retries<R> {
+impl<R> BatchRetries<R> {
     fn new(entries: usize, perhaps_done_max: u32, now: Timestamp, deadline: Timestamp) -> Self {
-        let entry = |_| Entry { outcome: Err(no_answer()), due: Some(now), under_way: 0, perhaps_done: 0 };
+        let entry =
+            |_| RetryEntry { outcome: Err(no_answer()), due: Some(now), under_way: 0, perhaps_done: 0 };
         Self { entries: (0..entries).map(entry).collect(), perhaps_done_max, deadline, refusals: 0 }
     }
 
-    fn are_over(&self) -> bool {
+    fn are_settled(&self) -> bool {
         self.entries
             .iter()
             .all(|entry| entry.outcome.is_ok() || (entry.due.is_none() && entry.under_way == 0))
@@ -89,7 +90,7 @@ impl<R> Retries<R> {
     /// The positions of the entries to send now.
     fn take_due(&mut self, now: Timestamp) -> Vec<usize> {
         // Half of what remains: the one further send needs time for its own answer.
-        let patience = now + (until(now, self.deadline) / 2).max(PATIENCE_MIN);
+        let patience = now + (time_until(now, self.deadline) / 2).max(PATIENCE_MIN);
         let patience = self.in_time(patience);
         let mut places = Vec::new();
         for (place, entry) in self.entries.iter_mut().enumerate() {
@@ -111,11 +112,11 @@ impl<R> Retries<R> {
 
     /// Records the answers of a request for the entries at these positions. Entries without an answer count as
     /// unanswered; surplus answers confirm nothing.
-    fn answered(&mut self, places: Vec<usize>, answers: Vec<EntryOutcome<R>>, now: Timestamp) {
+    fn record_answers(&mut self, places: Vec<usize>, answers: Vec<EntryOutcome<R>>, now: Timestamp) {
         let mut answers = answers.into_iter();
         // Never less than the first wait: halves of what remains would never reach the deadline.
-        let last = LONGEST_WAIT.min(until(now, self.deadline) / 2).max(FIRST_WAIT);
-        let (soon, last) = (wait(wait_before(self.refusals + 1), now), wait(last, now));
+        let last = LONGEST_WAIT.min(time_until(now, self.deadline) / 2).max(FIRST_WAIT);
+        let (soon, last) = (jittered_wait(wait_before(self.refusals + 1), now), jittered_wait(last, now));
         let (soon, last) = (self.in_time(now + soon), self.in_time(now + last));
         for place in places {
             let entry = &mut self.entries[place];
@@ -129,15 +130,15 @@ impl<R> Retries<R> {
                 Err(error) => error,
             };
             let fault = error.fault;
-            if !fault.may_be_done() {
+            if !fault.may_have_succeeded() {
                 entry.perhaps_done -= 1;
             }
             // The refusal of a later send does not undo an earlier one that may have been carried out.
-            if fault.may_be_done() || entry.perhaps_done == 0 {
+            if fault.may_have_succeeded() || entry.perhaps_done == 0 {
                 entry.outcome = Err(error);
             }
             // A send that may have been carried out is repeated only once, so after a long wait; a refused one soon.
-            let again = if fault.may_be_done() { last } else { soon };
+            let again = if fault.may_have_succeeded() { last } else { soon };
             let may_be_sent = fault.is_retryable() && entry.perhaps_done < self.perhaps_done_max;
             entry.due =
                 again.filter(|_| may_be_sent).map(|again| entry.due.map_or(again, |due| due.min(again)));
@@ -152,9 +153,11 @@ impl<R> Retries<R> {
         (then < self.deadline).then_some(then)
     }
 
-    fn into_delivered(self) -> Vec<Delivered<R>> {
+    fn into_delivered(self) -> Vec<DeliveryOutcome<R>> {
         let entries = self.entries.into_iter();
-        entries.map(|Entry { outcome, perhaps_done, .. }| Delivered { outcome, perhaps_done }).collect()
+        entries
+            .map(|RetryEntry { outcome, perhaps_done, .. }| DeliveryOutcome { outcome, perhaps_done })
+            .collect()
     }
 }
 
@@ -163,7 +166,7 @@ fn wait_before(resend: u32) -> Duration {
 }
 
 /// Shortened by up to a half, by the clock's own sub-second part, so that many instances do not move in step.
-fn wait(longest: Duration, now: Timestamp) -> Duration {
+fn jittered_wait(longest: Duration, now: Timestamp) -> Duration {
     longest - longest.mul_f64(f64::from(now.timestamp_subsec_micros()) / 2_000_000.0)
 }
 
@@ -183,8 +186,8 @@ mod tests {
         let at =
             |micros: i64| chrono::DateTime::from_timestamp_micros(1_785_000_000_000_000 + micros).unwrap();
         let longest = Duration::from_millis(50);
-        assert_eq!(wait(longest, at(0)), longest);
-        assert_eq!(wait(longest, at(500_000)), Duration::from_micros(37_500));
-        assert_eq!(wait(longest, at(999_999)), Duration::from_nanos(25_000_025));
+        assert_eq!(jittered_wait(longest, at(0)), longest);
+        assert_eq!(jittered_wait(longest, at(500_000)), Duration::from_micros(37_500));
+        assert_eq!(jittered_wait(longest, at(999_999)), Duration::from_nanos(25_000_025));
     }
 }

@@ -266,6 +266,6 @@ fn an_answer_too_many_confirms_nothing_of_another_batch() {
 
 #[test]
 fn until_is_zero_for_what_is_past() {
-    assert_eq!(until(at(0), at(5)), Duration::from_secs(5));
-    assert_eq!(until(at(5), at(0)), Duration::ZERO);
+    assert_eq!(time_until(at(0), at(5)), Duration::from_secs(5));
+    assert_eq!(time_until(at(5), at(0)), Duration::ZERO);
 }

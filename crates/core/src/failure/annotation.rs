@@ -5,16 +5,16 @@ mod fingerprint;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::failure::{CameBack, Stage};
+use crate::failure::{DlqReturn, Stage};
 use crate::json::forward_compatible::OpenEnum;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::attempt_logs::AttemptLogs;
-use crate::message::folding::{FoldedAttributes, Folding, fold};
-use crate::message::reason::Code;
+use crate::message::folding::{FoldedAttributes, Folding, fold_attributes};
+use crate::message::reason::ReasonCode;
 use crate::message::{Attribute, Attributes, attributes_size};
 use crate::span_context::SpanContext;
 use crate::truncate;
-pub use fingerprint::fingerprint;
+pub use fingerprint::compute_fingerprint;
 
 pub use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 
@@ -30,7 +30,7 @@ pub const DEAD_LETTER_SCHEMA: &str = include_str!("../../schemas/dead-letter.sch
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
     /// `ErrorType`.
-    pub reason: Code,
+    pub reason: ReasonCode,
     /// `ErrorDetails`, not yet truncated.
     pub details: String,
     /// `DeadLetter`, not yet truncated.
@@ -75,7 +75,7 @@ pub struct DeadLetter {
     /// The log lines of the last attempt, if it is known where they are.
     #[serde(default, deserialize_with = "attempt_logs", skip_serializing_if = "Option::is_none")]
     pub last_attempt_logs: Option<AttemptLogs>,
-    /// See [`fingerprint()`].
+    /// See [`compute_fingerprint()`].
     pub fingerprint: String,
     /// The producer's attributes that had no room.
     #[serde(default, skip_serializing_if = "FoldedAttributes::is_empty")]
@@ -84,12 +84,12 @@ pub struct DeadLetter {
 
 fn traceparent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text: Box<RawValue> = Deserialize::deserialize(deserializer)?;
-    Ok(SpanContext::of_json(text.get()).map(|span| span.traceparent()))
+    Ok(SpanContext::from_json(text.get()).map(|span| span.traceparent()))
 }
 
 fn attempt_logs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AttemptLogs>, D::Error> {
     let text: Box<RawValue> = Deserialize::deserialize(deserializer)?;
-    Ok(AttemptLogs::of_json(text.get()))
+    Ok(AttemptLogs::from_json(text.get()))
 }
 
 /// The error that a message was given up for.
@@ -118,35 +118,35 @@ impl DeadLetter {
     /// The span of the last attempt.
     #[must_use]
     pub fn last_attempt(&self) -> Option<SpanContext> {
-        self.last_attempt_traceparent.as_deref().and_then(SpanContext::of_traceparent)
+        self.last_attempt_traceparent.as_deref().and_then(SpanContext::from_traceparent)
     }
 
     /// The generation and the last attempt, which the message keeps when it is sent back.
     #[must_use]
-    pub fn came_back(&self) -> CameBack {
-        CameBack { generation_before: self.redrive_generation, last_attempt: self.last_attempt() }
+    pub fn came_back(&self) -> DlqReturn {
+        DlqReturn { generation_before: self.redrive_generation, last_attempt: self.last_attempt() }
     }
 
-    fn json(&self) -> String {
+    fn to_json(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
     }
 
     /// Bytes that folded attributes add to the document.
     fn folding_bytes(&self) -> usize {
         let bare = Self { folded_attributes: FoldedAttributes::new(), ..self.clone() };
-        self.with_cause_cut(0).json().len() - bare.with_cause_cut(0).json().len()
+        self.with_short_cause(0).to_json().len() - bare.with_short_cause(0).to_json().len()
     }
 
-    fn with_cause_cut(&self, bytes: usize) -> Self {
+    fn with_short_cause(&self, bytes: usize) -> Self {
         let cause = Cause {
             // An unverified cause may be forged, and its type can have any length.
-            error_type: truncate::clean(&self.cause.error_type, truncate::ERROR_TYPE_BYTES_MAX),
+            error_type: truncate::clean_text(&self.cause.error_type, truncate::ERROR_TYPE_BYTES_MAX),
             message: truncate::clean_without_middle(&self.cause.message, bytes),
             function: self
                 .cause
                 .function
                 .as_deref()
-                .map(|name| truncate::clean(name, truncate::FUNCTION_BYTES_MAX)),
+                .map(|name| truncate::clean_text(name, truncate::FUNCTION_BYTES_MAX)),
             ..self.cause
         };
         Self { cause, ..self.clone() }
@@ -159,27 +159,27 @@ impl DeadLetter {
 /// attributes: if a producer uses one of these names itself, the record is not annotated, so that the producer's own
 /// attribute is not mistaken for ours.
 #[must_use]
-pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
-    whole(producer, body_bytes, annotation)
+pub fn annotate_attributes(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
+    full_annotation(producer, body_bytes, annotation)
         .or_else(|| type_and_details(producer, body_bytes, annotation))
         .or_else(|| type_only(producer, body_bytes, annotation))
         .unwrap_or_else(|| producer.clone())
 }
 
-fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+fn full_annotation(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
     let Folding { kept, folded: folded_attributes } =
-        fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
+        fold_attributes(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
     let logs = &annotation.record.last_attempt_logs;
     let record = DeadLetter { folded_attributes, last_attempt_logs: None, ..annotation.record.clone() };
     // Folded attributes are the producer's, so they do not count towards our own limit.
     let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
     let written = |bytes: usize| {
-        let record = record.with_cause_cut(bytes);
+        let record = record.with_short_cause(bytes);
         let details = truncate::clean_without_middle(&annotation.details, bytes.min(ERROR_DETAILS_BYTES_MAX));
         let mut attributes = kept.clone();
-        attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.json()));
+        attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.to_json()));
         attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
-        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
+        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_dash(details)));
         attributes
     };
     let fits = |attributes: &Attributes| {
@@ -199,7 +199,7 @@ fn with_logs(mut attributes: Attributes, body_bytes: usize, logs: &AttemptLogs) 
     let left = MESSAGE_BYTES_MAX.saturating_sub(body_bytes + attributes_size(&attributes));
     let Some(document) = attributes.get(DEAD_LETTER).and_then(Attribute::text) else { return attributes };
     let most = document.len() + left;
-    let document = logs.added_to(document.to_owned(), |bytes| bytes <= most);
+    let document = logs.append_to(document.to_owned(), |bytes| bytes <= most);
     attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(document));
     attributes
 }
@@ -209,7 +209,7 @@ fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annot
     let written = |bytes: usize| {
         let mut attributes = attributes.clone();
         let details = truncate::clean_without_middle(&annotation.details, bytes);
-        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
+        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_dash(details)));
         attributes
     };
     let fits = |attributes: &Attributes| {
@@ -228,7 +228,7 @@ fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) 
 }
 
 /// SQS refuses an empty attribute.
-fn or_none(details: String) -> String {
+fn or_dash(details: String) -> String {
     if details.is_empty() { "-".to_owned() } else { details }
 }
 

@@ -7,11 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 
 use super::wire::RawFailure;
-use super::wire::{FAILURE_BYTES_MAX, Time, Wire};
-use super::{Answer, CameBack, Case, Delivery, Failure, HandOff, Hop, LastError, Verdict};
+use super::wire::{FAILURE_BYTES_MAX, Wire, WireTime};
+use super::{Classification, Delivery, DlqReturn, Failure, HandOff, Hop, LastError, Verdict, VerdictDetails};
 use crate::json::forward_compatible::UnknownMembers;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
-use crate::message::folding::{FoldedAttributes, Folding, fold};
+use crate::message::folding::{FoldedAttributes, Folding, fold_attributes};
 use crate::message::metadata::NEVER;
 use crate::message::origin::Origin;
 use crate::message::reserved::FAILURE;
@@ -34,15 +34,15 @@ impl HandOff {
         body_bytes: usize,
         trace_header: Option<&str>,
     ) -> Attached {
-        attach(&self.wire(), producer, body_bytes, trace_header)
+        attach_document(&self.to_wire(), producer, body_bytes, trace_header)
     }
 
-    fn wire(&self) -> Wire<'_> {
+    fn to_wire(&self) -> Wire<'_> {
         let Self { error, answer, delivery, outage, unknown } = self;
         Wire {
-            held_since: outage.map(|outage| Time::At(outage.since)),
+            held_since: outage.map(|outage| WireTime::At(outage.since)),
             outage_failures: outage.map(|outage| outage.first_failures),
-            ..wire(error, Some(answer), delivery, unknown)
+            ..build_wire(error, Some(answer), delivery, unknown)
         }
     }
 }
@@ -56,8 +56,8 @@ impl Hop {
         body_bytes: usize,
         trace_header: Option<&str>,
     ) -> Attached {
-        let wire = Wire { due_at: Some(Time::At(self.due_at)), ..self.hand_off.wire() };
-        attach(&wire, producer, body_bytes, trace_header)
+        let wire = Wire { due_at: Some(WireTime::At(self.due_at)), ..self.hand_off.to_wire() };
+        attach_document(&wire, producer, body_bytes, trace_header)
     }
 }
 
@@ -70,18 +70,18 @@ impl Verdict {
         body_bytes: usize,
         trace_header: Option<&str>,
     ) -> Attached {
-        attach(&self.wire(), producer, body_bytes, trace_header)
+        attach_document(&self.to_wire(), producer, body_bytes, trace_header)
     }
 
     /// The trace header with this document, for a final record without room for its annotation.
     #[must_use]
     pub fn in_trace_header(&self, trace_header: Option<&str>) -> String {
-        with_document(&self.wire(), trace_header)
+        with_document(&self.to_wire(), trace_header)
     }
 
-    fn wire(&self) -> Wire<'_> {
+    fn to_wire(&self) -> Wire<'_> {
         let verdict = Some(self.code.clone());
-        let Some(Case { stage, explanation, failure }) = &self.case else {
+        let Some(VerdictDetails { stage, explanation, failure }) = &self.case else {
             return Wire { verdict, ..Wire::default() };
         };
         let Failure { error, answer, delivery, attempts, unknown } = failure;
@@ -90,14 +90,14 @@ impl Verdict {
             stage: stage.clone(),
             explanation: non_empty(explanation),
             attempts: *attempts,
-            ..wire(error, answer.as_ref(), delivery, unknown)
+            ..build_wire(error, answer.as_ref(), delivery, unknown)
         }
     }
 }
 
-fn wire<'a>(
+fn build_wire<'a>(
     LastError { error_type, details, function }: &'a LastError,
-    answer: Option<&'a Answer>,
+    answer: Option<&'a Classification>,
     delivery: &'a Delivery,
     unknown: &'a UnknownMembers,
 ) -> Wire<'a> {
@@ -117,12 +117,12 @@ fn wire<'a>(
         function: function.as_deref().map(Cow::Borrowed),
         kind: answer.map(|answer| answer.kind.clone()),
         retry_after_seconds: answer.and_then(|answer| answer.retry_after_seconds),
-        failed_at: Some(Time::At(*failed_at)),
+        failed_at: Some(WireTime::At(*failed_at)),
         source_message_id: Some(source_message_id.into()),
         source_queue_arn: Some(source_queue_arn.into()),
-        first_sent_time: Some(Time::At(*sent_at)),
+        first_sent_time: Some(WireTime::At(*sent_at)),
         new_generation: came_back.map(|_| true),
-        generation_before: came_back.and_then(|CameBack { generation_before, .. }| generation_before),
+        generation_before: came_back.and_then(|DlqReturn { generation_before, .. }| generation_before),
         from_producer: (*origin == Origin::Producer).then_some(true),
         last_attempt: *last_attempt,
         last_attempt_logs: last_attempt_logs.as_ref().map(Cow::Borrowed),
@@ -161,7 +161,12 @@ fn non_empty(text: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Must not fail: the document keeps its reader from repeating the call.
-fn attach(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Attached {
+fn attach_document(
+    wire: &Wire<'_>,
+    producer: &Attributes,
+    body_bytes: usize,
+    trace_header: Option<&str>,
+) -> Attached {
     let Some(attributes) = as_attribute(wire, producer, body_bytes) else {
         let trace_header = Some(with_document(wire, trace_header));
         return Attached { attributes: producer.clone(), trace_header };
@@ -171,9 +176,9 @@ fn attach(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize, trace_heade
 
 /// `None` if not even [`Wire::minimal`] has room, or if there are ten attributes and none can be folded.
 fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
-    let Folding { kept: mut attributes, folded } = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
+    let Folding { kept: mut attributes, folded } = fold_attributes(producer, &[], ATTRIBUTES_MAX - 1)?;
     let folding = if folded.is_empty() { 0 } else { folding_bytes(&folded) };
-    let wire = if folded.is_empty() { wire.clone() } else { wire.folding(&folded) };
+    let wire = if folded.is_empty() { wire.clone() } else { wire.with_folded(&folded) };
     let left = MESSAGE_BYTES_MAX.checked_sub(body_bytes + attributes_size(&attributes))?;
     let has_room = |bytes: usize| FAILURE.len() + "String".len() + bytes <= left;
     let document = wire.largest_fitting(FAILURE_BYTES_MAX + folding, has_room)?;
@@ -184,15 +189,15 @@ fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Op
 /// Bytes that folded attributes add to a document.
 fn folding_bytes(folded: &FoldedAttributes) -> usize {
     let only = Wire { folded_attributes: Some(Cow::Borrowed(folded)), ..Wire::default() };
-    only.json().len() - "{}".len()
+    only.to_json().len() - "{}".len()
 }
 
 impl<'a> Wire<'a> {
     /// Adds folded attributes. Readers unfold only hops and verdicts, so a hand-off that folds gets a due time that
     /// every reader ignores.
-    fn folding(&self, folded: &'a FoldedAttributes) -> Self {
+    fn with_folded(&self, folded: &'a FoldedAttributes) -> Self {
         let is_hand_off = self.verdict.is_none() && self.due_at.is_none();
-        let due_at = if is_hand_off { Some(Time::At(NEVER)) } else { self.due_at };
+        let due_at = if is_hand_off { Some(WireTime::At(NEVER)) } else { self.due_at };
         Self { due_at, folded_attributes: Some(Cow::Borrowed(folded)), ..self.clone() }
     }
 
@@ -207,14 +212,14 @@ impl<'a> Wire<'a> {
         let fits = |json: &str| json.len() <= bytes_max && has_room(json.len());
         let document = self.largest_without_logs(fits)?;
         Some(match &self.last_attempt_logs {
-            Some(logs) => logs.added_to(document, has_room),
+            Some(logs) => logs.append_to(document, has_room),
             None => document,
         })
     }
 
     fn largest_without_logs(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
         let cut = |wire: &Self| {
-            let written = |bytes| wire.cut(bytes).json();
+            let written = |bytes| wire.with_short_texts(bytes).to_json();
             truncate::largest_fitting(FAILURE_BYTES_MAX, written, |json: &String| fits(json))
         };
         let mut wire = self.clone();
@@ -229,8 +234,8 @@ impl<'a> Wire<'a> {
 
     /// The document without anything that can be dropped: the code, or the answer with its delay; the error type, the
     /// generation, the attempts, and the folded attributes.
-    pub(super) fn minimal(&self) -> Self {
-        let mut wire = self.cut(0);
+    pub(super) fn to_minimal(&self) -> Self {
+        let mut wire = self.with_short_texts(0);
         DROP_ORDER.into_iter().for_each(|members| wire.drop_members(members));
         wire
     }
@@ -260,9 +265,9 @@ impl<'a> Wire<'a> {
     }
 
     /// Cuts the texts to `bytes`. Both `details` and `explanation` are cut, as JSON may double each byte.
-    fn cut(&self, bytes: usize) -> Self {
+    fn with_short_texts(&self, bytes: usize) -> Self {
         let cut = |text: &Option<Cow<'a, str>>, bytes| {
-            let cut = truncate::clean(text.as_deref()?, bytes);
+            let cut = truncate::clean_text(text.as_deref()?, bytes);
             (!cut.is_empty()).then_some(Cow::Owned(cut))
         };
         Self {
@@ -288,7 +293,8 @@ pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String 
     let producers = producers.unwrap_or(UNTRACED);
     let left = HEADER_BYTES_MAX.saturating_sub(producers.len() + FIELD.len());
     let has_room = |bytes: usize| bytes.div_ceil(3) * 4 <= left;
-    let document = wire.largest_fitting(FAILURE_BYTES_MAX, has_room).unwrap_or_else(|| wire.minimal().json());
+    let document =
+        wire.largest_fitting(FAILURE_BYTES_MAX, has_room).unwrap_or_else(|| wire.to_minimal().to_json());
     format!("{producers}{FIELD}{}", BASE64.encode(document))
 }
 
@@ -300,12 +306,12 @@ pub(crate) struct SplitTraceHeader {
 }
 
 pub(crate) fn split_trace_header(header: Option<String>) -> SplitTraceHeader {
-    let Some((before, failure)) = header.as_deref().and_then(split) else {
+    let Some((before, failure)) = header.as_deref().and_then(split_field) else {
         return SplitTraceHeader { producers: header, failure: None };
     };
     // A producer may have written such a field itself: only ours, after it, is valid.
     let mut producers = before;
-    while let Some((before, _)) = split(producers) {
+    while let Some((before, _)) = split_field(producers) {
         producers = before;
     }
     let producers = (producers != UNTRACED).then(|| producers.to_owned());
@@ -313,8 +319,8 @@ pub(crate) fn split_trace_header(header: Option<String>) -> SplitTraceHeader {
 }
 
 /// The text before our field, and the field's document.
-fn split(header: &str) -> Option<(&str, RawFailure)> {
+fn split_field(header: &str) -> Option<(&str, RawFailure)> {
     let (before, value) = header.rsplit_once(FIELD).filter(|(before, _)| !before.is_empty())?;
     let text = String::from_utf8(BASE64.decode(value).ok()?).ok()?;
-    Some((before, RawFailure::text(&text)?))
+    Some((before, RawFailure::from_text(&text)?))
 }

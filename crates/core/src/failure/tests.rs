@@ -14,7 +14,7 @@ use crate::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMe
 use crate::testing::{any_text, at, delivery, received, sent_message};
 
 fn hand_off() -> HandOff {
-    HandOff::of_handler(&HandlerError::transient("HttpStatus.503", "HTTP 503"), delivery())
+    HandOff::from_handler_error(&HandlerError::transient("HttpStatus.503", "HTTP 503"), delivery())
 }
 
 fn hop() -> Hop {
@@ -27,14 +27,14 @@ fn verdict() -> Verdict {
 
 fn verdict_on(failure: Failure) -> Verdict {
     let explanation = "Max retry attempts 5 exceeded".to_owned();
-    let case = Case { stage: Some(Stage::FailedMessageProcessor.into()), explanation, failure };
+    let case = VerdictDetails { stage: Some(Stage::FailedMessageProcessor.into()), explanation, failure };
     Verdict { code: DeadLetterReason::RetryAttemptExceeded.into(), case: Some(case) }
 }
 
 /// Parses the attribute of a message on the intermediate DLQ.
-fn read(text: &str) -> Option<Document> {
+fn read(text: &str) -> Option<FailureDocument> {
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
-    Arrival::open(ReceivedMessage { attributes, ..received(None) }, at(9)).document().cloned()
+    Arrival::from_record(ReceivedMessage { attributes, ..received(None) }, at(9)).document().cloned()
 }
 
 /// Attributes `a0`, `a1`… of one byte each.
@@ -57,11 +57,11 @@ fn each_document_is_one_json_document() {
     assert_eq!(attributes.len(), 2);
     assert_eq!(attributes[FAILURE].data_type, "String");
     assert_eq!(text(&attributes), format!("{delivered}}}"));
-    assert_eq!(read(text(&attributes)), Some(Document::HandOff(hand_off())));
+    assert_eq!(read(text(&attributes)), Some(FailureDocument::HandOff(hand_off())));
 
     let attributes = hop().attach_to(&producer(1), 100, None).attributes;
     assert_eq!(text(&attributes), format!(r#"{delivered},"due_at":"2026-07-25T19:20:05.000000Z"}}"#));
-    assert_eq!(read(text(&attributes)), Some(Document::Hop(hop())));
+    assert_eq!(read(text(&attributes)), Some(FailureDocument::Hop(hop())));
 
     let attributes = verdict().attach_to(&producer(1), 100, None).attributes;
     let given_up = concat!(
@@ -69,14 +69,14 @@ fn each_document_is_one_json_document() {
         r#""stage":"failed-message-processor","explanation":"Max retry attempts 5 exceeded"}"#
     );
     assert_eq!(text(&attributes), format!("{delivered},{given_up}"));
-    assert_eq!(read(text(&attributes)), Some(Document::Verdict(verdict())));
+    assert_eq!(read(text(&attributes)), Some(FailureDocument::Verdict(verdict())));
 }
 
 #[test]
 fn each_kind_of_handler_error_is_told() {
     let of = |error: HandlerError| {
-        let answer = HandOff::of_handler(&error, delivery()).answer;
-        (answer.kind().as_str(), answer.retry_after_seconds)
+        let answer = HandOff::from_handler_error(&error, delivery()).answer;
+        (answer.known_class().as_str(), answer.retry_after_seconds)
     };
     let transient = || HandlerError::transient("T", "d");
     assert_eq!(of(transient()), ("transient", None));
@@ -86,12 +86,16 @@ fn each_kind_of_handler_error_is_told() {
     assert_eq!(of(HandlerError::unavailable("T", "d")), ("transient", None));
     let back_in = Duration::from_secs(30);
     assert_eq!(of(HandlerError::unavailable("T", "d").retry_after(back_in)), ("transient", Some(30)));
-    assert_eq!(HandOff::not_started(delivery()).answer, Answer::just(Kind::NotStarted));
+    assert_eq!(
+        HandOff::for_not_started(delivery()).answer,
+        Classification::without_delay(FailureClass::NotStarted)
+    );
 }
 
 #[test]
 fn a_targets_own_delay_is_rounded_up_and_may_be_of_any_length() {
-    let after = |delay| Answer::of(FailureKind::TransientAfter(delay)).retry_after_seconds;
+    let after =
+        |delay| Classification::from_failure_kind(FailureKind::TransientAfter(delay)).retry_after_seconds;
     assert_eq!(after(Duration::from_millis(1)), Some(1));
     assert_eq!(after(Duration::from_millis(2000)), Some(2));
     assert_eq!(after(Duration::MAX), Some(u64::MAX));
@@ -100,7 +104,7 @@ fn a_targets_own_delay_is_rounded_up_and_may_be_of_any_length() {
 #[test]
 fn a_targets_error_type_is_cut_and_legal() {
     let error = HandlerError::transient(ErrorType::FromTarget(format!("\0{}", "é".repeat(200))), "");
-    let LastError { error_type, .. } = HandOff::of_handler(&error, delivery()).error;
+    let LastError { error_type, .. } = HandOff::from_handler_error(&error, delivery()).error;
     assert!((126..=128).contains(&error_type.len()));
     assert!(error_type.starts_with("\u{FFFD}é") && error_type.ends_with('…'));
 }
@@ -111,24 +115,24 @@ fn the_function_that_failed_is_carried_cut_and_never_replaced() {
         function: Some(format!("{}:7", "f".repeat(200))),
         ..HandlerError::transient("T", "d")
     };
-    let HandOff { error, .. } = HandOff::of_handler(&error, delivery());
+    let HandOff { error, .. } = HandOff::from_handler_error(&error, delivery());
     let cut = format!("{}…", "f".repeat(125));
     assert_eq!(error.function.as_deref(), Some(&*cut));
-    let hand_off = HandOff { error: error.of_function(Some("later")), ..hand_off() };
+    let hand_off = HandOff { error: error.with_function(Some("later")), ..hand_off() };
     let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&attributes).contains(&format!(r#","function":"{cut}","kind":"#)), "{attributes:?}");
-    assert_eq!(read(text(&attributes)), Some(Document::HandOff(hand_off)));
-    assert_eq!(LastError::default().of_function(Some("orders:7")).function.as_deref(), Some("orders:7"));
+    assert_eq!(read(text(&attributes)), Some(FailureDocument::HandOff(hand_off)));
+    assert_eq!(LastError::default().with_function(Some("orders:7")).function.as_deref(), Some("orders:7"));
 }
 
 #[test]
 fn a_message_that_came_back_begins_a_new_generation() {
     let written = |generation_before| {
         let delivery =
-            Delivery { came_back: Some(CameBack { last_attempt: None, generation_before }), ..delivery() };
+            Delivery { came_back: Some(DlqReturn { last_attempt: None, generation_before }), ..delivery() };
         let hand_off = HandOff { delivery, ..hand_off() };
         let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
-        assert_eq!(read(text(&attributes)), Some(Document::HandOff(hand_off)));
+        assert_eq!(read(text(&attributes)), Some(FailureDocument::HandOff(hand_off)));
         text(&attributes).to_owned()
     };
     assert!(written(None).ends_with(r#","new_generation":true}"#));
@@ -138,7 +142,7 @@ fn a_message_that_came_back_begins_a_new_generation() {
 #[test]
 fn only_a_message_that_came_back_has_a_generation_before() {
     for without in [r#"{"generation_before":2}"#, r#"{"new_generation":false,"generation_before":2}"#] {
-        let Some(Document::HandOff(hand_off)) = read(without) else { panic!("a hand-off") };
+        let Some(FailureDocument::HandOff(hand_off)) = read(without) else { panic!("a hand-off") };
         assert_eq!(hand_off.delivery.came_back, None, "{without}");
     }
 }
@@ -162,8 +166,8 @@ fn what_is_not_a_failure_document_is_not_read() {
 
 #[test]
 fn what_a_hand_off_does_not_say_the_record_says() {
-    let Some(Document::HandOff(hand_off)) = read(r#"{"type":"T"}"#) else { panic!("a hand-off") };
-    assert_eq!(hand_off.answer, Answer::just(Kind::Transient));
+    let Some(FailureDocument::HandOff(hand_off)) = read(r#"{"type":"T"}"#) else { panic!("a hand-off") };
+    assert_eq!(hand_off.answer, Classification::without_delay(FailureClass::Transient));
     let expected = Delivery {
         last_attempt: None,
         last_attempt_logs: None,
@@ -175,13 +179,13 @@ fn what_a_hand_off_does_not_say_the_record_says() {
         origin: Origin::Unknown,
     };
     assert_eq!(hand_off.delivery, expected);
-    let Some(Document::HandOff(odd)) = read(r#"{"failed_at":"yesterday","due_at":"tomorrow"}"#) else {
+    let Some(FailureDocument::HandOff(odd)) = read(r#"{"failed_at":"yesterday","due_at":"tomorrow"}"#) else {
         panic!("no time that can be read, so no hop")
     };
     assert_eq!(odd.delivery, expected);
     for no_span in ["7", "{}", "null", r#""""#, r#""\ud800""#] {
         let text = format!(r#"{{"type":"T","last_attempt_traceparent":{no_span}}}"#);
-        let Some(Document::HandOff(odd)) = read(&text) else { panic!("{no_span}") };
+        let Some(FailureDocument::HandOff(odd)) = read(&text) else { panic!("{no_span}") };
         assert_eq!(odd.delivery, expected);
     }
 }
@@ -189,24 +193,27 @@ fn what_a_hand_off_does_not_say_the_record_says() {
 #[test]
 fn a_later_versions_words_are_carried_on() {
     let words = r#"{"type":"T","kind":"parked","retry_after_seconds":7}"#;
-    let Some(Document::HandOff(parked)) = read(words) else { panic!("a hand-off") };
-    assert_eq!((parked.answer.kind(), parked.answer.retry_after_seconds), (Kind::Transient, Some(7)));
+    let Some(FailureDocument::HandOff(parked)) = read(words) else { panic!("a hand-off") };
+    assert_eq!(
+        (parked.answer.known_class(), parked.answer.retry_after_seconds),
+        (FailureClass::Transient, Some(7))
+    );
     let hop = Hop { hand_off: parked, due_at: at(100) }.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&hop).contains(r#""kind":"parked","retry_after_seconds":7"#), "{hop:?}");
 
     let words = r#"{"verdict":"TARGET_GONE","stage":"circuit-breaker"}"#;
-    let Some(Document::Verdict(verdict)) = read(words) else { panic!("a verdict") };
-    assert_eq!(verdict.code, Code::Unknown("TARGET_GONE".to_owned()));
+    let Some(FailureDocument::Verdict(verdict)) = read(words) else { panic!("a verdict") };
+    assert_eq!(verdict.code, ReasonCode::Unknown("TARGET_GONE".to_owned()));
     assert_eq!(verdict.case.as_ref().unwrap().stage.as_ref().unwrap().as_str(), "circuit-breaker");
     let again = verdict.attach_to(&producer(0), 1, None).attributes;
-    assert_eq!(read(text(&again)), Some(Document::Verdict(verdict)));
+    assert_eq!(read(text(&again)), Some(FailureDocument::Verdict(verdict)));
 }
 
 #[test]
 fn a_later_versions_word_is_cut_to_64_bytes() {
     let of = |bytes: usize| {
         let words = format!(r#"{{"kind":"{}"}}"#, "k".repeat(bytes));
-        let Some(Document::HandOff(hand_off)) = read(&words) else { panic!("a hand-off") };
+        let Some(FailureDocument::HandOff(hand_off)) = read(&words) else { panic!("a hand-off") };
         hand_off.answer.kind.as_str().to_owned()
     };
     assert_eq!((of(64), of(65)), ("k".repeat(64), format!("{}…", "k".repeat(61))));
@@ -219,7 +226,7 @@ fn a_verdict_without_a_stage_keeps_its_reason() {
         r#"{"type":"T","details":"d","failed_at":"2026-07-25T17:20:05.000000Z","source_message_id":"m","source_queue_arn":"q","#,
         r#""first_sent_time":"2026-07-25T17:20:00.000000Z","attempts":3,"verdict":"MESSAGE_EXPIRED","explanation":"too late","since":1}"#
     );
-    let Some(Document::Verdict(verdict)) = read(without) else { panic!("a verdict") };
+    let Some(FailureDocument::Verdict(verdict)) = read(without) else { panic!("a verdict") };
     let case = verdict.case.as_ref().unwrap();
     assert_eq!((case.explanation.as_str(), case.failure.attempts), ("too late", Some(3)));
     assert_eq!(case.failure.error, LastError::new("T", "d"));
@@ -235,12 +242,12 @@ fn members_of_a_later_version_are_kept_as_they_stand() {
         &format!("{{{members},"),
         1,
     );
-    let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off: {written}") };
+    let Some(FailureDocument::HandOff(hand_off)) = read(&written) else { panic!("a hand-off: {written}") };
     let kept = members.replace(r"\u0061b", "ab");
     assert_eq!(hand_off.error, self::hand_off().error);
     let first = Hop { hand_off, due_at: at(5000) }.attach_to(&producer(10), 1, None).attributes;
     assert!(text(&first).contains(&kept), "{first:?}");
-    let Some(Document::Hop(hop)) = read(text(&first)) else { panic!("a hop") };
+    let Some(FailureDocument::Hop(hop)) = read(text(&first)) else { panic!("a hop") };
     let second = hop.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&second).contains(&kept), "{second:?}");
     let verdict = verdict_on(hop.hand_off.into()).attach_to(&producer(0), 1, None).attributes;
@@ -249,13 +256,14 @@ fn members_of_a_later_version_are_kept_as_they_stand() {
 
 #[test]
 fn members_of_a_later_version_outlive_a_second_decision() {
-    let Some(Document::HandOff(kept)) = read(r#"{"since":[1.50],"kind":"held"}"#) else {
+    let Some(FailureDocument::HandOff(kept)) = read(r#"{"since":[1.50],"kind":"held"}"#) else {
         panic!("a hand-off")
     };
-    let HandedOff { hand_off: again, due_at } =
-        Document::Verdict(verdict_on(kept.clone().into())).into_hand_off().unwrap();
+    let HandedOffFailure { hand_off: again, due_at } =
+        FailureDocument::Verdict(verdict_on(kept.clone().into())).into_hand_off().unwrap();
     assert_eq!((&again, due_at), (&kept, None), "a verdict that was moved to the intermediate DLQ");
-    let invalid = Failure::from(again).found_invalid(DeadLetterReason::InvalidMessageFormat, &"no object");
+    let invalid =
+        Failure::from(again).into_invalid_message(DeadLetterReason::InvalidMessageFormat, &"no object");
     let error = LastError::new("INVALID_MESSAGE_FORMAT", "no object");
     assert_eq!(invalid, Failure { error, ..kept.into() });
 }
@@ -265,7 +273,7 @@ fn members_of_a_later_version_outlive_a_second_decision() {
 fn details_give_way_to_members_of_a_later_version() {
     let since = r#""since":"2026-07-25T17:00:00Z""#;
     let written = format!(r#"{{"type":"T","details":"{}","kind":"held",{since}}}"#, "d".repeat(2000));
-    let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
+    let Some(FailureDocument::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
     let kept = r#""kind":"held","failed_at":"2026-07-25T17:20:09.000000Z","source_message_id":"n","#;
     let kept = format!(
         r#"{kept}"source_queue_arn":"{}","first_sent_time":"2026-07-25T17:19:00.000000Z",{since}}}"#,
@@ -294,7 +302,7 @@ fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
         "m".repeat(900),
         "d".repeat(400)
     );
-    let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
+    let Some(FailureDocument::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
     assert_eq!(hand_off.delivery.last_attempt.map(|span| span.traceparent()).as_deref(), Some(span));
     let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&attributes).starts_with(&format!(r#"{{"details":"{}","kind":"#, "d".repeat(400))));
@@ -305,7 +313,9 @@ fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
 /// An escape in a name can hide such a character, and names are re-encoded.
 #[test]
 fn a_later_versions_name_that_sqs_would_refuse_is_left_out() {
-    let Some(Document::HandOff(hand_off)) = read(r#"{"a\ufffe":1,"b":2}"#) else { panic!("a hand-off") };
+    let Some(FailureDocument::HandOff(hand_off)) = read(r#"{"a\ufffe":1,"b":2}"#) else {
+        panic!("a hand-off")
+    };
     let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&attributes).ends_with(r#","b":2}"#), "{attributes:?}");
 }
@@ -319,7 +329,7 @@ fn with_details(details: &str) -> HandOff {
 fn a_failure_is_at_most_1_kib_its_details_cut_to_what_is_left() {
     let attributes = with_details(&"d".repeat(5000)).attach_to(&producer(0), 1, None).attributes;
     assert_eq!(text(&attributes).len(), 1024);
-    let Some(Document::HandOff(read)) = read(text(&attributes)) else { panic!("a hand-off") };
+    let Some(FailureDocument::HandOff(read)) = read(text(&attributes)) else { panic!("a hand-off") };
     assert!(read.error.details.ends_with("ddd…"));
     assert_eq!(with_details(&read.error.details), read);
 }
@@ -334,7 +344,7 @@ fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
     let mut long = verdict_on(HandOff { error, delivery: delivery.clone(), ..hand_off() }.into());
     long.case.as_mut().unwrap().explanation = quotes;
     let attributes = long.attach_to(&producer(1), 100, None).attributes;
-    let Some(Document::Verdict(Verdict { case: Some(again), .. })) = read(text(&attributes)) else {
+    let Some(FailureDocument::Verdict(Verdict { case: Some(again), .. })) = read(text(&attributes)) else {
         panic!("a verdict")
     };
     assert_eq!(again.failure.delivery, delivery);
@@ -347,7 +357,7 @@ fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
 #[test]
 fn short_details_of_illegal_characters_are_replaced_not_cut() {
     let attributes = with_details("a\u{1}b").attach_to(&producer(0), 1, None).attributes;
-    assert_eq!(read(text(&attributes)), Some(Document::HandOff(with_details("a\u{FFFD}b"))));
+    assert_eq!(read(text(&attributes)), Some(FailureDocument::HandOff(with_details("a\u{FFFD}b"))));
 }
 
 #[test]
@@ -403,11 +413,11 @@ proptest! {
         prop_assert_eq!(OutgoingMessage::new(content).err(), None);
         match attributes.get(FAILURE) {
             Some(attribute) => {
-                let Some(Document::Verdict(read)) = read(attribute.text().unwrap()) else { panic!("a verdict") };
+                let Some(FailureDocument::Verdict(read)) = read(attribute.text().unwrap()) else { panic!("a verdict") };
                 prop_assert_eq!(read.code, verdict.code);
-                let mut wire = Wire::read(attribute.text().unwrap()).unwrap();
+                let mut wire = Wire::from_json(attribute.text().unwrap()).unwrap();
                 wire.folded_attributes = None;
-                prop_assert!(wire.json().len() <= FAILURE_BYTES_MAX);
+                prop_assert!(wire.to_json().len() <= FAILURE_BYTES_MAX);
                 prop_assert_eq!(producers_attributes(attributes.clone()), ProducersAttributes { came_back: None, ..producers_attributes(producer) });
             }
             None => prop_assert_eq!(attributes, producer),
@@ -431,21 +441,21 @@ fn a_held_message_says_why_it_was_not_called_and_how_long_it_waits() {
             "not called: the target has refused calls since 2026-07-25T17:10:00.000000Z",
         ),
     ] {
-        let held = HandOff::held(hold(reason), delivery());
+        let held = HandOff::for_hold(hold(reason), delivery());
         assert_eq!((&*held.error.error_type, &*held.error.details), (error_type, details));
         assert_eq!(
-            (held.answer.kind(), held.answer.retry_after_seconds),
-            (Kind::Held, Some(8)),
+            (held.answer.known_class(), held.answer.retry_after_seconds),
+            (FailureClass::Held, Some(8)),
             "rounded up"
         );
     }
     let error =
         HandlerError::transient(ErrorType::HttpStatus(429), "slowly").retry_after(Duration::from_secs(60));
-    let probed = HandOff::held_after_call(&error, hold(HoldReason::RateLimited), delivery());
-    assert_eq!(probed.error, LastError::of(&error));
+    let probed = HandOff::for_hold_after_call(&error, hold(HoldReason::RateLimited), delivery());
+    assert_eq!(probed.error, LastError::from_handler_error(&error));
     assert_eq!(
-        (probed.answer.kind(), probed.answer.retry_after_seconds),
-        (Kind::Held, Some(8)),
+        (probed.answer.known_class(), probed.answer.retry_after_seconds),
+        (FailureClass::Held, Some(8)),
         "the hold's delay"
     );
 }

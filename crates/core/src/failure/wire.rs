@@ -8,16 +8,16 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{
-    Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Outage, Stage,
-    Verdict,
+    Classification, Delivery, DlqReturn, Failure, FailureClass, FailureDocument, HandOff, Hop, LastError,
+    Outage, Stage, Verdict, VerdictDetails,
 };
-use crate::json::forward_compatible::{Borrowed, OpenEnum, UnknownMembers};
+use crate::json::forward_compatible::{BorrowedText, OpenEnum, UnknownMembers};
 use crate::limits::first_illegal;
 use crate::message::attempt_logs::{AttemptLogs, LAST_ATTEMPT_LOGS};
 use crate::message::folding::FoldedAttributes;
-use crate::message::metadata::{LAST_ATTEMPT, parse_rfc3339, rfc3339};
+use crate::message::metadata::{LAST_ATTEMPT, format_rfc3339, parse_rfc3339};
 use crate::message::origin::Origin;
-use crate::message::reason::Code;
+use crate::message::reason::ReasonCode;
 use crate::message::{Attribute, ReceivedMessage, Timestamp};
 use crate::span_context::SpanContext;
 use crate::truncate;
@@ -37,21 +37,21 @@ pub(super) struct Wire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) function: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) kind: Option<OpenEnum<Kind>>,
+    pub(super) kind: Option<OpenEnum<FailureClass>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) held_since: Option<Time>,
+    pub(super) held_since: Option<WireTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) outage_failures: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) failed_at: Option<Time>,
+    pub(super) failed_at: Option<WireTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) source_message_id: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) source_queue_arn: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) first_sent_time: Option<Time>,
+    pub(super) first_sent_time: Option<WireTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) new_generation: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,11 +64,11 @@ pub(super) struct Wire<'a> {
     #[serde(skip_serializing)]
     pub(super) last_attempt_logs: Option<Cow<'a, AttemptLogs>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) due_at: Option<Time>,
+    pub(super) due_at: Option<WireTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) verdict: Option<Code>,
+    pub(super) verdict: Option<ReasonCode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stage: Option<OpenEnum<Stage>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,14 +82,14 @@ pub(super) struct Wire<'a> {
 
 /// A time that is present.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Time {
+pub(super) enum WireTime {
     At(Timestamp),
     /// From a later version, or invalid.
     Unreadable,
 }
 
 impl Wire<'_> {
-    pub(super) fn json(&self) -> String {
+    pub(super) fn to_json(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
     }
 }
@@ -97,7 +97,7 @@ impl Wire<'_> {
 impl Wire<'static> {
     /// `None` if the text is not one of our documents. Illegal characters are replaced in the texts that are truncated;
     /// the two ids stay unchanged, and no version writes a character there that SQS refuses.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(super) fn from_json(text: &str) -> Option<Self> {
         let wire: Self = serde_json::from_str(text).ok()?;
         let ids = [&wire.source_message_id, &wire.source_queue_arn];
         let is_legal = ids.into_iter().flatten().all(|id| first_illegal(id).is_none());
@@ -105,18 +105,18 @@ impl Wire<'static> {
     }
 }
 
-impl Serialize for Time {
+impl Serialize for WireTime {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::At(moment) => rfc3339(*moment).serialize(serializer),
+            Self::At(moment) => format_rfc3339(*moment).serialize(serializer),
             Self::Unreadable => serializer.serialize_none(),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Time {
+impl<'de> Deserialize<'de> for WireTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Borrowed(text) = Borrowed::deserialize(deserializer)?;
+        let BorrowedText(text) = BorrowedText::deserialize(deserializer)?;
         match first_illegal(&text) {
             None => Ok(parse_rfc3339(&text).map_or(Self::Unreadable, Self::At)),
             Some(_) => Err(D::Error::custom("a character that SQS refuses")),
@@ -126,13 +126,13 @@ impl<'de> Deserialize<'de> for Time {
 
 impl<'de> Deserialize<'de> for Wire<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(WireVisitor)
     }
 }
 
-struct Members;
+struct WireVisitor;
 
-impl<'de> Visitor<'de> for Members {
+impl<'de> Visitor<'de> for WireVisitor {
     type Value = Wire<'static>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -141,37 +141,37 @@ impl<'de> Visitor<'de> for Members {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut wire = Wire::default();
-        while let Some(Borrowed(name)) = map.next_key()? {
+        while let Some(BorrowedText(name)) = map.next_key()? {
             match &*name {
-                "type" => once(&mut wire.error_type, &mut map)?,
-                "details" => once(&mut wire.details, &mut map)?,
-                "function" => once(&mut wire.function, &mut map)?,
-                "kind" => once(&mut wire.kind, &mut map)?,
-                "retry_after_seconds" => once(&mut wire.retry_after_seconds, &mut map)?,
-                "held_since" => once(&mut wire.held_since, &mut map)?,
-                "outage_failures" => once(&mut wire.outage_failures, &mut map)?,
-                "failed_at" => once(&mut wire.failed_at, &mut map)?,
-                "source_message_id" => once(&mut wire.source_message_id, &mut map)?,
-                "source_queue_arn" => once(&mut wire.source_queue_arn, &mut map)?,
-                "first_sent_time" => once(&mut wire.first_sent_time, &mut map)?,
-                "new_generation" => once(&mut wire.new_generation, &mut map)?,
-                "generation_before" => once(&mut wire.generation_before, &mut map)?,
-                "from_producer" => once(&mut wire.from_producer, &mut map)?,
+                "type" => read_once(&mut wire.error_type, &mut map)?,
+                "details" => read_once(&mut wire.details, &mut map)?,
+                "function" => read_once(&mut wire.function, &mut map)?,
+                "kind" => read_once(&mut wire.kind, &mut map)?,
+                "retry_after_seconds" => read_once(&mut wire.retry_after_seconds, &mut map)?,
+                "held_since" => read_once(&mut wire.held_since, &mut map)?,
+                "outage_failures" => read_once(&mut wire.outage_failures, &mut map)?,
+                "failed_at" => read_once(&mut wire.failed_at, &mut map)?,
+                "source_message_id" => read_once(&mut wire.source_message_id, &mut map)?,
+                "source_queue_arn" => read_once(&mut wire.source_queue_arn, &mut map)?,
+                "first_sent_time" => read_once(&mut wire.first_sent_time, &mut map)?,
+                "new_generation" => read_once(&mut wire.new_generation, &mut map)?,
+                "generation_before" => read_once(&mut wire.generation_before, &mut map)?,
+                "from_producer" => read_once(&mut wire.from_producer, &mut map)?,
                 LAST_ATTEMPT => {
                     let text: Box<RawValue> = map.next_value()?;
-                    wire.last_attempt = SpanContext::of_json(text.get());
+                    wire.last_attempt = SpanContext::from_json(text.get());
                 }
                 LAST_ATTEMPT_LOGS => {
                     let text: Box<RawValue> = map.next_value()?;
-                    wire.last_attempt_logs = AttemptLogs::of_json(text.get()).map(Cow::Owned);
+                    wire.last_attempt_logs = AttemptLogs::from_json(text.get()).map(Cow::Owned);
                 }
-                "due_at" => once(&mut wire.due_at, &mut map)?,
-                "attempts" => once(&mut wire.attempts, &mut map)?,
-                "verdict" => once(&mut wire.verdict, &mut map)?,
-                "stage" => once(&mut wire.stage, &mut map)?,
-                "explanation" => once(&mut wire.explanation, &mut map)?,
-                "folded_attributes" => once(&mut wire.folded_attributes, &mut map)?,
-                _ => wire.unknown.to_mut().push(&name, map.next_value()?),
+                "due_at" => read_once(&mut wire.due_at, &mut map)?,
+                "attempts" => read_once(&mut wire.attempts, &mut map)?,
+                "verdict" => read_once(&mut wire.verdict, &mut map)?,
+                "stage" => read_once(&mut wire.stage, &mut map)?,
+                "explanation" => read_once(&mut wire.explanation, &mut map)?,
+                "folded_attributes" => read_once(&mut wire.folded_attributes, &mut map)?,
+                _ => wire.unknown.to_mut().push_member(&name, map.next_value()?),
             }
         }
         Ok(wire)
@@ -179,7 +179,7 @@ impl<'de> Visitor<'de> for Members {
 }
 
 /// Refuses duplicates: either of the two might be the intended one.
-fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+fn read_once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     member: &mut Option<T>,
     map: &mut A,
 ) -> Result<(), A::Error> {
@@ -195,12 +195,12 @@ pub(crate) struct RawFailure(Wire<'static>);
 
 impl RawFailure {
     /// `None` if it is not one of ours.
-    pub(crate) fn attribute(attribute: &Attribute) -> Option<Self> {
-        Self::text(attribute.text()?)
+    pub(crate) fn from_attribute(attribute: &Attribute) -> Option<Self> {
+        Self::from_text(attribute.text()?)
     }
 
-    pub(super) fn text(text: &str) -> Option<Self> {
-        Wire::read(text).map(Self)
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        Wire::from_json(text).map(Self)
     }
 
     /// Removes and returns the producer's folded attributes. Those of a document with neither a verdict nor a due time
@@ -214,60 +214,65 @@ impl RawFailure {
 
     /// True if it has a member that every function writes: a verdict, or a kind of this version. Any JSON object can be
     /// read as a document without members.
-    pub(crate) fn is_said_by_a_function(&self) -> bool {
+    pub(crate) fn has_function_members(&self) -> bool {
         let Self(wire) = self;
         wire.verdict.is_some() || wire.kind.as_ref().is_some_and(|kind| kind.known().is_some())
     }
 
-    pub(crate) fn document(self, record: &ReceivedMessage, now: Timestamp) -> Document {
+    pub(crate) fn into_document(self, record: &ReceivedMessage, now: Timestamp) -> FailureDocument {
         let Self(mut wire) = self;
-        match (wire.verdict.take(), moment(wire.due_at)) {
-            (Some(code), _) => Document::Verdict(Verdict { code, case: wire.case(record, now) }),
-            (None, Some(due_at)) => Document::Hop(Hop { hand_off: wire.hand_off(record, now), due_at }),
-            (None, None) => Document::HandOff(wire.hand_off(record, now)),
+        match (wire.verdict.take(), readable_time(wire.due_at)) {
+            (Some(code), _) => {
+                FailureDocument::Verdict(Verdict { code, case: wire.into_details(record, now) })
+            }
+            (None, Some(due_at)) => {
+                FailureDocument::Hop(Hop { hand_off: wire.into_hand_off(record, now), due_at })
+            }
+            (None, None) => FailureDocument::HandOff(wire.into_hand_off(record, now)),
         }
     }
 }
 
 impl Wire<'static> {
-    fn hand_off(self, record: &ReceivedMessage, now: Timestamp) -> HandOff {
+    fn into_hand_off(self, record: &ReceivedMessage, now: Timestamp) -> HandOff {
         let first_failures = self.outage_failures.unwrap_or(0);
-        let outage = moment(self.held_since).map(|since| Outage { since: since.min(now), first_failures });
-        let Failure { error, answer, delivery, unknown, .. } = self.failure(record, now);
-        let answer = answer.unwrap_or_else(|| Answer::just(Kind::Transient));
+        let outage =
+            readable_time(self.held_since).map(|since| Outage { since: since.min(now), first_failures });
+        let Failure { error, answer, delivery, unknown, .. } = self.into_failure(record, now);
+        let answer = answer.unwrap_or_else(|| Classification::without_delay(FailureClass::Transient));
         HandOff { error, answer, delivery, outage, unknown }
     }
 
     /// `None` if only the code had room. A later version may omit any member, so a single one is enough.
-    fn case(mut self, record: &ReceivedMessage, now: Timestamp) -> Option<Case> {
+    fn into_details(mut self, record: &ReceivedMessage, now: Timestamp) -> Option<VerdictDetails> {
         let unknown = self.unknown.clone();
         if self == (Wire { unknown, ..Wire::default() }) {
             return None;
         }
         let stage = self.stage.take();
-        let explanation = cut(self.explanation.take(), DETAILS_BYTES_MAX);
-        Some(Case { stage, explanation, failure: self.failure(record, now) })
+        let explanation = cut_text(self.explanation.take(), DETAILS_BYTES_MAX);
+        Some(VerdictDetails { stage, explanation, failure: self.into_failure(record, now) })
     }
 
     /// The texts are cut first: a forged document can be as long as a message, and a final record cuts its texts many
     /// times until they fit.
-    fn failure(self, record: &ReceivedMessage, now: Timestamp) -> Failure {
+    fn into_failure(self, record: &ReceivedMessage, now: Timestamp) -> Failure {
         let retry_after_seconds = self.retry_after_seconds;
         Failure {
             error: LastError {
-                error_type: cut(self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
-                details: cut(self.details, DETAILS_BYTES_MAX),
-                function: self.function.map(|name| cut(Some(name), truncate::FUNCTION_BYTES_MAX)),
+                error_type: cut_text(self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
+                details: cut_text(self.details, DETAILS_BYTES_MAX),
+                function: self.function.map(|name| cut_text(Some(name), truncate::FUNCTION_BYTES_MAX)),
             },
-            answer: self.kind.map(|kind| Answer { kind, retry_after_seconds }),
+            answer: self.kind.map(|kind| Classification { kind, retry_after_seconds }),
             delivery: Delivery {
                 // Every copy and every receive must give the same time, since delays are counted from it.
-                failed_at: moment(self.failed_at).or(record.first_received_at).unwrap_or(now),
+                failed_at: readable_time(self.failed_at).or(record.first_received_at).unwrap_or(now),
                 source_message_id: text_or(self.source_message_id, &record.sqs_message_id),
                 source_queue_arn: text_or(self.source_queue_arn, &record.queue_arn),
-                sent_at: moment(self.first_sent_time).unwrap_or(record.sent_at),
+                sent_at: readable_time(self.first_sent_time).unwrap_or(record.sent_at),
                 came_back: (self.new_generation == Some(true))
-                    .then_some(CameBack { generation_before: self.generation_before, last_attempt: None }),
+                    .then_some(DlqReturn { generation_before: self.generation_before, last_attempt: None }),
                 // Absent if the origin was unknown.
                 origin: if self.from_producer == Some(true) { Origin::Producer } else { Origin::Unknown },
                 last_attempt: self.last_attempt,
@@ -279,10 +284,10 @@ impl Wire<'static> {
     }
 }
 
-fn cut(text: Option<Cow<'static, str>>, bytes_max: usize) -> String {
+fn cut_text(text: Option<Cow<'static, str>>, bytes_max: usize) -> String {
     let cut = |text: Cow<'static, str>| match text.len() {
         bytes if bytes <= bytes_max => text.into_owned(),
-        _ => truncate::clean(&text, bytes_max),
+        _ => truncate::clean_text(&text, bytes_max),
     };
     text.map(cut).unwrap_or_default()
 }
@@ -291,9 +296,9 @@ fn text_or(text: Option<Cow<'static, str>>, unsaid: &str) -> String {
     text.map_or_else(|| unsaid.to_owned(), Cow::into_owned)
 }
 
-fn moment(time: Option<Time>) -> Option<Timestamp> {
+fn readable_time(time: Option<WireTime>) -> Option<Timestamp> {
     match time? {
-        Time::At(moment) => Some(moment),
-        Time::Unreadable => None,
+        WireTime::At(moment) => Some(moment),
+        WireTime::Unreadable => None,
     }
 }

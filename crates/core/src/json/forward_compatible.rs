@@ -23,20 +23,20 @@ pub struct UnknownMembers(Vec<(String, Box<RawValue>)>);
 impl UnknownMembers {
     /// Keeps the value's text unchanged. The name is re-encoded, so one with an escaped character that SQS refuses is
     /// left out.
-    pub(crate) fn push(&mut self, name: &str, value: &RawValue) {
+    pub(crate) fn push_member(&mut self, name: &str, value: &RawValue) {
         if first_illegal(name).is_none() {
             self.0.push((name.to_owned(), value.to_owned()));
         }
     }
 
     /// The members of an object, except those that are `known`.
-    pub(crate) fn except(known: &[&str], object: &str) -> Self {
-        let members: BTreeMap<Borrowed<'_>, &RawValue> = serde_json::from_str(object).unwrap_or_default();
+    pub(crate) fn all_except(known: &[&str], object: &str) -> Self {
+        let members: BTreeMap<BorrowedText<'_>, &RawValue> = serde_json::from_str(object).unwrap_or_default();
         let mut unknown = Self::default();
         members
             .iter()
-            .filter(|(Borrowed(name), _)| !known.contains(&&**name))
-            .for_each(|(Borrowed(name), value)| unknown.push(name, value));
+            .filter(|(BorrowedText(name), _)| !known.contains(&&**name))
+            .for_each(|(BorrowedText(name), value)| unknown.push_member(name, value));
         unknown
     }
 
@@ -67,7 +67,7 @@ impl Serialize for UnknownMembers {
 /// A string that is copied only if it has an escape.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(transparent)]
-pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+pub(crate) struct BorrowedText<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// The values of an [`OpenEnum`] in this version.
 pub trait OpenVariants: Copy + Into<&'static str> + VariantArray {
@@ -77,7 +77,7 @@ pub trait OpenVariants: Copy + Into<&'static str> + VariantArray {
     }
 
     /// True if an unknown value may be one of a later version.
-    fn admits(unknown: &str) -> bool {
+    fn admits_unknown(unknown: &str) -> bool {
         let _ = unknown;
         true
     }
@@ -95,9 +95,10 @@ pub enum OpenEnum<T> {
 impl<T: OpenVariants> OpenEnum<T> {
     /// `None` if no version can have written this value.
     #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
+    pub fn from_text(text: &str) -> Option<Self> {
         let known = T::VARIANTS.iter().copied().find(|known| known.wire_name() == text).map(Self::Known);
-        let unknown = || T::admits(text).then(|| Self::Unknown(truncate::clean(text, UNKNOWN_BYTES_MAX)));
+        let unknown =
+            || T::admits_unknown(text).then(|| Self::Unknown(truncate::clean_text(text, UNKNOWN_BYTES_MAX)));
         known.or_else(unknown)
     }
 
@@ -134,7 +135,7 @@ impl<T: OpenVariants> Serialize for OpenEnum<T> {
 
 impl<'de, T: OpenVariants> Deserialize<'de> for OpenEnum<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Borrowed(text) = Borrowed::deserialize(deserializer)?;
-        Self::read(&text).ok_or_else(|| serde::de::Error::custom("a value that no version writes"))
+        let BorrowedText(text) = BorrowedText::deserialize(deserializer)?;
+        Self::from_text(&text).ok_or_else(|| serde::de::Error::custom("a value that no version writes"))
     }
 }

@@ -44,21 +44,25 @@ pub struct Member<'a> {
 ///
 /// # Errors
 /// There is no object at `at`, or it has a duplicate member or a control character in a name.
-pub fn members<'a>(body: &'a str, at: Range<usize>, pointer: &str) -> Result<Vec<Member<'a>>, Malformed> {
+pub fn parse_members<'a>(
+    body: &'a str,
+    at: Range<usize>,
+    pointer: &str,
+) -> Result<Vec<Member<'a>>, Malformed> {
     let text = &body[at.clone()];
-    let Object(found) = serde_json::from_str::<Object<'_>>(text).map_err(|error| {
+    let RawObject(found) = serde_json::from_str::<RawObject<'_>>(text).map_err(|error| {
         // Values are skimmed, so a type error can only be that of the outermost value.
         if error.is_data() { Malformed::NotAnObject } else { Malformed::NotJson(error.to_string()) }
     })?;
-    let mut seen = Seen::default();
+    let mut seen = SeenNames::default();
     let mut members = Vec::with_capacity(found.len());
     let mut segment_start = body[at.start..].find('{').map_or(at.start, |brace| at.start + brace + 1);
     for (index, (name, raw)) in found.iter().enumerate() {
-        if seen.is_again(&found[..index], name) {
+        if seen.is_repeated(&found[..index], name) {
             return Err(Malformed::DuplicateMember(pointer_to(pointer, &String::from_utf8_lossy(name))));
         }
         let start = raw.get().as_ptr() as usize - body.as_ptr() as usize;
-        check_name(body, segment_start..start)?;
+        check_member_name(body, segment_start..start)?;
         let end = start + raw.get().len();
         // Between a value and the next comma or brace there is only white space.
         let segment_end = body[end..].find([',', '}']).map_or(end, |separator| end + separator);
@@ -70,14 +74,14 @@ pub fn members<'a>(body: &'a str, at: Range<usize>, pointer: &str) -> Result<Vec
 
 /// Detects duplicate names: by comparing while they are few, by hashing if there are thousands.
 #[derive(Default)]
-struct Seen<'b>(HashSet<&'b [u8]>);
+struct SeenNames<'b>(HashSet<&'b [u8]>);
 
 /// Up to this many names, comparing is faster than hashing.
 const COMPARED_MAX: usize = 16;
 
-impl<'b> Seen<'b> {
+impl<'b> SeenNames<'b> {
     /// True if `name` is among the names `before` it.
-    fn is_again(&mut self, before: &'b [NameAndValue<'_>], name: &'b [u8]) -> bool {
+    fn is_repeated(&mut self, before: &'b [NameAndValue<'_>], name: &'b [u8]) -> bool {
         if before.len() < COMPARED_MAX {
             return before.iter().any(|(other, _)| **other == *name);
         }
@@ -90,7 +94,7 @@ impl<'b> Seen<'b> {
 
 /// `at` is a member up to its value. `serde_json` accepts control characters in a string that is read as bytes; in JSON
 /// they must be escaped, and the next parser would refuse the message.
-fn check_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
+fn check_member_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
     let before_value = &body.as_bytes()[at.clone()];
     let mut from_quote = before_value.iter().enumerate().skip_while(|(_, byte)| **byte != b'"');
     let end = before_value.iter().rposition(|byte| *byte == b'"').unwrap_or(0);
@@ -105,19 +109,19 @@ fn check_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
 
 /// The names and values of an object, duplicates included.
 pub(crate) fn unchecked_members(text: &str) -> serde_json::Result<Vec<NameAndValue<'_>>> {
-    serde_json::from_str(text).map(|Object(members)| members)
+    serde_json::from_str(text).map(|RawObject(members)| members)
 }
 
 /// An unescaped name, and its value.
 pub(crate) type NameAndValue<'a> = (Cow<'a, [u8]>, &'a RawValue);
 
-struct Object<'a>(Vec<NameAndValue<'a>>);
+struct RawObject<'a>(Vec<NameAndValue<'a>>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Object<'de>;
+        struct RawObjectVisitor;
+        impl<'de> Visitor<'de> for RawObjectVisitor {
+            type Value = RawObject<'de>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a JSON object")
@@ -125,37 +129,37 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::with_capacity(COMPARED_MAX / 2);
-                while let Some(Name(name)) = map.next_key()? {
+                while let Some(NameBytes(name)) = map.next_key()? {
                     members.push((name, map.next_value()?));
                 }
-                Ok(Object(members))
+                Ok(RawObject(members))
             }
         }
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(RawObjectVisitor)
     }
 }
 
-struct Name<'a>(Cow<'a, [u8]>);
+struct NameBytes<'a>(Cow<'a, [u8]>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for NameBytes<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl<'de> Visitor<'de> for Bytes {
-            type Value = Name<'de>;
+        struct NameBytesVisitor;
+        impl<'de> Visitor<'de> for NameBytesVisitor {
+            type Value = NameBytes<'de>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a member's name")
             }
 
             fn visit_borrowed_bytes<E>(self, name: &'de [u8]) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Borrowed(name)))
+                Ok(NameBytes(Cow::Borrowed(name)))
             }
 
             fn visit_bytes<E>(self, name: &[u8]) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Owned(name.to_vec())))
+                Ok(NameBytes(Cow::Owned(name.to_vec())))
             }
         }
-        deserializer.deserialize_bytes(Bytes)
+        deserializer.deserialize_bytes(NameBytesVisitor)
     }
 }
 

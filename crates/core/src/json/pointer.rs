@@ -23,14 +23,14 @@ impl Pointer {
     /// It is not a JSON Pointer, or it points to the whole document.
     pub fn new(text: &str) -> Result<Self, PointerError> {
         let names = text.strip_prefix('/').ok_or(PointerError)?;
-        names.split('/').map(unescaped).collect::<Option<_>>().map(Self).ok_or(PointerError)
+        names.split('/').map(unescape_name).collect::<Option<_>>().map(Self).ok_or(PointerError)
     }
 
     /// The string or the number there, as written (a number keeps all of its digits); `None` for any other value, an
     /// empty string, or a document that is not JSON. Of duplicate members the last one counts.
     #[must_use]
-    pub fn text(&self, document: &str) -> Option<String> {
-        let value = self.last(serde_json::from_str(document).ok()?)?.get();
+    pub fn find_text(&self, document: &str) -> Option<String> {
+        let value = self.find_last(serde_json::from_str(document).ok()?)?.get();
         match value.as_bytes().first()? {
             // Not one with a lone surrogate, which no string can hold.
             b'"' => serde_json::from_str(value).ok().filter(|text: &String| !text.is_empty()),
@@ -41,30 +41,30 @@ impl Pointer {
     }
 
     /// The value there; of several members with the same name the last one, as most parsers have it.
-    fn last<'a>(&self, document: &'a RawValue) -> Option<&'a RawValue> {
+    fn find_last<'a>(&self, document: &'a RawValue) -> Option<&'a RawValue> {
         let Self(names) = self;
-        names.iter().try_fold(document, |value, name| children(value, name)?.pop())
+        names.iter().try_fold(document, |value, name| child_values(value, name)?.pop())
     }
 
     /// All values there: each of several members with the same name. `None` if the document cannot be parsed that far.
-    pub(crate) fn all<'a>(&self, document: &'a RawValue) -> Option<Vec<&'a RawValue>> {
+    pub(crate) fn find_all<'a>(&self, document: &'a RawValue) -> Option<Vec<&'a RawValue>> {
         let Self(names) = self;
         names.iter().try_fold(vec![document], |values, name| {
-            let below: Option<Vec<_>> = values.into_iter().map(|value| children(value, name)).collect();
+            let below: Option<Vec<_>> = values.into_iter().map(|value| child_values(value, name)).collect();
             below.map(|below| below.concat())
         })
     }
 }
 
 /// Unescapes a name of a pointer; `None` if a `~` is not followed by 0 or 1.
-fn unescaped(name: &str) -> Option<String> {
+fn unescape_name(name: &str) -> Option<String> {
     let is_sound = name.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
     // In this order, or `~01` would become `/`.
     is_sound.then(|| name.replace("~1", "/").replace("~0", "~"))
 }
 
 /// The members of an object with this name, or an element of an array.
-fn children<'a>(value: &'a RawValue, name: &str) -> Option<Vec<&'a RawValue>> {
+fn child_values<'a>(value: &'a RawValue, name: &str) -> Option<Vec<&'a RawValue>> {
     let text = value.get();
     if text.starts_with('{') {
         let is_named = |(other, value): NameAndValue<'a>| (*other == *name.as_bytes()).then_some(value);

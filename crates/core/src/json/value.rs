@@ -15,11 +15,11 @@ const PRIVATE: &str = "$serde_json::private::";
 ///
 /// # Errors
 /// Invalid JSON, nested too deep, or a lone surrogate, which no string can hold.
-pub fn read(text: &str) -> serde_json::Result<Value> {
+pub fn parse_value(text: &str) -> serde_json::Result<Value> {
     if may_have_private_name(text) {
         // Skimmed first, since names that are read as bytes may hold control characters.
         serde_json::from_str::<&RawValue>(text)?;
-        serde_json::from_str(text).map(|Plain(value)| value)
+        serde_json::from_str(text).map(|PlainValue(value)| value)
     } else {
         serde_json::from_str(text)
     }
@@ -46,17 +46,17 @@ pub(crate) fn may_have_private_name(text: &str) -> bool {
 
 /// A value whose objects keep their written names. The two objects that `serde_json` makes up have names given as
 /// strings; a name in a document can be requested as bytes.
-struct Plain(Value);
+struct PlainValue(Value);
 
-impl<'de> Deserialize<'de> for Plain {
+impl<'de> Deserialize<'de> for PlainValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PlainVisitor).map(Self)
+        deserializer.deserialize_any(PlainValueVisitor).map(Self)
     }
 }
 
-struct PlainVisitor;
+struct PlainValueVisitor;
 
-impl<'de> Visitor<'de> for PlainVisitor {
+impl<'de> Visitor<'de> for PlainValueVisitor {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,7 +89,7 @@ impl<'de> Visitor<'de> for PlainVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
-        while let Some(Plain(item)) = items.next_element()? {
+        while let Some(PlainValue(item)) = items.next_element()? {
             array.push(item);
         }
         Ok(Value::Array(array))
@@ -99,12 +99,12 @@ impl<'de> Visitor<'de> for PlainVisitor {
         let mut object = Map::new();
         while let Some(name) = members.next_key()? {
             match name {
-                Name::MadeUp => {
+                ParsedName::MadeUp => {
                     let digits: String = members.next_value()?;
                     return serde_json::from_str(&digits).map_err(A::Error::custom);
                 }
-                Name::Standing(name) => {
-                    let Plain(value) = members.next_value()?;
+                ParsedName::Standing(name) => {
+                    let PlainValue(value) = members.next_value()?;
                     object.insert(name, value);
                 }
             }
@@ -113,33 +113,33 @@ impl<'de> Visitor<'de> for PlainVisitor {
     }
 }
 
-enum Name {
+enum ParsedName {
     /// An object that `serde_json` made up for a number.
     MadeUp,
     Standing(String),
 }
 
-impl<'de> Deserialize<'de> for Name {
+impl<'de> Deserialize<'de> for ParsedName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-        impl Visitor<'_> for Bytes {
-            type Value = Name;
+        struct ParsedNameVisitor;
+        impl Visitor<'_> for ParsedNameVisitor {
+            type Value = ParsedName;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a member's name")
             }
 
-            fn visit_str<E: Error>(self, _: &str) -> Result<Name, E> {
-                Ok(Name::MadeUp)
+            fn visit_str<E: Error>(self, _: &str) -> Result<ParsedName, E> {
+                Ok(ParsedName::MadeUp)
             }
 
-            fn visit_bytes<E: Error>(self, name: &[u8]) -> Result<Name, E> {
+            fn visit_bytes<E: Error>(self, name: &[u8]) -> Result<ParsedName, E> {
                 let name =
                     std::str::from_utf8(name).map_err(|_| E::custom("lone surrogate in a member's name"))?;
-                Ok(Name::Standing(name.to_owned()))
+                Ok(ParsedName::Standing(name.to_owned()))
             }
         }
-        deserializer.deserialize_bytes(Bytes)
+        deserializer.deserialize_bytes(ParsedNameVisitor)
     }
 }
 
@@ -150,15 +150,15 @@ mod tests {
     #[test]
     fn both_ways_refuse_the_same() {
         for wrong in ["", "{", "{\"a\tb\":1}", "[1,]", "{\"\\ud800\":1}", "[\"\\ud800\"]", "1 2", "\u{c}1"] {
-            assert!(read(wrong).is_err(), "{wrong:?}");
-            assert!(read(&format!(" [\"\\u0024\",{wrong}]")).is_err(), "{wrong:?}");
+            assert!(parse_value(wrong).is_err(), "{wrong:?}");
+            assert!(parse_value(&format!(" [\"\\u0024\",{wrong}]")).is_err(), "{wrong:?}");
         }
         let nested =
             |text: &str, levels: usize| format!("{}{text}{}", "[".repeat(levels), "]".repeat(levels));
         for text in ["1", "\"\\u0024\""] {
-            assert!(read(&nested(text, 127)).is_ok(), "{text}");
-            assert!(read(&nested(text, 128)).is_err(), "{text}");
-            assert!(read(&nested(text, 100_000)).is_err(), "{text}");
+            assert!(parse_value(&nested(text, 127)).is_ok(), "{text}");
+            assert!(parse_value(&nested(text, 128)).is_err(), "{text}");
+            assert!(parse_value(&nested(text, 100_000)).is_err(), "{text}");
         }
     }
 
@@ -168,7 +168,7 @@ mod tests {
             [r#" {"a" : [1e400, -0, {"b":1,"b":2}], "":{}, "e":[], "t":true} "#, "null", "\"x\"", " 1.50\n"]
         {
             let longer = format!(" [\"\\u0024\", {text}]\n");
-            assert_eq!(read(&longer).unwrap()[1], read(text).unwrap(), "{text}");
+            assert_eq!(parse_value(&longer).unwrap()[1], parse_value(text).unwrap(), "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::Timestamp;
-use super::metadata::{parse_rfc3339, rfc3339};
+use super::metadata::{format_rfc3339, parse_rfc3339};
 use crate::json::forward_compatible::UnknownMembers;
 use crate::log_location::LogLocation;
 
@@ -47,7 +47,7 @@ impl AttemptLogs {
     }
 
     /// One of our documents, an object with members, with the log lines as its last member if that has room.
-    pub(crate) fn added_to(&self, document: String, has_room: impl Fn(usize) -> bool) -> String {
+    pub(crate) fn append_to(&self, document: String, has_room: impl Fn(usize) -> bool) -> String {
         let logs = serde_json::to_string(self).expect("strings and maps with string keys always serialise");
         let Some(open) = document.strip_suffix('}') else { return document };
         let with_logs = format!("{open},\"{LAST_ATTEMPT_LOGS}\":{logs}}}");
@@ -55,7 +55,7 @@ impl AttemptLogs {
     }
 
     /// The document without the member that [`Self::added_to`] has added; `None` if it does not have one.
-    pub(crate) fn removed_from(document: &str) -> Option<String> {
+    pub(crate) fn remove_from(document: &str) -> Option<String> {
         // A quotation mark within a text has a backslash.
         let (without, logs) = document.rsplit_once(&format!(",\"{LAST_ATTEMPT_LOGS}\":"))?;
         // An attribute of the producer's may have the name, in a map further down.
@@ -65,9 +65,9 @@ impl AttemptLogs {
 
     /// Parses the member of a document. A value that no version writes counts as absent: a broken location must not
     /// cost the message.
-    pub(crate) fn of_json(text: &str) -> Option<Self> {
+    pub(crate) fn from_json(text: &str) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Members<'a> {
+        struct ParsedLogs<'a> {
             #[serde(borrow)]
             request_id: Option<Cow<'a, str>>,
             #[serde(borrow)]
@@ -79,14 +79,14 @@ impl AttemptLogs {
             #[serde(borrow)]
             ended_at: Cow<'a, str>,
         }
-        let Members { request_id, log_group, log_stream, started_at, ended_at } =
+        let ParsedLogs { request_id, log_group, log_stream, started_at, ended_at } =
             serde_json::from_str(text.starts_with('{').then_some(text)?).ok()?;
         let location =
             LogLocation::in_stream(log_group.map(Cow::into_owned), log_stream.map(Cow::into_owned))
                 .with_request_id(request_id.as_deref());
         let logs = Self::new(location, parse_rfc3339(&started_at)?, parse_rfc3339(&ended_at)?)?;
         let known = ["request_id", "log_group", "log_stream", "started_at", "ended_at"];
-        Some(Self { unknown: UnknownMembers::except(&known, text), ..logs })
+        Some(Self { unknown: UnknownMembers::all_except(&known, text), ..logs })
     }
 }
 
@@ -94,7 +94,7 @@ impl Serialize for AttemptLogs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { location, started_at, ended_at, unknown } = self;
         #[derive(Serialize)]
-        struct Members<'a> {
+        struct SerializedLogs<'a> {
             #[serde(flatten)]
             location: &'a LogLocation,
             started_at: String,
@@ -102,8 +102,8 @@ impl Serialize for AttemptLogs {
             #[serde(flatten)]
             unknown: &'a UnknownMembers,
         }
-        let (started_at, ended_at) = (rfc3339(*started_at), rfc3339(*ended_at));
-        Members { location, started_at, ended_at, unknown }.serialize(serializer)
+        let (started_at, ended_at) = (format_rfc3339(*started_at), format_rfc3339(*ended_at));
+        SerializedLogs { location, started_at, ended_at, unknown }.serialize(serializer)
     }
 }
 
@@ -128,24 +128,24 @@ mod tests {
             r#"{{"request_id":"{ID}","log_group":"/aws/lambda/orders","log_stream":"{STREAM}","started_at":"2026-07-25T17:20:01.000000Z","ended_at":"2026-07-25T17:20:02.000000Z"}}"#
         );
         assert_eq!(json, expected);
-        assert_eq!(AttemptLogs::of_json(&json), Some(logs()));
+        assert_eq!(AttemptLogs::from_json(&json), Some(logs()));
         let later = json.replace("{\"request", "{\"account\":\"1\",\"request");
-        let read = AttemptLogs::of_json(&later).unwrap();
+        let read = AttemptLogs::from_json(&later).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), json.replace('}', ",\"account\":\"1\"}"));
         let short =
             r#"{"request_id":"a","started_at":"1970-01-01T00:00:00Z","ended_at":"1970-01-01T00:00:00Z"}"#;
-        let read = AttemptLogs::of_json(short).unwrap();
+        let read = AttemptLogs::from_json(short).unwrap();
         assert_eq!((read.location().request_id(), read.location().log_group()), (Some("a"), None));
     }
 
     #[test]
     fn only_the_last_member_is_removed_and_no_attribute_of_the_same_name() {
         let document = r#"{"code":"A","attributes":{"last_attempt_logs":{"String":"x"}}}"#.to_owned();
-        assert_eq!(AttemptLogs::removed_from(&document), None);
+        assert_eq!(AttemptLogs::remove_from(&document), None);
         let document = r#"{"code":"A","attributes":{"a":1,"last_attempt_logs":{"String":"x"}}}"#.to_owned();
-        assert_eq!(AttemptLogs::removed_from(&document), None);
-        let with_logs = logs().added_to(document.clone(), |_| true);
-        assert_eq!(AttemptLogs::removed_from(&with_logs), Some(document));
+        assert_eq!(AttemptLogs::remove_from(&document), None);
+        let with_logs = logs().append_to(document.clone(), |_| true);
+        assert_eq!(AttemptLogs::remove_from(&with_logs), Some(document));
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
             r#"{"request_id":"a","started_at":"1970-01-01T00:00:02Z","ended_at":"1970-01-01T00:00:01Z"}"#
                 .to_owned(),
         ] {
-            assert_eq!(AttemptLogs::of_json(&wrong), None, "{wrong}");
+            assert_eq!(AttemptLogs::from_json(&wrong), None, "{wrong}");
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use crate::json::members::check_nesting;
-pub use crate::json::members::{Malformed, Member, NESTING_MAX, members};
-use crate::message::metadata::{CameBack, Metadata, OurMembers, RetryMetadata, fresh_members};
+pub use crate::json::members::{Malformed, Member, NESTING_MAX, parse_members};
+use crate::message::metadata::{DlqReturn, Metadata, OurMembers, RetryMetadata, fresh_members};
 
-/// A valid message body, created by [`crate::message::schema::MessageSchema::parse`].
+/// A valid message body, created by [`crate::message::schema::MessageSchema::parse_envelope`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope<'a> {
     body: &'a str,
@@ -17,8 +17,8 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    pub(crate) fn new(skimmed: Skimmed<'a>, metadata: Metadata) -> Self {
-        let Skimmed { body, inside, .. } = skimmed;
+    pub(crate) fn new(skimmed: SkimmedBody<'a>, metadata: Metadata) -> Self {
+        let SkimmedBody { body, inside, .. } = skimmed;
         Self { body, metadata, inside }
     }
 
@@ -32,13 +32,13 @@ impl<'a> Envelope<'a> {
     /// place; a new one comes last.
     #[must_use]
     pub fn with_retry_metadata(&self, retry: &RetryMetadata) -> String {
-        with_metadata(self.body, &self.inside, retry.members())
+        with_metadata(self.body, &self.inside, retry.json_members())
     }
 
     /// The body for sending the message back from the final DLQ: a fresh start, in the generation after its own and its
     /// final record's; every other byte is unchanged.
     #[must_use]
-    pub fn with_next_generation(&self, came_back: CameBack) -> String {
+    pub fn with_next_generation(&self, came_back: DlqReturn) -> String {
         let fresh = self.metadata.clone().into_next_generation(came_back);
         with_metadata(self.body, &self.inside, fresh_members(&fresh))
     }
@@ -53,12 +53,12 @@ impl<'a> Envelope<'a> {
 pub(crate) fn with_metadata(body: &str, inside: &Range<usize>, ours: OurMembers) -> String {
     let object = inside.start - 1..inside.end + 1;
     let members =
-        members(body, object, "/metadata").expect("the body was parsed, and its metadata is an object");
-    spliced(body, inside, &members, ours)
+        parse_members(body, object, "/metadata").expect("the body was parsed, and its metadata is an object");
+    splice_members(body, inside, &members, ours)
 }
 
 /// A parsed body, not yet validated.
-pub(crate) struct Skimmed<'a> {
+pub(crate) struct SkimmedBody<'a> {
     pub(crate) body: &'a str,
     /// The members of `metadata`, if that is an object.
     pub(crate) metadata: Vec<Member<'a>>,
@@ -70,25 +70,25 @@ pub(crate) struct Skimmed<'a> {
 }
 
 /// Parses a body: a JSON object, not nested too deep, without duplicate members at the top level or in `metadata`.
-pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
+pub(crate) fn skim_body(body: &str) -> Result<SkimmedBody<'_>, Malformed> {
     check_nesting(body)?;
-    let top = members(body, 0..body.len(), "")?;
+    let top = parse_members(body, 0..body.len(), "")?;
     let find = |name: &str| top.iter().find(|member| *member.name == *name.as_bytes());
     let metadata_at = find("metadata").map(|member| member.value.clone());
     let metadata_text = metadata_at.clone().map(|at| &body[at]);
     let (metadata, inside) = match metadata_at {
         Some(at) if body[at.clone()].starts_with('{') => {
-            (members(body, at.clone(), "/metadata")?, at.start + 1..at.end - 1)
+            (parse_members(body, at.clone(), "/metadata")?, at.start + 1..at.end - 1)
         }
         _ => (Vec::new(), 0..0),
     };
     let data_text = find("data").map(|member| &body[member.value.clone()]);
-    Ok(Skimmed { body, metadata, inside, metadata_text, data_text })
+    Ok(SkimmedBody { body, metadata, inside, metadata_text, data_text })
 }
 
 /// The text with these members set, or removed if they have no value. An existing member keeps its place; a new one
 /// comes last. `inside` is the range of the object's inside, and `members` are its members.
-pub(crate) fn spliced<const N: usize>(
+pub(crate) fn splice_members<const N: usize>(
     text: &str,
     inside: &Range<usize>,
     members: &[Member<'_>],

@@ -14,7 +14,7 @@ use crate::message::{Attribute, AttributeValue, Attributes, is_certainly_accepte
 /// A producer's attribute that had no room beside ours (SQS allows ten), stored inside one of our JSON documents: its
 /// type, and its value as text or in base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Folded {
+pub struct FoldedAttribute {
     data_type: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
@@ -23,19 +23,19 @@ pub struct Folded {
 }
 
 /// Folded attributes by name.
-pub type FoldedAttributes = BTreeMap<String, Folded>;
+pub type FoldedAttributes = BTreeMap<String, FoldedAttribute>;
 
 /// The attributes beside one of our documents, together with those that it folds; `None` if the folded ones are forged:
 /// SQS might refuse one, a name is used twice, or there are more than ten.
 #[must_use]
-pub(crate) fn unfold(others: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
+pub(crate) fn unfold_attributes(others: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
     let mut whole = others;
     // Checked before anything is restored: a forged document must not produce a message that SQS refuses.
     if whole.len() + folded.len() > ATTRIBUTES_MAX || folded.contains_key(FAILURE) {
         return None;
     }
     for (name, folded) in folded {
-        let attribute = folded.attribute().filter(|attribute| is_certainly_accepted(name, attribute))?;
+        let attribute = folded.to_attribute().filter(|attribute| is_certainly_accepted(name, attribute))?;
         if whole.insert(name.clone(), attribute).is_some() {
             return None;
         }
@@ -51,7 +51,7 @@ pub(crate) struct Folding {
 
 /// Folds attributes until at most `places` remain: those with one of the `taken` names first, then the smallest. Only
 /// attributes that [`unfold`] restores are folded; `None` if that is not enough.
-pub(crate) fn fold(attributes: &Attributes, taken: &[&str], places: usize) -> Option<Folding> {
+pub(crate) fn fold_attributes(attributes: &Attributes, taken: &[&str], places: usize) -> Option<Folding> {
     let (collisions, others): (Vec<_>, Vec<_>) =
         attributes.iter().partition(|(name, _)| taken.contains(&name.as_str()));
     if collisions.iter().any(|(name, attribute)| !is_certainly_accepted(name, attribute)) {
@@ -69,13 +69,13 @@ pub(crate) fn fold(attributes: &Attributes, taken: &[&str], places: usize) -> Op
     let mut folded = FoldedAttributes::new();
     for (name, attribute) in to_fold {
         kept.remove(name);
-        folded.insert(name.clone(), Folded::of(attribute));
+        folded.insert(name.clone(), FoldedAttribute::from_attribute(attribute));
     }
     Some(Folding { kept, folded })
 }
 
-impl Folded {
-    fn of(Attribute { data_type, value }: &Attribute) -> Self {
+impl FoldedAttribute {
+    fn from_attribute(Attribute { data_type, value }: &Attribute) -> Self {
         let (text, base64) = match value {
             AttributeValue::Text(text) => (Some(text.clone()), None),
             AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
@@ -84,7 +84,7 @@ impl Folded {
     }
 
     /// `None` unless it has exactly one value that can be decoded.
-    fn attribute(&self) -> Option<Attribute> {
+    fn to_attribute(&self) -> Option<Attribute> {
         let value = match (&self.text, &self.base64) {
             (Some(text), None) => AttributeValue::Text(text.clone()),
             (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).ok()?),

@@ -2,7 +2,7 @@
 
 /// The form of a message's body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum BodyForm {
     /// `{"metadata":{…},"data":{…}}`.
     #[default]
     Envelope,

@@ -52,7 +52,7 @@ pub const REDRIVES_MAX: u32 = 1000;
 
 /// A message's unchanged return from the final DLQ. Ordered by generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CameBack {
+pub struct DlqReturn {
     /// The generation in its final record, if it has one.
     pub generation_before: Option<u32>,
     /// The span of the last attempt in its final record, if it has one.
@@ -92,7 +92,7 @@ pub struct Metadata {
 
 impl Metadata {
     /// The metadata of a message that has only its id.
-    pub(crate) fn first(message_id: Uuid, message_id_text: String) -> Self {
+    pub(crate) fn from_id(message_id: Uuid, message_id_text: String) -> Self {
         Self {
             message_id,
             message_id_text,
@@ -132,7 +132,7 @@ impl Metadata {
     /// Failed calls of this message: `retry_attempt`, or the number of calls in `retry_history` if that is greater (it
     /// keeps the last five). A delivery that was not called does not count.
     #[must_use]
-    pub fn failures(&self) -> u32 {
+    pub fn failed_calls(&self) -> u32 {
         let not_called = [REDRIVE, NOT_STARTED];
         let is_call = |past: &&PastFailure| !not_called.contains(&past.error_type.as_str());
         let calls = self.retry_history.iter().filter(is_call).count();
@@ -148,7 +148,7 @@ impl Metadata {
     /// The metadata after a return from the final DLQ, with no retries spent. A message that was given up without a
     /// re-send does not have that generation in its body: then the one in its final record counts.
     #[must_use]
-    pub fn into_next_generation(self, CameBack { generation_before, last_attempt }: CameBack) -> Self {
+    pub fn into_next_generation(self, DlqReturn { generation_before, last_attempt }: DlqReturn) -> Self {
         // Copies of a message may come back with different bodies. The greater number is the newer one, and a
         // generation that is used twice would repeat the delays of its first use.
         let before = self.generation().max(generation_before.unwrap_or(0));
@@ -159,7 +159,7 @@ impl Metadata {
             max_attempts: self.max_attempts,
             // All our other members are reset. The age, too: it counts from the new start, or `max_age_seconds` would
             // expire the message at once.
-            ..Self::first(self.message_id, self.message_id_text)
+            ..Self::from_id(self.message_id, self.message_id_text)
         }
     }
 
@@ -191,17 +191,17 @@ impl PastFailure {
     pub fn new(attempt: u32, failed_at: Timestamp, error_type: &str, error_details: &str) -> Self {
         Self {
             attempt,
-            failed_at: rfc3339(failed_at),
-            error_type: truncate::clean(error_type, truncate::ERROR_TYPE_BYTES_MAX),
+            failed_at: format_rfc3339(failed_at),
+            error_type: truncate::clean_text(error_type, truncate::ERROR_TYPE_BYTES_MAX),
             error_details: truncate::clean_without_middle(error_details, HISTORY_DETAILS_BYTES_MAX),
             unknown: UnknownMembers::default(),
         }
     }
 
     /// The entry with its texts truncated, since a producer may have written it.
-    pub(crate) fn cleaned(self) -> Self {
+    pub(crate) fn with_clean_texts(self) -> Self {
         Self {
-            error_type: truncate::clean(&self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
+            error_type: truncate::clean_text(&self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
             error_details: truncate::clean_without_middle(&self.error_details, HISTORY_DETAILS_BYTES_MAX),
             ..self
         }
@@ -245,7 +245,7 @@ pub(crate) fn fresh_members(fresh: &Metadata) -> OurMembers {
     OUR_MEMBERS.map(|name| {
         let value = match name {
             "redrive_generation" => fresh.redrive_generation.map(|generation| generation.to_string()),
-            LAST_ATTEMPT => fresh.last_attempt.map(traceparent),
+            LAST_ATTEMPT => fresh.last_attempt.map(quote_traceparent),
             _ => None,
         };
         (name, value)
@@ -254,7 +254,7 @@ pub(crate) fn fresh_members(fresh: &Metadata) -> OurMembers {
 
 impl RetryMetadata {
     /// Each of [`OUR_MEMBERS`] with its JSON text; `None` to remove it from the body.
-    pub(crate) fn members(&self) -> OurMembers {
+    pub(crate) fn json_members(&self) -> OurMembers {
         let [
             attempt,
             next,
@@ -272,17 +272,17 @@ impl RetryMetadata {
         let unless_0 = |count: u32| (count > 0).then(|| count.to_string());
         [
             (attempt, Some(self.retry_attempt.to_string())),
-            (next, Some(quoted(self.next_retry_time))),
-            (first, Some(quoted(self.first_sent_time))),
+            (next, Some(quote_time(self.next_retry_time))),
+            (first, Some(quote_time(self.first_sent_time))),
             (history, (!self.retry_history.is_empty()).then(|| history_text(&self.retry_history))),
             (snoozes, unless_0(self.snooze_count)),
             (generation, self.redrive_generation.map(|generation| generation.to_string())),
-            (held_since, self.held_since.map(quoted)),
+            (held_since, self.held_since.map(quote_time)),
             (outage_failures, unless_0(self.outage_failures)),
             (held_seconds, unless_0(self.held_seconds)),
             (redrives, unless_0(self.redrive_count)),
             (redrives_at_answer, unless_0(self.redrive_count_at_answer)),
-            (last_attempt, self.last_attempt.map(traceparent)),
+            (last_attempt, self.last_attempt.map(quote_traceparent)),
         ]
     }
 }
@@ -291,17 +291,17 @@ fn history_text(history: &[PastFailure]) -> String {
     serde_json::to_string(history).expect("strings and numbers always serialise")
 }
 
-fn traceparent(span: SpanContext) -> String {
+fn quote_traceparent(span: SpanContext) -> String {
     format!("\"{}\"", span.traceparent())
 }
 
-fn quoted(moment: Timestamp) -> String {
-    format!("\"{}\"", rfc3339(moment))
+fn quote_time(moment: Timestamp) -> String {
+    format!("\"{}\"", format_rfc3339(moment))
 }
 
 /// RFC 3339 UTC with microseconds and `Z`, the format of all times that redeliver writes.
 #[must_use]
-pub fn rfc3339(moment: Timestamp) -> String {
+pub fn format_rfc3339(moment: Timestamp) -> String {
     moment.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
@@ -337,7 +337,7 @@ mod tests {
             ("2026-07-25T19:20:00.123456789+02:00", "2026-07-25T17:20:00.123456Z"),
             ("1969-12-31T23:59:59.5-00:00", "1969-12-31T23:59:59.500000Z"),
         ] {
-            assert_eq!(rfc3339(parse_rfc3339(read).unwrap()), written);
+            assert_eq!(format_rfc3339(parse_rfc3339(read).unwrap()), written);
         }
         assert_eq!(parse_rfc3339("2026-07-25"), None);
         assert_eq!(parse_rfc3339(""), None);
@@ -351,7 +351,7 @@ mod tests {
             ("2026-07-25T17:20:00.0000005Z", "2026-07-25T17:20:00.000000Z"),
         ] {
             let moment = parse_rfc3339(read).unwrap();
-            assert_eq!(rfc3339(moment), written);
+            assert_eq!(format_rfc3339(moment), written);
             assert_eq!(parse_rfc3339(written), Some(moment));
         }
     }
@@ -362,7 +362,7 @@ mod tests {
             text in "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)([.][0-9]{1,12})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
         ) {
             if let Some(moment) = parse_rfc3339(&text) {
-                prop_assert_eq!(parse_rfc3339(&rfc3339(moment)), Some(moment));
+                prop_assert_eq!(parse_rfc3339(&format_rfc3339(moment)), Some(moment));
             }
         }
     }
@@ -371,13 +371,13 @@ mod tests {
     #[test]
     fn odd_times_are_written_too() {
         let leap = parse_rfc3339("2016-12-31T23:59:60.25Z").unwrap();
-        assert_eq!(rfc3339(leap), "2016-12-31T23:59:60.250000Z");
+        assert_eq!(format_rfc3339(leap), "2016-12-31T23:59:60.250000Z");
         for (seconds, written) in [
             (-62_167_219_200, "0000-01-01T00:00:00.000001Z"),
             (253_402_300_799, "9999-12-31T23:59:59.000001Z"),
             (253_402_300_800, "+10000-01-01T00:00:00.000001Z"),
         ] {
-            assert_eq!(rfc3339(Timestamp::from_timestamp(seconds, 1999).unwrap()), written);
+            assert_eq!(format_rfc3339(Timestamp::from_timestamp(seconds, 1999).unwrap()), written);
         }
     }
 
@@ -409,7 +409,7 @@ mod tests {
             last_attempt: None,
         };
         let written = |retry: &RetryMetadata| {
-            let members = retry.members();
+            let members = retry.json_members();
             members.into_iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect::<Vec<_>>()
         };
         assert_eq!(written(&retry), ["retry_attempt", "next_retry_time", "first_sent_time"]);
@@ -422,7 +422,7 @@ mod tests {
             held_seconds: 1,
             redrive_count: 1,
             redrive_count_at_answer: 1,
-            last_attempt: SpanContext::of_traceparent(
+            last_attempt: SpanContext::from_traceparent(
                 "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             ),
             ..retry
@@ -434,22 +434,22 @@ mod tests {
     #[test]
     fn the_failures_of_a_message_are_its_attempts_and_the_calls_that_spent_none() {
         let body = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{}}"#;
-        let never_sent_again = MessageSchema::default().parse(body).unwrap().metadata;
+        let never_sent_again = MessageSchema::default().parse_envelope(body).unwrap().metadata;
         let metadata = |retry_attempt, error_types: &[&str]| {
             let moment = parse_rfc3339("2026-07-25T17:20:00Z").unwrap();
             let past = |error_type: &&str| PastFailure::new(0, moment, error_type, "");
             let retry_history = error_types.iter().map(past).collect();
             Metadata { retry_attempt, retry_history, ..never_sent_again.clone() }
         };
-        assert_eq!(metadata(0, &[]).failures(), 0);
-        assert_eq!(metadata(0, &["Redrive", "NotStarted"]).failures(), 0, "as far as is known");
+        assert_eq!(metadata(0, &[]).failed_calls(), 0);
+        assert_eq!(metadata(0, &["Redrive", "NotStarted"]).failed_calls(), 0, "as far as is known");
         assert_eq!(
-            metadata(0, &["RateLimited", "CircuitOpen"]).failures(),
+            metadata(0, &["RateLimited", "CircuitOpen"]).failed_calls(),
             2,
             "names of the target's own errors"
         );
-        assert_eq!(metadata(0, &["HttpStatus.503", "Redrive", "HttpStatus.503"]).failures(), 2);
-        assert_eq!(metadata(7, &["HttpStatus.503"; 5]).failures(), 7, "the history holds five");
-        assert_eq!(metadata(1, &["HttpStatus.503"; 5]).failures(), 5);
+        assert_eq!(metadata(0, &["HttpStatus.503", "Redrive", "HttpStatus.503"]).failed_calls(), 2);
+        assert_eq!(metadata(7, &["HttpStatus.503"; 5]).failed_calls(), 7, "the history holds five");
+        assert_eq!(metadata(1, &["HttpStatus.503"; 5]).failed_calls(), 5);
     }
 }

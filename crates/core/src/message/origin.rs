@@ -17,7 +17,7 @@ pub enum Origin {
     Unknown,
 }
 
-/// The roles that re-send messages, by their IAM unique ids. The default is no list: every sender is
+/// The roles that re-send messages, by their IAM unique ids. By default there are none: every sender is
 /// [`Origin::Unknown`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resenders(Option<BTreeSet<String>>);
@@ -44,7 +44,7 @@ impl Resenders {
 
     /// An empty list, for queues where nothing is re-sent: every sender is [`Origin::Producer`].
     #[must_use]
-    pub fn nobody() -> Self {
+    pub fn empty() -> Self {
         Self(Some(BTreeSet::new()))
     }
 
@@ -111,7 +111,7 @@ mod tests {
     fn without_a_list_nobody_is_known_and_on_a_queue_of_its_own_everybody_is_a_producer() {
         for sender in [Some("AROAFAILEDMESSAGEPROC:x"), Some("000000000000"), None] {
             assert_eq!(Resenders::default().origin_of(sender), Origin::Unknown);
-            assert_eq!(Resenders::nobody().origin_of(sender), Origin::Producer);
+            assert_eq!(Resenders::empty().origin_of(sender), Origin::Producer);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX};
 use crate::message::OutgoingMessage;
 
-/// 1..=10 messages, at most 1 MiB together. Created only by [`pack`].
+/// 1..=10 messages, at most 1 MiB together. Created only by [`pack_batches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
     entries: &'a [OutgoingMessage],
@@ -19,11 +19,11 @@ impl<'a> Batch<'a> {
 
 /// Packs messages into batches: in order, none lost, each as full as order and limits allow.
 #[must_use]
-pub fn pack(messages: &[OutgoingMessage]) -> Vec<Batch<'_>> {
+pub fn pack_batches(messages: &[OutgoingMessage]) -> Vec<Batch<'_>> {
     let mut batches = Vec::new();
     let mut rest = messages;
     while !rest.is_empty() {
-        let (entries, after) = rest.split_at(fitting(rest));
+        let (entries, after) = rest.split_at(count_fitting(rest));
         batches.push(Batch { entries });
         rest = after;
     }
@@ -31,7 +31,7 @@ pub fn pack(messages: &[OutgoingMessage]) -> Vec<Batch<'_>> {
 }
 
 /// Number of messages at the front that fit in one batch: at least one, since no message is larger than a batch.
-fn fitting(messages: &[OutgoingMessage]) -> usize {
+fn count_fitting(messages: &[OutgoingMessage]) -> usize {
     let mut bytes = 0;
     let count = messages
         .iter()
@@ -59,7 +59,7 @@ mod tests {
     }
 
     fn sizes(messages: &[OutgoingMessage]) -> Vec<usize> {
-        pack(messages).iter().map(|batch| batch.entries().len()).collect()
+        pack_batches(messages).iter().map(|batch| batch.entries().len()).collect()
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
                 })
                 .map(|content| OutgoingMessage::new(content).unwrap())
                 .collect();
-            let batches = pack(&messages);
+            let batches = pack_batches(&messages);
             for (index, batch) in batches.iter().enumerate() {
                 let total: usize = batch.entries().iter().map(OutgoingMessage::size).sum();
                 prop_assert!((1..=BATCH_ENTRIES_MAX).contains(&batch.entries().len()));

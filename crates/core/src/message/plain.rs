@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use crate::json::members::check_nesting;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
-use crate::message::folding::{Folding, fold};
-use crate::message::metadata::{CameBack, Metadata, RetryMetadata, fresh_members};
+use crate::message::folding::{Folding, fold_attributes};
+use crate::message::metadata::{DlqReturn, Metadata, RetryMetadata, fresh_members};
 use crate::message::validation::{DataSchema, Invalid, well_formed};
-use crate::message::{Attribute, Attributes, Form, attributes_size};
-use document::Document;
+use crate::message::{Attribute, Attributes, BodyForm, attributes_size};
+use document::RedeliverDocument;
 pub(crate) use id::cloud_event_strings;
 pub use id::{IdAttribute, IdAttributeError, IdSources, KEY_CHARACTERS_MAX, NAMESPACE};
 
@@ -50,30 +50,35 @@ impl PlainMessages {
     ///
     /// # Errors
     /// Its `Redeliver` is invalid, or its body violates the schema.
-    pub(crate) fn read(&self, body: &str, attributes: &Attributes, first_id: &str) -> Result<Plain, Invalid> {
+    pub(crate) fn read_message(
+        &self,
+        body: &str,
+        attributes: &Attributes,
+        first_id: &str,
+    ) -> Result<PlainMessage, Invalid> {
         self.check_body(body)?;
         let mut producers = attributes.clone();
         let document = match producers.remove(REDELIVER) {
-            Some(redeliver) => Document::read(&redeliver, &mut producers)?,
-            None => Document::first(&self.id.of(body, attributes, first_id)),
+            Some(redeliver) => RedeliverDocument::from_attribute(&redeliver, &mut producers)?,
+            None => RedeliverDocument::from_id(&self.id.find_id(body, attributes, first_id)),
         };
         let has_id = attributes.contains_key(REDELIVER);
-        Ok(Plain { document, attributes: producers, has_id, body_bytes: body.len() })
+        Ok(PlainMessage { document, attributes: producers, has_id, body_bytes: body.len() })
     }
 }
 
 /// A plain message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plain {
+pub struct PlainMessage {
     /// The producer's attributes, unfolded.
     pub attributes: Attributes,
-    document: Document,
+    document: RedeliverDocument,
     /// True if it came with a `Redeliver`.
     has_id: bool,
     body_bytes: usize,
 }
 
-impl Plain {
+impl PlainMessage {
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.document.metadata
@@ -81,8 +86,8 @@ impl Plain {
 
     /// The form of the body, for the handler: plain, with the idempotency key if there is one.
     #[must_use]
-    pub fn form(&self) -> Form {
-        Form::Plain { idempotency_key: self.document.idempotency_key.clone() }
+    pub fn form(&self) -> BodyForm {
+        BodyForm::Plain { idempotency_key: self.document.idempotency_key.clone() }
     }
 
     /// The attributes for a hand-off, with `Redeliver`; `None` if the message came with one, has more than eight
@@ -90,7 +95,7 @@ impl Plain {
     #[must_use]
     pub fn with_id(&self) -> Option<Attributes> {
         let has_place = !self.has_id && self.attributes.len() <= PRODUCERS_MAX;
-        let named = has_place.then(|| self.with(self.document.text.clone())).flatten()?;
+        let named = has_place.then(|| self.with_document(self.document.text.clone())).flatten()?;
         let bytes = self.body_bytes + attributes_size(&named) + FAILURE_ROOM_BYTES;
         (bytes <= MESSAGE_BYTES_MAX).then_some(named)
     }
@@ -98,39 +103,39 @@ impl Plain {
     /// The attributes with the id unless SQS would refuse them; `None` if they should stay unchanged.
     #[must_use]
     pub fn with_id_if_sendable(&self) -> Option<Attributes> {
-        let named = self.has_id.not().then(|| self.with(self.document.text.clone())).flatten()?;
+        let named = self.has_id.not().then(|| self.with_document(self.document.text.clone())).flatten()?;
         (self.body_bytes + attributes_size(&named) <= MESSAGE_BYTES_MAX).then_some(named)
     }
 
     /// The attributes of a re-send; `None` if there is no room for `Redeliver`.
     #[must_use]
     pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Attributes> {
-        self.with(self.document.spliced(retry.members()))
+        self.with_document(self.document.set_members(retry.json_members()))
     }
 
     /// The attributes for sending the message back from the final DLQ, as
     /// [`crate::message::envelope::Envelope::with_next_generation`].
     #[must_use]
-    pub(crate) fn with_next_generation(&self, came_back: CameBack) -> Option<Attributes> {
+    pub(crate) fn with_next_generation(&self, came_back: DlqReturn) -> Option<Attributes> {
         let fresh = self.metadata().clone().into_next_generation(came_back);
-        self.with(self.document.spliced(fresh_members(&fresh)))
+        self.with_document(self.document.set_members(fresh_members(&fresh)))
     }
 
     /// The attributes with another id; `None` if there is no room for `Redeliver`.
     #[must_use]
-    pub fn renamed(&self, id: Uuid) -> Option<Attributes> {
-        self.with(self.document.renamed(id))
+    pub fn with_new_id(&self, id: Uuid) -> Option<Attributes> {
+        self.with_document(self.document.with_new_id(id))
     }
 
     /// If there are ten attributes, two are folded, to make room for `Redeliver` and `Failure`. A producer's own
     /// `DeadLetter` is folded first: with fewer attributes beside it, those that it folds might find room, and it would
     /// be mistaken for ours.
-    fn with(&self, document: String) -> Option<Attributes> {
-        let fold_first = |first: &[&str]| fold(&self.attributes, first, PRODUCERS_MAX);
+    fn with_document(&self, document: String) -> Option<Attributes> {
+        let fold_first = |first: &[&str]| fold_attributes(&self.attributes, first, PRODUCERS_MAX);
         let is_full = self.attributes.len() > PRODUCERS_MAX;
         let with_dead_letter = is_full.then(|| fold_first(&[DEAD_LETTER])).flatten();
         let Folding { kept: mut attributes, folded } = with_dead_letter.or_else(|| fold_first(&[]))?;
-        let document = document::folding(document, &folded);
+        let document = document::with_folded(document, &folded);
         attributes.insert(REDELIVER.to_owned(), Attribute::string(document));
         Some(attributes)
     }

@@ -8,7 +8,7 @@ use crate::json::forward_compatible::{OpenEnum, OpenVariants};
 const CODE_BYTES_MAX: usize = 64;
 
 /// A reason in a document. A later version may have reasons that this one does not know.
-pub type Code = OpenEnum<DeadLetterReason>;
+pub type ReasonCode = OpenEnum<DeadLetterReason>;
 
 /// The value of `ErrorType` in a final record.
 #[derive(
@@ -45,17 +45,17 @@ impl DeadLetterReason {
     }
 }
 
-impl Code {
+impl ReasonCode {
     /// The code for logs and metrics: always one of a fixed set.
     #[must_use]
-    pub fn loggable(&self) -> &'static str {
+    pub fn log_label(&self) -> &'static str {
         self.known().map_or("OTHER", DeadLetterReason::as_str)
     }
 }
 
 impl OpenVariants for DeadLetterReason {
     /// The value becomes an `ErrorType`, so free text is refused.
-    fn admits(unknown: &str) -> bool {
+    fn admits_unknown(unknown: &str) -> bool {
         let is_plain = |byte| matches!(byte, b'A'..=b'Z' | b'_');
         (1..=CODE_BYTES_MAX).contains(&unknown.len()) && unknown.bytes().all(is_plain)
     }
@@ -68,9 +68,9 @@ mod tests {
     #[test]
     fn the_code_in_json_is_the_code_in_the_attribute() {
         for reason in DeadLetterReason::ALL.iter().copied() {
-            let code = Code::from(reason);
+            let code = ReasonCode::from(reason);
             assert_eq!(serde_json::to_string(&code).unwrap(), format!("\"{}\"", reason.as_str()));
-            assert_eq!(Code::read(reason.as_str()), Some(code));
+            assert_eq!(ReasonCode::from_text(reason.as_str()), Some(code));
         }
     }
 
@@ -78,11 +78,11 @@ mod tests {
     fn a_later_versions_code_is_one_if_it_is_plain_and_short() {
         let longest = "A".repeat(64);
         for code in ["TARGET_GONE", "X", &longest] {
-            assert_eq!(Code::read(code), Some(Code::Unknown(code.to_owned())));
+            assert_eq!(ReasonCode::from_text(code), Some(ReasonCode::Unknown(code.to_owned())));
         }
         let too_long = "A".repeat(65);
         for text in ["", "Mine", "HTTP 503", "A1", "\u{c4}", &too_long] {
-            assert_eq!(Code::read(text), None, "{text}");
+            assert_eq!(ReasonCode::from_text(text), None, "{text}");
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use crate::message::Attributes;
 use crate::message::envelope::Envelope;
-use crate::message::metadata::{CameBack, Metadata};
-use crate::message::plain::{Plain, PlainMessages};
+use crate::message::metadata::{DlqReturn, Metadata};
+use crate::message::plain::{PlainMessage, PlainMessages};
 use crate::message::reserved::REDELIVER;
 use crate::message::validation::{self, looks_like_envelope};
 pub use crate::message::validation::{
     DataSchema, DataSchemaError, Invalid, MESSAGE_SCHEMA, readable_metadata,
 };
-pub use redeliver_json_schema::{SchemaError, Violation, list};
+pub use redeliver_json_schema::{SchemaError, Violation, join_violations};
 
 /// The messages that are accepted: envelopes, with the user's schema for `data` if there is one, and optionally plain
 /// messages.
@@ -24,7 +24,7 @@ pub struct MessageSchema {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parsed<'a> {
     Envelope(Envelope<'a>),
-    Plain(Plain),
+    Plain(PlainMessage),
 }
 
 /// The part of a message that a re-send rewrites.
@@ -47,7 +47,7 @@ impl Parsed<'_> {
 
     /// The message for sending it back from the final DLQ; `None` if a plain message has no room for `Redeliver`.
     #[must_use]
-    pub fn with_next_generation(&self, came_back: CameBack) -> Option<Rewritten> {
+    pub fn with_next_generation(&self, came_back: DlqReturn) -> Option<Rewritten> {
         match self {
             Self::Envelope(envelope) => Some(Rewritten::Body(envelope.with_next_generation(came_back))),
             Self::Plain(plain) => plain.with_next_generation(came_back).map(Rewritten::Attributes),
@@ -84,7 +84,7 @@ impl MessageSchema {
     ///
     /// # Errors
     /// All violations, with their JSON Pointers.
-    pub fn read<'a>(
+    pub fn read_message<'a>(
         &self,
         body: &'a str,
         attributes: &Attributes,
@@ -92,13 +92,13 @@ impl MessageSchema {
     ) -> Result<Parsed<'a>, Invalid> {
         match &self.plain {
             Some(plain) if !looks_like_envelope(body) => {
-                plain.read(body, attributes, first_id).map(Parsed::Plain)
+                plain.read_message(body, attributes, first_id).map(Parsed::Plain)
             }
-            _ => self.parse(body).map(Parsed::Envelope),
+            _ => self.parse_envelope(body).map(Parsed::Envelope),
         }
     }
 
-    /// [`MessageSchema::read`] for callers that may not know the setting `ENVELOPE`: a message with a readable
+    /// [`MessageSchema::read_message`] for callers that may not know the setting `ENVELOPE`: a message with a readable
     /// `Redeliver` counts as plain.
     ///
     /// # Errors
@@ -111,9 +111,9 @@ impl MessageSchema {
     ) -> Result<Parsed<'a>, Invalid> {
         let is_named =
             self.plain.is_none() && attributes.contains_key(REDELIVER) && !looks_like_envelope(body);
-        match is_named.then(|| PlainMessages::default().read(body, attributes, first_id)) {
+        match is_named.then(|| PlainMessages::default().read_message(body, attributes, first_id)) {
             Some(Ok(plain)) => Ok(Parsed::Plain(plain)),
-            _ => self.read(body, attributes, first_id),
+            _ => self.read_message(body, attributes, first_id),
         }
     }
 
@@ -121,7 +121,7 @@ impl MessageSchema {
     ///
     /// # Errors
     /// All violations, with their JSON Pointers.
-    pub fn parse<'a>(&self, body: &'a str) -> Result<Envelope<'a>, Invalid> {
-        validation::parse(body, self.data.as_ref())
+    pub fn parse_envelope<'a>(&self, body: &'a str) -> Result<Envelope<'a>, Invalid> {
+        validation::parse_envelope(body, self.data.as_ref())
     }
 }

@@ -36,8 +36,8 @@ pub(super) fn check_attribute(
         Err(NotSendable::AttributeValue { name, data_type, found, wanted })
     };
     let is_empty = match value {
-        AttributeValue::Text(_) if kind == Kind::Binary => return wrong("text", "bytes"),
-        AttributeValue::Binary(_) if kind != Kind::Binary => return wrong("bytes", "text"),
+        AttributeValue::Text(_) if kind == ValueKind::Binary => return wrong("text", "bytes"),
+        AttributeValue::Binary(_) if kind != ValueKind::Binary => return wrong("bytes", "text"),
         AttributeValue::Text(text) => {
             check_text(text, || format!("attribute {name}"))?;
             text.is_empty()
@@ -46,7 +46,7 @@ pub(super) fn check_attribute(
     };
     match value {
         _ if is_empty => Err(NotSendable::EmptyAttribute { name: name.to_owned() }),
-        AttributeValue::Text(text) if kind == Kind::Number && !may_be_number(text) => {
+        AttributeValue::Text(text) if kind == ValueKind::Number && !may_be_number(text) => {
             Err(NotSendable::NotANumber { name: name.to_owned() })
         }
         _ => Ok(()),
@@ -131,17 +131,17 @@ pub(crate) fn check_name(name: &str) -> Result<(), NotSendable> {
 
 /// The kind of value that a type requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     String,
     Number,
     Binary,
 }
 
-const KINDS: [(&str, Kind); 3] =
-    [("String", Kind::String), ("Number", Kind::Number), ("Binary", Kind::Binary)];
+const KINDS: [(&str, ValueKind); 3] =
+    [("String", ValueKind::String), ("Number", ValueKind::Number), ("Binary", ValueKind::Binary)];
 
 /// The kind by the type's prefix: "You must use only the following supported type prefixes".
-fn check_type(name: &str, data_type: &str) -> Result<Kind, NotSendable> {
+fn check_type(name: &str, data_type: &str) -> Result<ValueKind, NotSendable> {
     let wrong = |rule| {
         Err(NotSendable::AttributeType { name: name.to_owned(), data_type: data_type.to_owned(), rule })
     };

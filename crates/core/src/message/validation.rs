@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 #[cfg(feature = "validator")]
 use redeliver_json_schema::Schema;
-use redeliver_json_schema::{Violation, list};
+use redeliver_json_schema::{Violation, join_violations};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -24,7 +24,7 @@ use crate::json::forward_compatible::UnknownMembers;
 use crate::json::members::{Malformed, Member, unchecked_members};
 use crate::json::value;
 use crate::message::Timestamp;
-use crate::message::envelope::{Envelope, Skimmed, skim};
+use crate::message::envelope::{Envelope, SkimmedBody, skim_body};
 use crate::message::metadata::{Holds, LAST_ATTEMPT, Metadata, PastFailure, parse_rfc3339};
 use crate::message::reason::DeadLetterReason;
 use crate::span_context::SpanContext;
@@ -74,7 +74,7 @@ pub(crate) const ANY_ID: &str =
 pub enum Invalid {
     #[error(transparent)]
     Format(#[from] Malformed),
-    #[error("{}", list(.0))]
+    #[error("{}", join_violations(.0))]
     Schema(Vec<Violation>),
 }
 
@@ -100,20 +100,20 @@ static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
 ///
 /// # Errors
 /// All violations, with their JSON Pointers.
-pub(crate) fn parse<'a>(body: &'a str, data: Option<&DataSchema>) -> Result<Envelope<'a>, Invalid> {
-    let skimmed = skim(body)?;
+pub(crate) fn parse_envelope<'a>(body: &'a str, data: Option<&DataSchema>) -> Result<Envelope<'a>, Invalid> {
+    let skimmed = skim_body(body)?;
     let by_user = violations_of_data(&skimmed, data);
     if by_user.is_empty()
         && let Some(metadata) = fast_path::metadata_of(&skimmed)
     {
         return Ok(Envelope::new(skimmed, metadata));
     }
-    let metadata = validate(&skimmed, by_user)?;
+    let metadata = validate_body(&skimmed, by_user)?;
     Ok(Envelope::new(skimmed, metadata))
 }
 
 /// Violations of the user's schema; none if `data` is not an object.
-fn violations_of_data(skimmed: &Skimmed<'_>, data: Option<&DataSchema>) -> Vec<Violation> {
+fn violations_of_data(skimmed: &SkimmedBody<'_>, data: Option<&DataSchema>) -> Vec<Violation> {
     match (data, skimmed.data_text.filter(|text| text.starts_with('{'))) {
         (Some(schema), Some(text)) => schema.violations(text, "/data"),
         _ => Vec::new(),
@@ -148,7 +148,7 @@ pub(crate) fn well_formed(body: &str) -> Result<&str, Malformed> {
 }
 
 /// Checks the message schema, and then the rules that it cannot express.
-fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
+fn validate_body(skimmed: &SkimmedBody<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
     let (instance, mut found) = instance_of(skimmed);
     found.extend(by_schema(&instance));
     found.extend(by_user);
@@ -161,7 +161,7 @@ fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, 
 #[cfg(feature = "validator")]
 fn by_schema(instance: &Value) -> Vec<Violation> {
     let found = MESSAGE.violations(instance, "").into_iter();
-    found.map(|violation| named::named(violation, instance)).collect()
+    found.map(|violation| named::describe_form(violation, instance)).collect()
 }
 
 /// Without the validator there is no explanation.
@@ -172,19 +172,19 @@ fn by_schema(instance: &Value) -> Vec<Violation> {
 }
 
 /// The part of the body that the message schema has rules for, and violations in its text alone.
-fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
+fn instance_of(skimmed: &SkimmedBody<'_>) -> (Value, Vec<Violation>) {
     let mut found = Vec::new();
     let mut body = Map::new();
     if let Some(text) = skimmed.metadata_text {
         let metadata = if text.starts_with('{') {
             let mut metadata = Map::new();
             for name in RULED_MEMBERS {
-                let Some(member) = find(&skimmed.metadata, name) else {
+                let Some(member) = find_member(&skimmed.metadata, name) else {
                     continue;
                 };
                 let text = &skimmed.body[member.value.clone()];
                 let pointer = format!("/metadata/{name}");
-                match value::read(text) {
+                match value::parse_value(text) {
                     Ok(value) => {
                         metadata.insert(name.to_owned(), value);
                     }
@@ -198,22 +198,22 @@ fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
             }
             Value::Object(metadata)
         } else {
-            placeholder(text)
+            empty_value(text)
         };
         body.insert("metadata".to_owned(), metadata);
     }
     if let Some(text) = skimmed.data_text {
-        body.insert("data".to_owned(), placeholder(text));
+        body.insert("data".to_owned(), empty_value(text));
     }
     (Value::Object(body), found)
 }
 
-fn find<'b, 'a>(members: &'b [Member<'a>], name: &str) -> Option<&'b Member<'a>> {
+fn find_member<'b, 'a>(members: &'b [Member<'a>], name: &str) -> Option<&'b Member<'a>> {
     members.iter().find(|member| *member.name == *name.as_bytes())
 }
 
 /// An empty value of the same type: the message schema checks only the type of `data`.
-fn placeholder(text: &str) -> Value {
+fn empty_value(text: &str) -> Value {
     match text.as_bytes().first() {
         Some(b'{') => Value::Object(Map::new()),
         Some(b'[') => Value::Array(Vec::new()),
@@ -225,8 +225,9 @@ fn placeholder(text: &str) -> Value {
 }
 
 /// Reads metadata that the schema found valid, unless a value is well-formed but meaningless.
-fn metadata_of(metadata: &Value, skimmed: &Skimmed<'_>) -> Result<Metadata, Violation> {
-    let text = |name: &str| find(&skimmed.metadata, name).map(|member| &skimmed.body[member.value.clone()]);
+fn metadata_of(metadata: &Value, skimmed: &SkimmedBody<'_>) -> Result<Metadata, Violation> {
+    let text =
+        |name: &str| find_member(&skimmed.metadata, name).map(|member| &skimmed.body[member.value.clone()]);
     let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
     let time = |name: &str| {
         let text = metadata[name].as_str();
@@ -245,10 +246,10 @@ fn metadata_of(metadata: &Value, skimmed: &Skimmed<'_>) -> Result<Metadata, Viol
         retry_history: history_of(&metadata["retry_history"], text("retry_history"))?,
         snooze_count: number("snooze_count").unwrap_or(0),
         redrive_generation: number("redrive_generation"),
-        holds: Holds::written(time("held_since")?, outage_failures, number("held_seconds").unwrap_or(0)),
+        holds: Holds::from_members(time("held_since")?, outage_failures, number("held_seconds").unwrap_or(0)),
         redrive_count: number("redrive_count").unwrap_or(0),
         redrive_count_at_answer: number("redrive_count_at_answer").unwrap_or(0),
-        last_attempt: text(LAST_ATTEMPT).and_then(SpanContext::of_json),
+        last_attempt: text(LAST_ATTEMPT).and_then(SpanContext::from_json),
         expires_at: time("expires_at")?,
         max_attempts: number("max_attempts"),
     })
@@ -257,7 +258,7 @@ fn metadata_of(metadata: &Value, skimmed: &Skimmed<'_>) -> Result<Metadata, Viol
 /// The entries, with their texts: members from a later version are preserved.
 fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, Violation> {
     #[derive(Deserialize)]
-    struct Known {
+    struct HistoryEntryMembers {
         attempt: u32,
         failed_at: String,
         error_type: String,
@@ -269,12 +270,15 @@ fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, V
         .map(|(index, (entry, text))| {
             let pointer = |name: &str| format!("/metadata/retry_history/{index}/{name}");
             // The schema checks everything else, but counts 1.0 as an integer.
-            let Known { attempt, failed_at, error_type, error_details } = Known::deserialize(entry)
-                .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
+            let HistoryEntryMembers { attempt, failed_at, error_type, error_details } =
+                HistoryEntryMembers::deserialize(entry)
+                    .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
             time_of(&failed_at, || pointer("failed_at"))?;
-            let unknown =
-                UnknownMembers::except(&["attempt", "failed_at", "error_type", "error_details"], text.get());
-            Ok(PastFailure { attempt, failed_at, error_type, error_details, unknown }.cleaned())
+            let unknown = UnknownMembers::all_except(
+                &["attempt", "failed_at", "error_type", "error_details"],
+                text.get(),
+            );
+            Ok(PastFailure { attempt, failed_at, error_type, error_details, unknown }.with_clean_texts())
         })
         .collect()
 }

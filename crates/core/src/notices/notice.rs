@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::message::Timestamp;
-use crate::message::metadata::rfc3339;
+use crate::message::metadata::format_rfc3339;
 use crate::policy::status_alone;
 
 /// SNS's limit on a subject, which must be ASCII ("Publish", Amazon SNS API Reference).
@@ -33,7 +33,7 @@ pub struct Notice {
 
 /// The error type, if it is a name of redeliver's own and not a target's text: `HttpStatus.503`.
 #[must_use]
-pub fn own_name(error_type: &str) -> Option<&str> {
+pub fn own_error_name(error_type: &str) -> Option<&str> {
     const NAMES: [&str; 28] = [
         "Http.Connect",
         "Http.ConnectTimeout",
@@ -72,7 +72,7 @@ pub fn own_name(error_type: &str) -> Option<&str> {
 
 /// The document for machines.
 #[derive(Serialize)]
-struct Document<'a> {
+struct NoticeDocument<'a> {
     schema: &'static str,
     kind: &'static str,
     deployment: &'a str,
@@ -89,7 +89,7 @@ struct Document<'a> {
 impl Notice {
     /// The command that shows the cause's dead letters.
     #[must_use]
-    pub fn command(&self) -> String {
+    pub fn audit_command(&self) -> String {
         let Self { source, fingerprint, first_at, .. } = self;
         match source.starts_with("s3://") {
             true => format!(
@@ -102,8 +102,8 @@ impl Notice {
 
     /// The document for machines: `redeliver.notice/1`. The number changes when the meaning of a member changes.
     #[must_use]
-    pub fn document(&self) -> String {
-        let document = Document {
+    pub fn to_json(&self) -> String {
+        let document = NoticeDocument {
             schema: "redeliver.notice/1",
             // The only kind there is: rules and subscribers match it.
             kind: "appeared",
@@ -112,9 +112,9 @@ impl Notice {
             error_type: &self.error_type,
             last_error: self.last_error.as_deref(),
             count: self.count,
-            first_at: rfc3339(self.first_at),
-            last_at: rfc3339(self.last_at),
-            command: self.command(),
+            first_at: format_rfc3339(self.first_at),
+            last_at: format_rfc3339(self.last_at),
+            command: self.audit_command(),
         };
         serde_json::to_string(&document).expect("strings and numbers always serialise")
     }
@@ -123,7 +123,7 @@ impl Notice {
     /// is cut.
     #[must_use]
     pub fn subject(&self) -> String {
-        let rest = format!(": new dead letters: {}", self.error_in_words());
+        let rest = format!(": new dead letters: {}", self.describe_error());
         let room = SUBJECT_CHARACTERS_MAX.saturating_sub(rest.len());
         let subject: String = self.deployment.chars().take(room).chain(rest.chars()).collect();
         subject
@@ -138,16 +138,16 @@ impl Notice {
     pub fn text(&self) -> String {
         let Self { deployment, source, count, .. } = self;
         let letters = if *count == 1 { "dead letter" } else { "dead letters" };
-        let (first, last) = (minutes(self.first_at), minutes(self.last_at));
+        let (first, last) = (format_minutes(self.first_at), format_minutes(self.last_at));
         format!(
             "{deployment}: {}\nAt least {count} {letters}, the first at {first}, the last at {last}.\n\nSee them:\n  {}\n\nOr in the console:\n  redeliver console {source}\n\nCause: {}\n",
-            self.error_in_words(),
-            self.command(),
+            self.describe_error(),
+            self.audit_command(),
             self.fingerprint
         )
     }
 
-    fn error_in_words(&self) -> String {
+    fn describe_error(&self) -> String {
         match &self.last_error {
             Some(last_error) => format!("{} ({last_error})", self.error_type),
             None => self.error_type.clone(),
@@ -155,6 +155,6 @@ impl Notice {
     }
 }
 
-fn minutes(at: Timestamp) -> String {
+fn format_minutes(at: Timestamp) -> String {
     at.format("%Y-%m-%d %H:%M UTC").to_string()
 }

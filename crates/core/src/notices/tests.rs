@@ -33,7 +33,7 @@ fn a_notice_has_a_subject_and_a_text_for_people() {
 #[test]
 fn a_document_for_machines_says_the_same() {
     assert_eq!(
-        notice(2).document(),
+        notice(2).to_json(),
         concat!(
             r#"{"schema":"redeliver.notice/1","kind":"appeared","deployment":"redeliver-prod-final-dlq","#,
             r#""fingerprint":"21d708b3fca00092","error_type":"RETRY_ATTEMPT_EXCEEDED","last_error":"HttpStatus.503","#,
@@ -42,8 +42,8 @@ fn a_document_for_machines_says_the_same() {
         )
     );
     let queue = Notice { source: "--queue final-dlq".to_owned(), last_error: None, ..notice(1) };
-    assert_eq!(queue.command(), "redeliver audit --queue final-dlq --group 21d708b3fca00092");
-    assert!(!queue.document().contains("last_error"));
+    assert_eq!(queue.audit_command(), "redeliver audit --queue final-dlq --group 21d708b3fca00092");
+    assert!(!queue.to_json().contains("last_error"));
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn only_names_of_our_own_errors_are_shown() {
     for ours in
         ["HttpStatus.503", "Http.Timeout", "Lambda.Throttled", "Timeout", "Panic"].into_iter().chain(lost)
     {
-        assert_eq!(own_name(ours), Some(ours));
+        assert_eq!(own_error_name(ours), Some(ours));
     }
     for theirs in ["KeyError", "HttpStatus.5034", "HttpStatus.", "HttpStatus.abc", "Http.Secret", ""] {
-        assert_eq!(own_name(theirs), None, "{theirs}");
+        assert_eq!(own_error_name(theirs), None, "{theirs}");
     }
 }
 
@@ -110,7 +110,8 @@ impl Observer for Seen {
 
 impl Notices<Topic> {
     fn with_topic() -> Self {
-        let about = About { deployment: "final-dlq".to_owned(), source: "--queue final-dlq".to_owned() };
+        let about =
+            DeploymentInfo { deployment: "final-dlq".to_owned(), source: "--queue final-dlq".to_owned() };
         Self::new(Topic::default(), about)
     }
 
@@ -158,6 +159,6 @@ fn a_refused_notice_is_not_dropped_for_a_cause_beyond_the_bound() {
 #[test]
 fn a_refused_notice_of_a_cause_that_was_forgotten_meanwhile_is_due_again() {
     let notices = Notices::with_topic();
-    lock(&notices.memory).postpone([notice(1)].into_iter());
+    lock(&notices.memory).requeue_notices([notice(1)].into_iter());
     assert_eq!(lock(&notices.memory).take_due(at(2)), [notice(1)]);
 }

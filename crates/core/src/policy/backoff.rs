@@ -43,7 +43,7 @@ pub enum Backoff {
     /// One delay per retry; the last one repeats.
     Schedule {
         #[serde(rename = "delays_seconds")]
-        delays: Delays,
+        delays: DelaySchedule,
         #[serde(default)]
         jitter: Jitter,
     },
@@ -56,11 +56,11 @@ const fn twice() -> f64 {
 impl Backoff {
     /// The longest delay of this backoff, jitter included; at most `limit`, the policy's own.
     #[must_use]
-    pub fn longest(&self, limit: RetryDelay) -> RetryDelay {
+    pub fn longest_delay(&self, limit: RetryDelay) -> RetryDelay {
         let (base, jitter) = match self {
             Self::Uniform { max_delay } | Self::Exponential { max_delay, .. } => return *max_delay,
             Self::Fixed { delay, jitter } => (*delay, *jitter),
-            Self::Schedule { delays, jitter } => (delays.longest(), *jitter),
+            Self::Schedule { delays, jitter } => (delays.longest_delay(), *jitter),
         };
         let spread = if let Jitter::Additive { max } = jitter { u64::from(max.get()) } else { 0 };
         RetryDelay::saturating(u64::from(base.get()) + spread).min(limit)
@@ -70,15 +70,15 @@ impl Backoff {
 /// The delays of a schedule: 1 to 1000.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<RetryDelay>")]
-pub struct Delays {
+pub struct DelaySchedule {
     first: Vec<RetryDelay>,
     last: RetryDelay,
 }
 
-impl Delays {
+impl DelaySchedule {
     /// The delay before retry `attempt`, 1 for the first: the last one repeats.
     #[must_use]
-    pub fn before(&self, attempt: u32) -> RetryDelay {
+    pub fn delay_before(&self, attempt: u32) -> RetryDelay {
         let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         *self.first.get(index).unwrap_or(&self.last)
     }
@@ -88,12 +88,12 @@ impl Delays {
         self.first.iter().chain([&self.last]).copied()
     }
 
-    fn longest(&self) -> RetryDelay {
+    fn longest_delay(&self) -> RetryDelay {
         self.iter().fold(self.last, RetryDelay::max)
     }
 }
 
-impl TryFrom<Vec<RetryDelay>> for Delays {
+impl TryFrom<Vec<RetryDelay>> for DelaySchedule {
     type Error = &'static str;
 
     fn try_from(mut delays: Vec<RetryDelay>) -> Result<Self, Self::Error> {

@@ -16,7 +16,7 @@ use crate::message::{Attribute, Attributes};
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
     /// The messages that share a circuit. An open circuit holds only its own messages.
-    pub per: Per,
+    pub per: CircuitScope,
     /// Error types of your own that say "not now", beside those of [`crate::decide::call_outcome`].
     #[serde(deserialize_with = "not_null")]
     pub opens_on: Option<Globs>,
@@ -28,7 +28,7 @@ pub struct CircuitBreaker {
 /// The key of a message's circuit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub enum Per {
+pub enum CircuitScope {
     /// `"group"`: the `MessageGroupId`.
     #[default]
     Group,
@@ -38,7 +38,7 @@ pub enum Per {
     Target,
 }
 
-impl TryFrom<String> for Per {
+impl TryFrom<String> for CircuitScope {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -57,7 +57,7 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-impl Per {
+impl CircuitScope {
     /// The accepted values, as an error message's rule.
     pub(super) const RULE: &'static str = "must be \"group\", \"target\", or \"attribute:\" and an attribute's name (up to 256 of A-Z a-z 0-9 _ - .)";
 
@@ -74,7 +74,7 @@ impl Per {
 
 impl Default for CircuitBreaker {
     fn default() -> Self {
-        Self { per: Per::Group, opens_on: None, hold_max: Duration::from_secs(86_400) }
+        Self { per: CircuitScope::Group, opens_on: None, hold_max: Duration::from_secs(86_400) }
     }
 }
 

@@ -14,11 +14,11 @@ pub(super) fn whole<'de, D: Deserializer<'de>, T: From<u32>, const MIN: u32, con
     from: D,
 ) -> Result<T, D::Error> {
     let number = Number::deserialize(from)?;
-    if !Decimal::of(&number).is_integer() {
+    if !Decimal::from_number(&number).is_integer() {
         return Err(D::Error::custom("not an integer"));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an integer from MIN to MAX")]
-    within(&number, MIN.into(), MAX.into()).map(|float| T::from(float as u32))
+    check_range(&number, MIN.into(), MAX.into()).map(|float| T::from(float as u32))
 }
 
 pub(super) fn milliseconds<'de, D: Deserializer<'de>, const MAX: u32>(from: D) -> Result<Duration, D::Error> {
@@ -38,7 +38,7 @@ pub(super) fn not_zero<'de, D: Deserializer<'de>>(from: D) -> Result<RetryDelay,
 
 /// The rate of an exponential backoff.
 pub(super) fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    within(&Number::deserialize(from)?, 1.0, 100.0)
+    check_range(&Number::deserialize(from)?, 1.0, 100.0)
 }
 
 impl<'de> Deserialize<'de> for RetryDelay {
@@ -48,10 +48,11 @@ impl<'de> Deserialize<'de> for RetryDelay {
 }
 
 /// Compares digits: as a float, 0.00999999999999999999 is 0.01.
-fn within<E: Error>(number: &Number, min: f64, max: f64) -> Result<f64, E> {
+fn check_range<E: Error>(number: &Number, min: f64, max: f64) -> Result<f64, E> {
     let limits = [min, max].map(|limit| Number::from_f64(limit).ok_or_else(|| E::custom("no limit")));
     let [min, max] = limits;
     let (min, max) = (min?, max?);
-    let is_within = (Decimal::of(&min)..=Decimal::of(&max)).contains(&Decimal::of(number));
+    let is_within =
+        (Decimal::from_number(&min)..=Decimal::from_number(&max)).contains(&Decimal::from_number(number));
     number.as_f64().filter(|_| is_within).ok_or_else(|| E::custom("out of range"))
 }

@@ -3,7 +3,7 @@ mod strategies;
 mod vectors;
 
 use super::*;
-use crate::decide::backoff::{Key, delay};
+use crate::decide::backoff::{JitterKey, retry_delay};
 
 fn parse(text: &str) -> Policy {
     Policy::from_json(text).unwrap()
@@ -29,7 +29,7 @@ fn seconds(seconds: u64) -> RetryDelay {
     RetryDelay::new(seconds).unwrap()
 }
 
-fn delays(of: &[u64]) -> Delays {
+fn delays(of: &[u64]) -> DelaySchedule {
     of.iter().copied().map(seconds).collect::<Vec<_>>().try_into().unwrap()
 }
 
@@ -278,9 +278,9 @@ fn globs_match_whole_names_with_any_text_and_any_one_character() {
 
 #[test]
 fn the_longest_policy_delay_is_one_that_sqs_can_express() {
-    let key = Key { message_id: uuid::Uuid::nil(), generation: 0, attempt: 1 };
+    let key = JitterKey { message_id: uuid::Uuid::nil(), generation: 0, attempt: 1 };
     let policy = parse(r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#);
-    assert_eq!(delay(&policy, key).get(), 900);
+    assert_eq!(retry_delay(&policy, key).get(), 900);
 }
 
 /// A policy may be in a template that few people can read; more can read the log of a function that does not start.

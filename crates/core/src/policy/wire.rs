@@ -16,21 +16,21 @@ use serde::de::{Deserialize as _, DeserializeOwned, Deserializer, Error};
 use serde_json::{Map, Value};
 
 #[cfg(feature = "validator")]
-use super::{POLICY_SCHEMA, Per};
+use super::{CircuitScope, POLICY_SCHEMA};
 use super::{Policy, PolicyError};
-use crate::json::members::{Malformed, members};
+use crate::json::members::{Malformed, parse_members};
 use crate::json::value::{self, may_have_private_name};
 use crate::message::schema::Violation;
 
 pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyError> {
-    let mut document = value::read(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
+    let mut document = value::parse_value(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
     let mut contradictions = Vec::from_iter(duplicate_member(text, 0..text.len(), ""));
     contradictions.extend(contradictions::preset_and_backoff(&document));
     if let Some(written) = document.as_object_mut() {
-        preset::expand(written);
-        add(written, serde_json::from_str(defaults).unwrap_or_default());
+        preset::expand_preset(written);
+        add_defaults(written, serde_json::from_str(defaults).unwrap_or_default());
     }
-    contradictions.extend(contradictions::of(&document));
+    contradictions.extend(contradictions::find_contradictions(&document));
     // Contradictions are always looked for: one message lists every mistake, instead of one mistake per deployment.
     match object(&document) {
         // Serde reads an object with a name that `serde_json` reserves as a number, even from a value. The schema does
@@ -41,12 +41,14 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
         },
         Ok(policy) if contradictions.is_empty() => Ok(policy),
         Ok(_) => Err(PolicyError::Refused(contradictions)),
-        Err(by_serde) => Err(PolicyError::Refused(explain(by_schema(&document), contradictions, &by_serde))),
+        Err(by_serde) => {
+            Err(PolicyError::Refused(explain_refusal(by_schema(&document), contradictions, &by_serde)))
+        }
     }
 }
 
 /// Serde's own message is the last resort: it has no pointer, but it is better than an error without a reason.
-fn explain(
+fn explain_refusal(
     by_schema: Vec<Violation>,
     contradictions: Vec<Violation>,
     by_serde: &impl Display,
@@ -60,7 +62,7 @@ fn explain(
 }
 
 /// A written member wins over its default.
-fn add(written: &mut Map<String, Value>, defaults: Map<String, Value>) {
+fn add_defaults(written: &mut Map<String, Value>, defaults: Map<String, Value>) {
     for (name, value) in defaults {
         written.entry(name).or_insert(value);
     }
@@ -119,7 +121,7 @@ fn by_schema(document: &Value) -> Vec<Violation> {
         // The schema's own rules would only name `false`, a regular expression, or an unknown member.
         let better = match pointer.strip_prefix("/circuit_breaker") {
             Some("") => "must be an object, or false: {} turns it on with all defaults",
-            Some("/per") => Per::RULE,
+            Some("/per") => CircuitScope::RULE,
             _ => continue,
         };
         better.clone_into(rule);
@@ -129,7 +131,7 @@ fn by_schema(document: &Value) -> Vec<Violation> {
 
 /// A duplicate member: a parser keeps the last one, but the other may be the intended one.
 fn duplicate_member(text: &str, at: Range<usize>, pointer: &str) -> Option<Violation> {
-    match members(text, at, pointer) {
+    match parse_members(text, at, pointer) {
         Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "is a duplicate member")),
         // Anything but an object has no members; the schema says what it should be.
         found => found.unwrap_or_default().into_iter().find_map(|member| {

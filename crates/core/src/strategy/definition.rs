@@ -8,7 +8,7 @@ use crate::policy::{OnGiveUp, Policy, PolicyError};
 
 /// A strategy: its name, its queues, its default policy, and the policies that it refuses.
 #[derive(Debug)]
-pub struct Definition {
+pub struct StrategyDefinition {
     /// The name in settings and on the command line.
     pub name: &'static str,
     /// One line, for humans.
@@ -24,14 +24,14 @@ pub struct Definition {
     pub is_fifo: bool,
 }
 
-impl Definition {
+impl StrategyDefinition {
     /// Parses a policy for this strategy, with the strategy's defaults.
     ///
     /// # Errors
-    /// As [`Policy::from_json`] and [`Definition::check`].
-    pub fn policy(&self, text: &str) -> Result<Policy, PolicyError> {
+    /// As [`Policy::from_json`] and [`StrategyDefinition::check_policy`].
+    pub fn parse_policy(&self, text: &str) -> Result<Policy, PolicyError> {
         let policy = Policy::from_json_over(self.default_policy, text)?;
-        self.check(&policy).map(|()| policy)
+        self.check_policy(&policy).map(|()| policy)
     }
 
     /// Checks that the strategy supports a policy. The longest time that SQS can hide a message is not checked: it
@@ -39,14 +39,14 @@ impl Definition {
     ///
     /// # Errors
     /// All members that it does not support.
-    pub fn check(&self, policy: &Policy) -> Result<(), PolicyError> {
+    pub fn check_policy(&self, policy: &Policy) -> Result<(), PolicyError> {
         let wrong = self.refusals.iter().filter_map(|refusal| refusal(policy));
-        let wrong: Vec<_> = wrong.chain(self.refused_block(policy)).collect();
+        let wrong: Vec<_> = wrong.chain(self.refuse_block(policy)).collect();
         if wrong.is_empty() { Ok(()) } else { Err(PolicyError::NotForStrategy(wrong)) }
     }
 
     /// Only a group of a FIFO queue can be blocked.
-    fn refused_block(&self, policy: &Policy) -> Option<Violation> {
+    fn refuse_block(&self, policy: &Policy) -> Option<Violation> {
         let is_refused = policy.on_give_up == OnGiveUp::Block && !self.is_fifo;
         let rule = "which is block: only the strategy ordered supports it; remove it";
         is_refused.then(|| Violation::new("/on_give_up", rule))

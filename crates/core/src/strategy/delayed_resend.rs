@@ -2,36 +2,38 @@
 
 use futures_util::join;
 
-use super::Definition;
-use super::on_failure::{Rules, SendContext, Unsent, Wiring};
-use super::queues::{NeededQueue, RECEIVES, RETENTION, Redrive, Role, SOURCE_RETENTION, ending_with};
+use super::StrategyDefinition;
+use super::on_failure::{SendContext, StrategyRules, Unsent, Wiring};
+use super::queues::{
+    NeededQueue, RECEIVES, RETENTION, RedriveEdge, Role, SOURCE_RETENTION, with_dead_letter_queues,
+};
 use crate::accepted::FailedMessage;
-use crate::deliver::{Outgoing, until};
+use crate::deliver::{Outgoing, time_until};
 use crate::events::Event;
-use crate::failure::Kind;
+use crate::failure::FailureClass;
 use crate::limits::DelaySeconds;
 use crate::message::{Confirmed, Timestamp};
 use crate::ports::{Clock, Observer, QueueSender};
 use crate::redelivery::{Redelivery, Routes};
 
-pub(super) const DEFINITION: Definition = Definition {
+pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
     name: "delayed-resend",
     summary: "It is handed off to the intermediate DLQ and sent again with a delay",
     default_policy: "{}",
     refusals: &[],
-    queues,
+    queues: needed_queues,
     stays_on_queue: false,
     is_fifo: false,
 };
 
-fn queues(_: u32) -> Vec<NeededQueue> {
-    let mut queues = ending_with(Role::IntermediateDlq, "intermediate-dlq", RETENTION, RECEIVES);
+fn needed_queues(_: u32) -> Vec<NeededQueue> {
+    let mut queues = with_dead_letter_queues(Role::IntermediateDlq, "intermediate-dlq", RETENTION, RECEIVES);
     queues.push(NeededQueue {
         role: Role::Source,
         name: "source",
         retention: SOURCE_RETENTION,
         // One: a message that the message-processor could not hand off is retried by the policy, not at once.
-        redrive: Some(Redrive { to: Role::IntermediateDlq, receives: 1 }),
+        redrive: Some(RedriveEdge { to: Role::IntermediateDlq, receives: 1 }),
     });
     queues
 }
@@ -41,20 +43,20 @@ fn queues(_: u32) -> Vec<NeededQueue> {
 #[derive(Debug)]
 pub struct DelayedResend<Q>(pub Redelivery<Q>);
 
-impl<Q> Rules for DelayedResend<Q> {}
+impl<Q> StrategyRules for DelayedResend<Q> {}
 
 impl<Q> DelayedResend<Q> {
-    pub(super) fn wired(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
-        Redelivery::wired(wiring).map(Self)
+    pub(super) fn from_wiring(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
+        Redelivery::from_wiring(wiring).map(Self)
     }
 
-    pub(super) fn map<R>(self, queue: impl Fn(Q) -> R) -> DelayedResend<R> {
-        DelayedResend(self.0.map(queue))
+    pub(super) fn map_queues<R>(self, queue: impl Fn(Q) -> R) -> DelayedResend<R> {
+        DelayedResend(self.0.map_queues(queue))
     }
 }
 
 impl<Q: QueueSender> DelayedResend<Q> {
-    pub(super) async fn keep<C: Clock, O: Observer>(
+    pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
         unsent: Unsent,
@@ -64,13 +66,13 @@ impl<Q: QueueSender> DelayedResend<Q> {
         let (not_called, failed): (Vec<_>, Vec<_>) =
             failed.into_iter().partition(|message| message.hand_off.error.was_not_called());
         let mut routes = Routes::default();
-        given_up.into_iter().for_each(|given_up| routes.give_up(given_up.verdict));
+        given_up.into_iter().for_each(|given_up| routes.add_verdict(given_up.verdict));
         for message in not_called {
-            routes.add(context.policy, message, now);
+            routes.route_message(context.policy, message, now);
         }
         let hand_offs = failed.into_iter().map(|message| self.hand_off(message, now)).collect();
         let (mut done, handed_off) = join!(
-            self.0.send(&context.outbox, context.annotation_queue, routes),
+            self.0.send_routes(&context.outbox, context.annotation_queue, routes),
             context.outbox.send(&self.0.intermediate_dlq, "hand-off", hand_offs),
         );
         done.extend(handed_off);
@@ -79,16 +81,16 @@ impl<Q: QueueSender> DelayedResend<Q> {
 
     fn hand_off(&self, failed: FailedMessage, now: Timestamp) -> Outgoing {
         let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
-        let kind = hand_off.answer.kind();
+        let kind = hand_off.answer.known_class();
         // A message may be held a hundred times, so one event reports all holds of a batch.
-        let handed_off = (kind != Kind::Held).then(|| Event::HandedOff {
+        let handed_off = (kind != FailureClass::Held).then(|| Event::HandedOff {
             message_id: accepted.metadata().message_id_text.clone(),
             retry_attempt: self.retries_made(&accepted),
             error_type: error_type.unwrap_or_default(),
             kind: kind.as_str(),
             request_id: hand_off.delivery.request_id(),
-            age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
+            age_seconds: time_until(accepted.first_sent(), now).as_secs_f64(),
         });
-        accepted.with_id().handed_off(&hand_off).pass_on(DelaySeconds::ZERO, handed_off).within(span)
+        accepted.with_id().with_hand_off(&hand_off).pass_on(DelaySeconds::ZERO, handed_off).with_span(span)
     }
 }

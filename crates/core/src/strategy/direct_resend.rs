@@ -1,47 +1,47 @@
 //! `direct-resend`: failed messages are sent again with a delay by the function that called them. Messages that SQS
 //! moves still go to the intermediate DLQ.
 
-use super::on_failure::{Rules, SendContext, Unsent, Wiring};
+use super::on_failure::{SendContext, StrategyRules, Unsent, Wiring};
 use super::queues::Role;
-use super::{Definition, delayed_resend};
+use super::{StrategyDefinition, delayed_resend};
 use crate::message::Confirmed;
 use crate::ports::{Clock, Observer, QueueSender};
 use crate::redelivery::{Redelivery, Routes};
 
-pub(super) const DEFINITION: Definition = Definition {
+pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
     name: "direct-resend",
     summary: "It is sent again with a delay by the function that called it",
     ..delayed_resend::DEFINITION
 };
 
-impl<Q> Rules for Redelivery<Q> {}
+impl<Q> StrategyRules for Redelivery<Q> {}
 
 impl<Q> Redelivery<Q> {
-    pub(super) fn wired(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
+    pub(super) fn from_wiring(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
         let (source_queue, intermediate_dlq) =
             (wiring.queue(Role::Source), wiring.queue(Role::IntermediateDlq));
         Some(Self { source_queue: source_queue?, intermediate_dlq: intermediate_dlq? })
     }
 
-    pub(super) fn map<R>(self, queue: impl Fn(Q) -> R) -> Redelivery<R> {
+    pub(super) fn map_queues<R>(self, queue: impl Fn(Q) -> R) -> Redelivery<R> {
         Redelivery { source_queue: queue(self.source_queue), intermediate_dlq: queue(self.intermediate_dlq) }
     }
 }
 
 impl<Q: QueueSender> Redelivery<Q> {
     /// Decides by the rules of the failed-message-processor.
-    pub(super) async fn keep<C: Clock, O: Observer>(
+    pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
         unsent: Unsent,
     ) -> Vec<Confirmed> {
         let Unsent { failed, given_up } = unsent;
         let mut routes = Routes::default();
-        given_up.into_iter().for_each(|given_up| routes.give_up(given_up.verdict));
+        given_up.into_iter().for_each(|given_up| routes.add_verdict(given_up.verdict));
         let now = context.outbox.now();
         for message in failed {
-            routes.add(context.policy, message, now);
+            routes.route_message(context.policy, message, now);
         }
-        self.send(&context.outbox, context.annotation_queue, routes).await
+        self.send_routes(&context.outbox, context.annotation_queue, routes).await
     }
 }

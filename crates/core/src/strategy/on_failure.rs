@@ -1,6 +1,6 @@
 //! The next step of messages that failed or that the message-processor cannot call, by its strategy.
 
-use crate::accepted::{Accepted, FailedMessage};
+use crate::accepted::{AcceptedMessage, FailedMessage};
 use crate::decide::{QueueTimes, may_be_held};
 use crate::deliver::{Outbox, Outgoing};
 use crate::message::{Confirmed, ReceiveTimes, Timestamp};
@@ -23,41 +23,41 @@ pub enum OnFailure<Q> {
 }
 
 /// The rules of a strategy about a message. The defaults are those of a strategy whose messages are sent again.
-pub(super) trait Rules {
-    fn retries_made(&self, accepted: &Accepted) -> u32 {
+pub(super) trait StrategyRules {
+    fn retries_made(&self, accepted: &AcceptedMessage) -> u32 {
         accepted.metadata().retry_attempt
     }
 
-    fn failures(&self, accepted: &Accepted) -> u32 {
-        accepted.metadata().failures().max(self.retries_made(accepted))
+    fn failed_calls(&self, accepted: &AcceptedMessage) -> u32 {
+        accepted.metadata().failed_calls().max(self.retries_made(accepted))
     }
 
-    fn held_seconds(&self, accepted: &Accepted, _now: Timestamp) -> u32 {
+    fn held_seconds(&self, accepted: &AcceptedMessage, _now: Timestamp) -> u32 {
         accepted.held_seconds()
     }
 
-    fn calls_before(&self, accepted: &Accepted) -> u32 {
-        self.failures(accepted)
+    fn calls_before(&self, accepted: &AcceptedMessage) -> u32 {
+        self.failed_calls(accepted)
     }
 
-    fn is_overdue(&self, policy: &Policy, accepted: &Accepted, now: Timestamp) -> bool {
+    fn is_overdue(&self, policy: &Policy, accepted: &AcceptedMessage, now: Timestamp) -> bool {
         !may_be_held(policy, self.held_seconds(accepted, now))
     }
 
     fn check_receives(
         &self,
         _policy: &Policy,
-        accepted: Accepted,
+        accepted: AcceptedMessage,
         _now: Timestamp,
-    ) -> Result<Accepted, Box<Outgoing>> {
+    ) -> Result<AcceptedMessage, Box<Outgoing>> {
         Ok(accepted)
     }
 
-    fn group<'a>(&self, _accepted: &'a Accepted) -> Option<&'a str> {
+    fn ordering_group<'a>(&self, _accepted: &'a AcceptedMessage) -> Option<&'a str> {
         None
     }
 
-    fn forget(&self, _sqs_message_id: &str) {}
+    fn forget_attempts(&self, _sqs_message_id: &str) {}
 
     fn batch_size_max(&self) -> u8 {
         10
@@ -102,22 +102,22 @@ impl<Q: QueueSender, C: Clock, O: Observer> SendContext<'_, Q, C, O> {
 
 impl<Q: QueueSender + VisibilityControl> OnFailure<Q> {
     /// Sends the verdicts, and keeps the failed messages. Returns the records that are done.
-    pub async fn keep<C: Clock, O: Observer>(
+    pub async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
         unsent: Unsent,
     ) -> Vec<Confirmed> {
         match self {
-            Self::DelayedResend(strategy) => strategy.keep(context, unsent).await,
-            Self::DirectResend(strategy) => strategy.keep(context, unsent).await,
-            Self::Visibility(strategy) => strategy.keep(context, unsent).await,
-            Self::Ordered(strategy) => strategy.keep(context, unsent).await,
+            Self::DelayedResend(strategy) => strategy.settle_unsent(context, unsent).await,
+            Self::DirectResend(strategy) => strategy.settle_unsent(context, unsent).await,
+            Self::Visibility(strategy) => strategy.settle_unsent(context, unsent).await,
+            Self::Ordered(strategy) => strategy.settle_unsent(context, unsent).await,
         }
     }
 }
 
 impl<Q> OnFailure<Q> {
-    fn rules(&self) -> &dyn Rules {
+    fn rules(&self) -> &dyn StrategyRules {
         match self {
             Self::DelayedResend(strategy) => strategy,
             Self::DirectResend(strategy) => strategy,
@@ -128,33 +128,33 @@ impl<Q> OnFailure<Q> {
 
     /// Retries made so far: counted by the queue or by the message.
     #[must_use]
-    pub fn retries_made(&self, accepted: &Accepted) -> u32 {
+    pub fn retries_made(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().retries_made(accepted)
     }
 
     /// Failed calls of a message that asks the circuit breaker for a call: 0 makes it evidence of an outage.
     #[must_use]
-    pub fn failures(&self, accepted: &Accepted) -> u32 {
-        self.rules().failures(accepted)
+    pub fn failed_calls(&self, accepted: &AcceptedMessage) -> u32 {
+        self.rules().failed_calls(accepted)
     }
 
     /// Seconds for which the message was held before. On an ordered queue it is the time since the first receive, or since
     /// the first failed call that the environment remembers.
     #[must_use]
-    pub fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
+    pub fn held_seconds(&self, accepted: &AcceptedMessage, now: Timestamp) -> u32 {
         self.rules().held_seconds(accepted, now)
     }
 
     /// Earlier calls of a message whose next hold they limit. On an ordered queue these are its receives: its holds grow with
     /// the time since the first one.
     #[must_use]
-    pub fn calls_before(&self, accepted: &Accepted) -> u32 {
+    pub fn calls_before(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().calls_before(accepted)
     }
 
     /// True if the message is called in any state of the breaker: its holds, or its age, are at their limit.
     #[must_use]
-    pub fn is_overdue(&self, policy: &Policy, accepted: &Accepted, now: Timestamp) -> bool {
+    pub fn is_overdue(&self, policy: &Policy, accepted: &AcceptedMessage, now: Timestamp) -> bool {
         self.rules().is_overdue(policy, accepted, now)
     }
 
@@ -166,22 +166,22 @@ impl<Q> OnFailure<Q> {
     pub fn check_receives(
         &self,
         policy: &Policy,
-        accepted: Accepted,
+        accepted: AcceptedMessage,
         now: Timestamp,
-    ) -> Result<Accepted, Box<Outgoing>> {
+    ) -> Result<AcceptedMessage, Box<Outgoing>> {
         self.rules().check_receives(policy, accepted, now)
     }
 
     /// The group whose messages are called one after the other; `None` if order does not matter.
     #[must_use]
-    pub fn group<'a>(&self, accepted: &'a Accepted) -> Option<&'a str> {
-        self.rules().group(accepted)
+    pub fn ordering_group<'a>(&self, accepted: &'a AcceptedMessage) -> Option<&'a str> {
+        self.rules().ordering_group(accepted)
     }
 
     /// Removes the remembered attempts of a message that is processed or given up. No effect where the queue or the
     /// message counts them.
-    pub fn forget(&self, sqs_message_id: &str) {
-        self.rules().forget(sqs_message_id);
+    pub fn forget_attempts(&self, sqs_message_id: &str) {
+        self.rules().forget_attempts(sqs_message_id);
     }
 
     /// The largest batch that the counting of attempts allows: 10, or 1 on an ordered queue where receives count.
@@ -220,22 +220,22 @@ impl<Q> OnFailure<Q> {
     }
 
     /// Collects everything that the strategy needs, even after something is missing. `None` if anything is.
-    pub fn wired(strategy: Strategy, mut wiring: impl Wiring<Queue = Q>) -> Option<Self> {
+    pub fn from_wiring(strategy: Strategy, mut wiring: impl Wiring<Queue = Q>) -> Option<Self> {
         match strategy {
-            Strategy::DelayedResend => DelayedResend::wired(&mut wiring).map(Self::DelayedResend),
-            Strategy::DirectResend => Redelivery::wired(&mut wiring).map(Self::DirectResend),
-            Strategy::Visibility => Visibility::wired(&mut wiring).map(Self::Visibility),
-            Strategy::Ordered => Ordered::wired(&mut wiring).map(Self::Ordered),
+            Strategy::DelayedResend => DelayedResend::from_wiring(&mut wiring).map(Self::DelayedResend),
+            Strategy::DirectResend => Redelivery::from_wiring(&mut wiring).map(Self::DirectResend),
+            Strategy::Visibility => Visibility::from_wiring(&mut wiring).map(Self::Visibility),
+            Strategy::Ordered => Ordered::from_wiring(&mut wiring).map(Self::Ordered),
         }
     }
 
     /// The same with each queue converted.
-    pub fn map<R>(self, queue: impl Fn(Q) -> R) -> OnFailure<R> {
+    pub fn map_queues<R>(self, queue: impl Fn(Q) -> R) -> OnFailure<R> {
         match self {
-            Self::DelayedResend(strategy) => OnFailure::DelayedResend(strategy.map(queue)),
-            Self::DirectResend(strategy) => OnFailure::DirectResend(strategy.map(queue)),
-            Self::Visibility(strategy) => OnFailure::Visibility(strategy.map(queue)),
-            Self::Ordered(strategy) => OnFailure::Ordered(strategy.map(queue)),
+            Self::DelayedResend(strategy) => OnFailure::DelayedResend(strategy.map_queues(queue)),
+            Self::DirectResend(strategy) => OnFailure::DirectResend(strategy.map_queues(queue)),
+            Self::Visibility(strategy) => OnFailure::Visibility(strategy.map_queues(queue)),
+            Self::Ordered(strategy) => OnFailure::Ordered(strategy.map_queues(queue)),
         }
     }
 }
@@ -262,11 +262,11 @@ pub trait Wiring {
     ///
     /// # Errors
     /// The queue is missing, or the batch size does not allow it. Settings record which.
-    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Self::Queue>, Missing> {
+    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Self::Queue>, MissingSetting> {
         Ok(None)
     }
 }
 
 /// Something that a strategy needs is missing, and recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing;
+pub struct MissingSetting;

@@ -1,20 +1,20 @@
 //! The parts that `visibility` and `ordered` share: a failed message stays on its queue, so no other function sees it, and
 //! the message-processor decides.
 
-use super::on_failure::{GivenUp, Rules, Unsent};
+use super::on_failure::{GivenUp, StrategyRules, Unsent};
 use crate::accepted::FailedMessage;
-use crate::deliver::{Hiding, until};
+use crate::deliver::{Hiding, time_until};
 use crate::events::Event;
-use crate::failure::{HandOff, Kind};
+use crate::failure::{FailureClass, HandOff};
 use crate::limits::{RetryDelay, VisibilitySeconds};
 use crate::message::reason::GiveUp;
 use crate::message::{ReceiveTimes, Timestamp};
 use crate::policy::Policy;
 
 /// A strategy whose failed messages stay on their queue.
-pub(super) trait StaysOnQueue: Rules {
+pub(super) trait StaysOnQueue: StrategyRules {
     /// The message's next visibility timeout, or the reason why it is given up.
-    fn decide(
+    fn decide_message(
         &self,
         policy: &Policy,
         message: &FailedMessage,
@@ -29,7 +29,7 @@ pub(super) trait StaysOnQueue: Rules {
 
 /// The decisions on the messages of a batch: hidden for a while, or given up.
 #[derive(Debug)]
-pub(super) struct Decided {
+pub(super) struct QueueDecisions {
     pub(super) hidings: Vec<Hiding>,
     pub(super) given_up: Vec<GivenUp>,
 }
@@ -40,14 +40,14 @@ pub(super) fn decide_all(
     policy: &Policy,
     Unsent { failed, given_up }: Unsent,
     now: Timestamp,
-) -> Decided {
-    let mut decided = Decided { hidings: Vec::with_capacity(failed.len()), given_up };
+) -> QueueDecisions {
+    let mut decided = QueueDecisions { hidings: Vec::with_capacity(failed.len()), given_up };
     for message in failed {
         let retries_made = strategy.retries_made(&message.accepted);
-        match strategy.decide(policy, &message, now) {
+        match strategy.decide_message(policy, &message, now) {
             Ok(visibility) => {
                 let spends_attempt = strategy.spends_attempt(&message.hand_off);
-                decided.hidings.push(hiding(message, visibility, retries_made, spends_attempt, now));
+                decided.hidings.push(hide_message(message, visibility, retries_made, spends_attempt, now));
             }
             Err(give_up) => {
                 let received = ReceiveTimes::new(message.accepted.record(), now);
@@ -59,7 +59,7 @@ pub(super) fn decide_all(
     decided
 }
 
-fn hiding(
+fn hide_message(
     message: FailedMessage,
     visibility: VisibilitySeconds,
     retries_made: u32,
@@ -69,13 +69,13 @@ fn hiding(
     let FailedMessage { accepted, hand_off, error_type, .. } = message;
     let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
     // A message that was not called is as it was before.
-    let is_retry = spends_attempt || hand_off.answer.kind() == Kind::Held;
+    let is_retry = spends_attempt || hand_off.answer.known_class() == FailureClass::Held;
     let confirmed = is_retry.then(|| Event::RetryScheduled {
         message_id: accepted.metadata().message_id_text.clone(),
         retry_attempt: retries_made + u32::from(spends_attempt),
         spends_attempt,
         delay_seconds: RetryDelay::saturating(visibility.get().into()),
-        age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
+        age_seconds: time_until(accepted.first_sent(), now).as_secs_f64(),
         error_type,
         request_id,
     });

@@ -5,18 +5,18 @@ mod attempt_counter;
 
 use futures_util::join;
 
-use super::on_failure::{GivenUp, Missing, Rules, SendContext, Unsent, Wiring};
-use super::on_queue::{Decided, StaysOnQueue, decide_all};
-use super::queues::{NeededQueue, RECEIVES, RETENTION, Redrive, Role, dead_letter_queues};
-use super::{Definition, redriven};
-use crate::accepted::{Accepted, FailedMessage};
-use crate::blocked::{hidden_for, notice};
+use super::on_failure::{GivenUp, MissingSetting, SendContext, StrategyRules, Unsent, Wiring};
+use super::on_queue::{QueueDecisions, StaysOnQueue, decide_all};
+use super::queues::{NeededQueue, RECEIVES, RETENTION, RedriveEdge, Role, dead_letter_queues};
+use super::{StrategyDefinition, refuse_redrives};
+use crate::accepted::{AcceptedMessage, FailedMessage};
+use crate::blocked::{block_notice, hiding_time};
 use crate::decide::{
-    ARRIVAL, AgeLimit, Attempts, QueueTimes, check_age, check_holds, decide_on_queue, may_be_held,
+    ARRIVAL_MARGIN, AgeLimit, Attempts, QueueTimes, check_age, check_holds, decide_on_queue, may_be_held,
     not_retained,
 };
-use crate::deliver::{Outgoing, until};
-use crate::failure::{HandOff, Kind};
+use crate::deliver::{Outgoing, time_until};
+use crate::failure::{FailureClass, HandOff};
 use crate::limits::VisibilitySeconds;
 use crate::message::reason::GiveUp;
 use crate::message::schema::Violation;
@@ -31,31 +31,31 @@ const FIFO_RECEIVES: u16 = 1000;
 /// Receives that are not retries: the first one, crashes and holds.
 const NOT_RETRIES: u16 = 20;
 
-pub(super) const DEFINITION: Definition = Definition {
+pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
     name: "ordered",
     summary: "It stays on the FIFO source queue, hidden for the delay, and the rest of its group waits behind it",
     // By time: a receive need not be a call.
     default_policy: r#"{"max_attempts":980,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":5}}"#,
-    refusals: &[uncountable, redriven],
-    queues,
+    refusals: &[refuse_uncountable, refuse_redrives],
+    queues: needed_queues,
     stays_on_queue: true,
     is_fifo: true,
 };
 
-fn queues(_: u32) -> Vec<NeededQueue> {
+fn needed_queues(_: u32) -> Vec<NeededQueue> {
     let mut queues = dead_letter_queues(RECEIVES);
     // A FIFO queue's DLQ must be a FIFO queue ("Amazon SQS dead-letter queues"). The annotator reads it, too; it has no
     // DLQ of its own, since that would have to be the final DLQ.
     let (role, name) = (Role::SourceDlq, "source-dlq.fifo");
     queues.push(NeededQueue { role, name, retention: RETENTION, redrive: None });
-    let redrive = Some(Redrive { to: Role::SourceDlq, receives: FIFO_RECEIVES });
+    let redrive = Some(RedriveEdge { to: Role::SourceDlq, receives: FIFO_RECEIVES });
     // The longest that SQS has: messages wait behind a failed one.
     queues.push(NeededQueue { role: Role::Source, name: "source.fifo", retention: RETENTION, redrive });
     queues
 }
 
 /// SQS would move the message before the last retry.
-fn uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
+fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     let most = FIFO_RECEIVES - NOT_RETRIES;
     let rule = format!(
         "which is {max_attempts}: use at most {most} with the strategy ordered, since each retry is a receive, \
@@ -77,41 +77,41 @@ pub struct Ordered<Q> {
 
 /// The messages of a batch that are given up, and those among them that stay and block their groups.
 #[derive(Debug, Default)]
-struct Ends {
+struct BatchEnds {
     verdicts: Vec<GivenUp>,
     /// Notices, and the time for which each message is hidden.
     notices: Vec<(Outgoing, VisibilitySeconds)>,
 }
 
 impl<Q> Ordered<Q> {
-    pub(super) fn wired(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
+    pub(super) fn from_wiring(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
         let (source_queue, queue_times) = (wiring.fifo_queue(Role::Source), wiring.queue_times());
         let batch_size = wiring.batch_size();
         let blocked = wiring.blocked_queue(batch_size);
         Some(Self {
             source_queue: source_queue?,
             queue_times: queue_times?,
-            attempts: AttemptCounter::for_batches_of(batch_size?),
-            blocked: blocked.map_err(|Missing| ()).ok()?,
+            attempts: AttemptCounter::for_batch_size(batch_size?),
+            blocked: blocked.map_err(|MissingSetting| ()).ok()?,
         })
     }
 
-    pub(super) fn map<R>(self, queue: impl Fn(Q) -> R) -> Ordered<R> {
+    pub(super) fn map_queues<R>(self, queue: impl Fn(Q) -> R) -> Ordered<R> {
         let Self { source_queue, queue_times, attempts, blocked } = self;
         let (source_queue, blocked) = (queue(source_queue), blocked.map(queue));
         Ordered { source_queue, queue_times, attempts, blocked }
     }
 
     /// Separates the messages that block their groups: if the policy says so, and as long as the queue can keep them.
-    fn sort_ends(&self, given_up: Vec<GivenUp>, now: Timestamp) -> Ends {
-        let mut ends = Ends::default();
+    fn separate_blocked(&self, given_up: Vec<GivenUp>, now: Timestamp) -> BatchEnds {
+        let mut ends = BatchEnds::default();
         for GivenUp { verdict, received } in given_up {
-            let hidden = self.blocked.as_ref().and_then(|_| hidden_for(self.queue_times, received, now));
+            let hidden = self.blocked.as_ref().and_then(|_| hiding_time(self.queue_times, received, now));
             let Some(hidden) = hidden else {
                 ends.verdicts.push(GivenUp { verdict, received });
                 continue;
             };
-            match notice(verdict, received) {
+            match block_notice(verdict, received) {
                 Ok(notice) => ends.notices.push((notice, hidden)),
                 Err(verdict) => ends.verdicts.push(GivenUp { verdict: *verdict, received }),
             }
@@ -121,30 +121,33 @@ impl<Q> Ordered<Q> {
 }
 
 impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
-    pub(super) async fn keep<C: Clock, O: Observer>(
+    pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
         unsent: Unsent,
     ) -> Vec<Confirmed> {
         let now = context.outbox.now();
-        let Decided { hidings, given_up } = decide_all(self, context.policy, unsent, now);
-        let Ends { verdicts, notices } = self.sort_ends(given_up, now);
+        let QueueDecisions { hidings, given_up } = decide_all(self, context.policy, unsent, now);
+        let BatchEnds { verdicts, notices } = self.separate_blocked(given_up, now);
         let block = async {
             if let Some(blocked) = &self.blocked {
-                context.outbox.block(blocked, &self.source_queue, notices).await;
+                context.outbox.block_groups(blocked, &self.source_queue, notices).await;
             }
         };
-        let ((), (), verdicts) =
-            join!(context.outbox.hide(&self.source_queue, hidings), block, context.send_verdicts(verdicts));
+        let ((), (), verdicts) = join!(
+            context.outbox.hide_records(&self.source_queue, hidings),
+            block,
+            context.send_verdicts(verdicts)
+        );
         // Not before: a message whose verdict was refused comes back, and its attempts must not start from zero.
-        verdicts.iter().for_each(|given_up| self.forget(given_up.sqs_message_id()));
+        verdicts.iter().for_each(|given_up| self.forget_attempts(given_up.sqs_message_id()));
         verdicts
     }
 }
 
 impl<Q> StaysOnQueue for Ordered<Q> {
     /// Counts the call, if there was one, and decides.
-    fn decide(
+    fn decide_message(
         &self,
         policy: &Policy,
         message: &FailedMessage,
@@ -152,52 +155,53 @@ impl<Q> StaysOnQueue for Ordered<Q> {
     ) -> Result<VisibilitySeconds, GiveUp> {
         let record = message.accepted.record();
         let attempts = if self.spends_attempt(&message.hand_off) {
-            self.attempts.failed(record, now)
+            self.attempts.record_failure(record, now)
         } else if message.hand_off.was_called() == Some(true) {
-            self.attempts.held(record, now)
+            self.attempts.record_hold(record, now)
         } else {
-            Attempts { made: self.attempts.retries_made(record), since: self.attempts.since(record, now) }
+            Attempts { made: self.attempts.retries_made(record), since: self.attempts.age_since(record, now) }
         };
-        decide_in_order(policy, message, attempts, self.queue_times, now)
+        decide_ordered(policy, message, attempts, self.queue_times, now)
     }
 
     /// False for a message that was not called, or was held.
     fn spends_attempt(&self, hand_off: &HandOff) -> bool {
-        !matches!(hand_off.answer.kind(), Kind::NotStarted | Kind::Held)
+        !matches!(hand_off.answer.known_class(), FailureClass::NotStarted | FailureClass::Held)
     }
 }
 
-impl<Q> Rules for Ordered<Q> {
-    fn retries_made(&self, accepted: &Accepted) -> u32 {
+impl<Q> StrategyRules for Ordered<Q> {
+    fn retries_made(&self, accepted: &AcceptedMessage) -> u32 {
         self.attempts.retries_made(accepted.record())
     }
 
     /// Always 0: during an outage only the first messages of their groups are called, so each of them is evidence.
-    fn failures(&self, _: &Accepted) -> u32 {
+    fn failed_calls(&self, _: &AcceptedMessage) -> u32 {
         0
     }
 
     /// Holds are not counted: it is the time since the first failed call, or the first receive, that has a limit.
-    fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
+    fn held_seconds(&self, accepted: &AcceptedMessage, now: Timestamp) -> u32 {
         seconds_between(self.attempts.held_since(accepted.record(), now), now)
     }
 
-    fn calls_before(&self, accepted: &Accepted) -> u32 {
+    fn calls_before(&self, accepted: &AcceptedMessage) -> u32 {
         accepted.record().receive_count.saturating_sub(1)
     }
 
-    fn is_overdue(&self, policy: &Policy, accepted: &Accepted, now: Timestamp) -> bool {
+    fn is_overdue(&self, policy: &Policy, accepted: &AcceptedMessage, now: Timestamp) -> bool {
         let expires_at = accepted.metadata().expires_at;
-        let age_limit = AgeLimit::of(policy, expires_at, self.attempts.since(accepted.record(), now));
+        let age_limit =
+            AgeLimit::from_limits(policy, expires_at, self.attempts.age_since(accepted.record(), now));
         !may_be_held(policy, self.held_seconds(accepted, now))
             || age_limit.is_some_and(|limit| limit.is_near(now))
     }
 
-    fn group<'a>(&self, accepted: &'a Accepted) -> Option<&'a str> {
+    fn ordering_group<'a>(&self, accepted: &'a AcceptedMessage) -> Option<&'a str> {
         Some(accepted.record().message_group_id.as_deref().unwrap_or_default())
     }
 
-    fn forget(&self, sqs_message_id: &str) {
+    fn forget_attempts(&self, sqs_message_id: &str) {
         self.attempts.forget(sqs_message_id);
     }
 
@@ -211,7 +215,7 @@ impl<Q> Rules for Ordered<Q> {
 }
 
 fn seconds_between(since: Timestamp, now: Timestamp) -> u32 {
-    u32::try_from(until(since, now).as_secs()).unwrap_or(u32::MAX)
+    u32::try_from(time_until(since, now).as_secs()).unwrap_or(u32::MAX)
 }
 
 /// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not called
@@ -219,7 +223,7 @@ fn seconds_between(since: Timestamp, now: Timestamp) -> u32 {
 ///
 /// # Errors
 /// The message is given up, with the reason.
-fn decide_in_order(
+fn decide_ordered(
     policy: &Policy,
     failed: &FailedMessage,
     attempts: Attempts,
@@ -228,25 +232,26 @@ fn decide_in_order(
 ) -> Result<VisibilitySeconds, GiveUp> {
     let HandOff { error, answer, delivery, .. } = &failed.hand_off;
     let metadata = failed.accepted.metadata();
-    match answer.kind() {
+    match answer.known_class() {
         // It comes back as soon as the messages before it are done: SQS keeps it until then.
-        Kind::NotStarted => Ok(VisibilitySeconds::ZERO),
-        Kind::Held => {
+        FailureClass::NotStarted => Ok(VisibilitySeconds::ZERO),
+        FailureClass::Held => {
             // A message that was not called gets a call before these limits.
             if !error.was_not_called() {
                 check_holds(policy, seconds_between(attempts.since, now), true)?;
-                let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
-                check_age(age_limit, now + ARRIVAL)?;
+                let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);
+                check_age(age_limit, now + ARRIVAL_MARGIN)?;
             }
             let retained_until = queue_times.retained_until(delivery.sent_at);
-            let left = until(now, retained_until).as_secs();
+            let left = time_until(now, retained_until).as_secs();
             if left == 0 {
                 return Err(not_retained(queue_times, delivery.sent_at, now));
             }
             // With little time left, it comes back before the end, for its last call. Beyond its age only a
             // `Retry-After` holds it: one receive after that is enough.
-            let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
-            let age_left = age_limit.map(|limit| until(now, limit.at).as_secs()).filter(|left| *left > 0);
+            let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);
+            let age_left =
+                age_limit.map(|limit| time_until(now, limit.at).as_secs()).filter(|left| *left > 0);
             let left = age_left.map_or(left, |age_left| left.min(age_left));
             let delay = answer.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
             Ok(VisibilitySeconds::saturating(delay))

@@ -27,7 +27,7 @@ impl Role {
 
     /// The name for people: `intermediate DLQ`.
     #[must_use]
-    pub const fn in_words(self) -> &'static str {
+    pub const fn display_name(self) -> &'static str {
         match self {
             Self::Source => "source",
             Self::IntermediateDlq => "intermediate DLQ",
@@ -40,7 +40,7 @@ impl Role {
 
     /// The setting that names the queue.
     #[must_use]
-    pub const fn setting(self) -> &'static str {
+    pub const fn setting_name(self) -> &'static str {
         match self {
             Self::Source => "SOURCE_QUEUE_URL",
             Self::IntermediateDlq => "INTERMEDIATE_DLQ_URL",
@@ -62,12 +62,12 @@ pub struct NeededQueue {
     /// Its retention.
     pub retention: Duration,
     /// The redrive policy; `None` for the final DLQ.
-    pub redrive: Option<Redrive>,
+    pub redrive: Option<RedriveEdge>,
 }
 
 /// The redrive policy of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Redrive {
+pub struct RedriveEdge {
     /// The queue that messages are moved to.
     pub to: Role,
     /// `maxReceiveCount`.
@@ -89,14 +89,14 @@ pub(super) const SPARE_RECEIVES: u16 = 10;
 pub(super) const RECEIVES_MAX: u16 = 990;
 
 /// The final DLQ, the annotation queue, and the queue whose messages SQS moves there after `receives`.
-pub(super) fn ending_with(
+pub(super) fn with_dead_letter_queues(
     role: Role,
     name: &'static str,
     retention: Duration,
     receives: u16,
 ) -> Vec<NeededQueue> {
     let mut queues = dead_letter_queues(receives);
-    let redrive = Some(Redrive { to: Role::Annotation, receives });
+    let redrive = Some(RedriveEdge { to: Role::Annotation, receives });
     queues.push(NeededQueue { role, name, retention, redrive });
     queues
 }
@@ -104,7 +104,7 @@ pub(super) fn ending_with(
 /// The final DLQ and the annotation queue, whose messages bring up to `brought` receives along.
 pub(super) fn dead_letter_queues(brought: u16) -> Vec<NeededQueue> {
     // After ten more, the raw message is better than none.
-    let redrive = Some(Redrive { to: Role::FinalDlq, receives: brought + SPARE_RECEIVES });
+    let redrive = Some(RedriveEdge { to: Role::FinalDlq, receives: brought + SPARE_RECEIVES });
     vec![
         NeededQueue { role: Role::FinalDlq, name: "final-dlq", retention: RETENTION, redrive: None },
         NeededQueue { role: Role::Annotation, name: "annotation", retention: RETENTION, redrive },

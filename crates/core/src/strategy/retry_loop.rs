@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ASYNC_RETRY, Definition, Strategy};
+use super::{ASYNC_RETRY, Strategy, StrategyDefinition};
 
 /// A retry loop, by what calls the target at first. `--strategy` names one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl RetryLoop {
 
     /// Its queues, its default policy, and the policies that it refuses.
     #[must_use]
-    pub const fn definition(self) -> &'static Definition {
+    pub const fn definition(self) -> &'static StrategyDefinition {
         match self {
             Self::MessageProcessor(strategy) => strategy.definition(),
             Self::AsyncRetry => &ASYNC_RETRY,
@@ -40,7 +40,7 @@ impl RetryLoop {
 
     /// The loop of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|retry_loop| retry_loop.definition().name == name)
     }
 }

@@ -9,11 +9,11 @@ use crate::limits::VisibilitySeconds;
 use crate::policy::PolicyError;
 
 /// `NAME → NAME of the next queue after this many receives`, from the source on.
-fn way(definition: &Definition, max_attempts: u32) -> String {
+fn way(definition: &StrategyDefinition, max_attempts: u32) -> String {
     let queues = definition.queues(max_attempts);
     let name = |role| queues.iter().find(|queue| queue.role == role).expect("it is needed").name;
     let steps = queues.iter().rev().map(|queue| match queue.redrive {
-        Some(Redrive { to, receives }) => format!("{} -{receives}-> {}", queue.name, name(to)),
+        Some(RedriveEdge { to, receives }) => format!("{} -{receives}-> {}", queue.name, name(to)),
         None => queue.name.to_owned(),
     });
     steps.collect::<Vec<_>>().join(", ")
@@ -52,20 +52,22 @@ fn each_strategy_takes_and_refuses_the_policies_of_the_vectors() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../schemas/vectors/strategies.json")).unwrap();
     for Vector { name, strategy, policy, refused } in vectors {
-        let found = match RetryLoop::named(&strategy).unwrap().definition().policy(&policy.to_string()) {
-            Ok(_) => Vec::new(),
-            Err(PolicyError::NotForStrategy(members)) => {
-                members.into_iter().map(|Violation { pointer, .. }| pointer).collect()
-            }
-            Err(wrong) => panic!("{name}: {wrong}"),
-        };
+        let found =
+            match RetryLoop::from_name(&strategy).unwrap().definition().parse_policy(&policy.to_string()) {
+                Ok(_) => Vec::new(),
+                Err(PolicyError::NotForStrategy(members)) => {
+                    members.into_iter().map(|Violation { pointer, .. }| pointer).collect()
+                }
+                Err(wrong) => panic!("{name}: {wrong}"),
+            };
         assert_eq!(found, refused, "{name}");
     }
 }
 
 #[test]
 fn a_refusal_says_why_and_what_to_do() {
-    let refused = |definition: &Definition, text| definition.policy(text).unwrap_err().to_string();
+    let refused =
+        |definition: &StrategyDefinition, text| definition.parse_policy(text).unwrap_err().to_string();
     let redriven =
         "has /max_redrives, which only the strategies delayed-resend and direct-resend support: remove it";
     assert_eq!(
@@ -128,13 +130,17 @@ impl Wiring for Everything {
 #[test]
 fn each_strategy_is_wired_to_its_queues() {
     for &strategy in Strategy::ALL {
-        assert_eq!(OnFailure::wired(strategy, Everything).map(|wired| wired.strategy()), Some(strategy));
+        assert_eq!(
+            OnFailure::from_wiring(strategy, Everything).map(|wired| wired.strategy()),
+            Some(strategy)
+        );
     }
 }
 
 #[test]
 fn other_queues_take_the_places_of_those_that_were_wired() {
-    let wired = |strategy| OnFailure::wired(strategy, Everything).unwrap().map(Role::setting);
+    let wired =
+        |strategy| OnFailure::from_wiring(strategy, Everything).unwrap().map_queues(Role::setting_name);
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let (OnFailure::DelayedResend(DelayedResend(redelivery)) | OnFailure::DirectResend(redelivery)) =
             wired(strategy)
@@ -153,9 +159,9 @@ fn other_queues_take_the_places_of_those_that_were_wired() {
 #[test]
 fn a_strategy_is_known_by_its_name_alone() {
     for retry_loop in RetryLoop::all() {
-        assert_eq!(RetryLoop::named(retry_loop.definition().name), Some(retry_loop));
-        assert_eq!(Strategy::named(retry_loop.definition().name), retry_loop.strategy());
+        assert_eq!(RetryLoop::from_name(retry_loop.definition().name), Some(retry_loop));
+        assert_eq!(Strategy::from_name(retry_loop.definition().name), retry_loop.strategy());
     }
-    assert_eq!(RetryLoop::named("Visibility"), None);
+    assert_eq!(RetryLoop::from_name("Visibility"), None);
     assert_eq!(RetryLoop::default().to_string(), "delayed-resend");
 }

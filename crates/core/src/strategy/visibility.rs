@@ -2,11 +2,13 @@
 
 use futures_util::join;
 
-use super::on_failure::{Rules, SendContext, Unsent, Wiring};
-use super::on_queue::{Decided, StaysOnQueue, decide_all};
-use super::queues::{NeededQueue, RECEIVES_MAX, Role, SOURCE_RETENTION, SPARE_RECEIVES, ending_with};
-use super::{Definition, redriven};
-use crate::accepted::{Accepted, FailedMessage};
+use super::on_failure::{SendContext, StrategyRules, Unsent, Wiring};
+use super::on_queue::{QueueDecisions, StaysOnQueue, decide_all};
+use super::queues::{
+    NeededQueue, RECEIVES_MAX, Role, SOURCE_RETENTION, SPARE_RECEIVES, with_dead_letter_queues,
+};
+use super::{StrategyDefinition, refuse_redrives};
+use crate::accepted::{AcceptedMessage, FailedMessage};
 use crate::decide::{Attempts, QueueTimes, check_attempts, decide_on_queue};
 use crate::deliver::Outgoing;
 use crate::failure::{HandOff, Stage};
@@ -21,26 +23,26 @@ use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 /// The error of a message whose receives are attempts, if the previous receive was not answered.
 const RECEIVED_AGAIN: &str = "SQS delivered the message again: the function crashed, timed out, ran out of memory or was throttled, and the outcome of the call is unknown";
 
-pub(super) const DEFINITION: Definition = Definition {
+pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
     name: "visibility",
     summary: "It stays on the source queue, hidden for the delay",
     // Each receive is an attempt, so a hold would spend one.
     default_policy: r#"{"circuit_breaker":false}"#,
-    refusals: &[uncountable, redriven],
-    queues,
+    refusals: &[refuse_uncountable, refuse_redrives],
+    queues: needed_queues,
     stays_on_queue: true,
     is_fifo: false,
 };
 
-fn queues(max_attempts: u32) -> Vec<NeededQueue> {
+fn needed_queues(max_attempts: u32) -> Vec<NeededQueue> {
     // Ten more than the policy spends.
     let receives =
         u16::try_from(max_attempts).unwrap_or(u16::MAX).saturating_add(SPARE_RECEIVES).min(RECEIVES_MAX);
-    ending_with(Role::Source, "source", SOURCE_RETENTION, receives)
+    with_dead_letter_queues(Role::Source, "source", SOURCE_RETENTION, receives)
 }
 
 /// Each retry is a receive. SQS would move the message before the last one, and its verdict would be lost.
-fn uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
+fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     let most = RECEIVES_MAX - SPARE_RECEIVES;
     let rule = format!(
         "which is {max_attempts}: use at most {most} with the strategy visibility, since each retry is a receive, \
@@ -58,58 +60,58 @@ pub struct Visibility<Q> {
 }
 
 impl<Q> Visibility<Q> {
-    pub(super) fn wired(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
+    pub(super) fn from_wiring(wiring: &mut impl Wiring<Queue = Q>) -> Option<Self> {
         let (source_queue, queue_times) = (wiring.queue(Role::Source), wiring.queue_times());
         Some(Self { source_queue: source_queue?, queue_times: queue_times? })
     }
 
-    pub(super) fn map<R>(self, queue: impl Fn(Q) -> R) -> Visibility<R> {
+    pub(super) fn map_queues<R>(self, queue: impl Fn(Q) -> R) -> Visibility<R> {
         Visibility { source_queue: queue(self.source_queue), queue_times: self.queue_times }
     }
 }
 
 impl<Q: QueueSender + VisibilityControl> Visibility<Q> {
-    pub(super) async fn keep<C: Clock, O: Observer>(
+    pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
         unsent: Unsent,
     ) -> Vec<Confirmed> {
         let now = context.outbox.now();
-        let Decided { hidings, given_up } = decide_all(self, context.policy, unsent, now);
+        let QueueDecisions { hidings, given_up } = decide_all(self, context.policy, unsent, now);
         let ((), verdicts) =
-            join!(context.outbox.hide(&self.source_queue, hidings), context.send_verdicts(given_up));
+            join!(context.outbox.hide_records(&self.source_queue, hidings), context.send_verdicts(given_up));
         verdicts
     }
 }
 
 impl<Q> StaysOnQueue for Visibility<Q> {
-    fn decide(
+    fn decide_message(
         &self,
         policy: &Policy,
         message: &FailedMessage,
         now: Timestamp,
     ) -> Result<VisibilitySeconds, GiveUp> {
-        let attempts = Attempts::of_receives(&message.accepted);
+        let attempts = Attempts::from_receives(&message.accepted);
         decide_on_queue(policy, message, attempts, self.queue_times, now)
     }
 }
 
-impl<Q> Rules for Visibility<Q> {
-    fn retries_made(&self, accepted: &Accepted) -> u32 {
+impl<Q> StrategyRules for Visibility<Q> {
+    fn retries_made(&self, accepted: &AcceptedMessage) -> u32 {
         accepted.record().receive_count.saturating_sub(1)
     }
 
     fn check_receives(
         &self,
         policy: &Policy,
-        accepted: Accepted,
+        accepted: AcceptedMessage,
         now: Timestamp,
-    ) -> Result<Accepted, Box<Outgoing>> {
+    ) -> Result<AcceptedMessage, Box<Outgoing>> {
         let Err(give_up) = may_be_called(policy, accepted.metadata(), accepted.record().receive_count) else {
             return Ok(accepted);
         };
         let attempts = self.retries_made(&accepted);
-        let hand_off = HandOff::unanswered(RECEIVED_AGAIN, accepted.delivery(now));
+        let hand_off = HandOff::for_unanswered(RECEIVED_AGAIN, accepted.failed_delivery(now));
         let (stage, due_at, error_type) = (Stage::MessageProcessor, None, None);
         let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type, span: None };
         Err(Box::new(failed.give_up(Some(attempts), give_up)))

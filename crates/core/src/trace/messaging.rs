@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{AttributeValue, Link, Span, SpanContext, SpanKind};
+use super::{Span, SpanContext, SpanKind, SpanValue, TraceLink};
 use crate::fault::EntryOutcome;
 use crate::limits::DelaySeconds;
 use crate::message::{ReceivedMessage, Timestamp};
@@ -11,7 +11,7 @@ use crate::message::{ReceivedMessage, Timestamp};
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
 
 /// An operation on a queue: its name and its type are the same for SQS.
-fn on_queue<'a>(operation: &'static str, queue: &'a str) -> Vec<(&'static str, AttributeValue<'a>)> {
+fn queue_attributes<'a>(operation: &'static str, queue: &'a str) -> Vec<(&'static str, SpanValue<'a>)> {
     // Room for those that follow.
     let mut attributes = Vec::with_capacity(10);
     attributes.extend([
@@ -41,13 +41,13 @@ pub(crate) struct SendSpan<'a> {
 }
 
 impl<'a> SendSpan<'a> {
-    pub(crate) fn span(
+    pub(crate) fn into_span(
         self,
         context: SpanContext,
         parent: SpanContext,
         outcome: &'a EntryOutcome<String>,
     ) -> Span<'a> {
-        let mut attributes = on_queue("send", self.queue);
+        let mut attributes = queue_attributes("send", self.queue);
         attributes.push(("redeliver.send", self.name.into()));
         if self.delay != DelaySeconds::ZERO {
             attributes.push(("redeliver.delay_seconds", u32::from(self.delay.get()).into()));
@@ -73,7 +73,7 @@ impl<'a> SendSpan<'a> {
 
 /// A batch that was received from the queue with this ARN.
 #[must_use]
-pub fn receive(
+pub fn receive_span(
     context: SpanContext,
     queue_arn: &str,
     messages: u32,
@@ -81,7 +81,7 @@ pub fn receive(
     end: Timestamp,
 ) -> Span<'_> {
     let queue = queue_name(queue_arn);
-    let mut attributes = on_queue("receive", queue);
+    let mut attributes = queue_attributes("receive", queue);
     attributes.push(("messaging.batch.message_count", messages.into()));
     Span {
         context,
@@ -99,22 +99,22 @@ pub fn receive(
 
 /// One message that is processed: an attempt, a decision or a dead letter.
 #[derive(Clone, Debug)]
-pub struct Process<'a> {
+pub struct ProcessSpan<'a> {
     pub record: &'a ReceivedMessage,
     /// `metadata.message_id`: the same for all attempts of a message.
     pub message_id: Option<&'a str>,
     pub parent: Option<SpanContext>,
-    pub links: Vec<Link>,
+    pub links: Vec<TraceLink>,
     pub start: Timestamp,
     pub end: Timestamp,
 }
 
-impl<'a> Process<'a> {
+impl<'a> ProcessSpan<'a> {
     /// Its span, without the outcome.
     #[must_use]
-    pub fn span(self, context: SpanContext) -> Span<'a> {
+    pub fn into_span(self, context: SpanContext) -> Span<'a> {
         let queue = queue_name(&self.record.queue_arn);
-        let mut attributes = on_queue("process", queue);
+        let mut attributes = queue_attributes("process", queue);
         attributes.push(("messaging.message.id", self.record.sqs_message_id.as_str().into()));
         if let Some(id) = self.message_id {
             attributes.push(("messaging.message.conversation_id", id.into()));

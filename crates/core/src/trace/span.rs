@@ -11,13 +11,13 @@ pub struct Span<'a> {
     pub context: SpanContext,
     /// The span that it is part of, in the same trace; `None` for a trace's first span.
     pub parent: Option<SpanContext>,
-    pub links: Vec<Link>,
+    pub links: Vec<TraceLink>,
     pub name: Cow<'a, str>,
     pub kind: SpanKind,
     pub start: Timestamp,
     pub end: Timestamp,
     /// By their names in the semantic conventions, or `redeliver.…`. No payload, no text of a target.
-    pub attributes: Vec<(&'static str, AttributeValue<'a>)>,
+    pub attributes: Vec<(&'static str, SpanValue<'a>)>,
     pub events: Vec<SpanEvent>,
     /// `error.type`, if it failed.
     pub error: Option<Cow<'a, str>>,
@@ -29,8 +29,8 @@ impl Span<'_> {
     pub fn into_owned(self) -> Span<'static> {
         let Self { context, parent, links, name, kind, start, end, attributes, events, error } = self;
         let value = |value| match value {
-            AttributeValue::Text(text) => AttributeValue::Text(Cow::Owned(text.into_owned())),
-            AttributeValue::Number(number) => AttributeValue::Number(number),
+            SpanValue::Text(text) => SpanValue::Text(Cow::Owned(text.into_owned())),
+            SpanValue::Number(number) => SpanValue::Number(number),
         };
         Span {
             context,
@@ -49,7 +49,7 @@ impl Span<'_> {
 
 /// Another span that a span follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct TraceLink {
     pub to: SpanContext,
     /// The attribute `redeliver.link`: `producer`, `last_attempt` or `receive`.
     pub role: &'static str,
@@ -60,7 +60,7 @@ pub struct Link {
 pub struct SpanEvent {
     pub name: &'static str,
     pub at: Timestamp,
-    pub attributes: Vec<(&'static str, AttributeValue<'static>)>,
+    pub attributes: Vec<(&'static str, SpanValue<'static>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,24 +74,24 @@ pub enum SpanKind {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum AttributeValue<'a> {
+pub enum SpanValue<'a> {
     Text(Cow<'a, str>),
     Number(i64),
 }
 
-impl From<String> for AttributeValue<'_> {
+impl From<String> for SpanValue<'_> {
     fn from(text: String) -> Self {
         Self::Text(text.into())
     }
 }
 
-impl<'a> From<&'a str> for AttributeValue<'a> {
+impl<'a> From<&'a str> for SpanValue<'a> {
     fn from(text: &'a str) -> Self {
         Self::Text(text.into())
     }
 }
 
-impl From<u32> for AttributeValue<'_> {
+impl From<u32> for SpanValue<'_> {
     fn from(number: u32) -> Self {
         Self::Number(number.into())
     }
@@ -102,7 +102,7 @@ impl From<u32> for AttributeValue<'_> {
 pub struct CallSpan<'a> {
     pub name: Cow<'a, str>,
     pub kind: SpanKind,
-    pub attributes: Vec<(&'static str, AttributeValue<'a>)>,
+    pub attributes: Vec<(&'static str, SpanValue<'a>)>,
 }
 
 /// For a handler in this process.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::handler::{Invocation, Message};
-use crate::message::{Form, ReceivedMessage, Timestamp};
+use crate::message::{BodyForm, ReceivedMessage, Timestamp};
 use crate::testing::received;
 
 const PARENT: &str = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
@@ -15,8 +15,8 @@ fn context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) 
         attributes.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect();
     let record = ReceivedMessage { trace_header: trace_header.map(str::to_owned), ..received(None) };
     let form = match body {
-        "" => Form::Envelope,
-        _ => Form::Plain { idempotency_key: None },
+        "" => BodyForm::Envelope,
+        _ => BodyForm::Plain { idempotency_key: None },
     };
     let message = Message {
         body,
@@ -61,7 +61,7 @@ fn an_envelope_is_no_cloud_event_whatever_it_has() {
     let message = Message {
         body: CLOUD_EVENT,
         message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001",
-        form: &Form::Envelope,
+        form: &BodyForm::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
         held_seconds: 0,
@@ -160,20 +160,20 @@ fn a_tracestate_that_cannot_be_a_header_is_dropped() {
 /// The link to an attempt that was not recorded leads nowhere.
 #[test]
 fn the_attempts_of_a_message_that_stays_on_its_queue_are_linked_to_the_receive_before() {
-    let producer = SpanContext::of_traceparent(PARENT).map(TraceContext::of_span);
+    let producer = SpanContext::from_traceparent(PARENT).map(TraceContext::from_span);
     for (continues, producer) in
         [(false, None), (false, producer.clone()), (true, None), (true, producer.clone())]
     {
         let tracer = Tracer::new(|| [0; 32], continues);
         let attempt = |receive_count| {
             let record = ReceivedMessage { receive_count, ..received(None) };
-            tracer.attempt_on_queue(producer.clone(), None, &record)
+            tracer.begin_attempt_on_queue(producer.clone(), None, &record)
         };
         for receive_count in 2..=4 {
             let last = attempt(receive_count - 1).context.span;
             let attempt = attempt(receive_count);
             let (context, parent, links) = (&attempt.context, attempt.parent, attempt.links());
-            let is_linked = links.contains(&Link { to: last, role: "last_attempt" });
+            let is_linked = links.contains(&TraceLink { to: last, role: "last_attempt" });
             assert!(is_linked || parent == Some(last), "{continues} {producer:?} {links:?}");
             assert_eq!(parent.is_some(), continues);
             assert!(parent.is_none_or(|parent| parent.trace_id == context.span.trace_id));
@@ -199,13 +199,13 @@ fn the_target_gets_the_span_of_its_call_before_the_messages_own() {
     let message = Message {
         body: "",
         message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001",
-        form: &Form::Envelope,
+        form: &BodyForm::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
         held_seconds: 0,
         attributes: &attributes,
     };
-    let call = TraceContext::of_span(SpanContext { trace_id: 1, span_id: 2, is_sampled: true });
+    let call = TraceContext::from_span(SpanContext { trace_id: 1, span_id: 2, is_sampled: true });
     let (record, end) = (received(None), Timestamp::MAX_UTC);
     let invocation = Invocation { trace: Some(&call), logs: None, message: &message, record: &record, end };
     assert_eq!(invocation.trace_context(), Some(call.clone()));
@@ -225,9 +225,9 @@ proptest! {
         prop_assert_eq!(context.traceparent().len(), 55);
         prop_assert!(printable(&context.traceparent()) && printable(&context.xray_header_for_lambda(Some(&xray))));
         prop_assert!(context.tracestate().is_none_or(|state| printable(&state.replace('\t', "")) && state.len() <= 512));
-        let again = TraceContext::of_headers(&context.traceparent(), context.tracestate());
+        let again = TraceContext::from_headers(&context.traceparent(), context.tracestate());
         prop_assert_eq!(again.map(|again| again.traceparent()), Some(context.traceparent()));
-        let of_xray = TraceContext::of_xray_header(&context.xray_header()).map(|again| again.traceparent());
+        let of_xray = TraceContext::from_xray_header(&context.xray_header()).map(|again| again.traceparent());
         prop_assert_eq!(of_xray, Some(context.traceparent()));
     }
 }

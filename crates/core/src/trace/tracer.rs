@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest as _, Sha256};
 
-use super::{Link, Span, SpanContext, TraceContext};
+use super::{Span, SpanContext, TraceContext, TraceLink};
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
 
@@ -21,11 +21,11 @@ pub struct Tracer {
     /// links.
     continues: bool,
     seed: fn() -> [u8; 32],
-    state: Mutex<State>,
+    state: Mutex<TracerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TracerState {
     /// Seeded by the first span, not before: environments that Lambda restores from one snapshot must not have the same
     /// ids.
     random: Option<ChaCha8Rng>,
@@ -46,7 +46,7 @@ pub struct EndedSpans {
 
 /// One attempt of a message, before it has ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Attempt {
+pub struct AttemptSpan {
     /// Its own span, with what the producer's context has besides.
     pub context: TraceContext,
     pub parent: Option<SpanContext>,
@@ -54,12 +54,12 @@ pub struct Attempt {
     last: Option<SpanContext>,
 }
 
-impl Attempt {
+impl AttemptSpan {
     /// Links to the producer's span and to the last attempt. The parent needs none.
     #[must_use]
-    pub fn links(&self) -> Vec<Link> {
+    pub fn links(&self) -> Vec<TraceLink> {
         let origins = [(self.producer, "producer"), (self.last, "last_attempt")];
-        let link = |(to, role): (Option<SpanContext>, _)| Some(Link { to: to?, role });
+        let link = |(to, role): (Option<SpanContext>, _)| Some(TraceLink { to: to?, role });
         origins.into_iter().filter_map(link).filter(|link| Some(link.to) != self.parent).collect()
     }
 }
@@ -72,7 +72,7 @@ impl Tracer {
         Self { continues, seed, state: Mutex::default() }
     }
 
-    fn random<const N: usize>(&self) -> [u64; N] {
+    fn random_words<const N: usize>(&self) -> [u64; N] {
         let mut state = lock(&self.state);
         let random = state.random.get_or_insert_with(|| ChaCha8Rng::from_seed((self.seed)()));
         std::array::from_fn(|_| random.next_u64())
@@ -80,14 +80,14 @@ impl Tracer {
 
     /// The first span of a new trace. The id begins with the time, as X-Ray has it.
     #[must_use]
-    pub fn begin(&self, now: Timestamp, is_sampled: bool) -> SpanContext {
-        trace_of(now, self.random(), is_sampled)
+    pub fn begin_trace(&self, now: Timestamp, is_sampled: bool) -> SpanContext {
+        trace_from_words(now, self.random_words(), is_sampled)
     }
 
     /// A span within the trace of `parent`.
     #[must_use]
-    pub fn child(&self, parent: SpanContext) -> SpanContext {
-        let [span_id] = self.random();
+    pub fn child_span(&self, parent: SpanContext) -> SpanContext {
+        let [span_id] = self.random_words();
         SpanContext { span_id: span_id.max(1), ..parent }
     }
 
@@ -118,34 +118,34 @@ impl Tracer {
     /// The attempt of a message whose producer has this context, and whose last attempt was `last`: linked to both. It
     /// is sampled if the producer's span is.
     #[must_use]
-    pub fn attempt(
+    pub fn begin_attempt(
         &self,
         producer: Option<TraceContext>,
         last: Option<SpanContext>,
         now: Timestamp,
-    ) -> Attempt {
+    ) -> AttemptSpan {
         let is_sampled = is_sampled(producer.as_ref(), last);
-        let parent = self.parent(producer.as_ref(), last);
+        let parent = self.parent_span(producer.as_ref(), last);
         let span = match parent {
-            Some(parent) => SpanContext { is_sampled, ..self.child(parent) },
-            None => self.begin(now, is_sampled),
+            Some(parent) => SpanContext { is_sampled, ..self.child_span(parent) },
+            None => self.begin_trace(now, is_sampled),
         };
-        attempt(span, parent, producer, last)
+        linked_attempt(span, parent, producer, last)
     }
 
-    /// [`Self::attempt`] of a message that stays on its queue. It cannot carry its last attempt, so its spans are derived
-    /// from SQS's message id and the number of the receive.
+    /// [`Self::begin_attempt`] of a message that stays on its queue. It cannot carry its last attempt, so its spans are
+    /// derived from SQS's message id and the number of the receive.
     #[must_use]
-    pub fn attempt_on_queue(
+    pub fn begin_attempt_on_queue(
         &self,
         producer: Option<TraceContext>,
         last: Option<SpanContext>,
         record: &ReceivedMessage,
-    ) -> Attempt {
+    ) -> AttemptSpan {
         let is_sampled = is_sampled(producer.as_ref(), last);
         let derived = |receive: u32| receive_span(record, receive, is_sampled);
         // All receives are within the trace that is continued: without an earlier span, that of the first receive.
-        let continued = || self.parent(producer.as_ref(), last).unwrap_or_else(|| derived(1));
+        let continued = || self.parent_span(producer.as_ref(), last).unwrap_or_else(|| derived(1));
         let continued = self.continues.then(continued);
         let received = |receive: u32| match continued {
             Some(trace) => SpanContext { span_id: derived(receive).span_id, is_sampled, ..trace },
@@ -153,16 +153,21 @@ impl Tracer {
         };
         let before = record.receive_count.checked_sub(1).filter(|receive| *receive > 0);
         let last = before.map(received).or(last);
-        attempt(received(record.receive_count), self.parent(producer.as_ref(), last), producer, last)
+        linked_attempt(
+            received(record.receive_count),
+            self.parent_span(producer.as_ref(), last),
+            producer,
+            last,
+        )
     }
 
     /// The span that an attempt continues: its producer's, or else its last attempt's.
-    fn parent(&self, producer: Option<&TraceContext>, last: Option<SpanContext>) -> Option<SpanContext> {
+    fn parent_span(&self, producer: Option<&TraceContext>, last: Option<SpanContext>) -> Option<SpanContext> {
         producer.map(|context| context.span).or(last).filter(|_| self.continues)
     }
 
     /// Keeps a span that has ended, if its trace is sampled. Beyond [`SPANS_MAX`] it is dropped and counted.
-    pub fn record(&self, span: Span<'_>) {
+    pub fn record_span(&self, span: Span<'_>) {
         if !span.context.is_sampled {
             return;
         }
@@ -176,7 +181,7 @@ impl Tracer {
 
     /// Takes the spans that have ended since the last call.
     #[must_use]
-    pub fn take(&self) -> EndedSpans {
+    pub fn take_ended(&self) -> EndedSpans {
         let mut state = lock(&self.state);
         EndedSpans { spans: mem::take(&mut state.ended), dropped: mem::take(&mut state.dropped) }
     }
@@ -194,23 +199,23 @@ fn receive_span(record: &ReceivedMessage, receive: u32, is_sampled: bool) -> Spa
         Sha256::new().chain_update(&record.sqs_message_id).chain_update(receive.to_be_bytes()).finalize();
     let word =
         |place: usize| hash[place * 8..][..8].iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
-    trace_of(record.sent_at, [word(0), word(1), word(2)], is_sampled)
+    trace_from_words(record.sent_at, [word(0), word(1), word(2)], is_sampled)
 }
 
-fn attempt(
+fn linked_attempt(
     span: SpanContext,
     parent: Option<SpanContext>,
     producer: Option<TraceContext>,
     last: Option<SpanContext>,
-) -> Attempt {
+) -> AttemptSpan {
     let (producer, context) = match producer {
         Some(producer) => (Some(producer.span), producer.with_span(span)),
-        None => (None, TraceContext::of_span(span)),
+        None => (None, TraceContext::from_span(span)),
     };
-    Attempt { context, parent, producer, last }
+    AttemptSpan { context, parent, producer, last }
 }
 
-fn trace_of(began: Timestamp, [first, second, third]: [u64; 3], is_sampled: bool) -> SpanContext {
+fn trace_from_words(began: Timestamp, [first, second, third]: [u64; 3], is_sampled: bool) -> SpanContext {
     let seconds = u32::try_from(began.timestamp()).unwrap_or_default();
     let random = u128::from(first) << 32 | u128::from(second >> 32);
     SpanContext { trace_id: u128::from(seconds) << 96 | random, span_id: third.max(1), is_sampled }
@@ -220,7 +225,7 @@ fn trace_of(began: Timestamp, [first, second, third]: [u64; 3], is_sampled: bool
 mod tests {
     use super::*;
     use crate::testing::{at, received};
-    use crate::trace::messaging::receive;
+    use crate::trace::messaging::receive_span;
 
     fn tracer() -> Tracer {
         Tracer::new(|| [1; 32], false)
@@ -230,19 +235,19 @@ mod tests {
     fn no_more_spans_are_kept_than_have_room_and_the_others_are_counted() {
         let tracer = tracer();
         for _ in 0..SPANS_MAX + 3 {
-            tracer.record(receive(tracer.begin(at(0), true), "", 1, at(0), at(1)));
+            tracer.record_span(receive_span(tracer.begin_trace(at(0), true), "", 1, at(0), at(1)));
         }
-        tracer.record(receive(tracer.begin(at(0), false), "", 1, at(0), at(1)));
-        let EndedSpans { spans, dropped } = tracer.take();
+        tracer.record_span(receive_span(tracer.begin_trace(at(0), false), "", 1, at(0), at(1)));
+        let EndedSpans { spans, dropped } = tracer.take_ended();
         assert_eq!((spans.len(), dropped), (SPANS_MAX, 3));
-        assert_eq!(tracer.take(), EndedSpans::default());
+        assert_eq!(tracer.take_ended(), EndedSpans::default());
     }
 
     #[test]
     fn an_attempt_is_sampled_as_its_producers_span_or_else_as_the_attempt_before() {
         let tracer = tracer();
         let span = |is_sampled| SpanContext { trace_id: 1, span_id: 2, is_sampled };
-        let producer = |is_sampled| Some(TraceContext::of_span(span(is_sampled)));
+        let producer = |is_sampled| Some(TraceContext::from_span(span(is_sampled)));
         for (producer, last, expected) in [
             (None, None, true),
             (producer(false), None, false),
@@ -252,9 +257,9 @@ mod tests {
         ] {
             for continues in [false, true] {
                 let tracer = Tracer::new(tracer.seed, continues);
-                let attempt = tracer.attempt(producer.clone(), last, at(0));
+                let attempt = tracer.begin_attempt(producer.clone(), last, at(0));
                 assert_eq!(attempt.context.span.is_sampled, expected, "{producer:?} {last:?}");
-                let on_queue = tracer.attempt_on_queue(producer.clone(), last, &received(None));
+                let on_queue = tracer.begin_attempt_on_queue(producer.clone(), last, &received(None));
                 assert_eq!(on_queue.context.span.is_sampled, expected, "{producer:?} {last:?}");
             }
         }
@@ -265,23 +270,24 @@ mod tests {
     fn that_x_ray_records_nothing_decides_nothing() {
         let header = |sampled| {
             let header = format!("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8{sampled}");
-            TraceContext::of(&crate::message::Attributes::new(), "", Some(&header))
+            TraceContext::from_parts(&crate::message::Attributes::new(), "", Some(&header))
         };
         let tracer = tracer();
         for sampled in [";Sampled=0", ";Sampled=1", ";Sampled=?", ""] {
-            let attempt = tracer.attempt(header(sampled), None, at(0));
+            let attempt = tracer.begin_attempt(header(sampled), None, at(0));
             assert!(attempt.context.span.is_sampled, "{sampled}");
             assert_eq!(attempt.links()[0].role, "producer");
         }
         let last = SpanContext { trace_id: 1, span_id: 2, is_sampled: false };
-        assert!(!tracer.attempt(header(";Sampled=0"), Some(last), at(0)).context.span.is_sampled);
-        assert!(tracer.attempt(header(";Sampled=1"), Some(last), at(0)).context.span.is_sampled);
+        assert!(!tracer.begin_attempt(header(";Sampled=0"), Some(last), at(0)).context.span.is_sampled);
+        assert!(tracer.begin_attempt(header(";Sampled=1"), Some(last), at(0)).context.span.is_sampled);
     }
 
     #[test]
     fn a_line_names_its_batch_if_no_other_one_is_in_it() {
         let tracer = tracer();
-        let [first, second, unsampled] = [true, true, false].map(|sampled| tracer.begin(at(0), sampled));
+        let [first, second, unsampled] =
+            [true, true, false].map(|sampled| tracer.begin_trace(at(0), sampled));
         assert_eq!(tracer.batch_of_line(), None);
         tracer.batch_began(first);
         tracer.batch_ended(first);
@@ -302,7 +308,7 @@ mod tests {
     #[test]
     fn the_ids_are_seeded_by_the_first_span() {
         let tracer = Tracer::new(|| panic!("seeded"), false);
-        assert!(std::panic::catch_unwind(|| tracer.begin(at(0), true)).is_err());
+        assert!(std::panic::catch_unwind(|| tracer.begin_trace(at(0), true)).is_err());
     }
 
     #[test]
@@ -311,10 +317,10 @@ mod tests {
         let last = SpanContext { trace_id: 1, span_id: 2, is_sampled: true };
         let attempt = |id: &str| {
             let record = ReceivedMessage { sqs_message_id: id.to_owned(), sent_at: at(7), ..received(None) };
-            tracer.attempt_on_queue(None, Some(last), &record)
+            tracer.begin_attempt_on_queue(None, Some(last), &record)
         };
         let [first, second] = ["a", "b"].map(attempt);
-        assert_eq!(first.links(), [Link { to: last, role: "last_attempt" }]);
+        assert_eq!(first.links(), [TraceLink { to: last, role: "last_attempt" }]);
         let [first, second] = [first, second].map(|attempt| attempt.context.span);
         assert!(first.trace_id != second.trace_id && first.span_id != second.span_id, "{first:?}");
         assert_eq!(first.trace_id >> 96, u128::try_from(at(7).timestamp()).unwrap());
@@ -323,8 +329,8 @@ mod tests {
     #[test]
     fn ids_differ_and_are_never_zero() {
         let tracer = tracer();
-        let spans: Vec<_> = (0..1000).map(|_| tracer.begin(at(0), true)).collect();
-        let children: Vec<_> = spans.iter().map(|span| tracer.child(*span)).collect();
+        let spans: Vec<_> = (0..1000).map(|_| tracer.begin_trace(at(0), true)).collect();
+        let children: Vec<_> = spans.iter().map(|span| tracer.child_span(*span)).collect();
         let ids: std::collections::HashSet<_> =
             spans.iter().chain(&children).map(|span| span.span_id).collect();
         assert_eq!((ids.len(), ids.contains(&0)), (2000, false));

@@ -37,13 +37,13 @@ fn a_message_is_restored_from_its_line_as_it_was() {
     assert_eq!(archived, ArchivedMessage::new(&message));
     assert_eq!(archived.body, body);
     assert_eq!(archived.first_received_at.as_deref(), Some("1970-01-01T00:00:05.000000Z"));
-    let restored = archived.clone().restored().unwrap();
+    let restored = archived.clone().into_message().unwrap();
     assert_eq!(restored.attributes, attributes);
     assert_eq!(restored, ReceivedMessage { receipt_handle: String::new(), ..message });
     for changed in ["AP8", "1970"] {
         let line = line.replacen(changed, "?", 1);
         let archived: ArchivedMessage = serde_json::from_str(&line).unwrap();
-        assert_eq!(archived.restored(), None, "{line}");
+        assert_eq!(archived.into_message(), None, "{line}");
     }
 }
 
@@ -52,12 +52,12 @@ fn a_message_is_restored_from_its_line_as_it_was() {
 fn an_archive_is_a_new_file_that_others_cannot_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("archive.jsonl");
-    let mut archive = Archive::create(&path).unwrap();
-    archive.append(&received("a", Attributes::new())).unwrap();
-    archive.append(&received("b", Attributes::new())).unwrap();
+    let mut archive = ArchiveFile::create(&path).unwrap();
+    archive.append_message(&received("a", Attributes::new())).unwrap();
+    archive.append_message(&received("b", Attributes::new())).unwrap();
     archive.sync().unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
-    assert!(Archive::create(&path).unwrap_err().to_string().contains("it already exists"));
+    assert!(ArchiveFile::create(&path).unwrap_err().to_string().contains("it already exists"));
     let permissions = std::fs::metadata(&path).unwrap().permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
 }

@@ -1,36 +1,36 @@
 //! The backup of a purge in an archive.
 
 use futures_util::future::try_join_all;
-use redeliver_core::archive::{Layout, gzip};
+use redeliver_core::archive::{ArchiveLayout, compress_line};
 use redeliver_core::ports::{Clock, ReadableStore};
 
-use super::{ArchiveBucket, line_of};
+use super::{ArchiveBucket, extract_line};
 use crate::purge::BackupWriter;
-use crate::{ArchivedMessage, DeadLetterRecord, Failure};
+use crate::{ArchivedMessage, DeadLetterError, DeadLetterRecord};
 
 /// A backup that writes dead letters to an archive bucket. An object that the annotator has already written there is
 /// kept, unless values are left out of it: then the write fails.
 #[derive(Debug)]
 pub struct BucketBackup<S, C> {
     bucket: ArchiveBucket<S, C>,
-    layout: Layout,
+    layout: ArchiveLayout,
 }
 
 impl<S: ReadableStore, C: Clock> BucketBackup<S, C> {
     /// For the dead letters of this deployment.
     #[must_use]
     pub fn new(bucket: ArchiveBucket<S, C>, deployment: String) -> Self {
-        let layout = Layout { prefix: bucket.prefix.clone(), deployment };
+        let layout = ArchiveLayout { prefix: bucket.prefix.clone(), deployment };
         Self { bucket, layout }
     }
 
-    async fn write(&self, record: &DeadLetterRecord) -> Result<(), Failure> {
-        let key = self.layout.key(&record.death());
-        if self.bucket.create(&key, &gzip(&ArchivedMessage::new(&record.message))).await? {
+    async fn write_record(&self, record: &DeadLetterRecord) -> Result<(), DeadLetterError> {
+        let key = self.layout.object_key(&record.death());
+        if self.bucket.create_object(&key, &compress_line(&ArchivedMessage::new(&record.message))).await? {
             return Ok(());
         }
         // The message is deleted next, and cannot be restored from an object that leaves values out.
-        let there = self.bucket.get(&key).await?.and_then(|object| line_of(&object).ok());
+        let there = self.bucket.get_object(&key).await?.and_then(|object| extract_line(&object).ok());
         match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line).ok()) {
             Some(there) if there.omitted.is_empty() => Ok(()),
             Some(_) => Err(format!(
@@ -44,8 +44,8 @@ impl<S: ReadableStore, C: Clock> BucketBackup<S, C> {
 }
 
 impl<S: ReadableStore, C: Clock> BackupWriter for BucketBackup<S, C> {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
-        let writes = records.iter().map(|record| self.write(record));
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
+        let writes = records.iter().map(|record| self.write_record(record));
         try_join_all(writes).await.map(drop)
     }
 }

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use redeliver_core::archive::gzip;
+use redeliver_core::archive::compress_line;
 use redeliver_core::message::metadata::parse_rfc3339;
-use redeliver_core::ports::{Fault, ObjectStore, Page};
+use redeliver_core::ports::{Fault, ListingPage, ObjectStore};
 use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, VirtualClock};
-use redeliver_testing::dead_letters::{foreign, record};
+use redeliver_testing::dead_letters::{foreign_letter, retried_record};
 
 use super::*;
 use crate::purge::BackupWriter as _;
@@ -22,8 +22,8 @@ fn archive(store: &MemoryBucket, clock: &VirtualClock) -> ArchiveBucket<MemoryBu
     ArchiveBucket { store: store.clone(), clock: clock.clone(), prefix, deployment: None }
 }
 
-fn layout(deployment: &str) -> Layout {
-    Layout { prefix: Prefix::new("kept").unwrap(), deployment: deployment.to_owned() }
+fn layout(deployment: &str) -> ArchiveLayout {
+    ArchiveLayout { prefix: Prefix::new("kept").unwrap(), deployment: deployment.to_owned() }
 }
 
 fn clock() -> VirtualClock {
@@ -32,18 +32,18 @@ fn clock() -> VirtualClock {
 
 /// The line of a dead letter with this number.
 fn line(number: u32) -> ArchivedMessage {
-    ArchivedMessage::new(&record("NON_RETRYABLE_ERROR", "x", number))
+    ArchivedMessage::new(&retried_record("NON_RETRYABLE_ERROR", "x", number))
 }
 
 fn put(clock: &VirtualClock, store: &MemoryBucket, key: &str, content: Vec<u8>) {
-    assert_eq!(clock.block_on(store.create(key, content)), Ok(true), "{key}");
+    assert_eq!(clock.block_on(store.create_object(key, content)), Ok(true), "{key}");
 }
 
 /// A dead letter of this moment.
 fn die(clock: &VirtualClock, store: &MemoryBucket, deployment: &str, moment: &str, number: u32) {
     let death = Death::new(at(moment), "0123456789abcdef", &format!("id-{number}"));
-    let key = layout(deployment).key(&death);
-    put(clock, store, &key, gzip(&line(number)));
+    let key = layout(deployment).object_key(&death);
+    put(clock, store, &key, compress_line(&line(number)));
 }
 
 /// The lines of a file.
@@ -52,7 +52,7 @@ fn lines(output: &[u8]) -> Vec<ArchivedMessage> {
     lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
-fn ids(found: &Found) -> Vec<&str> {
+fn ids(found: &ArchiveListing) -> Vec<&str> {
     found.deaths.iter().map(|death| death.death.id.as_str()).collect()
 }
 
@@ -68,10 +68,10 @@ fn only_days_of_the_period_are_listed_and_only_its_deaths_are_read() {
     let before = store.requests().len();
     let archive = archive(&store, &clock);
     let period = Period { since: Some(at("2026-11-26T08:00:00Z")), until: Some(at("2026-11-27T10:00:00Z")) };
-    let found = clock.block_on(archive.find(period)).unwrap();
+    let found = clock.block_on(archive.find_deaths(period)).unwrap();
     assert_eq!(ids(&found), ["id-3", "id-4"]);
     let mut output = Vec::new();
-    let left_out = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
+    let left_out = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
     assert_eq!((lines(&output), left_out), (vec![line(3), line(4)], Vec::new()));
     let asked: Vec<_> = store.requests().split_off(before);
     let is_excluded = |request: &BucketRequest| {
@@ -82,9 +82,9 @@ fn only_days_of_the_period_are_listed_and_only_its_deaths_are_read() {
     let reads = asked.iter().filter(|request| matches!(request, BucketRequest::Read(_)));
     assert_eq!(reads.count(), 2);
     let only = ArchiveBucket { deployment: Some("another-dlq".to_owned()), ..archive };
-    assert_eq!(ids(&clock.block_on(only.find(Period::default())).unwrap()), ["id-3"]);
+    assert_eq!(ids(&clock.block_on(only.find_deaths(Period::default())).unwrap()), ["id-3"]);
     let absent = ArchiveBucket { deployment: Some("another".to_owned()), ..only };
-    assert_eq!(clock.block_on(absent.deployments()).unwrap(), []);
+    assert_eq!(clock.block_on(absent.list_deployments()).unwrap(), []);
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn thousands_of_keys_are_listed_over_pages() {
             "0123456789abcdef",
             &format!("id-{number:04}"),
         );
-        put(&clock, &store, &layout(DLQ).key(&death), Vec::new());
+        put(&clock, &store, &layout(DLQ).object_key(&death), Vec::new());
     }
-    let found = clock.block_on(archive(&store, &clock).find(Period::default())).unwrap();
+    let found = clock.block_on(archive(&store, &clock).find_deaths(Period::default())).unwrap();
     assert_eq!(found.deaths.len(), 2500);
     assert_eq!(ids(&found)[..2], ["id-0000", "id-0001"]);
 }
@@ -110,10 +110,10 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
     let layout = layout(DLQ);
     let key = |second: i64| {
         let death = Death::new(at("2026-11-27T00:00:10Z") + TimeDelta::seconds(second), "c", "bad");
-        layout.key(&death)
+        layout.object_key(&death)
     };
     // As of two objects that were joined: what follows the first member must not be dropped in silence.
-    let two_members = [gzip(&line(2)), gzip(&line(3))].concat();
+    let two_members = [compress_line(&line(2)), compress_line(&line(3))].concat();
     let foreign_json = {
         use flate2::{Compression, write::GzEncoder};
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -123,19 +123,19 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
     let empty_member =
         flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()).finish().unwrap();
     let mut empty_members = empty_member.repeat(LINE_BYTES_MAX / empty_member.len());
-    empty_members.extend(gzip(&line(4)));
+    empty_members.extend(compress_line(&line(4)));
     put(&clock, &store, &key(0), b"CANARY".to_vec());
-    put(&clock, &store, &key(1), gzip(&line(2))[..40].to_vec());
+    put(&clock, &store, &key(1), compress_line(&line(2))[..40].to_vec());
     put(&clock, &store, &key(2), foreign_json);
     put(&clock, &store, &key(3), two_members);
     put(&clock, &store, &key(4), empty_members);
-    let other = format!("{}date=2026-11-27/README.txt", layout.days());
+    let other = format!("{}date=2026-11-27/README.txt", layout.days_folder());
     put(&clock, &store, &other, b"CANARY".to_vec());
     let archive = archive(&store, &clock);
-    let found = clock.block_on(archive.find(Period::default())).unwrap();
+    let found = clock.block_on(archive.find_deaths(Period::default())).unwrap();
     assert_eq!(found.not_ours, [other]);
     let mut output = Vec::new();
-    let left_out = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
+    let left_out = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
     assert_eq!(lines(&output), [line(1)]);
     let not_gzip = "it is not gzip, or is truncated";
     let expected = [
@@ -145,7 +145,7 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
         (key(3), "it has more than one line"),
         (key(4), "it has more than 4194304 bytes, the limit for a dead letter"),
     ];
-    assert_eq!(left_out, expected.map(|(key, why)| LeftOut { key, why: why.to_owned() }));
+    assert_eq!(left_out, expected.map(|(key, why)| SkippedObject { key, why: why.to_owned() }));
 }
 
 /// A bucket whose objects of one message are in Glacier, and those of another gone since they were listed.
@@ -153,22 +153,22 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
 struct Cold(MemoryBucket);
 
 impl ObjectStore for Cold {
-    async fn create(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
-        self.0.create(key, content).await
+    async fn create_object(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
+        self.0.create_object(key, content).await
     }
 }
 
 impl ReadableStore for Cold {
-    async fn read(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
+    async fn read_object(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
         match key {
             _ if key.contains("id-1") => Err(EntryError::new(Fault::Sender, "InvalidObjectState")),
             _ if key.contains("id-2") => Ok(None),
-            _ => self.0.read(key).await,
+            _ => self.0.read_object(key).await,
         }
     }
 
-    async fn list(&self, listing: Listing<'_>) -> Result<Page, EntryError> {
-        self.0.list(listing).await
+    async fn list_keys(&self, listing: Listing<'_>) -> Result<ListingPage, EntryError> {
+        self.0.list_keys(listing).await
     }
 }
 
@@ -181,14 +181,14 @@ fn an_object_that_is_in_glacier_or_gone_is_left_out_and_the_others_are_read() {
     }
     let prefix = Prefix::new("kept").unwrap();
     let archive = ArchiveBucket { store, clock: clock.clone(), prefix, deployment: None };
-    let found = clock.block_on(archive.find(Period::default())).unwrap();
-    let keys: Vec<_> = found.deaths.iter().map(ArchivedDeath::key).collect();
+    let found = clock.block_on(archive.find_deaths(Period::default())).unwrap();
+    let keys: Vec<_> = found.deaths.iter().map(ArchivedDeath::object_key).collect();
     let mut output = Vec::new();
-    let left_out = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
+    let left_out = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
     assert_eq!(lines(&output), [line(3)]);
     let frozen = "it is in a storage class that cannot be read; restore it first";
     let expected = [(&keys[0], frozen), (&keys[1], "it was deleted after it was listed")];
-    assert_eq!(left_out, expected.map(|(key, why)| LeftOut { key: key.clone(), why: why.to_owned() }));
+    assert_eq!(left_out, expected.map(|(key, why)| SkippedObject { key: key.clone(), why: why.to_owned() }));
 }
 
 #[test]
@@ -203,8 +203,11 @@ fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
         };
         let archive = archive(&store, &clock);
         clock.block_on(async {
-            let found = archive.find(Period::default()).await.map_err(|error| error.to_string())?;
-            archive.read(found.deaths, &mut Vec::new(), &|_| {}).await.map_err(|error| error.to_string())
+            let found = archive.find_deaths(Period::default()).await.map_err(|error| error.to_string())?;
+            archive
+                .export_lines(found.deaths, &mut Vec::new(), &|_| {})
+                .await
+                .map_err(|error| error.to_string())
         })
     };
     assert_eq!(
@@ -235,9 +238,9 @@ fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
     });
     die(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
     let archive = archive(&store, &clock);
-    let found = clock.block_on(archive.find(Period::default())).unwrap();
+    let found = clock.block_on(archive.find_deaths(Period::default())).unwrap();
     let mut output = Vec::new();
-    let left_out = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
+    let left_out = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
     assert_eq!((lines(&output).len(), left_out.len()), (1, 0));
     assert!(clock.now() - at("2026-11-28T00:00:00Z") < TimeDelta::from_std(Duration::from_secs(60)).unwrap());
 }
@@ -245,11 +248,11 @@ fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
 #[test]
 fn a_purged_message_is_written_once_and_not_beside_the_annotators_object() {
     let (clock, store) = (clock(), MemoryBucket::default());
-    let ours = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1));
-    let key = layout(DLQ).key(&ours.death());
-    put(&clock, &store, &key, gzip(&line(1)));
-    let foreign = DeadLetterRecord::new(foreign("text", 2));
-    let new = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 3));
+    let ours = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));
+    let key = layout(DLQ).object_key(&ours.death());
+    put(&clock, &store, &key, compress_line(&line(1)));
+    let foreign = DeadLetterRecord::new(foreign_letter("text", 2));
+    let new = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 3));
     let mut backup = BucketBackup::new(archive(&store, &clock), DLQ.to_owned());
     let records = [ours, foreign.clone(), new];
     for _again in 0..2 {
@@ -259,16 +262,16 @@ fn a_purged_message_is_written_once_and_not_beside_the_annotators_object() {
     assert_eq!(keys.len(), 3, "{keys:?}");
     let foreign_death =
         Death::new(foreign.message.sent_at, &foreign.fingerprint, &foreign.message.sqs_message_id);
-    assert!(keys.contains(&key) && keys.contains(&layout(DLQ).key(&foreign_death)));
+    assert!(keys.contains(&key) && keys.contains(&layout(DLQ).object_key(&foreign_death)));
 }
 
 /// Purged next, it would be nowhere.
 #[test]
 fn nothing_may_be_deleted_whose_object_is_no_dead_letter() {
     let clock = clock();
-    let record = DeadLetterRecord::new(foreign("text", 1));
-    let key = layout(DLQ).key(&record.death());
-    let cut_off = gzip(&ArchivedMessage::new(&record.message))[..40].to_vec();
+    let record = DeadLetterRecord::new(foreign_letter("text", 1));
+    let key = layout(DLQ).object_key(&record.death());
+    let cut_off = compress_line(&ArchivedMessage::new(&record.message))[..40].to_vec();
     for content in [b"CANARY".to_vec(), Vec::new(), cut_off] {
         let store = MemoryBucket::default();
         put(&clock, &store, &key, content.clone());
@@ -283,7 +286,7 @@ fn nothing_may_be_deleted_whose_object_is_no_dead_letter() {
 #[test]
 fn nothing_may_be_deleted_whose_object_was_refused_or_leaves_values_out() {
     let clock = clock();
-    let message = foreign("text", 1);
+    let message = foreign_letter("text", 1);
     let record = DeadLetterRecord::new(message.clone());
     let kept = |store: &MemoryBucket| {
         let mut backup = BucketBackup::new(archive(store, &clock), DLQ.to_owned());
@@ -295,7 +298,7 @@ fn nothing_may_be_deleted_whose_object_was_refused_or_leaves_values_out() {
     let death = Death::new(message.sent_at, &record.fingerprint, &message.sqs_message_id);
     let omitted =
         ArchivedMessage { omitted: vec!["/data/email".to_owned()], ..ArchivedMessage::new(&message) };
-    put(&clock, &store, &layout(DLQ).key(&death), gzip(&omitted));
+    put(&clock, &store, &layout(DLQ).object_key(&death), compress_line(&omitted));
     assert!(
         kept(&store).unwrap_err().ends_with("could not be sent again from there: name a file with --backup")
     );

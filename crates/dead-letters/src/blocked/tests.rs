@@ -1,12 +1,13 @@
 use redeliver_core::arrival::Arrival;
-use redeliver_core::blocked::notice;
+use redeliver_core::blocked::block_notice;
 use redeliver_core::failure::Stage;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Content, OutgoingMessage, ReceiveTimes, Timestamp};
 use redeliver_core::ports::{QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
 use redeliver_embedded::{
-    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+    EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
+    VirtualClock,
 };
 
 use super::*;
@@ -27,7 +28,7 @@ struct Kept {
 }
 
 impl BackupWriter for Kept {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
         if self.room == Some(self.bodies.len()) {
             return Err("the disk is full".into());
         }
@@ -38,7 +39,7 @@ impl BackupWriter for Kept {
 
 async fn send(queue: &EmbeddedQueue, content: Content) {
     let message = OutgoingMessage::new(content).unwrap();
-    for batch in pack(std::slice::from_ref(&message)) {
+    for batch in pack_batches(std::slice::from_ref(&message)) {
         assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
     }
 }
@@ -89,17 +90,22 @@ impl World {
     fn block(&self) {
         for record in self.receive(43_020) {
             let times = ReceiveTimes::new(&record, self.clock.now());
-            let refused = Arrival::open(record, self.clock.now()).accept(&MessageSchema::default(), None);
+            let refused =
+                Arrival::from_record(record, self.clock.now()).accept(&MessageSchema::default(), None);
             let verdict = refused.unwrap_err().give_up(Stage::MessageProcessor, None, self.clock.now());
-            let notice = notice(verdict, times).unwrap();
+            let notice = block_notice(verdict, times).unwrap();
             let content = notice.message.as_ref().unwrap().content().clone();
             self.clock.block_on(send(&self.blocked, content));
         }
     }
 
-    fn unblock(&self, names: &[&str], decision: Decision<'_, Kept>) -> Result<Unblocked, Failure> {
+    fn unblock(
+        &self,
+        names: &[&str],
+        decision: UnblockDecision<'_, Kept>,
+    ) -> Result<UnblockReport, DeadLetterError> {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        let unblocked = unblock(&self.blocked, &self.source, &self.clock, &names, decision);
+        let unblocked = unblock_groups(&self.blocked, &self.source, &self.clock, &names, decision);
         self.clock.block_on(unblocked)
     }
 
@@ -107,20 +113,20 @@ impl World {
         self.clock.block_on(self.blocked.depth()).unwrap().total()
     }
 
-    fn fail(&self, queue: &EmbeddedQueue, action: Action, injection: Injection) {
+    fn fail(&self, queue: &EmbeddedQueue, action: SqsAction, injection: Injection) {
         let rule = FaultRule {
             action,
             queue: Some(queue.arn().to_owned()),
-            scope: Scope::Request,
-            when: When::Chance(1.0),
+            scope: FaultScope::Request,
+            when: FaultTrigger::Chance(1.0),
             injection,
         };
-        self.sqs.set_faults(FaultPlan::new(1).with(rule));
+        self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
 }
 
 /// Names, and if each is unblocked.
-fn names(unblocked: &Unblocked) -> Vec<(&str, bool, Option<&str>)> {
+fn names(unblocked: &UnblockReport) -> Vec<(&str, bool, Option<&str>)> {
     unblocked
         .groups
         .iter()
@@ -131,7 +137,7 @@ fn names(unblocked: &Unblocked) -> Vec<(&str, bool, Option<&str>)> {
 #[test]
 fn blocked_groups_are_listed_with_the_reason_and_the_time_since_when() {
     let world = world();
-    let listed = world.unblock(&[], Decision::ListOnly).unwrap();
+    let listed = world.unblock(&[], UnblockDecision::ListOnly).unwrap();
     assert_eq!(names(&listed), [("a", false, None), ("b", false, None)]);
     assert_eq!((listed.coverage.complete, listed.not_found.len()), (true, 0));
     let group = &listed.groups[0].group;
@@ -144,7 +150,7 @@ fn blocked_groups_are_listed_with_the_reason_and_the_time_since_when() {
     assert_eq!(world.notices(), 2, "nothing is consumed");
     assert!(world.receive(0).is_empty(), "both wait");
     let BlockedGroups { groups: again, coverage } =
-        world.clock.block_on(blocked_groups(&world.blocked, &world.clock)).unwrap();
+        world.clock.block_on(list_blocked_groups(&world.blocked, &world.clock)).unwrap();
     assert!(coverage.complete);
     assert_eq!(again.into_iter().map(|group| group.group).collect::<Vec<_>>(), ["a", "b"]);
 }
@@ -161,14 +167,14 @@ fn the_group_that_waits_longest_is_the_first() {
     world.clock.block_on(send(&world.source, content));
     world.block();
     world.sleep(60);
-    let listed = world.unblock(&[], Decision::ListOnly).unwrap();
+    let listed = world.unblock(&[], UnblockDecision::ListOnly).unwrap();
     assert_eq!(names(&listed), [("a", false, None), ("b", false, None), ("0", false, None)]);
 }
 
 #[test]
 fn a_retry_brings_the_message_back_in_its_place() {
     let world = world();
-    let retried = world.unblock(&["a", "c"], Decision::Retry).unwrap();
+    let retried = world.unblock(&["a", "c"], UnblockDecision::Retry).unwrap();
     assert_eq!(names(&retried), [("a", true, None)]);
     assert_eq!(retried.not_found, ["c"]);
     let [next] = &world.receive(30)[..] else { panic!("not one message") };
@@ -181,7 +187,7 @@ fn a_retry_brings_the_message_back_in_its_place() {
 fn a_message_that_is_taken_out_is_in_the_backup_and_its_group_goes_on() {
     let world = world();
     let mut backup = Kept::default();
-    let taken = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap();
+    let taken = world.unblock(&["b"], UnblockDecision::TakeOut(&mut backup)).unwrap();
     assert_eq!(names(&taken), [("b", true, None)]);
     assert_eq!(backup.bodies, ["b first"]);
     assert_eq!(world.next_bodies(), ["b second"]);
@@ -192,7 +198,7 @@ fn a_message_that_is_taken_out_is_in_the_backup_and_its_group_goes_on() {
 fn without_a_backup_nothing_is_taken_out() {
     let world = world();
     let mut backup = Kept { room: Some(0), ..Kept::default() };
-    let failed = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap_err();
+    let failed = world.unblock(&["b"], UnblockDecision::TakeOut(&mut backup)).unwrap_err();
     assert_eq!(failed.to_string(), "the disk is full");
     let depth = world.clock.block_on(world.blocked.depth()).unwrap();
     assert_eq!((depth.visible, depth.in_flight), (2, 0), "the notices are given back");
@@ -204,9 +210,9 @@ fn without_a_backup_nothing_is_taken_out() {
 fn a_message_that_sqs_does_not_delete_stays_and_so_does_its_notice() {
     let world = world();
     for (injection, says) in [(Injection::Sender, "refused"), (Injection::Throttled, "throttled")] {
-        world.fail(&world.source, Action::DeleteMessageBatch, injection);
+        world.fail(&world.source, SqsAction::DeleteMessageBatch, injection);
         let mut backup = Kept::default();
-        let taken = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap();
+        let taken = world.unblock(&["b"], UnblockDecision::TakeOut(&mut backup)).unwrap();
         let [("b", false, Some(error))] = names(&taken)[..] else { panic!("{taken:?}") };
         assert!(
             error.starts_with(says)
@@ -233,7 +239,7 @@ fn a_notice_that_is_out_of_date_changes_nothing() {
     for takes_out in [false, true] {
         let world = out_of_date();
         let mut backup = Kept::default();
-        let decision = if takes_out { Decision::TakeOut(&mut backup) } else { Decision::Retry };
+        let decision = if takes_out { UnblockDecision::TakeOut(&mut backup) } else { UnblockDecision::Retry };
         let refused = world.unblock(&["a"], decision).unwrap();
         assert_eq!(names(&refused), [("a", false, Some(CAME_BACK))]);
         assert_eq!((backup.bodies.len(), world.notices()), (0, 2));
@@ -248,7 +254,7 @@ fn the_last_notice_counts() {
     world.block();
     world.sleep(60);
     assert_eq!(world.notices(), 4);
-    let retried = world.unblock(&["a"], Decision::<Kept>::Retry).unwrap();
+    let retried = world.unblock(&["a"], UnblockDecision::<Kept>::Retry).unwrap();
     assert_eq!(names(&retried), [("a", true, None)]);
     assert_eq!(world.notices(), 2, "the earlier one goes with it");
 }
@@ -260,21 +266,21 @@ fn without_an_answer_or_a_right_the_notice_stays() {
         (Injection::LostRequest, "no answer (RequestTimeout); run it again"),
     ] {
         let world = world();
-        world.fail(&world.source, Action::ChangeMessageVisibilityBatch, injection);
-        let refused = world.unblock(&["a"], Decision::Retry).unwrap();
+        world.fail(&world.source, SqsAction::ChangeMessageVisibilityBatch, injection);
+        let refused = world.unblock(&["a"], UnblockDecision::Retry).unwrap();
         assert_eq!((names(&refused), world.notices()), (vec![("a", false, Some(why))], 2));
     }
     let world = world();
     let plan = FaultRule {
-        action: Action::ChangeMessageVisibilityBatch,
+        action: SqsAction::ChangeMessageVisibilityBatch,
         queue: Some(world.source.arn().to_owned()),
-        scope: Scope::Request,
-        when: When::Numbers(vec![1]),
+        scope: FaultScope::Request,
+        when: FaultTrigger::Numbers(vec![1]),
         injection: Injection::Throttled,
     };
-    world.sqs.set_faults(FaultPlan::new(1).with(plan));
+    world.sqs.set_faults(FaultPlan::new(1).with_rule(plan));
     assert_eq!(
-        names(&world.unblock(&["a"], Decision::Retry).unwrap()),
+        names(&world.unblock(&["a"], UnblockDecision::Retry).unwrap()),
         [("a", true, None)],
         "it is tried again"
     );
@@ -284,7 +290,7 @@ fn without_an_answer_or_a_right_the_notice_stays() {
 fn a_backup_that_fails_later_does_not_hide_what_was_done_before() {
     let world = world();
     let mut backup = Kept { room: Some(1), ..Kept::default() };
-    let taken = world.unblock(&[], Decision::TakeOut(&mut backup)).unwrap();
+    let taken = world.unblock(&[], UnblockDecision::TakeOut(&mut backup)).unwrap();
     assert_eq!(names(&taken), [("a", true, None)]);
     assert_eq!(
         (taken.failed.as_deref(), backup.bodies),
@@ -296,8 +302,8 @@ fn a_backup_that_fails_later_does_not_hide_what_was_done_before() {
 #[test]
 fn a_notice_that_stays_is_told() {
     let world = world();
-    world.fail(&world.blocked, Action::DeleteMessageBatch, Injection::Sender);
-    let retried = world.unblock(&["a"], Decision::Retry).unwrap();
+    world.fail(&world.blocked, SqsAction::DeleteMessageBatch, Injection::Sender);
+    let retried = world.unblock(&["a"], UnblockDecision::Retry).unwrap();
     let [("a", true, Some(error))] = names(&retried)[..] else { panic!("{retried:?}") };
     assert_eq!(
         error,

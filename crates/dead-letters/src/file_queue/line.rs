@@ -40,7 +40,7 @@ pub(crate) enum BadLine {
 /// As `redeliver local --final-dlq` writes it.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct FinalRecord {
+struct LocalFinalRecord {
     body: String,
     attributes: BTreeMap<String, Option<String>>,
     /// The member that the reason is about.
@@ -58,7 +58,7 @@ struct VirtualTime {
 
 /// Members by which other files are known.
 #[derive(Deserialize)]
-struct Other<'a> {
+struct FileKindMembers<'a> {
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -66,14 +66,14 @@ struct Other<'a> {
 }
 
 /// Reads a line. `otherwise` is the time of a message that does not say when it was sent.
-pub(crate) fn read(line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
+pub(crate) fn parse_line(line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
     let line = line.trim_ascii();
     match serde_json::from_slice::<ArchivedMessage>(line) {
-        Ok(archived) => archived.restored().ok_or(BadLine::Changed),
-        Err(error) if !error.is_data() => Err(what_is_wrong(line, &error)),
-        Err(_) => match serde_json::from_slice::<FinalRecord>(line) {
-            Ok(record) => record.restored(otherwise),
-            Err(error) => Err(what_is_wrong(line, &error)),
+        Ok(archived) => archived.into_message().ok_or(BadLine::Changed),
+        Err(error) if !error.is_data() => Err(classify_error(line, &error)),
+        Err(_) => match serde_json::from_slice::<LocalFinalRecord>(line) {
+            Ok(record) => record.into_message(otherwise),
+            Err(error) => Err(classify_error(line, &error)),
         },
     }
 }
@@ -85,18 +85,18 @@ pub(crate) fn virtual_now(line: &[u8]) -> Option<Timestamp> {
 }
 
 /// In words of our own: the library's would quote values.
-fn what_is_wrong(line: &[u8], error: &serde_json::Error) -> BadLine {
+fn classify_error(line: &[u8], error: &serde_json::Error) -> BadLine {
     match serde_json::from_slice::<IgnoredAny>(line) {
         Err(syntax) if syntax.is_eof() => BadLine::Unfinished,
-        Err(_) if are_several(line) => BadLine::Several,
+        Err(_) if has_several_documents(line) => BadLine::Several,
         Err(syntax) => BadLine::NotJson(syntax.column()),
-        Ok(_) if error.is_data() => kind_of(line),
+        Ok(_) if error.is_data() => detect_kind(line),
         Ok(_) => BadLine::NotJson(error.column()),
     }
 }
 
 /// As two files make where the first one ends without the end of its line.
-fn are_several(line: &[u8]) -> bool {
+fn has_several_documents(line: &[u8]) -> bool {
     let mut documents = serde_json::Deserializer::from_slice(line).into_iter::<&RawValue>();
     let is_object = |document: Option<Result<&RawValue, _>>| {
         document.is_some_and(|document| document.is_ok_and(|json| json.get().starts_with('{')))
@@ -104,17 +104,17 @@ fn are_several(line: &[u8]) -> bool {
     is_object(documents.next()) && is_object(documents.next())
 }
 
-fn kind_of(line: &[u8]) -> BadLine {
-    match serde_json::from_slice::<Other<'_>>(line) {
-        Ok(Other { fingerprint: Some(_), .. }) => BadLine::Shown,
-        Ok(Other { metadata: Some(_), .. }) => BadLine::Message,
+fn detect_kind(line: &[u8]) -> BadLine {
+    match serde_json::from_slice::<FileKindMembers<'_>>(line) {
+        Ok(FileKindMembers { fingerprint: Some(_), .. }) => BadLine::Shown,
+        Ok(FileKindMembers { metadata: Some(_), .. }) => BadLine::Message,
         _ => BadLine::AnotherKind,
     }
 }
 
-impl FinalRecord {
-    fn restored(self, otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
-        let sqs_message_id = self.id();
+impl LocalFinalRecord {
+    fn into_message(self, otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
+        let sqs_message_id = self.derive_id();
         let attributes = self.attributes.into_iter();
         let attributes: Option<Attributes> =
             attributes.map(|(name, text)| Some((name, Attribute::string(text?)))).collect();
@@ -140,7 +140,7 @@ impl FinalRecord {
 
     /// In place of SQS's id, which such a line does not have: the same in each run, wherever the line stands (RFC 9562,
     /// UUID version 8).
-    fn id(&self) -> String {
+    fn derive_id(&self) -> String {
         let record = serde_json::to_vec(self).expect("strings always serialise");
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&Sha256::digest(record)[..16]);

@@ -5,16 +5,16 @@ use redeliver_core::failure::Verdict;
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_embedded::VirtualClock;
-use redeliver_testing::dead_letters::{at, foreign, record};
+use redeliver_testing::dead_letters::{at_seconds, foreign_letter, retried_record};
 use tempfile::tempfile;
 
 use super::*;
-use crate::{ArchivedMessage, Coverage, DeadLetterRecord, Reader};
+use crate::{ArchivedMessage, Coverage, DeadLetterReader, DeadLetterRecord};
 
 fn queue_of(content: &[u8]) -> FileQueue {
     let mut file = tempfile().unwrap();
     file.write_all(content).unwrap();
-    FileQueue::open(file, "dead.jsonl", "file:/dead.jsonl", at(7)).unwrap()
+    FileQueue::open(file, "dead.jsonl", "file:/dead.jsonl", at_seconds(7)).unwrap()
 }
 
 fn archived(message: &ReceivedMessage) -> String {
@@ -25,9 +25,9 @@ fn archived(message: &ReceivedMessage) -> String {
 fn read(queue: &FileQueue) -> (Vec<ReceivedMessage>, Coverage) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     clock.block_on(async {
-        let mut reader = Reader::new(queue, &clock).await.unwrap();
+        let mut reader = DeadLetterReader::new(queue, &clock).await.unwrap();
         let mut all = Vec::new();
-        while let Some(messages) = reader.next().await.unwrap() {
+        while let Some(messages) = reader.next_messages().await.unwrap() {
             all.extend(messages);
         }
         (all, reader.finish().await)
@@ -41,7 +41,7 @@ fn ids(messages: &[ReceivedMessage]) -> Vec<&str> {
 #[test]
 fn a_reader_finds_each_message_of_an_archive_as_it_was_and_again_the_next_time() {
     let messages: Vec<_> =
-        (1..=345).map(|number| record("NON_RETRYABLE_ERROR", "x\u{0}\n", number)).collect();
+        (1..=345).map(|number| retried_record("NON_RETRYABLE_ERROR", "x\u{0}\n", number)).collect();
     let content: String = messages.iter().map(archived).collect();
     // The last line may lack its end.
     let queue = queue_of(content.trim_end().as_bytes());
@@ -72,7 +72,7 @@ fn a_final_record_of_the_local_loop_has_its_annotation_and_an_id_that_stays() {
     let (found, _) = read(&queue_of(format!("{line}\n{bare}\n").as_bytes()));
     let (moved, _) = read(&queue_of(format!("\n{bare}\r\n{line}\r\n").as_bytes()));
     assert_eq!(ids(&moved), ids(&found).into_iter().rev().collect::<Vec<_>>());
-    assert_eq!([found[0].sent_at, found[1].sent_at], [at(40), at(7)]);
+    assert_eq!([found[0].sent_at, found[1].sent_at], [at_seconds(40), at_seconds(7)]);
     let record = DeadLetterRecord::new(found[0].clone());
     assert_eq!(
         (record.error_type.as_str(), record.error_details.as_str()),
@@ -83,7 +83,7 @@ fn a_final_record_of_the_local_loop_has_its_annotation_and_an_id_that_stays() {
 
 #[test]
 fn a_line_may_have_as_many_bytes_as_are_kept_also_if_nothing_ends_it() {
-    let record = archived(&foreign("x", 1));
+    let record = archived(&foreign_letter("x", 1));
     let padding = " ".repeat(LINE_BYTES_MAX - record.trim_end().len());
     for (end, bad) in [("", 0), (" ", 1)] {
         let queue = queue_of(format!("{padding}{}{end}", record.trim_end()).as_bytes());
@@ -93,7 +93,7 @@ fn a_line_may_have_as_many_bytes_as_are_kept_also_if_nothing_ends_it() {
 
 #[test]
 fn the_reason_of_a_full_message_is_in_its_line_too() {
-    let trace_header = Verdict::bare(DeadLetterReason::MessageTooLarge).in_trace_header(None);
+    let trace_header = Verdict::from_code(DeadLetterReason::MessageTooLarge).in_trace_header(None);
     let line = format!(r#"{{"body":"x","attributes":{{}},"trace_header":"{trace_header}"}}"#);
     let (found, _) = read(&queue_of(line.as_bytes()));
     assert_eq!(DeadLetterRecord::new(found[0].clone()).error_type, "MESSAGE_TOO_LARGE");
@@ -101,15 +101,15 @@ fn the_reason_of_a_full_message_is_in_its_line_too() {
 
 #[test]
 fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
-    let good = archived(&foreign("x", 1));
+    let good = archived(&foreign_letter("x", 1));
     let long = format!("\"{}\"", "x".repeat(LINE_BYTES_MAX));
     let message = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{}}"#;
-    let shown = DeadLetterRecord::new(foreign("x", 2)).document();
+    let shown = DeadLetterRecord::new(foreign_letter("x", 2)).filter_document();
     let changed = good.replace("1970-01-01T00:00:00.000000Z", "yesterday");
     let binary = r#"{"body":"x","attributes":{"bytes":null}}"#;
     let content = format!(
         "{{\n{good}\n7\n{long}\n{message}\n{shown}\n{changed}{binary}\n{}",
-        archived(&foreign("y", 3))
+        archived(&foreign_letter("y", 3))
     );
     let queue = queue_of(content.as_bytes());
     let bad: Vec<_> = queue.bad_lines().first.iter().map(|(line, why)| (*line, why.as_str())).collect();
@@ -140,7 +140,7 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
 
 #[test]
 fn what_is_nearly_a_file_of_dead_letters_is_told_with_what_to_do() {
-    let archived = archived(&foreign("x", 1));
+    let archived = archived(&foreign_letter("x", 1));
     let (archived, local) = (archived.trim(), r#"{"body":"x","attributes":{}}"#);
     for (line, expected) in [
         (format!("{archived}{archived}"), BadLine::Several),
@@ -152,7 +152,7 @@ fn what_is_nearly_a_file_of_dead_letters_is_told_with_what_to_do() {
         (format!("{archived}{{\"body"), BadLine::NotJson(archived.len() + 1)),
         ("nonsense".to_owned(), BadLine::NotJson(2)),
     ] {
-        assert_eq!(read_line(line.as_bytes(), at(7)).unwrap_err(), expected, "{line}");
+        assert_eq!(read_line(line.as_bytes(), at_seconds(7)).unwrap_err(), expected, "{line}");
     }
 }
 
@@ -160,14 +160,16 @@ fn what_is_nearly_a_file_of_dead_letters_is_told_with_what_to_do() {
 fn only_the_first_bad_lines_are_kept_and_a_file_of_another_kind_is_known() {
     let queue = queue_of("no\n".repeat(1000).as_bytes());
     assert_eq!((queue.bad_lines().count, queue.bad_lines().first.len()), (1000, REASONS_MAX));
-    assert!(queue.is_something_else());
-    assert!(!queue_of(b"\n \n").is_something_else(), "it is empty");
-    assert!(!queue_of(("no\n".to_owned() + &archived(&foreign("x", 1))).as_bytes()).is_something_else());
+    assert!(queue.has_no_dead_letter());
+    assert!(!queue_of(b"\n \n").has_no_dead_letter(), "it is empty");
+    assert!(
+        !queue_of(("no\n".to_owned() + &archived(&foreign_letter("x", 1))).as_bytes()).has_no_dead_letter()
+    );
 }
 
 #[test]
 fn a_message_that_is_there_twice_counts_once() {
-    let twice = archived(&foreign("x", 1)).repeat(2) + &archived(&foreign("y", 2));
+    let twice = archived(&foreign_letter("x", 1)).repeat(2) + &archived(&foreign_letter("y", 2));
     let queue = queue_of(twice.as_bytes());
     let (found, coverage) = read(&queue);
     assert_eq!((ids(&found), queue.repeated_lines(), coverage.complete), (vec!["sqs-1", "sqs-2"], 1, true));
@@ -177,7 +179,7 @@ fn a_message_that_is_there_twice_counts_once() {
 /// A slow redrive hides what it has for longer, again and again.
 #[test]
 fn what_is_hidden_for_longer_stays_hidden_and_what_is_given_back_comes_out_again() {
-    let queue = queue_of((archived(&foreign("x", 1)) + &archived(&foreign("y", 2))).as_bytes());
+    let queue = queue_of((archived(&foreign_letter("x", 1)) + &archived(&foreign_letter("y", 2))).as_bytes());
     let receive = async || {
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
         queue.receive(request).await.unwrap()
@@ -197,7 +199,7 @@ fn what_is_hidden_for_longer_stays_hidden_and_what_is_given_back_comes_out_again
 /// An audit of an archive must not call itself complete without them.
 #[test]
 fn objects_left_out_of_a_file_count_as_unreadable_beside_its_bad_lines() {
-    let content = archived(&foreign("x", 1)) + "no\n";
+    let content = archived(&foreign_letter("x", 1)) + "no\n";
     let queue = queue_of(content.as_bytes()).with_unreadable(["one", "another"].map(str::to_owned));
     let (found, coverage) = read(&queue);
     assert_eq!((ids(&found), coverage.unreadable, coverage.complete), (vec!["sqs-1"], 3, false));

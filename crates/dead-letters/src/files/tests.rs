@@ -6,7 +6,7 @@ use super::*;
 pub(super) fn file(content: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
-    replace(&path, content.as_bytes()).unwrap();
+    replace_file(&path, content.as_bytes()).unwrap();
     (folder, path)
 }
 
@@ -14,7 +14,7 @@ pub(super) fn file(content: &str) -> (TempDir, PathBuf) {
 fn a_file_that_is_too_large_to_be_read_back_is_neither_written_nor_read() {
     let (_folder, path) = file("old");
     let large = vec![b'x'; usize::try_from(BYTES_MAX).unwrap() + 1];
-    assert!(replace(&path, &large).unwrap_err().to_string().ends_with(TOO_LARGE));
+    assert!(replace_file(&path, &large).unwrap_err().to_string().ends_with(TOO_LARGE));
     assert_eq!(read_own(&path).unwrap(), "old");
     File::options().write(true).open(&path).unwrap().set_len(BYTES_MAX + 1).unwrap();
     assert_eq!(read_own(&path).unwrap_err().to_string(), TOO_LARGE);

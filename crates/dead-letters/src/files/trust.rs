@@ -11,22 +11,22 @@ use redeliver_platform::files::{
 /// Opens a file only if no other user can have written it.
 pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let opened = open_no_link(path, set_mode(options, FOR_ITS_OWNER))?;
-    opened.map_or_else(|| Err(not_trusted("it is a link")), trusted)
+    opened.map_or_else(|| Err(untrusted_error("it is a link")), check_trusted)
 }
 
 /// Returns the file, if no other user can have written it.
-pub(super) fn trusted(file: File) -> io::Result<File> {
+pub(super) fn check_trusted(file: File) -> io::Result<File> {
     let there = file.metadata()?;
     if !there.is_file() {
-        return Err(not_trusted("it is not a regular file"));
+        return Err(untrusted_error("it is not a regular file"));
     }
     if let Some(why) = written_by_others(&there) {
-        return Err(not_trusted(&why));
+        return Err(untrusted_error(&why));
     }
     Ok(file)
 }
 
-fn not_trusted(why: &str) -> io::Error {
+fn untrusted_error(why: &str) -> io::Error {
     io::Error::other(format!(
         "{why}, so its content is not trusted: name another file, or check this one and use a copy \
          (`install -m 600 FILE COPY`)"
@@ -36,7 +36,7 @@ fn not_trusted(why: &str) -> io::Error {
 /// A pipe or a device of the user or of the system, or a file descriptor that the program was started with.
 pub(super) fn check_stream(there: &Metadata, is_inherited: bool) -> io::Result<()> {
     if !is_stream(there) {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, super::IS_THERE));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, super::ALREADY_EXISTS));
     }
     match read_by_another(there).filter(|_| !is_inherited) {
         Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),

@@ -7,18 +7,22 @@ use jaq_core::{Compiler, load};
 use jaq_json::Val;
 use jaq_std::ValT as _;
 
-use super::Wrong;
+use super::FilterSyntaxError;
 use crate::record::is_nested_too_deep;
 
 /// Filters that reach out of the message: to the environment, to standard error, to the program itself. `input` and
 /// modules are not there in the first place.
-const REFUSED: [&str; 7] = ["env", "debug", "debug_empty", "stderr", "stderr_empty", "halt", "halt_error"];
+const FORBIDDEN_FILTERS: [&str; 7] =
+    ["env", "debug", "debug_empty", "stderr", "stderr_empty", "halt", "halt_error"];
 
 /// jaq parses a text in a message by recursion: half a million brackets, which fit into one, overflow any stack.
 const FROM_JSON: &str =
     r#"def fromjson: if is_nested_too_deep then error("nested too deep") else any_fromjson end;"#;
 
-pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<JustLut<Val>>, Wrong> {
+pub(super) fn compile_filter(
+    code: &str,
+    arena: &Arena,
+) -> Result<jaq_core::Filter<JustLut<Val>>, FilterSyntaxError> {
     let from_json = load::parse(FROM_JSON, |parser| parser.defs()).unwrap_or_default();
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(from_json).chain(jaq_json::defs());
     let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
@@ -30,15 +34,16 @@ pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<Just
     let wrong = |mistake: Option<Mistake<'_>>| {
         let Mistake { at, reason } =
             mistake.unwrap_or(Mistake { at: code, reason: "it cannot be parsed".to_owned() });
-        Wrong { offset: load::span(code, at).start, rest: at.chars().take(20).collect(), reason }
+        FilterSyntaxError { offset: load::span(code, at).start, rest: at.chars().take(20).collect(), reason }
     };
     // Left out in both places: a name may be defined in jq itself, or built in.
-    let loader = Loader::new(definitions.filter(|definition| !REFUSED.contains(&definition.name)));
+    let loader = Loader::new(definitions.filter(|definition| !FORBIDDEN_FILTERS.contains(&definition.name)));
     let modules = loader.load(arena, File { code, path: () });
-    let modules = modules.map_err(|errors| wrong(first(errors, |error| for_load_error(code, error))))?;
-    let functions = functions.filter(|(name, ..)| !REFUSED.contains(name));
+    let modules =
+        modules.map_err(|errors| wrong(first_mistake(errors, |error| load_mistake(code, error))))?;
+    let functions = functions.filter(|(name, ..)| !FORBIDDEN_FILTERS.contains(name));
     Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
-        wrong(first(errors, |undefined| {
+        wrong(first_mistake(errors, |undefined| {
             undefined.into_iter().next().map(|(name, what)| Mistake {
                 at: name,
                 reason: format!("there is no {} of this name with this number of arguments", what.as_str()),
@@ -60,14 +65,14 @@ struct Mistake<'s> {
     reason: String,
 }
 
-fn first<'s, E>(
+fn first_mistake<'s, E>(
     errors: load::Errors<&'s str, (), E>,
     mistake: impl Fn(E) -> Option<Mistake<'s>>,
 ) -> Option<Mistake<'s>> {
     errors.into_iter().find_map(|(_, error)| mistake(error))
 }
 
-fn for_load_error<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<Mistake<'s>> {
+fn load_mistake<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<Mistake<'s>> {
     let expected = |at, what: &str| Mistake { at, reason: format!("expected {what}") };
     match error {
         load::Error::Io(_) => Some(Mistake { at: code, reason: "modules cannot be loaded".to_owned() }),

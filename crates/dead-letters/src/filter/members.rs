@@ -4,7 +4,7 @@ use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};
 use jaq_core::path::Part;
 
-use super::{Wrong, text_of};
+use super::{FilterSyntaxError, string_literal};
 use crate::record::MEMBERS;
 
 /// Members of the body that look like members of the dead letter.
@@ -14,20 +14,20 @@ const OF_THE_BODY: [(&str, &str); 2] = [("data", ".body.data"), ("metadata", ".b
 const SLIPS_MAX: usize = 2;
 
 /// Refuses a filter that reads a member which no dead letter has.
-pub(super) fn check(filter: &str) -> Result<(), Wrong> {
+pub(super) fn check_members(filter: &str) -> Result<(), FilterSyntaxError> {
     let Some(term) = load::parse(filter, |parser| parser.term()) else {
         return Ok(()); // compiling it says what is wrong
     };
-    let Some(name) = unknown(&term) else {
+    let Some(name) = find_unknown_member(&term) else {
         return Ok(());
     };
     let offset = load::span(filter, name).start;
-    let reason = format!("there is no `.{name}`; {}", meant(name));
+    let reason = format!("there is no `.{name}`; {}", suggest_member(name));
     let rest = filter[offset..].chars().take(20).collect();
-    Err(Wrong { offset, rest, reason })
+    Err(FilterSyntaxError { offset, rest, reason })
 }
 
-fn meant(name: &str) -> String {
+fn suggest_member(name: &str) -> String {
     if let Some((_, path)) = OF_THE_BODY.into_iter().find(|(of_the_body, _)| *of_the_body == name) {
         return format!("did you mean `{path}`?");
     }
@@ -39,30 +39,32 @@ fn meant(name: &str) -> String {
 }
 
 /// Returns the first such name. Only parts that certainly work on the whole message are checked.
-fn unknown<'s>(term: &Term<&'s str>) -> Option<&'s str> {
+fn find_unknown_member<'s>(term: &Term<&'s str>) -> Option<&'s str> {
     match term {
         Term::Path(start, path) => match (&**start, path.0.first()) {
             (Term::Id, Some((Part::Index(index), _))) => {
-                text_of(index).filter(|name| !MEMBERS.contains(name))
+                string_literal(index).filter(|name| !MEMBERS.contains(name))
             }
             (Term::Id, _) => None,
-            (start, _) => unknown(start),
+            (start, _) => find_unknown_member(start),
         },
         // The rest has another input, except after `… as $x | …`.
-        Term::BinOp(left, BinaryOp::Pipe(None), _) => unknown(left),
+        Term::BinOp(left, BinaryOp::Pipe(None), _) => find_unknown_member(left),
         // An assignment may create a member.
         Term::BinOp(_, BinaryOp::Assign | BinaryOp::UpdateMath(_) | BinaryOp::UpdateAlt, right) => {
-            unknown(right)
+            find_unknown_member(right)
         }
         Term::BinOp(_, BinaryOp::Update, _) => None,
-        Term::BinOp(left, _, right) => unknown(left).or_else(|| unknown(right)),
-        Term::Neg(inner) | Term::Label(_, inner) => unknown(inner),
-        Term::TryCatch(tried, _) => unknown(tried),
+        Term::BinOp(left, _, right) => find_unknown_member(left).or_else(|| find_unknown_member(right)),
+        Term::Neg(inner) | Term::Label(_, inner) => find_unknown_member(inner),
+        Term::TryCatch(tried, _) => find_unknown_member(tried),
         Term::IfThenElse(cases, otherwise) => cases
             .iter()
-            .find_map(|(condition, then)| unknown(condition).or_else(|| unknown(then)))
-            .or_else(|| otherwise.as_deref().and_then(unknown)),
-        Term::Call("select", arguments) => arguments.iter().find_map(unknown),
+            .find_map(|(condition, then)| {
+                find_unknown_member(condition).or_else(|| find_unknown_member(then))
+            })
+            .or_else(|| otherwise.as_deref().and_then(find_unknown_member)),
+        Term::Call("select", arguments) => arguments.iter().find_map(find_unknown_member),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use jaq_core::load::parse::{BinaryOp, Term};
 use jaq_core::ops::Cmp;
 use jaq_core::path::{Opt, Part};
 
-use super::text_of;
+use super::string_literal;
 
 /// Members that a filter compares, and messages that it picks although they lack some of these members.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct MissingMembers {
 
 /// Comparisons to check in the messages that a filter picks.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct MissingMemberWatch {
     /// The comparisons, with a count of 0.
     pub(super) absent: MissingMembers,
     /// A filter that is true for a message that lacks one of the members.
@@ -32,12 +32,12 @@ pub(super) struct Watch {
 /// A comparison that is true of a member that is not there.
 #[derive(Debug)]
 struct Comparison {
-    member: Member,
+    member: ComparedMember,
     instead: String,
 }
 
 #[derive(Clone, Debug)]
-struct Member {
+struct ComparedMember {
     /// The name that is shown to users.
     name: String,
     /// As its author wrote it, with each `?`.
@@ -46,11 +46,11 @@ struct Member {
     path: String,
 }
 
-impl Watch {
+impl MissingMemberWatch {
     /// `None` if the filter compares no such members.
-    pub(super) fn of(filter: &str) -> Option<Self> {
+    pub(super) fn from_filter(filter: &str) -> Option<Self> {
         let mut compared = Vec::new();
-        find(&load::parse(filter, |parser| parser.term())?, false, &mut compared);
+        find_comparisons(&load::parse(filter, |parser| parser.term())?, false, &mut compared);
         if compared.is_empty() {
             return None;
         }
@@ -69,13 +69,13 @@ impl Watch {
 }
 
 /// Comparisons that are true because a member of the message is missing.
-fn find(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Comparison>) {
+fn find_comparisons(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Comparison>) {
     let Term::BinOp(left, operator, right) = term else {
         return;
     };
     let mut compare = |small: &Term<&str>, sign: &str, large: &Term<&str>| {
-        found.extend(member(small).map(|member| Comparison {
-            instead: instead(&member.own_path, sign, large, is_alternative),
+        found.extend(parse_member(small).map(|member| Comparison {
+            instead: suggest_comparison(&member.own_path, sign, large, is_alternative),
             member,
         }));
     };
@@ -92,22 +92,22 @@ fn find(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Comparison>) {
         }
         BinaryOp::And | BinaryOp::Or => {
             let is_alternative = is_alternative || matches!(operator, BinaryOp::Or);
-            find(left, is_alternative, found);
-            find(right, is_alternative, found);
+            find_comparisons(left, is_alternative, found);
+            find_comparisons(right, is_alternative, found);
         }
         // The rest does not have the message as its input.
-        BinaryOp::Pipe(_) => find(left, is_alternative, found),
+        BinaryOp::Pipe(_) => find_comparisons(left, is_alternative, found),
         _ => {}
     }
 }
 
 /// The comparison that leaves missing members out, in brackets: `|` binds weakest, and `and` weaker than a comparison.
-fn instead(path: &str, sign: &str, other: &Term<&str>, is_alternative: bool) -> String {
+fn suggest_comparison(path: &str, sign: &str, other: &Term<&str>, is_alternative: bool) -> String {
     let (kind, value) = match other {
         Term::Num(number) => (Some("numbers"), (*number).to_owned()),
-        other => match text_of(other) {
+        other => match string_literal(other) {
             Some(text) => (Some("strings"), serde_json::Value::from(text).to_string()),
-            None => (None, member(other).map_or("…".to_owned(), |member| member.own_path)),
+            None => (None, parse_member(other).map_or("…".to_owned(), |member| member.own_path)),
         },
     };
     match kind {
@@ -123,19 +123,19 @@ fn is_null(term: &Term<&str>) -> bool {
 }
 
 /// `.a.b`.
-fn member(term: &Term<&str>) -> Option<Member> {
+fn parse_member(term: &Term<&str>) -> Option<ComparedMember> {
     let Term::Path(start, path) = term else {
         return None;
     };
     let Term::Id = **start else {
         return None;
     };
-    let mut found = Member { name: String::new(), own_path: String::new(), path: ".".to_owned() };
+    let mut found = ComparedMember { name: String::new(), own_path: String::new(), path: ".".to_owned() };
     for (part, optional) in &path.0 {
         let Part::Index(index) = part else {
             return None;
         };
-        let name = text_of(index)?;
+        let name = string_literal(index)?;
         let quoted = serde_json::Value::from(name).to_string();
         found.name += &format!(".{name}");
         found.own_path += &if is_word(name) { format!(".{name}") } else { format!(".{quoted}") };

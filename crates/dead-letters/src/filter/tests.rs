@@ -2,16 +2,16 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use super::worker::abandoned;
+use super::worker::count_abandoned;
 use super::*;
 
 fn matches(filter: &str, document: &str) -> bool {
-    Filter::new(filter).unwrap().matches("m", document).unwrap() == Choice::Picked
+    Filter::new(filter).unwrap().judge_document("m", document).unwrap() == Choice::Picked
 }
 
 /// Why it is not judged.
 fn not_judged(filter: &str, document: &str) -> String {
-    match Filter::new(filter).unwrap().matches("m", document).unwrap() {
+    match Filter::new(filter).unwrap().judge_document("m", document).unwrap() {
         Choice::NotJudged(why) => why,
         choice => panic!("{filter}: {choice:?}"),
     }
@@ -88,7 +88,8 @@ fn what_is_told_of_a_failure_holds_no_value_of_the_message() {
 
 #[test]
 fn an_edit_has_exactly_one_output_with_its_numbers_as_they_were() {
-    let edit = |filter: &str, document: &str| Filter::new(filter).unwrap().edit("m", document).unwrap();
+    let edit =
+        |filter: &str, document: &str| Filter::new(filter).unwrap().edit_document("m", document).unwrap();
     let edited =
         edit(".body.data.fixed = true", r#"{"body":{"data":{"n":1.10,"big":123456789012345678901}}}"#);
     assert_eq!(edited.unwrap(), r#"{"body":{"data":{"n":1.10,"big":123456789012345678901,"fixed":true}}}"#);
@@ -114,7 +115,7 @@ fn a_filter_that_answers_neither_yes_nor_no_picks_nothing_and_is_refused() {
         (r#".l | map(. == "X")"#, "an array", bare),
         (r#"select(.error_type == "CANARY")"#, "an object", selected),
     ] {
-        let refused = Filter::new(filter).unwrap().matches("m", document).unwrap_err();
+        let refused = Filter::new(filter).unwrap().judge_document("m", document).unwrap_err();
         let text = refused.to_string();
         let wanted = "not true or false";
         assert_eq!(text, format!("the filter `{filter}` returns {given} for message m, {wanted}; {hint}"));
@@ -145,7 +146,7 @@ fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
     let absent_in = |filter: &str, documents: &[&str]| {
         let filter = Filter::new(filter).unwrap();
         for document in documents {
-            filter.matches("m", document).unwrap();
+            filter.judge_document("m", document).unwrap();
         }
         filter
             .missing_members()
@@ -193,14 +194,14 @@ fn what_to_write_instead_leaves_out_what_is_absent_and_can_be_pasted_in_place() 
     ] {
         let filter = |comparison: &str| format!(r#".error_type == "NON" and {comparison}"#);
         let picking = Filter::new(&filter(written)).unwrap();
-        assert_eq!(picking.matches("m", absent).unwrap(), Choice::Picked, "{written}");
+        assert_eq!(picking.judge_document("m", absent).unwrap(), Choice::Picked, "{written}");
         assert_eq!(picking.missing_members().unwrap().instead, [instead]);
         if !instead.contains('…') {
             assert!(matches(&filter(instead), whole) && !matches(&filter(instead), absent), "{instead}");
         }
     }
     let either = Filter::new(r#".body.data.cents < 3 or .error_type == "NON""#).unwrap();
-    either.matches("m", absent).unwrap();
+    either.judge_document("m", absent).unwrap();
     let instead = "(.body.data.cents != null and .body.data.cents < 3)";
     assert_eq!(either.missing_members().unwrap().instead, [instead]);
     assert!(
@@ -212,7 +213,7 @@ fn what_to_write_instead_leaves_out_what_is_absent_and_can_be_pasted_in_place() 
 #[test]
 fn a_member_that_no_dead_letter_has_is_refused_with_what_was_meant() {
     let of_dead_letters =
-        |filter: &str| Filter::of_dead_letters(filter).map(drop).map_err(|error| error.to_string());
+        |filter: &str| Filter::for_dead_letters(filter).map(drop).map_err(|error| error.to_string());
     let meant = "did you mean `.error_type`?";
     assert_eq!(
         of_dead_letters(r#".erorr_type != "X""#).unwrap_err(),
@@ -249,7 +250,7 @@ fn a_member_that_no_dead_letter_has_is_refused_with_what_was_meant() {
 
 #[test]
 fn a_filter_that_is_nested_or_long_beyond_reason_is_refused_and_overflows_no_stack() {
-    let reason = |filter: &str| match Filter::of_dead_letters(filter) {
+    let reason = |filter: &str| match Filter::for_dead_letters(filter) {
         Err(FilterError::Compile { text, wrong }) => {
             assert!(text.len() < 100, "it is not printed whole: {text}");
             wrong.reason
@@ -278,7 +279,7 @@ fn a_filter_nested_as_deep_as_its_length_allows_overflows_no_stack() {
         "1 as $x | ".repeat(1600) + "1",
         "reduce 1 as $x (0; ".repeat(190) + "1" + &")".repeat(190),
     ] {
-        let refused = Filter::of_dead_letters(&text).and_then(|filter| filter.matches("m", "{}"));
+        let refused = Filter::for_dead_letters(&text).and_then(|filter| filter.judge_document("m", "{}"));
         let given = refused.unwrap_err().to_string();
         assert!(given.contains("returns a number for message m, not true or false"), "{text:.20}: {given}");
     }
@@ -305,7 +306,7 @@ fn no_message_overflows_the_stack_of_a_filter() {
         "del(..|numbers) != .",
         "[limit(2; recurse(.; true))] | length == 2",
     ] {
-        let judged = patient(filter).matches("m", &deep).unwrap();
+        let judged = patient(filter).judge_document("m", &deep).unwrap();
         assert!(matches!(judged, Choice::Picked | Choice::NotJudged(_)), "{filter}: {judged:?}");
     }
     for text in [
@@ -322,7 +323,7 @@ fn no_message_overflows_the_stack_of_a_filter() {
             ".body | @json | fromjson | fromjson | true",
         ] {
             let error = "it raises an error, whose text may quote the message".to_owned();
-            let judged = patient(filter).matches("m", &document).unwrap();
+            let judged = patient(filter).judge_document("m", &document).unwrap();
             assert_eq!(judged, Choice::NotJudged(error), "{filter} {text:.20}");
         }
     }
@@ -333,13 +334,14 @@ fn no_message_overflows_the_stack_of_a_filter() {
 #[test]
 fn a_recursion_of_10000_levels_overflows_no_stack() {
     let deep = patient("def f: if . > 0 then 1 + (. - 1 | f) else 0 end; 10000 | f == 10000");
-    assert_eq!(deep.matches("m", "{}"), Ok(Choice::Picked));
+    assert_eq!(deep.judge_document("m", "{}"), Ok(Choice::Picked));
 }
 
 #[test]
 fn thousands_of_messages_are_judged_by_one_thread() {
     let filter = Filter::new(".n > 5").unwrap();
-    let picked = (0..5000).filter(|n| filter.matches("m", &format!(r#"{{"n":{n}}}"#)) == Ok(Choice::Picked));
+    let picked =
+        (0..5000).filter(|n| filter.judge_document("m", &format!(r#"{{"n":{n}}}"#)) == Ok(Choice::Picked));
     assert_eq!(picked.count(), 4994);
 }
 
@@ -356,7 +358,7 @@ fn a_filter_that_does_not_end_is_stopped_after_four_messages_in_a_row_or_eight_t
     let late = Ok(Choice::NotJudged("the filter takes longer than 1 s on it".to_owned()));
     let endless = || Filter::new("def f: f; if .endless then f else true end").unwrap();
     let filter = endless();
-    let choice = |document: &str| filter.matches("m", document);
+    let choice = |document: &str| filter.judge_document("m", document);
     assert_eq!(choice(r#"{"endless":true}"#), late);
     assert_eq!(choice("{}"), Ok(Choice::Picked), "the next message is judged");
     for _ in 0..3 {
@@ -370,14 +372,16 @@ fn a_filter_that_does_not_end_is_stopped_after_four_messages_in_a_row_or_eight_t
     let filter = endless();
     for _ in 0..2 {
         assert_eq!(
-            filter.edit("m", r#"{"endless":true}"#),
+            filter.edit_document("m", r#"{"endless":true}"#),
             Ok(Err("the filter takes longer than 1 s on it".to_owned()))
         );
-        assert_eq!(filter.matches("m", "{}"), Ok(Choice::Picked));
+        assert_eq!(filter.judge_document("m", "{}"), Ok(Choice::Picked));
     }
     let refused = "cannot be run: 8 earlier runs of a filter are still running and cannot be stopped: restart \
                    redeliver";
-    for error in [filter.matches("m", r#"{"endless":true}"#).unwrap_err(), Filter::new("true").unwrap_err()] {
+    for error in
+        [filter.judge_document("m", r#"{"endless":true}"#).unwrap_err(), Filter::new("true").unwrap_err()]
+    {
         assert!(error.to_string().ends_with(refused), "{error}");
     }
 }
@@ -392,15 +396,15 @@ fn an_abandoned_thread_counts_until_it_ends() {
     let (questions, _asked) = channel();
     Worker { questions, running: Arc::downgrade(&alive) }.abandon();
     let thread = thread::spawn(move || drop((ends.recv(), alive)));
-    assert_eq!(abandoned(), 1);
+    assert_eq!(count_abandoned(), 1);
     drop(end);
     thread.join().unwrap();
-    assert_eq!(abandoned(), 0);
+    assert_eq!(count_abandoned(), 0);
 }
 
 #[test]
 fn an_output_larger_than_any_message_is_not_taken() {
-    let large = patient(r#""x" * 10000000"#).edit("m", "{}").unwrap();
+    let large = patient(r#""x" * 10000000"#).edit_document("m", "{}").unwrap();
     assert_eq!(large, Err("its output has more than 8 MiB".to_owned()));
 }
 
@@ -409,10 +413,10 @@ fn an_output_larger_than_any_message_is_not_taken() {
 fn a_panic_of_jaq_leaves_one_message_not_judged_and_ends_no_run() {
     let filter = patient(r#"if .far then 9223372036854775807 | strftime("%c") else true end"#);
     for _ in 0..2 * LATE_MAX {
-        let far = filter.matches("m", r#"{"far":true}"#);
+        let far = filter.judge_document("m", r#"{"far":true}"#);
         assert_eq!(far, Ok(Choice::NotJudged("the filter fails on it".to_owned())));
     }
-    assert_eq!(filter.matches("m", "{}"), Ok(Choice::Picked));
+    assert_eq!(filter.judge_document("m", "{}"), Ok(Choice::Picked));
 }
 
 #[test]

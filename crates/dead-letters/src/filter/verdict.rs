@@ -1,7 +1,7 @@
 //! The output of a `--where` filter: yes, no, or something that is not an answer.
 
 /// True if the output picks a message; an error names the kind of any other output.
-pub(super) fn verdict(output: Option<&str>) -> Result<bool, &'static str> {
+pub(super) fn parse_verdict(output: Option<&str>) -> Result<bool, &'static str> {
     match output {
         Some("true") => Ok(true),
         None | Some("false" | "null") => Ok(false),
@@ -15,7 +15,7 @@ pub(super) fn verdict(output: Option<&str>) -> Result<bool, &'static str> {
 }
 
 /// A suggestion for a filter whose output is neither yes nor no.
-pub(super) fn hint(filter: &str) -> &'static str {
+pub(super) fn suggest_fix(filter: &str) -> &'static str {
     let is_assignment = |(at, _): (usize, &str)| {
         let before = filter[..at].chars().next_back();
         !filter[at + 1..].starts_with('=') && !before.is_some_and(|before| "=!<>".contains(before))

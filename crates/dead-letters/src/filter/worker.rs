@@ -13,10 +13,10 @@ use jaq_core::{Ctx, Vars, unwrap_valr};
 use jaq_json::{Val, read};
 use redeliver_core::lock;
 
-use super::compile::compile;
-use super::missing_members::{MissingMembers, Watch};
-use super::verdict::verdict;
-use super::{FilterError, Wrong, members};
+use super::compile::compile_filter;
+use super::missing_members::{MissingMemberWatch, MissingMembers};
+use super::verdict::parse_verdict;
+use super::{FilterError, FilterSyntaxError, members};
 use crate::surrogates;
 
 /// For compiling a filter, on a machine that is busy with other things.
@@ -33,18 +33,18 @@ static ABANDONED: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
 
 /// A filter, as its author wrote it.
 #[derive(Clone, Debug)]
-pub(super) struct Task {
+pub(super) struct FilterTask {
     pub(super) text: String,
     /// Only members that dead letters have may be named.
     pub(super) is_of_dead_letters: bool,
 }
 
 /// Comparisons of members that may be missing, or the reason why the filter does not compile.
-type Compiled = Result<Option<MissingMembers>, Wrong>;
+type Compiled = Result<Option<MissingMembers>, FilterSyntaxError>;
 
 /// The result for a document.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct FilterOutput {
     /// The first outputs, or why there are none.
     pub(super) outputs: Result<Vec<String>, String>,
     /// True if the filter picks the message although a compared member is missing.
@@ -55,7 +55,7 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) struct Question {
     document: String,
-    answer: Sender<Answer>,
+    answer: Sender<FilterOutput>,
 }
 
 /// A thread with a compiled filter. It ends when this is dropped and its last document is judged.
@@ -67,7 +67,7 @@ pub(super) struct Worker {
 }
 
 /// A worker whose filter is compiled.
-pub(super) struct Started {
+pub(super) struct StartedWorker {
     pub(super) worker: Worker,
     /// Comparisons of members that may be missing.
     pub(super) missing: Option<MissingMembers>,
@@ -75,9 +75,9 @@ pub(super) struct Started {
 
 impl Worker {
     /// Compiles a filter in a new thread, since parsing takes stack, too.
-    pub(super) fn start(task: &Task) -> Result<Started, FilterError> {
+    pub(super) fn start(task: &FilterTask) -> Result<StartedWorker, FilterError> {
         let not_started = |reason: String| FilterError::NotStarted { text: task.text.clone(), reason };
-        if abandoned() >= ABANDONED_MAX {
+        if count_abandoned() >= ABANDONED_MAX {
             return Err(not_started(format!(
                 "{ABANDONED_MAX} earlier runs of a filter are still running and cannot be stopped: restart redeliver"
             )));
@@ -90,13 +90,13 @@ impl Worker {
             let task = task.clone();
             move || {
                 let _alive = alive;
-                work_on(&task, &compiled, &asked);
+                run_worker(&task, &compiled, &asked);
             }
         };
         let thread = thread::Builder::new().name("filter".to_owned()).stack_size(STACK_BYTES);
         thread.spawn(run).map_err(|error| not_started(error.to_string()))?;
         match compiles.recv_timeout(START_LIMIT) {
-            Ok(Ok(missing)) => Ok(Started { worker, missing }),
+            Ok(Ok(missing)) => Ok(StartedWorker { worker, missing }),
             Ok(Err(wrong)) => Err(FilterError::Compile { text: task.text.clone(), wrong }),
             Err(RecvTimeoutError::Timeout) => {
                 worker.abandon();
@@ -107,7 +107,7 @@ impl Worker {
     }
 
     /// The filter's answer on a document; `None` if it takes longer than this. Then the worker is of no further use.
-    pub(super) fn ask(&self, document: &str, limit: Duration) -> Option<Answer> {
+    pub(super) fn run_document(&self, document: &str, limit: Duration) -> Option<FilterOutput> {
         let (answer, answers) = channel();
         self.questions.send(Question { document: document.to_owned(), answer }).ok()?;
         answers.recv_timeout(limit).ok()
@@ -120,44 +120,47 @@ impl Worker {
 }
 
 /// Abandoned threads that still run.
-pub(super) fn abandoned() -> usize {
+pub(super) fn count_abandoned() -> usize {
     let mut threads = lock(&ABANDONED);
     threads.retain(|running| running.strong_count() > 0);
     threads.len()
 }
 
-fn work_on(task: &Task, compiled: &Sender<Compiled>, questions: &Receiver<Question>) {
+fn run_worker(task: &FilterTask, compiled: &Sender<Compiled>, questions: &Receiver<Question>) {
     let (arena, arena_of_watch) = (Arena::default(), Arena::default());
-    let known = if task.is_of_dead_letters { members::check(&task.text) } else { Ok(()) };
-    let filter = match known.and_then(|()| compile(&task.text, &arena)) {
+    let known = if task.is_of_dead_letters { members::check_members(&task.text) } else { Ok(()) };
+    let filter = match known.and_then(|()| compile_filter(&task.text, &arena)) {
         Ok(filter) => filter,
         Err(wrong) => return drop(compiled.send(Err(wrong))),
     };
-    let watch = Watch::of(&task.text);
-    let is_absent = watch.as_ref().and_then(|watch| compile(&watch.is_absent, &arena_of_watch).ok());
+    let watch = MissingMemberWatch::from_filter(&task.text);
+    let is_absent = watch.as_ref().and_then(|watch| compile_filter(&watch.is_absent, &arena_of_watch).ok());
     let missing = watch.filter(|_| is_absent.is_some()).map(|watch| watch.absent);
     if compiled.send(Ok(missing)).is_err() {
         return;
     }
     let judge = |document: &str| {
-        let outputs = outputs(&filter, document);
-        let is_picked =
-            || outputs.as_ref().is_ok_and(|found| verdict(found.first().map(String::as_str)) == Ok(true));
+        let outputs = collect_outputs(&filter, document);
+        let is_picked = || {
+            outputs.as_ref().is_ok_and(|found| parse_verdict(found.first().map(String::as_str)) == Ok(true))
+        };
         let lacks = is_absent.as_ref().is_some_and(|is_absent| {
-            is_picked() && self::outputs(is_absent, document).is_ok_and(|found| found == ["true"])
+            is_picked() && self::collect_outputs(is_absent, document).is_ok_and(|found| found == ["true"])
         });
-        Answer { outputs, lacks }
+        FilterOutput { outputs, lacks }
     };
     for Question { document, answer } in questions {
         // jaq and what it uses may panic, as of times that are far away.
-        let judged = catch_unwind(AssertUnwindSafe(|| judge(&document)))
-            .unwrap_or_else(|_| Answer { outputs: Err("the filter fails on it".to_owned()), lacks: false });
+        let judged = catch_unwind(AssertUnwindSafe(|| judge(&document))).unwrap_or_else(|_| FilterOutput {
+            outputs: Err("the filter fails on it".to_owned()),
+            lacks: false,
+        });
         let _too_late = answer.send(judged);
     }
 }
 
-fn outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Vec<String>, String> {
-    let document = surrogates::replaced(document);
+fn collect_outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Vec<String>, String> {
+    let document = surrogates::replace_surrogates(document);
     let input =
         read::parse_single(document.as_bytes()).map_err(|error| format!("jq cannot read it: {error}"))?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
@@ -167,7 +170,7 @@ fn outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Ve
         .take(2)
         .map(|output| {
             let output =
-                output.map(|value| value.to_string()).map_err(|error| without_values(&error.to_string()))?;
+                output.map(|value| value.to_string()).map_err(|error| redact_values(&error.to_string()))?;
             if output.len() > OUTPUT_MAX {
                 Err(format!("its output has more than {} MiB", OUTPUT_MAX >> 20))
             } else {
@@ -178,7 +181,7 @@ fn outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Ve
 }
 
 /// jq's words quote the values that they are about, which are the message's: only what stands around them may be shown.
-fn without_values(error: &str) -> String {
+fn redact_values(error: &str) -> String {
     if error.starts_with("cannot use ") {
         // The last word is jq's: the type that was wanted.
         let wanted = error.rsplit(" as ").next().unwrap_or_default();

@@ -3,77 +3,77 @@
 use redeliver_core::message::ReceivedMessage;
 use serde::Deserialize;
 
-use super::{Foreign, Writer, object};
+use super::{ForeignDeadLetter, ForeignWriter, parse_object};
 
 /// `None` if the message has not the attributes of one of them.
-pub(super) fn read(message: &ReceivedMessage) -> Option<Foreign> {
-    let said = Said(message);
-    scheduler(&said).or_else(|| event_bridge(&said)).or_else(|| lambda(&said))
+pub(super) fn read_attributes(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
+    let said = FailureAttributes(message);
+    read_scheduler(&said).or_else(|| read_event_bridge(&said)).or_else(|| read_lambda_dlq(&said))
 }
 
-struct Said<'a>(&'a ReceivedMessage);
+struct FailureAttributes<'a>(&'a ReceivedMessage);
 
-impl<'a> Said<'a> {
-    fn text(&self, name: &str) -> Option<&'a str> {
+impl<'a> FailureAttributes<'a> {
+    fn attribute_text(&self, name: &str) -> Option<&'a str> {
         self.0.attributes.get(name)?.text()
     }
 
-    fn owned(&self, name: &str) -> String {
-        self.text(name).unwrap_or_default().to_owned()
+    fn owned_text(&self, name: &str) -> String {
+        self.attribute_text(name).unwrap_or_default().to_owned()
     }
 
     /// The attributes of both EventBridge and its Scheduler.
-    fn delivery(&self, writer: Writer, source: &str) -> Option<Foreign> {
-        Some(Foreign {
-            error_type: self.text("ERROR_CODE")?.to_owned(),
-            message: self.owned("ERROR_MESSAGE"),
-            condition: self.text("EXHAUSTED_RETRY_CONDITION").map(str::to_owned),
-            attempts: self.text("RETRY_ATTEMPTS").and_then(|count| count.parse().ok()),
+    fn read_delivery(&self, writer: ForeignWriter, source: &str) -> Option<ForeignDeadLetter> {
+        Some(ForeignDeadLetter {
+            error_type: self.attribute_text("ERROR_CODE")?.to_owned(),
+            message: self.owned_text("ERROR_MESSAGE"),
+            condition: self.attribute_text("EXHAUSTED_RETRY_CONDITION").map(str::to_owned),
+            attempts: self.attribute_text("RETRY_ATTEMPTS").and_then(|count| count.parse().ok()),
             truncated: self
-                .text("IS_PAYLOAD_TRUNCATED")
+                .attribute_text("IS_PAYLOAD_TRUNCATED")
                 .is_some_and(|truncated| truncated.eq_ignore_ascii_case("true")),
-            ..Foreign::new(writer, source)
+            ..ForeignDeadLetter::new(writer, source)
         })
     }
 }
 
 /// "Configuring a dead-letter queue for EventBridge Scheduler", Amazon EventBridge Scheduler User Guide.
-fn scheduler(said: &Said<'_>) -> Option<Foreign> {
-    said.delivery(Writer::Scheduler, said.text("SCHEDULE_ARN")?)
+fn read_scheduler(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
+    said.read_delivery(ForeignWriter::Scheduler, said.attribute_text("SCHEDULE_ARN")?)
 }
 
 /// "Using dead-letter queues to process undelivered events", Amazon EventBridge User Guide. An event bus has no rule and
 /// no target, so there the event in the body must say that it is one. A subscriber's record says the same in its body
 /// ([`super::subscriber`]); this reads one whose body is something else.
-fn event_bridge(said: &Said<'_>) -> Option<Foreign> {
-    if let Some(subscriber) = said.text("SUBSCRIBER_ARN") {
-        return said.delivery(Writer::EventBridgeSubscriber, subscriber);
+fn read_event_bridge(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
+    if let Some(subscriber) = said.attribute_text("SUBSCRIBER_ARN") {
+        return said.read_delivery(ForeignWriter::EventBridgeSubscriber, subscriber);
     }
-    match said.text("RULE_ARN").or_else(|| said.text("TARGET_ARN")) {
-        Some(source) => said.delivery(Writer::EventBridge, source),
+    match said.attribute_text("RULE_ARN").or_else(|| said.attribute_text("TARGET_ARN")) {
+        Some(source) => said.read_delivery(ForeignWriter::EventBridge, source),
         None => {
-            let found = said.delivery(Writer::EventBridge, "")?;
-            let event: Event = object(&said.0.body)?;
-            Some(Foreign { source: format!("{} ({})", event.source, event.detail_type), ..found })
+            let found = said.read_delivery(ForeignWriter::EventBridge, "")?;
+            let event: EventBridgeEvent = parse_object(&said.0.body)?;
+            Some(ForeignDeadLetter { source: format!("{} ({})", event.source, event.detail_type), ..found })
         }
     }
 }
 
 /// "Adding a dead-letter queue" in "Capturing records of Lambda asynchronous invocations", AWS Lambda Developer Guide. It
 /// does not name the function.
-fn lambda(said: &Said<'_>) -> Option<Foreign> {
-    said.text("RequestID")?;
-    let code = said.text("ErrorCode").filter(|code| code.parse::<u16>().is_ok())?;
-    Some(Foreign {
+fn read_lambda_dlq(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
+    said.attribute_text("RequestID")?;
+    let code = said.attribute_text("ErrorCode").filter(|code| code.parse::<u16>().is_ok())?;
+    Some(ForeignDeadLetter {
         error_type: format!("ErrorCode {code}"),
-        message: said.owned("ErrorMessage"),
-        ..Foreign::new(Writer::LambdaDlq, "")
+        message: said.owned_text("ErrorMessage"),
+        ..ForeignDeadLetter::new(ForeignWriter::LambdaDlq, "")
     })
 }
 
 /// The members of every EventBridge event ("Events", Amazon EventBridge User Guide).
 #[derive(Deserialize)]
-struct Event {
+struct EventBridgeEvent {
     #[serde(rename = "detail-type")]
     detail_type: String,
     source: String,

@@ -20,26 +20,26 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use redeliver_core::message::ReceivedMessage;
 use serde_json::Value;
 
-use super::record::moment;
-use super::{Foreign, MOVED, Writer};
+use super::record::parse_time;
+use super::{ForeignDeadLetter, ForeignWriter, MOVED};
 
 /// Where a framework's messages have what is shown of them. Of several places the first that has a value counts.
-struct Shape {
-    writer: Writer,
+struct FrameworkShape {
+    writer: ForeignWriter,
     /// A message of the framework has all of these.
-    marks: &'static [Place],
+    marks: &'static [FieldLocation],
     /// The queue, the consumer or the task that failed.
-    source: &'static [Place],
-    error_type: &'static [Place],
-    message: &'static [Place],
+    source: &'static [FieldLocation],
+    error_type: &'static [FieldLocation],
+    message: &'static [FieldLocation],
     /// Retries made.
-    attempts: &'static [Place],
-    failed_at: &'static [Place],
+    attempts: &'static [FieldLocation],
+    failed_at: &'static [FieldLocation],
 }
 
 /// A place in a message.
 #[derive(Clone, Copy)]
-enum Place {
+enum FieldLocation {
     /// A message attribute.
     Attribute(&'static str),
     /// A member of the JSON object in a message attribute.
@@ -52,7 +52,7 @@ enum Place {
     LastLine(&'static [&'static str]),
 }
 
-const SHAPES: [&Shape; 12] = [
+const SHAPES: [&FrameworkShape; 12] = [
     &mass_transit::SHAPE,
     &mass_transit::IN_ENVELOPE,
     &nservice_bus::SHAPE,
@@ -67,59 +67,59 @@ const SHAPES: [&Shape; 12] = [
     &laravel::SHAPE,
 ];
 
-const UNSAID: &str = "the message records no reason for its failure";
+const UNKNOWN_REASON: &str = "the message records no reason for its failure";
 
 /// `None` if it is of no known framework.
-pub(super) fn read(message: &ReceivedMessage) -> Option<Foreign> {
+pub(super) fn read_framework(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
     // Most bodies are something else, and need not be read as a whole to know that.
-    let text = decoded(&message.body);
+    let text = decode_base64(&message.body);
     let text = text.as_deref().unwrap_or(&message.body);
-    let may_be = |shape: &&&Shape| shape.marks.iter().all(|mark| mark.may_be_in(message, text));
+    let may_be = |shape: &&&FrameworkShape| shape.marks.iter().all(|mark| mark.may_be_in(message, text));
     let shapes: Vec<_> = SHAPES.iter().filter(may_be).collect();
     if shapes.is_empty() {
         return None;
     }
     let body = serde_json::from_str(text).ok().filter(Value::is_object).unwrap_or_default();
-    let known = Known { message, body, in_attributes: RefCell::default() };
-    shapes.into_iter().find_map(|shape| shape.read(&known))
+    let known = FrameworkMessage { message, body, in_attributes: RefCell::default() };
+    shapes.into_iter().find_map(|shape| shape.read_fields(&known))
 }
 
 /// Celery and Dramatiq send JSON objects in base64.
-fn decoded(body: &str) -> Option<String> {
+fn decode_base64(body: &str) -> Option<String> {
     // `{"` in base64.
     let encoded = body.trim_ascii().starts_with("eyJ").then(|| body.trim_ascii())?;
     String::from_utf8(BASE64.decode(encoded).ok()?).ok()
 }
 
-struct Known<'m> {
+struct FrameworkMessage<'m> {
     message: &'m ReceivedMessage,
     body: Value,
     /// The JSON in attributes, by their names: each is read once, however many places are in it.
     in_attributes: RefCell<BTreeMap<&'static str, Value>>,
 }
 
-impl Shape {
-    fn read(&self, known: &Known<'_>) -> Option<Foreign> {
-        let first = |places: &[Place]| {
-            places.iter().find_map(|place| known.text(*place).filter(|text| !text.is_empty()))
+impl FrameworkShape {
+    fn read_fields(&self, known: &FrameworkMessage<'_>) -> Option<ForeignDeadLetter> {
+        let first = |places: &[FieldLocation]| {
+            places.iter().find_map(|place| known.text_at(*place).filter(|text| !text.is_empty()))
         };
-        if !self.marks.iter().all(|mark| known.text(*mark).is_some()) {
+        if !self.marks.iter().all(|mark| known.text_at(*mark).is_some()) {
             return None;
         }
         let error_type = first(self.error_type).unwrap_or_default();
-        let unsaid = if known.message.redriven_from.is_some() { MOVED } else { UNSAID };
+        let unsaid = if known.message.redriven_from.is_some() { MOVED } else { UNKNOWN_REASON };
         let message = first(self.message).or_else(|| error_type.is_empty().then(|| unsaid.to_owned()));
-        Some(Foreign {
+        Some(ForeignDeadLetter {
             error_type,
             message: message.unwrap_or_default(),
             attempts: first(self.attempts).and_then(|count| count.parse().ok()),
-            failed_at: first(self.failed_at).as_deref().and_then(moment),
-            ..Foreign::new(self.writer, first(self.source).unwrap_or_default())
+            failed_at: first(self.failed_at).as_deref().and_then(parse_time),
+            ..ForeignDeadLetter::new(self.writer, first(self.source).unwrap_or_default())
         })
     }
 }
 
-impl Place {
+impl FieldLocation {
     /// False if it is surely not there.
     fn may_be_in(self, message: &ReceivedMessage, body: &str) -> bool {
         match self {
@@ -131,32 +131,34 @@ impl Place {
     }
 }
 
-impl Known<'_> {
+impl FrameworkMessage<'_> {
     /// The text at a place. An object there counts as an empty text.
-    fn text(&self, place: Place) -> Option<String> {
+    fn text_at(&self, place: FieldLocation) -> Option<String> {
         match place {
-            Place::Attribute(name) => self.message.attributes.get(name)?.text().map(str::to_owned),
-            Place::InAttribute(attribute, name) => {
+            FieldLocation::Attribute(name) => self.message.attributes.get(name)?.text().map(str::to_owned),
+            FieldLocation::InAttribute(attribute, name) => {
                 let text = self.message.attributes.get(attribute)?.text()?;
                 let mut read = self.in_attributes.borrow_mut();
                 let object =
                     read.entry(attribute).or_insert_with(|| serde_json::from_str(text).unwrap_or_default());
-                written(object.get(name)?)
+                format_scalar(object.get(name)?)
             }
-            Place::Body(names) => written(self.member(names)?),
-            Place::FirstLine(names) => Some(self.member(names)?.as_str()?.lines().next()?.to_owned()),
-            Place::LastLine(names) => {
-                Some(self.member(names)?.as_str()?.trim_end().lines().next_back()?.to_owned())
+            FieldLocation::Body(names) => format_scalar(self.body_member(names)?),
+            FieldLocation::FirstLine(names) => {
+                Some(self.body_member(names)?.as_str()?.lines().next()?.to_owned())
+            }
+            FieldLocation::LastLine(names) => {
+                Some(self.body_member(names)?.as_str()?.trim_end().lines().next_back()?.to_owned())
             }
         }
     }
 
-    fn member(&self, names: &[&str]) -> Option<&Value> {
+    fn body_member(&self, names: &[&str]) -> Option<&Value> {
         names.iter().try_fold(&self.body, |value, name| value.get(name))
     }
 }
 
-fn written(value: &Value) -> Option<String> {
+fn format_scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

@@ -1,7 +1,7 @@
 //! Short names of resources.
 
 /// The resource's own part of an ARN, `arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE`; any other text as it is.
-pub(super) fn resource(arn: &str) -> &str {
+pub(super) fn resource_name(arn: &str) -> &str {
     let mut parts = arn.splitn(6, ':');
     let resource = match (parts.next(), parts.nth(4)) {
         (Some("arn"), Some(resource)) => resource,
@@ -26,7 +26,7 @@ mod tests {
             ("orders", "orders"),
             ("", ""),
         ] {
-            assert_eq!(resource(arn), expected, "{arn}");
+            assert_eq!(resource_name(arn), expected, "{arn}");
         }
     }
 }

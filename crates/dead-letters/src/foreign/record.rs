@@ -8,25 +8,25 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Batch, Foreign, Stream, Writer, object};
+use super::{ForeignDeadLetter, ForeignWriter, Stream, StreamBatch, parse_object};
 
 /// The members that are read, of all kinds of records. Others do not matter.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Document<'a> {
+struct DestinationRecord<'a> {
     timestamp: Option<String>,
-    request_context: Option<Object<RequestContext>>,
-    response_context: Option<Object<ResponseContext>>,
+    request_context: Option<StrictObject<RequestContext>>,
+    response_context: Option<StrictObject<ResponseContext>>,
     #[serde(borrow)]
     response_payload: Option<&'a RawValue>,
     /// Only EventBridge Pipes writes it.
-    context: Option<Object<PipeContext>>,
+    context: Option<StrictObject<PipeContext>>,
     #[serde(rename = "KinesisBatchInfo")]
-    kinesis: Option<Object<BatchInfo>>,
+    kinesis: Option<StrictObject<BatchInfo>>,
     #[serde(rename = "DDBStreamBatchInfo")]
-    dynamo_db: Option<Object<BatchInfo>>,
+    dynamo_db: Option<StrictObject<BatchInfo>>,
     #[serde(rename = "KafkaBatchInfo")]
-    kafka: Option<Object<TopicInfo>>,
+    kafka: Option<StrictObject<TopicInfo>>,
 }
 
 #[derive(Deserialize)]
@@ -72,7 +72,7 @@ struct TopicInfo {
     #[serde(default)]
     records_info: BTreeMap<String, Offsets>,
     /// The place of a single record.
-    record_info: Option<Object<Offset>>,
+    record_info: Option<StrictObject<Offset>>,
 }
 
 #[derive(Deserialize)]
@@ -102,83 +102,83 @@ const BATCH_INFO: &str = "BatchInfo";
 /// A function's own error.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct FunctionError {
+struct LambdaErrorPayload {
     error_type: Option<String>,
     error_message: Option<String>,
 }
 
 /// `None` if it is not such a document, or if it reports a success.
-pub(super) fn read(body: &str) -> Option<Foreign> {
+pub(super) fn read_record(body: &str) -> Option<ForeignDeadLetter> {
     // Most bodies are something else, and need not be read as a whole to know that.
     if !(body.contains("\"requestContext\"") || body.contains("\"partnerResourceArn\"")) {
         return None;
     }
-    let document: Document<'_> = object(body)?;
-    let failed_at = document.timestamp.as_deref().and_then(moment);
+    let document: DestinationRecord<'_> = parse_object(body)?;
+    let failed_at = document.timestamp.as_deref().and_then(parse_time);
     let batch = document
         .kinesis
-        .map(|Object(info)| info.batch(Stream::Kinesis))
-        .or_else(|| document.dynamo_db.map(|Object(info)| info.batch(Stream::DynamoDb)))
-        .or_else(|| document.kafka.map(|Object(info)| info.batch()))
-        .or_else(|| of_any_source(body));
-    if let Some(Object(pipe)) = document.context {
+        .map(|StrictObject(info)| info.into_batch(Stream::Kinesis))
+        .or_else(|| document.dynamo_db.map(|StrictObject(info)| info.into_batch(Stream::DynamoDb)))
+        .or_else(|| document.kafka.map(|StrictObject(info)| info.into_topic_batch()))
+        .or_else(|| read_source_batch(body));
+    if let Some(StrictObject(pipe)) = document.context {
         // A pipe gives up records of streams alone.
         let batch = Some(batch?);
         let condition = Some(pipe.condition);
-        return Some(Foreign {
+        return Some(ForeignDeadLetter {
             condition,
             failed_at,
             batch,
-            ..Foreign::new(Writer::Pipes, pipe.partner_resource_arn)
+            ..ForeignDeadLetter::new(ForeignWriter::Pipes, pipe.partner_resource_arn)
         });
     }
-    let Object(request) = document.request_context?;
+    let StrictObject(request) = document.request_context?;
     if request.condition == "Success" {
         return None;
     }
     let writer = match batch.as_ref().map(|batch| batch.stream) {
-        Some(Stream::Kinesis | Stream::DynamoDb) => Writer::LambdaStream,
-        Some(Stream::Kafka | Stream::Other) => Writer::LambdaEventSource,
-        None => Writer::LambdaDestination,
+        Some(Stream::Kinesis | Stream::DynamoDb) => ForeignWriter::LambdaStream,
+        Some(Stream::Kafka | Stream::Other) => ForeignWriter::LambdaEventSource,
+        None => ForeignWriter::LambdaDestination,
     };
-    let said: FunctionError =
-        document.response_payload.and_then(|payload| object(payload.get())).unwrap_or_default();
-    let unnamed = document.response_context.and_then(|Object(response)| response.function_error);
-    Some(Foreign {
+    let said: LambdaErrorPayload =
+        document.response_payload.and_then(|payload| parse_object(payload.get())).unwrap_or_default();
+    let unnamed = document.response_context.and_then(|StrictObject(response)| response.function_error);
+    Some(ForeignDeadLetter {
         error_type: said.error_type.or(unnamed).unwrap_or_default(),
         message: said.error_message.unwrap_or_default(),
         condition: Some(request.condition),
         attempts: request.approximate_invoke_count.map(|calls| calls.saturating_sub(1)),
         failed_at,
         batch,
-        ..Foreign::new(writer, request.function_arn)
+        ..ForeignDeadLetter::new(writer, request.function_arn)
     })
 }
 
 impl BatchInfo {
-    fn batch(self, stream: Stream) -> Batch {
-        Batch {
+    fn into_batch(self, stream: Stream) -> StreamBatch {
+        StreamBatch {
             stream,
             stream_arn: self.stream_arn,
             shard: self.shard_id,
             first_sequence_number: self.start_sequence_number,
             last_sequence_number: self.end_sequence_number,
             records: self.batch_size,
-            first_arrival: self.approximate_arrival_of_first_record.as_deref().and_then(moment),
+            first_arrival: self.approximate_arrival_of_first_record.as_deref().and_then(parse_time),
         }
     }
 }
 
 impl TopicInfo {
-    fn batch(self) -> Batch {
+    fn into_topic_batch(self) -> StreamBatch {
         let shards: Vec<_> = self.records_info.keys().map(String::as_str).collect();
         let shard = shards.join(", ");
-        let single = self.record_info.and_then(|Object(record)| record.offset);
+        let single = self.record_info.and_then(|StrictObject(record)| record.offset);
         let (first, last) = match self.records_info.into_values().collect::<Vec<_>>().as_mut_slice() {
             [one] => (one.first_record_offset.take(), one.last_record_offset.take()),
             _ => (single.clone(), single),
         };
-        Batch {
+        StreamBatch {
             stream: Stream::Kafka,
             stream_arn: self.event_source_arn.or(self.bootstrap_servers).unwrap_or_default(),
             shard,
@@ -191,14 +191,14 @@ impl TopicInfo {
 }
 
 /// The batch of another event source, such as a change stream of DocumentDB.
-fn of_any_source(body: &str) -> Option<Batch> {
+fn read_source_batch(body: &str) -> Option<StreamBatch> {
     if !body.contains(BATCH_INFO) {
         return None;
     }
-    let members: BTreeMap<String, &RawValue> = object(body)?;
+    let members: BTreeMap<String, &RawValue> = parse_object(body)?;
     let (_, info) = members.into_iter().find(|(name, _)| name.ends_with(BATCH_INFO))?;
-    let info: SourceInfo = object(info.get())?;
-    Some(Batch {
+    let info: SourceInfo = parse_object(info.get())?;
+    Some(StreamBatch {
         stream: Stream::Other,
         stream_arn: info.event_source_arn.or(info.stream_arn).unwrap_or_default(),
         shard: String::new(),
@@ -210,15 +210,17 @@ fn of_any_source(body: &str) -> Option<Batch> {
 }
 
 /// A member that is an object and nothing else.
-struct Object<T>(T);
+struct StrictObject<T>(T);
 
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for StrictObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
-        object(raw.get()).map(Self).ok_or_else(|| D::Error::custom("is not the object that it should be"))
+        parse_object(raw.get())
+            .map(Self)
+            .ok_or_else(|| D::Error::custom("is not the object that it should be"))
     }
 }
 
-pub(super) fn moment(text: &str) -> Option<Timestamp> {
+pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
     parse_rfc3339(text).filter(|moment| moment.timestamp() >= 0)
 }

@@ -1,12 +1,13 @@
 use proptest::prelude::*;
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_testing::dead_letters::{foreign, received};
-use redeliver_testing::foreign::{FIXTURES, message};
+use redeliver_testing::dead_letters::{foreign_letter, received_message};
+use redeliver_testing::foreign::{FIXTURES, fixture_message};
 
 use super::*;
 
-fn read(name: &str) -> Foreign {
-    Foreign::read(&message(name)).unwrap_or_else(|| panic!("{name} is not understood"))
+fn read(name: &str) -> ForeignDeadLetter {
+    ForeignDeadLetter::from_message(&fixture_message(name))
+        .unwrap_or_else(|| panic!("{name} is not understood"))
 }
 
 fn at(text: &str) -> Option<Timestamp> {
@@ -15,7 +16,7 @@ fn at(text: &str) -> Option<Timestamp> {
 
 #[test]
 fn each_documented_shape_is_understood() {
-    let told = FIXTURES.map(|(name, _)| {
+    let reported = FIXTURES.map(|(name, _)| {
         let foreign = read(name);
         (name, foreign.writer.code(), foreign.details())
     });
@@ -83,13 +84,13 @@ fn each_documented_shape_is_understood() {
         ),
         ("sqs-redrive", "SQS_REDRIVE", "orders: its consumers did not delete it, so SQS moved it"),
     ];
-    assert_eq!(told, expected.map(|(name, code, details)| (name, code, details.to_owned())));
+    assert_eq!(reported, expected.map(|(name, code, details)| (name, code, details.to_owned())));
 }
 
 #[test]
 fn tries_and_times_are_told_if_the_message_has_them() {
-    let told = FIXTURES.map(|(name, _)| {
-        let Foreign { attempts, failed_at, .. } = read(name);
+    let reported = FIXTURES.map(|(name, _)| {
+        let ForeignDeadLetter { attempts, failed_at, .. } = read(name);
         (name, attempts, failed_at)
     });
     let expected = [
@@ -106,7 +107,7 @@ fn tries_and_times_are_told_if_the_message_has_them() {
         ("sns-subscription", None, None),
         ("sqs-redrive", None, None),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
@@ -128,7 +129,7 @@ fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
     for (stream, is_known) in
         [(Stream::Kinesis, true), (Stream::DynamoDb, true), (Stream::Kafka, false), (Stream::Other, false)]
     {
-        assert_eq!(Batch { stream, ..batch.clone() }.expires_at().is_some(), is_known, "{stream:?}");
+        assert_eq!(StreamBatch { stream, ..batch.clone() }.expires_at().is_some(), is_known, "{stream:?}");
     }
     assert_eq!(read("scheduler").remarks(), ["Its body is truncated: part of the original is missing."]);
     assert_eq!(read("lambda-destination").remarks(), [""; 0]);
@@ -137,8 +138,9 @@ fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
 /// A batch of Kafka or DocumentDB is not an invocation that could be made again with its payload.
 #[test]
 fn a_batch_of_an_event_source_that_keeps_its_records_is_told_apart() {
-    let kafka = message("lambda-kafka").body;
-    let remarks = |body: &str| Foreign::read(&foreign(body, 1)).unwrap().remarks().join(" ");
+    let kafka = fixture_message("lambda-kafka").body;
+    let remarks =
+        |body: &str| ForeignDeadLetter::from_message(&foreign_letter(body, 1)).unwrap().remarks().join(" ");
     let cluster = "arn:aws:kafka:us-east-1:123456789012:cluster/shop/751d2973-a626-431c-9d4e-d7975eb44dd7-2";
     let kept = "the topic keeps them for its own retention.";
     assert_eq!(
@@ -160,7 +162,7 @@ fn a_batch_of_an_event_source_that_keeps_its_records_is_told_apart() {
     let document_db =
         with(r#"{"batchSize":3,"eventSourceArn":"arn:aws:rds:us-east-1:123456789012:cluster:shop"}"#)
             .replace("KafkaBatchInfo", "DocumentDBBatchInfo");
-    let read = Foreign::read(&foreign(&document_db, 1)).unwrap();
+    let read = ForeignDeadLetter::from_message(&foreign_letter(&document_db, 1)).unwrap();
     assert_eq!(read.writer.code(), "LAMBDA_EVENT_SOURCE_BATCH");
     assert_eq!(read.details(), "ledger: Unhandled: 3 records of cluster:shop (RetryAttemptsExhausted)");
     assert!(read.remarks()[0].ends_with("cluster:shop: the source keeps them for its own retention."));
@@ -170,8 +172,8 @@ fn a_batch_of_an_event_source_that_keeps_its_records_is_told_apart() {
 /// can still be had, or until when.
 #[test]
 fn it_is_said_until_when_the_events_of_a_bus_can_be_delivered_again() {
-    let record = message("eventbridge-subscriber");
-    let remark = |body: String| Foreign::read(&foreign(&body, 1)).unwrap().remarks();
+    let record = fixture_message("eventbridge-subscriber");
+    let remark = |body: String| ForeignDeadLetter::from_message(&foreign_letter(&body, 1)).unwrap().remarks();
     let again = "To deliver them again, create a subscriber that starts at the first and filters by their `aws:EventId`, which \
                  the body names (`--reveal`).";
     let bus = "arn:aws:events:us-east-2:123456789012:event-busv2/shop/1234567890abcdef1234567ab";
@@ -195,23 +197,23 @@ fn it_is_said_until_when_the_events_of_a_bus_can_be_delivered_again() {
 #[test]
 fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
     let whole = read("eventbridge-subscriber");
-    let record = message("eventbridge-subscriber");
-    let without_attributes = foreign(&record.body, 1);
-    assert_eq!(Foreign::read(&without_attributes), Some(whole.clone()));
+    let record = fixture_message("eventbridge-subscriber");
+    let without_attributes = foreign_letter(&record.body, 1);
+    assert_eq!(ForeignDeadLetter::from_message(&without_attributes), Some(whole.clone()));
     let mut without_document = record.clone();
     without_document.body = "not the document".to_owned();
-    let expected = Foreign { events: None, ..whole.clone() };
-    assert_eq!(Foreign::read(&without_document), Some(expected));
+    let expected = ForeignDeadLetter { events: None, ..whole.clone() };
+    assert_eq!(ForeignDeadLetter::from_message(&without_document), Some(expected));
 
     // What AWS may leave out, or add later.
     let mut later = record.clone();
     later.body = later.body.replace("\"version\":\"1.0\"", "\"version\":\"1.1\",\"replayId\":{\"of\":[1]}");
     assert_ne!(later.body, record.body);
     later.attributes.insert("REPLAY_ID".to_owned(), Attribute::string("1"));
-    assert_eq!(Foreign::read(&later), Some(whole));
+    assert_eq!(ForeignDeadLetter::from_message(&later), Some(whole));
     let least =
         r#"{"busArn":"b","subscriberArn":"s","errorCode":"THROTTLING","failedMessages":[{"eventId":"e"}]}"#;
-    let read = Foreign::read(&foreign(least, 1)).unwrap();
+    let read = ForeignDeadLetter::from_message(&foreign_letter(least, 1)).unwrap();
     assert_eq!((read.details().as_str(), read.attempts), ("s: THROTTLING: 1 event of b", None));
 }
 
@@ -236,15 +238,15 @@ fn an_undelivered_event_is_read_with_the_attributes_that_it_has() {
         ),
         ("eventbridge-bus", &["ERROR_MESSAGE"], "com.example.shop (Order placed): NO_PERMISSIONS"),
     ] {
-        let mut message = message(name);
+        let mut message = fixture_message(name);
         for attribute in missing {
             message.attributes.remove(*attribute);
         }
         message.attributes.insert("SOMETHING_NEW".to_owned(), Attribute::string("1"));
-        let read = Foreign::read(&message).unwrap();
+        let read = ForeignDeadLetter::from_message(&message).unwrap();
         assert_eq!(
             (read.writer, read.details().as_str()),
-            (Writer::EventBridge, expected),
+            (ForeignWriter::EventBridge, expected),
             "{name} {missing:?}"
         );
     }
@@ -253,10 +255,10 @@ fn an_undelivered_event_is_read_with_the_attributes_that_it_has() {
 #[test]
 fn the_same_error_of_the_same_source_is_one_group_and_of_another_source_another() {
     let changed = |name: &str, from: &str, to: &str| {
-        let mut message = message(name);
+        let mut message = fixture_message(name);
         assert!(message.body.contains(from));
         message.body = message.body.replace(from, to);
-        Foreign::read(&message).unwrap().fingerprint()
+        ForeignDeadLetter::from_message(&message).unwrap().fingerprint()
     };
     let of = |name| read(name).fingerprint();
     let order = of("lambda-destination");
@@ -277,7 +279,7 @@ fn what_has_no_documented_shape_is_not_guessed() {
     let attributes = |names: &[(&str, &str)]| -> Attributes {
         names.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect()
     };
-    let success = message("lambda-destination").body.replace("RetriesExhausted", "Success");
+    let success = fixture_message("lambda-destination").body.replace("RetriesExhausted", "Success");
     for body in [
         "",
         "{}",
@@ -294,7 +296,7 @@ fn what_has_no_documented_shape_is_not_guessed() {
         r#"["Notification","arn:aws:sns:a:b:c","m","x"]"#,
         &success,
     ] {
-        assert_eq!(Foreign::read(&foreign(body, 1)), None, "{body}");
+        assert_eq!(ForeignDeadLetter::from_message(&foreign_letter(body, 1)), None, "{body}");
     }
     for names in [
         &[("ERROR_CODE", "x")][..],
@@ -305,15 +307,19 @@ fn what_has_no_documented_shape_is_not_guessed() {
         &[("RequestID", "x"), ("ErrorCode", "E17")],
         &[("ErrorCode", "200")],
     ] {
-        assert_eq!(Foreign::read(&received("x", attributes(names), 1)), None, "{names:?}");
+        assert_eq!(
+            ForeignDeadLetter::from_message(&received_message("x", attributes(names), 1)),
+            None,
+            "{names:?}"
+        );
     }
 }
 
 #[test]
 fn a_notification_that_sqs_moved_was_delivered() {
-    let mut message = message("sns-subscription");
+    let mut message = fixture_message("sns-subscription");
     message.redriven_from = Some("arn:aws:sqs:us-east-2:123456789012:subscribed".to_owned());
-    assert_eq!(Foreign::read(&message).unwrap().writer, Writer::Sqs);
+    assert_eq!(ForeignDeadLetter::from_message(&message).unwrap().writer, ForeignWriter::Sqs);
 }
 
 #[test]
@@ -321,13 +327,14 @@ fn texts_of_any_length_and_content_are_cut() {
     let long = "\u{1b}[31m".repeat(100_000);
     let names = ["RULE_ARN", "ERROR_CODE", "ERROR_MESSAGE", "EXHAUSTED_RETRY_CONDITION", "RETRY_ATTEMPTS"];
     let attributes = names.map(|name| (name.to_owned(), Attribute::string(long.clone())));
-    let read = Foreign::read(&received("x", attributes.into(), 1)).unwrap();
+    let read = ForeignDeadLetter::from_message(&received_message("x", attributes.into(), 1)).unwrap();
     assert!(read.source.len() <= ARN_BYTES_MAX && read.details().len() <= ERROR_DETAILS_BYTES_MAX);
     assert!(read.error_type.len() <= ERROR_TYPE_BYTES_MAX && read.attempts.is_none());
     assert!(!read.details().contains('\u{1b}'));
-    let late = message("lambda-kinesis").body.replace("2026-11-14T00:38:04.835Z", "9999-12-31T23:59:59Z");
-    let batch = Foreign::read(&foreign(&late, 1)).unwrap().batch.unwrap();
-    assert!(batch.remark().contains("deletes them from "), "{}", batch.remark());
+    let late =
+        fixture_message("lambda-kinesis").body.replace("2026-11-14T00:38:04.835Z", "9999-12-31T23:59:59Z");
+    let batch = ForeignDeadLetter::from_message(&foreign_letter(&late, 1)).unwrap().batch.unwrap();
+    assert!(batch.record_retention().contains("deletes them from "), "{}", batch.record_retention());
 }
 
 proptest! {
@@ -340,7 +347,7 @@ proptest! {
         cut in any::<bool>(),
         moved in any::<bool>(),
     ) {
-        let mut message = message(FIXTURES[which].0);
+        let mut message = fixture_message(FIXTURES[which].0);
         if !moved {
             message.redriven_from = None;
         }
@@ -355,7 +362,7 @@ proptest! {
             .into_iter()
             .map(|(name, attribute)| (name, Attribute::string(mutate(attribute.text().unwrap_or_default()))))
             .collect();
-        if let Some(foreign) = Foreign::read(&message) {
+        if let Some(foreign) = ForeignDeadLetter::from_message(&message) {
             prop_assert!(foreign.details().len() <= ERROR_DETAILS_BYTES_MAX);
             prop_assert_eq!(foreign.fingerprint().len(), 16);
             prop_assert!(foreign.remarks().len() <= 2);

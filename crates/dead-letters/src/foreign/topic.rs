@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Foreign, Writer, object};
+use super::{ForeignDeadLetter, ForeignWriter, parse_object};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -17,16 +17,16 @@ struct Notification {
 }
 
 /// `None` if it is not a notification.
-pub(super) fn read(body: &str) -> Option<Foreign> {
+pub(super) fn read_notification(body: &str) -> Option<ForeignDeadLetter> {
     // Most bodies are something else, and need not be read as a whole to know that.
     if !body.contains("\"TopicArn\"") {
         return None;
     }
-    let found: Notification = object(body)?;
+    let found: Notification = parse_object(body)?;
     let is_one = found.r#type == "Notification" && found.topic_arn.starts_with("arn:");
-    is_one.then(|| Foreign {
+    is_one.then(|| ForeignDeadLetter {
         message: "not delivered to a subscription, or this queue is subscribed itself; SNS records no reason"
             .to_owned(),
-        ..Foreign::new(Writer::Sns, found.topic_arn)
+        ..ForeignDeadLetter::new(ForeignWriter::Sns, found.topic_arn)
     })
 }

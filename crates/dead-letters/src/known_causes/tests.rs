@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use redeliver_testing::dead_letters::at;
+use redeliver_testing::dead_letters::at_seconds;
 
 use std::fs;
 
@@ -9,28 +9,28 @@ use super::*;
 
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
 
-fn group(fingerprint: &str, seconds: i64) -> Group {
-    Group {
+fn group(fingerprint: &str, seconds: i64) -> DeadLetterGroup {
+    DeadLetterGroup {
         fingerprint: fingerprint.to_owned(),
         headline: "x".to_owned(),
         error_type: "NON_RETRYABLE_ERROR".to_owned(),
         count: 1,
-        first: at(seconds),
-        last: at(seconds),
+        first: at_seconds(seconds),
+        last: at_seconds(seconds),
         error_details: "x".to_owned(),
         example: "id".to_owned(),
-        last_by_function: [(String::new(), at(seconds))].into(),
+        last_by_function: [(String::new(), at_seconds(seconds))].into(),
     }
 }
 
 /// A group whose last message of each function was sent then.
-fn group_of(functions: &[(&str, i64)]) -> Group {
-    let last_by_function = functions.iter().map(|(name, seconds)| ((*name).to_owned(), at(*seconds)));
+fn group_of(functions: &[(&str, i64)]) -> DeadLetterGroup {
+    let last_by_function = functions.iter().map(|(name, seconds)| ((*name).to_owned(), at_seconds(*seconds)));
     let last = functions.iter().map(|(_, seconds)| *seconds).max().unwrap();
-    Group { last_by_function: last_by_function.collect(), ..group("a", last) }
+    DeadLetterGroup { last_by_function: last_by_function.collect(), ..group("a", last) }
 }
 
-fn fingerprints(groups: &[&Group]) -> Vec<String> {
+fn fingerprints(groups: &[&DeadLetterGroup]) -> Vec<String> {
     groups.iter().map(|group| group.fingerprint.clone()).collect()
 }
 
@@ -38,14 +38,17 @@ fn fingerprints(groups: &[&Group]) -> Vec<String> {
 fn a_report_of_what_sqs_deletes_soon_is_due_again_after_a_day_also_for_another_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let mut known = KnownCauses::read(&path, QUEUE).unwrap();
-    assert!(known.is_deleted_soon_due(at(100)));
-    known.remember_deleted_soon(at(100));
-    known.write(&path).unwrap();
+    let mut known = KnownCauses::read_file(&path, QUEUE).unwrap();
+    assert!(known.is_deleted_soon_due(at_seconds(100)));
+    known.remember_deleted_soon(at_seconds(100));
+    known.merge_into_file(&path).unwrap();
     // A run that began before knows less, and takes nothing back.
-    KnownCauses::nothing(QUEUE).write(&path).unwrap();
-    let known = KnownCauses::read(&path, QUEUE).unwrap();
-    assert!(!known.is_deleted_soon_due(at(100 + 86_399)) && known.is_deleted_soon_due(at(100 + 86_400)));
+    KnownCauses::without_causes(QUEUE).merge_into_file(&path).unwrap();
+    let known = KnownCauses::read_file(&path, QUEUE).unwrap();
+    assert!(
+        !known.is_deleted_soon_due(at_seconds(100 + 86_399))
+            && known.is_deleted_soon_due(at_seconds(100 + 86_400))
+    );
 }
 
 #[test]
@@ -53,12 +56,12 @@ fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let groups = [group("a", 10), group(OTHER, 1), group("b", 20)];
-    let mut known = KnownCauses::read(&path, QUEUE).unwrap();
+    let mut known = KnownCauses::read_file(&path, QUEUE).unwrap();
     assert_eq!(fingerprints(&known.new_among(&groups)), ["a", "b"]);
     assert_eq!((KnownCauses::unknown_among(&groups), KnownCauses::unknown_among(&groups[2..])), (1, 0));
-    known.remember(&groups, at(100));
-    known.write(&path).unwrap();
-    let known = KnownCauses::read(&path, QUEUE).unwrap();
+    known.remember_groups(&groups, at_seconds(100));
+    known.merge_into_file(&path).unwrap();
+    let known = KnownCauses::read_file(&path, QUEUE).unwrap();
     assert_eq!(fingerprints(&known.new_among(&[group("b", 30), group("c", 40)])), ["c"]);
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
@@ -73,10 +76,10 @@ fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
 
 #[test]
 fn the_first_death_of_a_cause_is_remembered_once_its_message_is_gone() {
-    let mut known = KnownCauses::nothing(QUEUE);
+    let mut known = KnownCauses::without_causes(QUEUE);
     for (first, remembered) in [(20, 20), (30, 20), (10, 10)] {
-        known.remember(&[group("a", first)], at(100));
-        assert_eq!(known.first("a"), Some(at(remembered)));
+        known.remember_groups(&[group("a", first)], at_seconds(100));
+        assert_eq!(known.first_sent_at("a"), Some(at_seconds(remembered)));
     }
 }
 
@@ -85,9 +88,9 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let why = |text: &str| {
-        replace(&path, text.as_bytes()).unwrap();
-        let read = KnownCauses::read(&path, QUEUE).unwrap_err().to_string();
-        let written = KnownCauses::nothing(QUEUE).write(&path).unwrap_err().to_string();
+        replace_file(&path, text.as_bytes()).unwrap();
+        let read = KnownCauses::read_file(&path, QUEUE).unwrap_err().to_string();
+        let written = KnownCauses::without_causes(QUEUE).merge_into_file(&path).unwrap_err().to_string();
         assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), (written.as_str(), text));
         read.strip_prefix(&format!("{}: ", path.display())).unwrap().to_owned()
     };
@@ -105,7 +108,7 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
 fn a_directory_that_is_not_there_is_told_before_anything_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nowhere/causes.jsonl");
-    let error = KnownCauses::read(&path, QUEUE).unwrap_err().to_string();
+    let error = KnownCauses::read_file(&path, QUEUE).unwrap_err().to_string();
     let expected = "its directory does not exist; create it first, or name another file";
     assert_eq!(error, format!("{}: {expected}", path.display()));
 }
@@ -114,21 +117,21 @@ fn a_directory_that_is_not_there_is_told_before_anything_is_read() {
 fn what_two_runs_at_once_have_seen_is_all_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let [mut one, mut two] = [(); 2].map(|()| KnownCauses::read(&path, QUEUE).unwrap());
-    one.remember(&[group("a", 1)], at(1));
-    two.remember(&[group("b", 1)], at(1));
-    one.write(&path).unwrap();
-    two.write(&path).unwrap();
-    let known = KnownCauses::read(&path, QUEUE).unwrap();
+    let [mut one, mut two] = [(); 2].map(|()| KnownCauses::read_file(&path, QUEUE).unwrap());
+    one.remember_groups(&[group("a", 1)], at_seconds(1));
+    two.remember_groups(&[group("b", 1)], at_seconds(1));
+    one.merge_into_file(&path).unwrap();
+    two.merge_into_file(&path).unwrap();
+    let known = KnownCauses::read_file(&path, QUEUE).unwrap();
     assert_eq!(fingerprints(&known.new_among(&[group("a", 1), group("b", 1)])), [""; 0]);
 }
 
 #[test]
 fn of_too_many_causes_those_that_were_seen_last_stay() {
-    let mut known = KnownCauses::nothing(QUEUE);
-    known.remember(&[group("a", 1), group("b", 1)], at(10));
-    known.remember(&[group("a", 1), group("c", 1)], at(20));
-    known.forget_beyond(2);
+    let mut known = KnownCauses::without_causes(QUEUE);
+    known.remember_groups(&[group("a", 1), group("b", 1)], at_seconds(10));
+    known.remember_groups(&[group("a", 1), group("c", 1)], at_seconds(20));
+    known.forget_oldest(2);
     assert_eq!(fingerprints(&known.new_among(&[group("a", 1), group("b", 1), group("c", 1)])), ["b"]);
 }
 
@@ -138,19 +141,19 @@ proptest! {
     fn each_cause_is_told_at_least_once_and_once_if_nobody_is_killed(
         looks in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
     ) {
-        let mut known = KnownCauses::nothing(QUEUE);
-        let (mut told, mut remembered) = (BTreeSet::new(), BTreeSet::new());
+        let mut known = KnownCauses::without_causes(QUEUE);
+        let (mut output_text, mut remembered) = (BTreeSet::new(), BTreeSet::new());
         for (number, (causes, killed)) in looks.into_iter().enumerate() {
             let groups: Vec<_> = causes.iter().map(|cause| group(&cause.to_string(), 1)).collect();
             for new in known.new_among(&groups) {
                 prop_assert!(!remembered.contains(&new.fingerprint), "reported a second time");
-                told.insert(new.fingerprint.clone());
+                output_text.insert(new.fingerprint.clone());
             }
             for group in &groups {
-                prop_assert!(told.contains(&group.fingerprint), "never reported");
+                prop_assert!(output_text.contains(&group.fingerprint), "never reported");
             }
             if !killed {
-                known.remember(&groups, at(i64::try_from(number).unwrap()));
+                known.remember_groups(&groups, at_seconds(i64::try_from(number).unwrap()));
                 remembered.extend(groups.into_iter().map(|group| group.fingerprint));
             }
         }
@@ -164,7 +167,7 @@ fn causes_that_another_user_may_have_made_known_are_not_believed() {
     let path = folder.path().join("causes.jsonl");
     let header = format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n");
     redeliver_testing::planted::each_planted(&path, &header, |why| {
-        let error = KnownCauses::read(&path, QUEUE).unwrap_err().to_string();
+        let error = KnownCauses::read_file(&path, QUEUE).unwrap_err().to_string();
         assert_eq!(error, format!("{}: cannot be read: {why}", path.display()));
     });
 }
@@ -173,19 +176,19 @@ fn causes_that_another_user_may_have_made_known_are_not_believed() {
 fn a_note_stays_through_later_readings_and_a_reading_that_began_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let mut known = KnownCauses::nothing(QUEUE);
-    known.remember(&[group("a", 1)], at(10));
-    known.write(&path).unwrap();
-    let mut earlier = KnownCauses::read(&path, QUEUE).unwrap();
-    let note = Note { at: at(20), text: "ticket 7".to_owned() };
+    let mut known = KnownCauses::without_causes(QUEUE);
+    known.remember_groups(&[group("a", 1)], at_seconds(10));
+    known.merge_into_file(&path).unwrap();
+    let mut earlier = KnownCauses::read_file(&path, QUEUE).unwrap();
+    let note = CauseNote { at: at_seconds(20), text: "ticket 7".to_owned() };
     KnownCauses::write_note(&path, QUEUE, "a", Some(note.clone()), None).unwrap();
-    earlier.remember(&[group("a", 1), group("b", 25)], at(30));
-    earlier.write(&path).unwrap();
-    let read = KnownCauses::read(&path, QUEUE).unwrap();
-    assert_eq!((read.note("a"), read.note("b")), (Some(&note), None));
-    assert_eq!((read.first("b"), read.last_reading()), (Some(at(25)), Some(at(30))));
+    earlier.remember_groups(&[group("a", 1), group("b", 25)], at_seconds(30));
+    earlier.merge_into_file(&path).unwrap();
+    let read = KnownCauses::read_file(&path, QUEUE).unwrap();
+    assert_eq!((read.find_note("a"), read.find_note("b")), (Some(&note), None));
+    assert_eq!((read.first_sent_at("b"), read.last_reading()), (Some(at_seconds(25)), Some(at_seconds(30))));
     KnownCauses::write_note(&path, QUEUE, "a", None, None).unwrap();
-    assert_eq!(KnownCauses::read(&path, QUEUE).unwrap().note("a"), None);
+    assert_eq!(KnownCauses::read_file(&path, QUEUE).unwrap().find_note("a"), None);
     let error = KnownCauses::write_note(&path, QUEUE, "c", Some(note), None).unwrap_err().to_string();
     assert_eq!(error, format!("{}: lacks this cause: reload the list first", path.display()));
 }
@@ -194,32 +197,32 @@ fn a_note_stays_through_later_readings_and_a_reading_that_began_before_it() {
 fn a_resolved_cause_comes_back_once_with_newer_messages() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let read = || KnownCauses::read(&path, QUEUE).unwrap();
-    let mut known = KnownCauses::nothing(QUEUE);
-    known.remember(&[group("a", 1), group("b", 1)], at(10));
-    known.write(&path).unwrap();
+    let read = || KnownCauses::read_file(&path, QUEUE).unwrap();
+    let mut known = KnownCauses::without_causes(QUEUE);
+    known.remember_groups(&[group("a", 1), group("b", 1)], at_seconds(10));
+    known.merge_into_file(&path).unwrap();
     let mut earlier = read();
-    let resolved = Resolved { at: at(20), by: Some("orders:42".to_owned()) };
+    let resolved = Resolution { at: at_seconds(20), by: Some("orders:42".to_owned()) };
     KnownCauses::write_resolved(&path, QUEUE, "a", resolved.clone()).unwrap();
-    earlier.remember(&[group("a", 15)], at(30));
-    earlier.write(&path).unwrap();
+    earlier.remember_groups(&[group("a", 15)], at_seconds(30));
+    earlier.merge_into_file(&path).unwrap();
     let mut known = read();
     assert_eq!(known.came_back_among(&[group("a", 20), group("b", 99)]), [], "nothing is newer");
     let newer = [group("a", 21)];
     assert_eq!(known.came_back_among(&newer), [(&newer[0], &resolved)]);
     assert!(known.new_among(&newer).is_empty(), "it is known");
-    known.remember(&newer, at(40));
+    known.remember_groups(&newer, at_seconds(40));
     known.remember_came_back(&newer);
-    known.write(&path).unwrap();
+    known.merge_into_file(&path).unwrap();
     assert_eq!(read().came_back_among(&newer), [], "it is reported once");
-    KnownCauses::write_resolved(&path, QUEUE, "a", Resolved { at: at(50), by: None }).unwrap();
+    KnownCauses::write_resolved(&path, QUEUE, "a", Resolution { at: at_seconds(50), by: None }).unwrap();
     assert_eq!(read().came_back_among(&[group("a", 51)]).len(), 1);
 }
 
 /// While a deployment runs, and from queues, earlier versions still fail.
 #[test]
 fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
-    let fixed_by = |by: &str| Resolved { at: at(20), by: Some(by.to_owned()) };
+    let fixed_by = |by: &str| Resolution { at: at_seconds(20), by: Some(by.to_owned()) };
     let resolved = fixed_by("orders:42");
     for (functions, came_back_at) in [
         (&[("orders:41", 30)][..], None),
@@ -235,10 +238,18 @@ fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
         (&[("message-processor", 30)], Some(30)),
         (&[("mails:41", 30)], Some(30)),
     ] {
-        assert_eq!(resolved.came_back_at(&group_of(functions)), came_back_at.map(at), "{functions:?}");
+        assert_eq!(
+            resolved.came_back_at(&group_of(functions)),
+            came_back_at.map(at_seconds),
+            "{functions:?}"
+        );
     }
     for other in ["the new certificate", "orders", "pull request 41"] {
-        assert_eq!(fixed_by(other).came_back_at(&group_of(&[("orders:41", 30)])), Some(at(30)), "{other}");
+        assert_eq!(
+            fixed_by(other).came_back_at(&group_of(&[("orders:41", 30)])),
+            Some(at_seconds(30)),
+            "{other}"
+        );
     }
 }
 
@@ -246,22 +257,22 @@ fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
 fn a_cause_that_came_back_is_reported_once_although_an_earlier_version_has_it_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let read = || KnownCauses::read(&path, QUEUE).unwrap();
-    let mut known = KnownCauses::nothing(QUEUE);
-    known.remember(&[group("a", 1)], at(10));
-    known.write(&path).unwrap();
-    let resolved = Resolved { at: at(20), by: Some("orders:42".to_owned()) };
+    let read = || KnownCauses::read_file(&path, QUEUE).unwrap();
+    let mut known = KnownCauses::without_causes(QUEUE);
+    known.remember_groups(&[group("a", 1)], at_seconds(10));
+    known.merge_into_file(&path).unwrap();
+    let resolved = Resolution { at: at_seconds(20), by: Some("orders:42".to_owned()) };
     KnownCauses::write_resolved(&path, QUEUE, "a", resolved).unwrap();
     let earlier = [group_of(&[("orders:41", 30)])];
     let mut known = read();
     assert_eq!(known.came_back_among(&earlier), []);
     known.remember_came_back(&earlier);
-    known.write(&path).unwrap();
+    known.merge_into_file(&path).unwrap();
     let both = [group_of(&[("orders:41", 40), ("orders:42", 35)])];
     let mut known = read();
     assert_eq!(known.came_back_among(&both).len(), 1, "it is still resolved until now");
     known.remember_came_back(&both);
-    known.write(&path).unwrap();
+    known.merge_into_file(&path).unwrap();
     assert_eq!(read().came_back_among(&both), []);
 }
 
@@ -269,57 +280,60 @@ fn a_cause_that_came_back_is_reported_once_although_an_earlier_version_has_it_la
 fn a_cause_is_open_resolved_or_back_until_somebody_marks_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let mut known = KnownCauses::nothing(QUEUE);
-    known.remember(&[group("a", 1)], at(10));
-    known.write(&path).unwrap();
-    let resolved = Resolved { at: at(20), by: Some("orders:42".to_owned()) };
+    let mut known = KnownCauses::without_causes(QUEUE);
+    known.remember_groups(&[group("a", 1)], at_seconds(10));
+    known.merge_into_file(&path).unwrap();
+    let resolved = Resolution { at: at_seconds(20), by: Some("orders:42".to_owned()) };
     let resolve = || KnownCauses::write_resolved(&path, QUEUE, "a", resolved.clone()).unwrap();
     let note = |seconds| {
-        let note = Note { at: at(30), text: String::new() };
+        let note = CauseNote { at: at_seconds(30), text: String::new() };
         KnownCauses::write_note(&path, QUEUE, "a", Some(note), Some(&group("a", seconds))).unwrap()
     };
-    let state = |known: &KnownCauses, seconds| known.state("a", Some(&group("a", seconds)));
+    let state = |known: &KnownCauses, seconds| known.cause_state("a", Some(&group("a", seconds)));
     assert_eq!(state(&known, 99), CauseState::Open);
-    assert_eq!(known.state("unknown", None), CauseState::Open);
+    assert_eq!(known.cause_state("unknown", None), CauseState::Open);
     let known = resolve();
-    assert_eq!(known, KnownCauses::read(&path, QUEUE).unwrap());
-    assert_eq!(known.state("a", None), CauseState::Resolved(resolved.clone()));
+    assert_eq!(known, KnownCauses::read_file(&path, QUEUE).unwrap());
+    assert_eq!(known.cause_state("a", None), CauseState::Resolved(resolved.clone()));
     assert_eq!(state(&known, 20), CauseState::Resolved(resolved.clone()));
     assert_eq!(state(&known, 21), CauseState::CameBack(Some(resolved.clone())));
     let of_version = |version| group_of(&[(version, 21)]);
-    assert_eq!(known.state("a", Some(&of_version("orders:41"))), CauseState::Resolved(resolved.clone()));
+    assert_eq!(
+        known.cause_state("a", Some(&of_version("orders:41"))),
+        CauseState::Resolved(resolved.clone())
+    );
     // A note on what is still resolved changes nothing; on what came back, it is known again.
-    assert_eq!(note(20).state("a", None), CauseState::Resolved(resolved.clone()));
+    assert_eq!(note(20).cause_state("a", None), CauseState::Resolved(resolved.clone()));
     assert_eq!(state(&note(21), 21), CauseState::Open);
     resolve();
     let opened = KnownCauses::write_open(&path, QUEUE, "a").unwrap();
-    assert_eq!((state(&opened, 21), opened.note("a").is_some()), (CauseState::Open, true));
+    assert_eq!((state(&opened, 21), opened.find_note("a").is_some()), (CauseState::Open, true));
     // An audit reports the return once. The state stays.
     let mut audited = resolve();
     audited.remember_came_back(&[group("a", 25)]);
-    audited.write(&path).unwrap();
-    let known = KnownCauses::read(&path, QUEUE).unwrap();
-    assert_eq!(known.state("a", None), CauseState::CameBack(None));
+    audited.merge_into_file(&path).unwrap();
+    let known = KnownCauses::read_file(&path, QUEUE).unwrap();
+    assert_eq!(known.cause_state("a", None), CauseState::CameBack(None));
     // An audit that began before it was opened again does not undo that.
     KnownCauses::write_open(&path, QUEUE, "a").unwrap();
-    known.write(&path).unwrap();
-    assert_eq!(KnownCauses::read(&path, QUEUE).unwrap().state("a", None), CauseState::Open);
+    known.merge_into_file(&path).unwrap();
+    assert_eq!(KnownCauses::read_file(&path, QUEUE).unwrap().cause_state("a", None), CauseState::Open);
 }
 
 #[test]
 fn members_of_a_later_version_stay_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let mut known = KnownCauses::nothing(QUEUE);
-    known.remember(&[group("a", 1)], at(10));
-    known.write(&path).unwrap();
+    let mut known = KnownCauses::without_causes(QUEUE);
+    known.remember_groups(&[group("a", 1)], at_seconds(10));
+    known.merge_into_file(&path).unwrap();
     let later = r#","owner":{"since":[1,2.5,null],"team":"payments"}}"#;
     let text =
         fs::read_to_string(&path).unwrap().trim_end().strip_suffix('}').unwrap().to_owned() + later + "\n";
-    replace(&path, text.as_bytes()).unwrap();
-    let mut known = KnownCauses::read(&path, QUEUE).unwrap();
-    known.remember(&[group("a", 1)], at(20));
-    known.write(&path).unwrap();
+    replace_file(&path, text.as_bytes()).unwrap();
+    let mut known = KnownCauses::read_file(&path, QUEUE).unwrap();
+    known.remember_groups(&[group("a", 1)], at_seconds(20));
+    known.merge_into_file(&path).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains(&later[1..later.len() - 1]), "{text}");
 }

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_testing::dead_letters::{foreign, record};
+use redeliver_testing::dead_letters::{foreign_letter, retried_record};
 
 use super::*;
-use crate::redrive::{Edit, Plan, Verdict};
+use crate::redrive::{BodyEdit, RedriveDecision, RedrivePlan};
 
 /// JSON on which readers disagree.
 const ODD: [&str; 22] = [
@@ -48,16 +48,16 @@ fn any_body() -> impl Strategy<Value = String> {
             r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"}},"data":{{"x":{value},"n":1}}}}"#
         )
     });
-    prop_oneof![nested, envelope, any::<String>()].prop_filter("SQS takes it", |body| {
+    prop_oneof![nested, envelope, any::<String>()].prop_filter("SQS accepts it", |body| {
         OutgoingMessage::new(Content { body: body.clone(), ..Content::default() }).is_ok()
     })
 }
 
 /// Ten messages, with one more in between.
 fn queue_with(body: &str) -> Vec<DeadLetterRecord> {
-    let ten = (1..=10).map(|number| record("NON_RETRYABLE_ERROR", "x", number));
+    let ten = (1..=10).map(|number| retried_record("NON_RETRYABLE_ERROR", "x", number));
     let mut queue: Vec<_> = ten.collect();
-    queue.insert(5, foreign(body, 11));
+    queue.insert(5, foreign_letter(body, 11));
     queue.into_iter().map(DeadLetterRecord::new).collect()
 }
 
@@ -76,10 +76,10 @@ fn the_ten_others_are_picked_whatever_the_body_of_one_is() {
         "(.body.data.card | ltrimstr(\"secret-\") | tonumber) <= 10",
         "tojson | length > 0",
     ];
-    let picks = filters.map(|filter| Pick::filtered(Filter::of_dead_letters(filter).unwrap()));
+    let picks = filters.map(|filter| Pick::with_filter(Filter::for_dead_letters(filter).unwrap()));
     for_any_body(|body| {
         for (pick, filter) in picks.iter().zip(filters) {
-            let choices: Vec<_> = queue_with(&body).iter().map(|record| pick.picks(record)).collect();
+            let choices: Vec<_> = queue_with(&body).iter().map(|record| pick.judge_record(record)).collect();
             for (index, choice) in choices.into_iter().enumerate().filter(|(index, _)| *index != 5) {
                 prop_assert_eq!(choice, Ok(Choice::Picked), "{} {}", filter, index);
             }
@@ -90,12 +90,12 @@ fn the_ten_others_are_picked_whatever_the_body_of_one_is() {
 
 #[test]
 fn the_ten_others_are_edited_and_sent_whatever_the_body_of_one_is() {
-    let edit = Some(Edit::new(".body.data.fixed = (.body.data.card | length)").unwrap());
-    let plan = Plan { edit, max_generation: 3, ..Plan::default() };
+    let edit = Some(BodyEdit::new(".body.data.fixed = (.body.data.card | length)").unwrap());
+    let plan = RedrivePlan { edit, max_generation: 3, ..RedrivePlan::default() };
     for_any_body(|body| {
         for (index, record) in queue_with(&body).iter().enumerate() {
             let verdict = plan.decide(record).unwrap();
-            prop_assert!(index == 5 || matches!(verdict, Verdict::Send(_)), "{:?}", verdict);
+            prop_assert!(index == 5 || matches!(verdict, RedriveDecision::Send(_)), "{:?}", verdict);
         }
         Ok(())
     });
@@ -105,8 +105,8 @@ fn the_ten_others_are_edited_and_sent_whatever_the_body_of_one_is() {
 fn a_lone_surrogate_is_judged_as_jq_reads_it() {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{"a":"A\ud800"}}"#;
     let choice = |filter: &str| {
-        let pick = Pick::filtered(Filter::of_dead_letters(filter).unwrap());
-        pick.picks(&queue_with(body)[5]).unwrap()
+        let pick = Pick::with_filter(Filter::for_dead_letters(filter).unwrap());
+        pick.judge_record(&queue_with(body)[5]).unwrap()
     };
     assert_eq!(choice(r#".body.data.a == "A\ufffd""#), Choice::Picked);
     assert_eq!(choice(r#".error_type == "NON_RETRYABLE_ERROR""#), Choice::NotPicked);
@@ -114,16 +114,17 @@ fn a_lone_surrogate_is_judged_as_jq_reads_it() {
 
 #[test]
 fn what_a_filter_fails_on_is_not_judged_and_the_others_are() {
-    let pick = Pick::filtered(Filter::of_dead_letters(".body.data.card | length > 0").unwrap());
-    let choices: Vec<_> = queue_with("text").iter().map(|record| pick.picks(record).unwrap()).collect();
+    let pick = Pick::with_filter(Filter::for_dead_letters(".body.data.card | length > 0").unwrap());
+    let choices: Vec<_> =
+        queue_with("text").iter().map(|record| pick.judge_record(record).unwrap()).collect();
     let mut expected = vec![Choice::Picked; 11];
     expected[5] = Choice::NotJudged("cannot index a value with another".to_owned());
     assert_eq!(choices, expected);
     assert_eq!(pick.check_filter(), Ok(()));
-    let wrong = Pick::filtered(Filter::of_dead_letters(".error_type + 1 > 0").unwrap());
+    let wrong = Pick::with_filter(Filter::for_dead_letters(".error_type + 1 > 0").unwrap());
     queue_with("text")
         .iter()
-        .for_each(|record| assert!(matches!(wrong.picks(record), Ok(Choice::NotJudged(_)))));
+        .for_each(|record| assert!(matches!(wrong.judge_record(record), Ok(Choice::NotJudged(_)))));
     assert_eq!(
         wrong.check_filter().unwrap_err().to_string(),
         "the filter `.error_type + 1 > 0` fails on message sqs-1: cannot calculate with two values"

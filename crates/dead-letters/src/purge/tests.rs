@@ -1,19 +1,20 @@
 use std::path::Path;
 use std::time::Duration;
 
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::{
     Clock as _, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings,
 };
 use redeliver_embedded::{
-    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+    EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
+    VirtualClock,
 };
 use serde_json::{Value, json};
 
 use super::*;
 use crate::Filter;
-use crate::files::{IS_THERE, replace};
+use crate::files::{ALREADY_EXISTS, replace_file};
 
 /// 60 messages `{"n":0..60}` with a binary attribute.
 fn world() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
@@ -30,7 +31,7 @@ fn world() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
                 OutgoingMessage::new(content).unwrap()
             })
             .collect();
-        for batch in pack(&messages) {
+        for batch in pack_batches(&messages) {
             queue.send_batch(batch).await;
         }
         queue
@@ -43,12 +44,12 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 fn picked(filter: &str) -> Pick {
-    Pick::filtered(Filter::new(filter).unwrap())
+    Pick::with_filter(Filter::new(filter).unwrap())
 }
 
-fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path: &Path) -> Purged {
+fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path: &Path) -> PurgeReport {
     let (clock, _, queue) = world;
-    let mut backup = Archive::create(path).unwrap();
+    let mut backup = ArchiveFile::create(path).unwrap();
     clock.block_on(Purge::new(queue, clock, &picked(filter)).apply(&mut backup)).unwrap()
 }
 
@@ -81,7 +82,7 @@ fn without_a_backup_nothing_is_deleted() {
 fn what_a_filter_cannot_judge_is_counted_and_one_that_judges_nothing_is_an_error() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let purged = |filter: &str, name: &str| {
-        let mut backup = Archive::create(&folder.path().join(name)).unwrap();
+        let mut backup = ArchiveFile::create(&folder.path().join(name)).unwrap();
         let pick = picked(filter);
         let purged = Purge::new(&queue, &clock, &pick).apply(&mut backup);
         clock.block_on(purged).map_err(|error| error.to_string())
@@ -97,7 +98,7 @@ fn what_a_filter_cannot_judge_is_counted_and_one_that_judges_nothing_is_an_error
 fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
-    let mut backup = Archive::create(&path).unwrap();
+    let mut backup = ArchiveFile::create(&path).unwrap();
     let pick = picked("true");
     let purged = Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.apply(&mut backup);
     let purged = clock.block_on(purged).unwrap();
@@ -119,13 +120,13 @@ fn what_cannot_be_deleted_stays_and_is_told() {
     let (world, folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let rule = FaultRule {
-        action: Action::DeleteMessageBatch,
+        action: SqsAction::DeleteMessageBatch,
         queue: None,
-        scope: Scope::Entry,
-        when: When::Numbers(vec![3]),
+        scope: FaultScope::Entry,
+        when: FaultTrigger::Numbers(vec![3]),
         injection: Injection::Sender,
     };
-    world.1.set_faults(FaultPlan::new(1).with(rule));
+    world.1.set_faults(FaultPlan::new(1).with_rule(rule));
     let purged = apply(&world, "true", &path);
     assert_eq!((purged.picked, purged.deleted), (60, 59));
     world.1.set_faults(FaultPlan::new(1));
@@ -141,8 +142,8 @@ fn what_cannot_be_deleted_stays_and_is_told() {
 fn a_backup_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("backup.jsonl");
-    replace(&path, b"precious").unwrap();
-    let error = Archive::create(&path).unwrap_err().to_string();
+    replace_file(&path, b"precious").unwrap();
+    let error = ArchiveFile::create(&path).unwrap_err().to_string();
     assert!(
         error.ends_with("it already exists; name another file, so that nothing is overwritten"),
         "{error}"
@@ -154,7 +155,7 @@ fn a_backup_is_never_overwritten() {
 fn an_assignment_instead_of_a_comparison_deletes_nothing() {
     let (world, folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
-    let mut backup = Archive::create(&path).unwrap();
+    let mut backup = ArchiveFile::create(&path).unwrap();
     let pick = picked(r#".error_type = "MESSAGE_EXPIRED""#);
     let refused = world.0.block_on(Purge::new(&world.2, &world.0, &pick).apply(&mut backup)).unwrap_err();
     assert!(
@@ -170,13 +171,13 @@ fn a_purge_that_may_not_delete_ends_soon_and_says_why() {
     let (world, folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let rule = FaultRule {
-        action: Action::DeleteMessageBatch,
+        action: SqsAction::DeleteMessageBatch,
         queue: None,
-        scope: Scope::Entry,
-        when: When::Chance(1.0),
+        scope: FaultScope::Entry,
+        when: FaultTrigger::Chance(1.0),
         injection: Injection::Sender,
     };
-    world.1.set_faults(FaultPlan::new(1).with(rule));
+    world.1.set_faults(FaultPlan::new(1).with_rule(rule));
     let purged = apply(&world, "true", &path);
     assert_eq!((purged.picked, purged.deleted), (10, 0), "{purged:?}");
     assert!(purged.why_not_deleted.is_some());
@@ -187,7 +188,7 @@ fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_t
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let try_it = |filter: &str| {
-        let mut backup = Archive::on_demand(&path)?;
+        let mut backup = ArchiveFile::on_demand(&path)?;
         let pick = picked(filter);
         clock.block_on(Purge::new(&queue, &clock, &pick).apply(&mut backup))
     };
@@ -197,18 +198,18 @@ fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_t
     assert_eq!((nothing.picked, nothing.deleted), (0, 0));
     let purged = try_it(".body.n < 15").unwrap();
     assert_eq!((purged.deleted, lines(&path).len()), (15, 15));
-    assert_eq!(try_it("true").unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
+    assert_eq!(try_it("true").unwrap_err().to_string(), format!("{}: {ALREADY_EXISTS}", path.display()));
 }
 
 #[test]
 fn a_backup_that_comes_to_be_there_meanwhile_is_not_overwritten_and_nothing_is_deleted() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
-    let mut backup = Archive::on_demand(&path).unwrap();
-    replace(&path, b"precious").unwrap();
+    let mut backup = ArchiveFile::on_demand(&path).unwrap();
+    replace_file(&path, b"precious").unwrap();
     let pick = picked("true");
     let refused = clock.block_on(Purge::new(&queue, &clock, &pick).apply(&mut backup));
-    assert_eq!(refused.unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
+    assert_eq!(refused.unwrap_err().to_string(), format!("{}: {ALREADY_EXISTS}", path.display()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, FutureExt as _, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use futures_util::{pin_mut, select_biased};
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, EntryOutcome, Queue};
 
-use super::{Asked, MESSAGES_OF_A_REQUEST, REQUESTS_MAX};
+use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX, ReceiveRequest};
 
 /// The time for which messages are hidden at first, 2 minutes: short, so that they are soon visible again if this
 /// program is killed. Extensions are requested after half of it, which leaves time for several tries.
@@ -27,20 +27,20 @@ const PAUSE: Duration = Duration::from_secs(5);
 const SINCE_RECEIVE_MAX: Duration = VisibilitySeconds::MAX.duration();
 
 /// The newest receive of each message that is held.
-pub(super) struct Held<'a, Q, C> {
+pub(super) struct HiddenMessages<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
-    receives: BTreeMap<String, Received>,
+    receives: BTreeMap<String, HeldReceive>,
     /// In the order in which they are to be extended.
     due: BTreeSet<(Timestamp, String)>,
-    extensions: FuturesUnordered<BoxFuture<'a, Vec<Extended>>>,
+    extensions: FuturesUnordered<BoxFuture<'a, Vec<ExtensionResult>>>,
     /// Messages are hidden for so long at a time.
     hidden: Duration,
     /// Messages that could not be kept hidden.
     reappeared: u64,
 }
 
-struct Received {
+struct HeldReceive {
     handle: String,
     /// The time of the request: SQS starts to count later, never earlier.
     since: Timestamp,
@@ -51,7 +51,7 @@ struct Received {
     due: Option<Timestamp>,
 }
 
-struct Extended {
+struct ExtensionResult {
     id: String,
     handle: String,
     until: Timestamp,
@@ -59,7 +59,7 @@ struct Extended {
     outcome: EntryOutcome<()>,
 }
 
-impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
+impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
     pub(super) fn new(queue: &'a Q, clock: &'a C) -> Self {
         let (receives, due) = (BTreeMap::new(), BTreeSet::new());
         let extensions = FuturesUnordered::new();
@@ -67,7 +67,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
     }
 
     /// The time for which a receive is to hide its messages.
-    pub(super) fn hidden(&self) -> Duration {
+    pub(super) fn hide_duration(&self) -> Duration {
         self.hidden
     }
 
@@ -78,22 +78,27 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
     }
 
     /// Messages that could not be kept hidden: SQS answered too slowly, or refused.
-    pub(super) fn reappeared(&self) -> u64 {
+    pub(super) fn reappeared_count(&self) -> u64 {
         self.reappeared
     }
 
     /// Holds a message that came out, perhaps again: only the newest handle is valid.
-    pub(super) fn hold(&mut self, id: &str, handle: &str, Asked { at, hidden }: Asked) {
-        self.release(id);
+    pub(super) fn hold_message(
+        &mut self,
+        id: &str,
+        handle: &str,
+        ReceiveRequest { at, hidden }: ReceiveRequest,
+    ) {
+        self.release_message(id);
         // By the moment of the request, since SQS begins to count somewhere between that and the answer: early is safe.
         let (until, due) = (at + hidden, at + hidden / 2);
-        let received = Received { handle: handle.to_owned(), since: at, until, hidden, due: Some(due) };
+        let received = HeldReceive { handle: handle.to_owned(), since: at, until, hidden, due: Some(due) };
         self.receives.insert(id.to_owned(), received);
         self.due.insert((due, id.to_owned()));
     }
 
     /// It is deleted.
-    pub(super) fn release(&mut self, id: &str) {
+    pub(super) fn release_message(&mut self, id: &str) {
         if let Some(due) = self.receives.remove(id).and_then(|received| received.due) {
             self.due.remove(&(due, id.to_owned()));
         }
@@ -109,22 +114,22 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
     }
 
     /// The newest one.
-    pub(super) fn handle(&self, id: &str) -> Option<&str> {
+    pub(super) fn newest_handle(&self, id: &str) -> Option<&str> {
         self.receives.get(id).map(|received| received.handle.as_str())
     }
 
     /// Extends messages that are due. Never ends if nothing is held.
-    pub(super) async fn turn(&mut self) {
+    pub(super) async fn extend_next(&mut self) {
         self.extend_due();
         let next = self.due.first().filter(|_| self.extensions.len() < REQUESTS_MAX);
         let pause = match next {
-            Some((due, _)) => Either::Left(self.clock.sleep(until(self.clock.now(), *due))),
+            Some((due, _)) => Either::Left(self.clock.sleep(time_until(self.clock.now(), *due))),
             None => Either::Right(pending()),
         };
         let pause = pause.fuse();
         pin_mut!(pause);
         select_biased! {
-            extended = self.extensions.select_next_some() => self.extended(extended),
+            extended = self.extensions.select_next_some() => self.apply_extensions(extended),
             () = pause => {}
         }
     }
@@ -152,7 +157,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
                     let outcomes = queue.change_visibility_batch(&entries).await;
                     let extended = some.into_iter().zip(outcomes);
                     extended
-                        .map(|((id, handle), outcome)| Extended { id, handle, until, hidden, outcome })
+                        .map(|((id, handle), outcome)| ExtensionResult { id, handle, until, hidden, outcome })
                         .collect()
                 }
                 .boxed(),
@@ -192,9 +197,9 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
     }
 
     /// Entry by entry: a message whose extension is refused is no longer held.
-    fn extended(&mut self, extended: Vec<Extended>) {
+    fn apply_extensions(&mut self, extended: Vec<ExtensionResult>) {
         let now = self.clock.now();
-        for Extended { id, handle, until, hidden, outcome } in extended {
+        for ExtensionResult { id, handle, until, hidden, outcome } in extended {
             // It may have come out again, or be deleted.
             let Some(received) = self.receives.get_mut(&id).filter(|received| received.handle == handle)
             else {

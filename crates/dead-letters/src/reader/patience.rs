@@ -14,7 +14,7 @@ pub(super) const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Makes messages visible again, at once. Returns the number of those that stay hidden.
-pub(super) async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: Vec<String>) -> u64 {
+pub(super) async fn make_visible<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: Vec<String>) -> u64 {
     let now = VisibilitySeconds::new(0).expect("zero is within the limits");
     let mut waiting: Vec<_> = handles.into_iter().map(|handle| (handle, now)).collect();
     let mut pause = FIRST_PAUSE;
@@ -43,7 +43,7 @@ pub(super) async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles:
 }
 
 /// Repeats a request while it fails with a retryable error, up to [`TRIES`] times.
-pub(super) async fn patiently<T, C: Clock, F: Future<Output = Result<T, EntryError>>>(
+pub(super) async fn retry_request<T, C: Clock, F: Future<Output = Result<T, EntryError>>>(
     clock: &C,
     ask: impl Fn() -> F,
 ) -> Result<T, EntryError> {

@@ -5,16 +5,17 @@ mod slow;
 
 use std::collections::BTreeSet;
 
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{Fault, QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{
-    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+    EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
+    VirtualClock,
 };
 
 use super::*;
-use redeliver_testing::altered::{Altered, GARBLED, Garbled, Slow};
+use redeliver_testing::altered::{AlteredQueue, GARBLED, GarbledBodies, SlowRequests};
 
 struct World {
     clock: VirtualClock,
@@ -37,7 +38,7 @@ fn world_of(bodies: impl IntoIterator<Item = String>) -> World {
             .into_iter()
             .map(|body| OutgoingMessage::new(Content { body, ..Content::default() }).unwrap())
             .collect();
-        for batch in pack(&messages) {
+        for batch in pack_batches(&messages) {
             assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
         }
         queue
@@ -46,10 +47,10 @@ fn world_of(bodies: impl IntoIterator<Item = String>) -> World {
 }
 
 async fn read(queue: &impl Queue, clock: &VirtualClock) -> Result<(Vec<usize>, Coverage), ReaderError> {
-    let mut reader = Reader::new(queue, clock).await?;
+    let mut reader = DeadLetterReader::new(queue, clock).await?;
     let mut bodies = Vec::new();
     let outcome = loop {
-        match reader.next().await {
+        match reader.next_messages().await {
             Ok(Some(messages)) => {
                 bodies.extend(messages.iter().map(|message| message.body.parse::<usize>().unwrap()))
             }
@@ -73,9 +74,9 @@ impl World {
         (depth.visible, depth.in_flight)
     }
 
-    fn fail(&self, action: Action, when: When, injection: Injection) {
-        let rule = FaultRule { action, queue: None, scope: Scope::Request, when, injection };
-        self.sqs.set_faults(FaultPlan::new(1).with(rule));
+    fn fail(&self, action: SqsAction, when: FaultTrigger, injection: Injection) {
+        let rule = FaultRule { action, queue: None, scope: FaultScope::Request, when, injection };
+        self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
 }
 
@@ -139,9 +140,9 @@ fn what_is_in_flight_elsewhere_is_not_seen_and_said() {
 
 #[test]
 fn throttled_requests_are_made_again_and_nothing_stays_hidden() {
-    for action in [Action::ReceiveMessage, Action::ChangeMessageVisibilityBatch] {
+    for action in [SqsAction::ReceiveMessage, SqsAction::ChangeMessageVisibilityBatch] {
         let world = world(300);
-        world.fail(action, When::Chance(0.3), Injection::Throttled);
+        world.fail(action, FaultTrigger::Chance(0.3), Injection::Throttled);
         let (bodies, coverage) = world.read().unwrap();
         assert_eq!(bodies.into_iter().collect::<BTreeSet<_>>().len(), 300, "{action:?}");
         assert!(coverage.complete, "{action:?}: {coverage:?}");
@@ -152,7 +153,7 @@ fn throttled_requests_are_made_again_and_nothing_stays_hidden() {
 #[test]
 fn a_queue_that_refuses_is_told_and_what_was_seen_is_given_back() {
     let world = world(50);
-    world.fail(Action::ReceiveMessage, When::Chance(1.0), Injection::Sender);
+    world.fail(SqsAction::ReceiveMessage, FaultTrigger::Chance(1.0), Injection::Sender);
     let error = world.read().unwrap_err();
     assert_eq!(error.error.fault, Fault::Sender);
     assert_eq!(world.depth(), (50, 0));
@@ -162,11 +163,11 @@ fn a_queue_that_refuses_is_told_and_what_was_seen_is_given_back() {
 fn what_was_deleted_meanwhile_is_not_given_back() {
     let world = world(3);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
-        while let Some(messages) = reader.next().await.unwrap() {
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
+        while let Some(messages) = reader.next_messages().await.unwrap() {
             for message in messages {
                 if message.body == "1" {
-                    assert_eq!(reader.delete(&[&message]).await, [Ok(())]);
+                    assert_eq!(reader.delete_messages(&[&message]).await, [Ok(())]);
                 }
             }
         }
@@ -180,11 +181,11 @@ fn what_was_deleted_meanwhile_is_not_given_back() {
 fn messages_that_cannot_be_understood_are_counted_given_back_and_hide_no_others() {
     // Whole answers of them: the receiver continues.
     let world = world_of((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
-    let queue = Garbled::queue(&world.queue);
+    let queue = GarbledBodies::wrap_queue(&world.queue);
     let (seen, coverage) = world.clock.block_on(async {
-        let mut reader = Reader::new(&queue, &world.clock).await.unwrap();
+        let mut reader = DeadLetterReader::new(&queue, &world.clock).await.unwrap();
         let mut seen = 0;
-        while let Some(messages) = reader.next().await.unwrap() {
+        while let Some(messages) = reader.next_messages().await.unwrap() {
             seen += messages.len();
         }
         (seen, reader.finish().await)

@@ -1,33 +1,36 @@
-use redeliver_core::failure::annotation::{Annotation, Cause, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, annotate_attributes};
 use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_core::failure::{Answer, Case, Delivery, Failure, Kind, Stage};
+use redeliver_core::failure::{Classification, Delivery, Failure, FailureClass, Stage, VerdictDetails};
 use redeliver_core::json::forward_compatible::UnknownMembers;
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_testing::dead_letters::received;
+use redeliver_testing::dead_letters::received_message;
 
 use super::*;
 use crate::{Choice, Filter};
 
 fn record(body: &str, attributes: Attributes) -> DeadLetterRecord {
-    DeadLetterRecord::new(received(body, attributes, 1))
+    DeadLetterRecord::new(received_message(body, attributes, 1))
 }
 
 #[test]
 fn a_filter_survives_a_body_of_a_million_brackets() {
     let deep = record(&format!("{}{}", "[".repeat(500_000), "]".repeat(500_000)), Attributes::new());
     let filter = Filter::new(r#".body | type == "string""#).unwrap();
-    assert_eq!(filter.matches("m", &deep.document()).unwrap(), Choice::Picked);
+    assert_eq!(filter.judge_document("m", &deep.filter_document()).unwrap(), Choice::Picked);
     let nested = record(&format!("{}{}", "[".repeat(1000), "]".repeat(1000)), Attributes::new());
     let filter = Filter::new(r#"(.body | type == "array") and (tostring | length > 2000)"#).unwrap();
-    assert_eq!(filter.matches("m", &nested.document()).unwrap(), Choice::Picked);
+    assert_eq!(filter.judge_document("m", &nested.filter_document()).unwrap(), Choice::Picked);
 }
 
 #[test]
 fn brackets_in_a_string_make_no_depth() {
     let log = format!(r#"{{"log":"{}\"{}"}}"#, "[".repeat(2000), "{".repeat(2000));
     let filter = Filter::new(".body.log | length == 4001").unwrap();
-    assert_eq!(filter.matches("m", &record(&log, Attributes::new()).document()).unwrap(), Choice::Picked);
+    assert_eq!(
+        filter.judge_document("m", &record(&log, Attributes::new()).filter_document()).unwrap(),
+        Choice::Picked
+    );
 }
 
 #[test]
@@ -54,26 +57,26 @@ fn a_fingerprint_that_cannot_be_ours_does_not_count() {
         record("x", [(DEAD_LETTER.to_owned(), Attribute::string(document))].into()).fingerprint
     };
     assert_eq!(with("0123456789abcdef"), "0123456789abcdef");
-    assert_eq!(with(&"x".repeat(100_000)), fingerprint(UNANNOTATED, "", ""));
+    assert_eq!(with(&"x".repeat(100_000)), compute_fingerprint(UNANNOTATED, "", ""));
 }
 
 #[test]
 fn how_long_it_was_held_and_how_often_it_was_moved_says_our_document_or_without_one_its_body() {
-    let told = |attributes| {
+    let reported = |attributes| {
         let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":3,"held_seconds":60,"redrive_count":2},"data":{}}"#;
         let record = record(body, attributes);
         (record.held_seconds(), record.redrive_count())
     };
-    assert_eq!(told(Attributes::new()), (60, 2));
+    assert_eq!(reported(Attributes::new()), (60, 2));
     let ours = |members: &str| {
         let document = format!(
             r#"{{"stage":"message-processor","cause":{{"type":"A","message":"b"}},"dead_lettered_at":"1970-01-01T00:00:00Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"{members}}}"#
         );
         Attributes::from([(DEAD_LETTER.to_owned(), Attribute::string(document))])
     };
-    assert_eq!(told(ours(r#","held_seconds":120,"redrive_count":4"#)), (120, 4));
+    assert_eq!(reported(ours(r#","held_seconds":120,"redrive_count":4"#)), (120, 4));
     assert_eq!(
-        told(ours("")),
+        reported(ours("")),
         (0, 0),
         "its body is of the generation before: it failed before it was sent again"
     );
@@ -82,8 +85,11 @@ fn how_long_it_was_held_and_how_often_it_was_moved_says_our_document_or_without_
 #[test]
 fn the_history_is_told() {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05Z","error_type":"A","error_details":"b"}]},"data":{}}"#;
-    let told = record(body, Attributes::new()).metadata.unwrap();
-    assert_eq!((told.retry_attempt, told.retry_history.len(), told.retry_history[0].attempt), (1, 1, 0));
+    let reported = record(body, Attributes::new()).metadata.unwrap();
+    assert_eq!(
+        (reported.retry_attempt, reported.retry_history.len(), reported.retry_history[0].attempt),
+        (1, 1, 0)
+    );
 }
 
 #[test]
@@ -93,7 +99,7 @@ fn the_function_of_a_dead_letter_is_the_users_own_version_or_the_part_of_the_loo
             r#"{{"stage":"failed-message-processor","cause":{{"type":"A","message":"b"{cause}}},"dead_lettered_at":"1970-01-01T00:10:00Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}}"#
         );
         let document = (DEAD_LETTER.to_owned(), Attribute::string(document));
-        record("{}", Attributes::from([document])).function()
+        record("{}", Attributes::from([document])).failed_function()
     };
     assert_eq!(function(r#","function":"orders:7""#).as_deref(), Some("orders:7"));
     assert_eq!(function("").as_deref(), Some("failed-message-processor"));
@@ -101,7 +107,7 @@ fn the_function_of_a_dead_letter_is_the_users_own_version_or_the_part_of_the_loo
 
 #[test]
 fn a_filter_works_on_the_members_that_it_may_name() {
-    let document = record("{}", Attributes::new()).document();
+    let document = record("{}", Attributes::new()).filter_document();
     let document: std::collections::BTreeMap<String, serde_json::Value> =
         serde_json::from_str(&document).unwrap();
     let mut members = crate::record::MEMBERS;
@@ -111,7 +117,7 @@ fn a_filter_works_on_the_members_that_it_may_name() {
 
 #[test]
 fn what_a_service_of_aws_wrote_is_explained_unless_it_is_ours() {
-    let theirs = redeliver_testing::foreign::message("lambda-destination");
+    let theirs = redeliver_testing::foreign::fixture_message("lambda-destination");
     let read = DeadLetterRecord::new(theirs.clone());
     assert_eq!((read.error_type.as_str(), read.attempts()), ("LAMBDA_DESTINATION", Some(2)));
     assert_eq!(read.error_details, "orders: OrderLocked: order 7 is locked (RetriesExhausted)");
@@ -126,23 +132,23 @@ fn what_a_service_of_aws_wrote_is_explained_unless_it_is_ours() {
 /// A message that left its annotation no room.
 #[test]
 fn the_reason_of_a_full_message_is_read_in_its_trace_header() {
-    let message = received("a body without room", Attributes::new(), 1);
+    let message = received_message("a body without room", Attributes::new(), 1);
     let failure = Failure {
         error: LastError::new("HttpStatus.400", ""),
-        answer: Some(Answer::just(Kind::Permanent)),
-        delivery: Delivery::of(&message, None, Origin::default(), message.sent_at),
+        answer: Some(Classification::without_delay(FailureClass::Permanent)),
+        delivery: Delivery::from_record(&message, None, Origin::default(), message.sent_at),
         attempts: None,
         unknown: UnknownMembers::default(),
     };
-    let case = Case { stage: None, explanation: String::new(), failure };
-    let verdict = Verdict { case: Some(case), ..Verdict::bare(DeadLetterReason::NonRetryableError) };
+    let case = VerdictDetails { stage: None, explanation: String::new(), failure };
+    let verdict = Verdict { case: Some(case), ..Verdict::from_code(DeadLetterReason::NonRetryableError) };
     let full = ReceivedMessage { trace_header: Some(verdict.in_trace_header(None)), ..message };
     let record = DeadLetterRecord::new(full.clone());
     assert_eq!(
         (record.error_type.as_str(), record.error_details.as_str(), record.is_annotated),
         ("NON_RETRYABLE_ERROR", "HttpStatus.400", false)
     );
-    assert_eq!(record.fingerprint, fingerprint("NON_RETRYABLE_ERROR", "HttpStatus.400", ""));
+    assert_eq!(record.fingerprint, compute_fingerprint("NON_RETRYABLE_ERROR", "HttpStatus.400", ""));
     let code = Attributes::from([(ERROR_TYPE.to_owned(), Attribute::string("NON_RETRYABLE_ERROR"))]);
     let with_code = DeadLetterRecord::new(ReceivedMessage { attributes: code, ..full.clone() });
     assert_eq!((with_code.error_details.as_str(), with_code.is_annotated), ("HttpStatus.400", true));
@@ -167,8 +173,11 @@ fn a_death_is_the_annotators_and_without_its_document_that_of_sqs() {
     );
     assert_eq!(ours("").at, Timestamp::UNIX_EPOCH, "SentTimestamp");
     let foreign = record("x", Attributes::new());
-    let death =
-        Death::new(Timestamp::UNIX_EPOCH, &fingerprint(UNANNOTATED, "", ""), &foreign.message.sqs_message_id);
+    let death = Death::new(
+        Timestamp::UNIX_EPOCH,
+        &compute_fingerprint(UNANNOTATED, "", ""),
+        &foreign.message.sqs_message_id,
+    );
     assert_eq!(foreign.death(), death);
 }
 
@@ -198,7 +207,7 @@ fn a_dead_letter_has_the_trace_of_its_producer_also_from_a_folded_attribute() {
     let mut producer: Attributes =
         (1..=9).map(|n| (format!("name-{n}"), Attribute::string("v".repeat(90)))).collect();
     producer.insert("traceparent".to_owned(), Attribute::string(parent));
-    let attributes = annotate(&producer, 2, &annotation);
+    let attributes = annotate_attributes(&producer, 2, &annotation);
     let trace = record("{}", attributes).trace_context().unwrap();
     assert_eq!(trace.traceparent(), parent);
 }

@@ -4,85 +4,93 @@ use std::io;
 
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
-use super::journal::Journal;
+use super::journal::RedriveJournal;
 use super::plan::SendBack;
-use super::report::{Early, RedriveReport};
-use super::run::Run;
-use super::task::Redrive;
-use crate::{DeadLetterRecord, Failure, Reader};
+use super::report::{EarlyEnd, RedriveReport};
+use super::run::RedriveRun;
+use super::task::RedriveJob;
+use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord};
 
 /// Receives each message that goes back.
-type Take<'t> = &'t mut dyn FnMut(&mut RedriveReport, &DeadLetterRecord, &SendBack) -> io::Result<()>;
+type SendBackVisitor<'t> =
+    &'t mut dyn FnMut(&mut RedriveReport, &DeadLetterRecord, &SendBack) -> io::Result<()>;
 
-impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
+impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
     /// Reports what would be done, and does nothing.
     ///
     /// # Errors
     /// If the DLQ cannot be read, or a filter's output is neither true nor false.
-    pub async fn dry_run(&self) -> Result<RedriveReport, Failure> {
+    pub async fn dry_run(&self) -> Result<RedriveReport, DeadLetterError> {
         self.dry_run_after(None).await
     }
 
-    /// Reports like [`Redrive::dry_run`] what would be done after the runs of this journal.
+    /// Reports like [`RedriveJob::dry_run`] what would be done after the runs of this journal.
     ///
     /// # Errors
-    /// As [`Redrive::dry_run`].
-    pub async fn dry_run_after(&self, journal: Option<&Journal>) -> Result<RedriveReport, Failure> {
+    /// As [`RedriveJob::dry_run`].
+    pub async fn dry_run_after(
+        &self,
+        journal: Option<&RedriveJournal>,
+    ) -> Result<RedriveReport, DeadLetterError> {
         let mut would_send = |report: &mut RedriveReport, record: &DeadLetterRecord, send_back: &SendBack| {
-            report.would_send(record, send_back);
-            report.show_edit(self.plan, record, send_back);
+            report.count_planned(record, send_back);
+            report.record_edit_example(self.plan, record, send_back);
             Ok(())
         };
-        self.look(journal, &mut would_send).await
+        self.visit_messages(journal, &mut would_send).await
     }
 
     /// Writes the bodies that would be sent back, one per line, and leaves all dead letters where they are. Those that
-    /// were sent according to the journal are counted and left out. [`Plan::into_lines`](super::Plan::into_lines) must
-    /// be set.
+    /// were sent according to the journal are counted and left out.
+    /// [`Plan::into_lines`](super::RedrivePlan::into_lines) must be set.
     ///
     /// # Errors
     /// If the dead letters cannot be read, the output cannot be written, or a filter's output is neither true nor
     /// false.
-    pub async fn write(
+    pub async fn write_lines(
         &self,
-        journal: Option<&Journal>,
+        journal: Option<&RedriveJournal>,
         output: &mut dyn io::Write,
-    ) -> Result<RedriveReport, Failure> {
-        self.look(journal, &mut |report, record, send_back| {
+    ) -> Result<RedriveReport, DeadLetterError> {
+        self.visit_messages(journal, &mut |report, record, send_back| {
             // In JSON a line break is white space, wherever it stands.
             let body = send_back.message.content().body.replace(['\n', '\r'], " ");
             writeln!(output, "{body}")?;
-            report.sent(record, send_back);
+            report.count_sent(record, send_back);
             Ok(())
         })
         .await
     }
 
-    async fn look(&self, journal: Option<&Journal>, take: Take<'_>) -> Result<RedriveReport, Failure> {
+    async fn visit_messages(
+        &self,
+        journal: Option<&RedriveJournal>,
+        take: SendBackVisitor<'_>,
+    ) -> Result<RedriveReport, DeadLetterError> {
         let mut report = RedriveReport::default();
-        let mut reader = Reader::new(self.dlq, self.clock).await?;
-        let outcome = self.look_through(&mut reader, journal, &mut report, take).await;
+        let mut reader = DeadLetterReader::new(self.dlq, self.clock).await?;
+        let outcome = self.visit_reader(&mut reader, journal, &mut report, take).await;
         report.coverage = Some(reader.finish().await);
         outcome?;
         self.plan.pick.check_filter()?;
         Ok(report)
     }
 
-    async fn look_through(
+    async fn visit_reader(
         &self,
-        reader: &mut Reader<'_, D, C>,
-        journal: Option<&Journal>,
+        reader: &mut DeadLetterReader<'_, D, C>,
+        journal: Option<&RedriveJournal>,
         report: &mut RedriveReport,
-        take: Take<'_>,
-    ) -> Result<(), Failure> {
-        while let Some(messages) = reader.next().await? {
+        take: SendBackVisitor<'_>,
+    ) -> Result<(), DeadLetterError> {
+        while let Some(messages) = reader.next_messages().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
                 if journal.is_some_and(|journal| journal.was_sent(&record.message.sqs_message_id)) {
-                    let _is_named = self.plan.pick.observe(&record);
+                    let _is_named = self.plan.pick.observe_record(&record);
                     report.deleted_only += 1;
                     continue;
                 }
-                match self.plan.choose(&record, report)? {
+                match self.plan.decide_and_count(&record, report)? {
                     Some(send_back) if report.planned + report.sent < self.limits.max => {
                         take(report, &record, &send_back)?;
                     }
@@ -91,7 +99,7 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
                 }
             }
             if (self.interrupted)() {
-                report.early = Some(Early::Interrupted);
+                report.early = Some(EarlyEnd::Interrupted);
                 break;
             }
         }
@@ -99,16 +107,16 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     }
 }
 
-impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
+impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveJob<'_, D, S, C> {
     /// Sends back what the plan selects and deletes it from the DLQ, in as many passes as that takes.
     ///
     /// # Errors
     /// If the DLQ or a filter fails before anything was done, or the first or the last line of the journal cannot be
     /// written. A later error is in [`RedriveReport::early`]. A second run with the same journal continues where this
     /// one ended.
-    pub async fn apply(&self, journal: &mut Journal) -> Result<RedriveReport, Failure> {
-        let report = Run::new(self, journal).finish().await?;
-        if report.done() == 0 {
+    pub async fn apply(&self, journal: &mut RedriveJournal) -> Result<RedriveReport, DeadLetterError> {
+        let report = RedriveRun::new(self, journal).run_to_end().await?;
+        if report.done_count() == 0 {
             self.plan.pick.check_filter()?;
         }
         Ok(report)

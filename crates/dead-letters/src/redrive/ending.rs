@@ -2,11 +2,11 @@
 
 use crate::ExitCode;
 
-use super::report::{Early, RedriveReport};
+use super::report::{EarlyEnd, RedriveReport};
 
 /// The ending of a redrive, as documented in `docs/operate/redrive.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum RedriveEnding {
     /// All that was picked is sent back and deleted.
     Done,
     /// Something that was picked stays.
@@ -22,17 +22,17 @@ pub enum Ending {
     Interrupted,
 }
 
-impl Ending {
+impl RedriveEnding {
     /// The ending of a run with this report. `max` is the run's limit on messages: a run that reached it need not have
     /// read all of the DLQ.
     #[must_use]
-    pub fn of(report: &RedriveReport, max: u64) -> Self {
+    pub fn from_report(report: &RedriveReport, max: u64) -> Self {
         match report.early {
             // First: without this hint another redrive would make copies.
             _ if report.not_deleted > 0 => Self::NotDeleted,
-            Some(Early::Failed(_)) => Self::Failed,
-            Some(Early::Interrupted) => Self::Interrupted,
-            Some(Early::Stopped) => Self::Stopped,
+            Some(EarlyEnd::Failed(_)) => Self::Failed,
+            Some(EarlyEnd::Interrupted) => Self::Interrupted,
+            Some(EarlyEnd::Stopped) => Self::Stopped,
             None if !report.is_covered() && report.sent < max => Self::NotSeen,
             None if report.staying_count() + report.came_back_count() > 0 => Self::Left,
             None => Self::Done,

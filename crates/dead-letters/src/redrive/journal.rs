@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use redeliver_core::deliver::SENDS_PERHAPS_DONE_MAX;
+use redeliver_core::deliver::MAX_AMBIGUOUS_SENDS;
 use redeliver_core::message::metadata::Metadata;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -19,19 +19,19 @@ use crate::files::{keep_private, open_own, sync_directory_of};
 mod entry;
 mod letter;
 
-pub use entry::Entry;
-use letter::{Letter, Step};
+pub use entry::JournalEntry;
+use letter::{LetterState, LetterStep};
 
 /// The beginning of every journal.
 const BEGINNING: &[u8] = br#"{"plan":{"#;
 
 /// A journal, open for more.
 #[derive(Debug)]
-pub struct Journal {
+pub struct RedriveJournal {
     path: PathBuf,
     file: File,
     /// By SQS's id of the dead letter.
-    letters: HashMap<String, Letter>,
+    letters: HashMap<String, LetterState>,
     /// Messages beyond the first one of each dead letter that no run has reported yet.
     copies_not_reported: u64,
     /// The generation in which this run sent a message back; by the message's own id.
@@ -60,7 +60,7 @@ pub struct JournalCounts {
 /// The whole lines of a journal.
 #[derive(Default)]
 struct WholeLines {
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     /// Their length.
     bytes: u64,
 }
@@ -82,7 +82,7 @@ impl JournalError {
 
     /// True if it is the journal of another redrive.
     #[must_use]
-    pub const fn is_of_another(&self) -> bool {
+    pub const fn is_other_redrive(&self) -> bool {
         self.to_other.is_some()
     }
 
@@ -98,7 +98,7 @@ impl JournalError {
     }
 }
 
-impl Journal {
+impl RedriveJournal {
     /// Opens the journal of this plan and locks it, or creates it. A torn last line, as a crash leaves it, is cut off.
     ///
     /// # Errors
@@ -110,16 +110,16 @@ impl Journal {
         // Two runs at once would both read a message as not sent, and both send it.
         file.try_lock()
             .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
-        let mut journal = Self::unread(path, file);
-        let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
-        let first = journal.replay()?;
+        let mut journal = Self::without_entries(path, file);
+        let plan = JournalEntry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
+        let first = journal.replay_file()?;
         // `--edit` puts whole messages into it.
         keep_private(&journal.file).map_err(|error| failed(error.to_string()))?;
         match first {
             None => {
                 // The file's name must be on disk as well: without it a crash loses the whole journal, and everything
                 // is sent again.
-                journal.write(&[plan])?;
+                journal.write_entries(&[plan])?;
                 sync_directory_of(path).map_err(|error| failed(error.to_string()))?;
             }
             Some(first) => check_plan(path, &first, &plan)?,
@@ -131,42 +131,42 @@ impl Journal {
     ///
     /// # Errors
     /// If it belongs to another plan or another user, cannot be read, or is damaged anywhere but in its last line.
-    pub fn read(path: &Path, id: &str, from: &str, to: &str) -> Result<Option<Self>, JournalError> {
-        let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
-        Self::read_if(path, |first| check_plan(path, first, &plan))
+    pub fn read_existing(path: &Path, id: &str, from: &str, to: &str) -> Result<Option<Self>, JournalError> {
+        let plan = JournalEntry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
+        Self::read_checked(path, |first| check_plan(path, first, &plan))
     }
 
     /// Reads the journal of redrives from a source, to any queue; `None` if it does not exist yet.
     ///
     /// # Errors
     /// If it belongs to another source or another user, cannot be read, or is damaged anywhere but in its last line.
-    pub fn read_of_source(path: &Path, source: &str) -> Result<Option<Self>, JournalError> {
-        Self::read_if(path, |first| match first {
-            Entry::Plan { from, .. } if from == source => Ok(()),
-            _ => Err(other_redrive(path, first)),
+    pub fn read_for_source(path: &Path, source: &str) -> Result<Option<Self>, JournalError> {
+        Self::read_checked(path, |first| match first {
+            JournalEntry::Plan { from, .. } if from == source => Ok(()),
+            _ => Err(other_redrive_error(path, first)),
         })
     }
 
-    fn read_if(
+    fn read_checked(
         path: &Path,
-        check: impl FnOnce(&Entry) -> Result<(), JournalError>,
+        check: impl FnOnce(&JournalEntry) -> Result<(), JournalError>,
     ) -> Result<Option<Self>, JournalError> {
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }
         let file = open_own(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
-        let mut journal = Self::unread(path, file);
+        let mut journal = Self::without_entries(path, file);
         let entries = journal.read_lines()?.entries;
         let Some(first) = entries.first() else { return Ok(None) };
         check(first)?;
         for entry in &entries {
-            journal.note(entry);
+            journal.apply_entry(entry);
         }
         Ok(Some(journal))
     }
 
     /// A journal whose entries are not replayed yet.
-    fn unread(path: &Path, file: File) -> Self {
+    fn without_entries(path: &Path, file: File) -> Self {
         Self {
             path: path.to_owned(),
             file,
@@ -181,11 +181,11 @@ impl Journal {
     ///
     /// # Errors
     /// If it belongs to another user, cannot be read, or is damaged anywhere but in its last line.
-    pub fn counts_of(path: &Path) -> Result<JournalCounts, JournalError> {
+    pub fn read_counts(path: &Path) -> Result<JournalCounts, JournalError> {
         let file = open_own(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
-        let mut journal = Self::unread(path, file);
+        let mut journal = Self::without_entries(path, file);
         for entry in journal.read_lines()?.entries {
-            journal.note(&entry);
+            journal.apply_entry(&entry);
         }
         Ok(journal.counts())
     }
@@ -195,14 +195,14 @@ impl Journal {
     pub fn counts(&self) -> JournalCounts {
         let mut counts = JournalCounts::default();
         for letter in self.letters.values() {
-            counts.sent += u64::from(letter.step >= Step::Sent);
-            counts.deleted += u64::from(letter.step == Step::Deleted);
-            counts.edited += u64::from(letter.step >= Step::Sent && letter.is_edited);
-            counts.possible_copies += letter.copies();
-            let is_unknown =
-                letter.step < Step::Sent && (letter.step == Step::Intended || letter.is_perhaps_sent());
+            counts.sent += u64::from(letter.step >= LetterStep::Sent);
+            counts.deleted += u64::from(letter.step == LetterStep::Deleted);
+            counts.edited += u64::from(letter.step >= LetterStep::Sent && letter.is_edited);
+            counts.possible_copies += letter.possible_copies();
+            let is_unknown = letter.step < LetterStep::Sent
+                && (letter.step == LetterStep::Intended || letter.may_be_sent());
             counts.unknown += u64::from(is_unknown);
-            if is_unknown || letter.step >= Step::Sent {
+            if is_unknown || letter.step >= LetterStep::Sent {
                 counts.generations.insert(letter.message_id.clone(), letter.generation);
             }
         }
@@ -212,26 +212,26 @@ impl Journal {
     /// True if no run has sent anything by this plan yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
-        self.letters.values().all(|letter| letter.step == Step::NotSent)
+        self.letters.values().all(|letter| letter.step == LetterStep::NotSent)
     }
 
     /// True if a dead letter was sent back before. It only needs to be deleted.
     #[must_use]
     pub fn was_sent(&self, sqs_message_id: &str) -> bool {
-        self.letters.get(sqs_message_id).is_some_and(|letter| letter.step >= Step::Sent)
+        self.letters.get(sqs_message_id).is_some_and(|letter| letter.step >= LetterStep::Sent)
     }
 
     /// True if a dead letter may have been sent under another id: an edit with a different result each time would make
     /// two messages of it.
     #[must_use]
-    pub fn was_perhaps_sent_under_another_id(&self, sqs_message_id: &str, message_id: &str) -> bool {
-        let letter = self.letters.get(sqs_message_id).filter(|letter| letter.is_perhaps_sent());
+    pub fn may_have_other_id(&self, sqs_message_id: &str, message_id: &str) -> bool {
+        let letter = self.letters.get(sqs_message_id).filter(|letter| letter.may_be_sent());
         letter.is_some_and(|letter| letter.message_id != message_id)
     }
 
     /// SQS's ids of the dead letters that any run has sent back and whose deletion is not confirmed.
     pub fn not_deleted(&self) -> impl Iterator<Item = &str> {
-        let sent = self.letters.iter().filter(|(_, letter)| letter.step == Step::Sent);
+        let sent = self.letters.iter().filter(|(_, letter)| letter.step == LetterStep::Sent);
         sent.map(|(sqs_message_id, _)| sqs_message_id.as_str())
     }
 
@@ -263,7 +263,7 @@ impl Journal {
     ///
     /// # Errors
     /// If the file cannot be written: nothing that depends on these entries may be done then.
-    pub fn write(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
+    pub fn write_entries(&mut self, entries: &[JournalEntry]) -> Result<(), JournalError> {
         if entries.is_empty() {
             return Ok(());
         }
@@ -272,7 +272,7 @@ impl Journal {
             lines += &serde_json::to_string(entry).expect("strings and numbers always serialise");
             lines.push('\n');
             // Before it is on disk, which does no harm: if the disk refuses, the run ends with that error.
-            self.note(entry);
+            self.apply_entry(entry);
         }
         let written = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(|error| JournalError::new(&self.path, error.to_string()))
@@ -280,14 +280,14 @@ impl Journal {
 
     /// Replays the file and returns its first entry. Nothing was done after a last line without its line break, so that
     /// line is cut off, after a check that the file is a journal.
-    fn replay(&mut self) -> Result<Option<Entry>, JournalError> {
+    fn replay_file(&mut self) -> Result<Option<JournalEntry>, JournalError> {
         let failed = |error: io::Error| JournalError::new(&self.path, error.to_string());
         let WholeLines { entries, bytes } = self.read_lines()?;
         // Every whole line is an entry, so this is a journal. Cut off the torn line at its end: an entry appended to it
         // would make the journal unreadable.
         self.file.set_len(bytes).and_then(|()| self.file.seek(SeekFrom::Start(bytes))).map_err(failed)?;
         for entry in &entries {
-            self.note(entry);
+            self.apply_entry(entry);
         }
         Ok(entries.into_iter().next())
     }
@@ -312,7 +312,7 @@ impl Journal {
                 }
                 break;
             }
-            let entry: Entry = serde_json::from_slice(&line)
+            let entry: JournalEntry = serde_json::from_slice(&line)
                 .map_err(|error| failed(format!("line {number} is not a journal entry: {error}")))?;
             whole.bytes += bytes as u64;
             whole.entries.push(entry);
@@ -320,67 +320,67 @@ impl Journal {
         Ok(whole)
     }
 
-    fn note(&mut self, entry: &Entry) {
+    fn apply_entry(&mut self, entry: &JournalEntry) {
         match entry {
-            Entry::Plan { .. } => {}
-            Entry::Run { .. } => {
+            JournalEntry::Plan { .. } => {}
+            JournalEntry::Run { .. } => {
                 // Intents that still stand are of a run that was killed: they were sent as often as one delivery may
                 // send, or never. The count assumes the worst.
-                for letter in self.letters.values_mut().filter(|letter| letter.step == Step::Intended) {
-                    letter.step = Step::NotSent;
-                    self.copies_not_reported += letter.perhaps_sent(SENDS_PERHAPS_DONE_MAX);
+                for letter in self.letters.values_mut().filter(|letter| letter.step == LetterStep::Intended) {
+                    letter.step = LetterStep::NotSent;
+                    self.copies_not_reported += letter.add_possible_sends(MAX_AMBIGUOUS_SENDS);
                 }
                 // A message of an earlier run that is in the DLQ again has failed since, and is a dead letter like any
                 // other.
                 self.generations.clear();
                 self.sent_as.clear();
             }
-            Entry::Intent { sqs_message_id, message_id, generation, original_body, .. } => {
-                let letter = self.letter(sqs_message_id);
-                letter.step = letter.step.max(Step::Intended);
+            JournalEntry::Intent { sqs_message_id, message_id, generation, original_body, .. } => {
+                let letter = self.letter_mut(sqs_message_id);
+                letter.step = letter.step.max(LetterStep::Intended);
                 letter.message_id.clone_from(message_id);
                 letter.generation = *generation;
                 letter.is_edited = original_body.is_some();
                 self.generations.insert(message_id.clone(), *generation);
             }
-            Entry::Sent { sqs_message_id, sent_as, sends } => {
+            JournalEntry::Sent { sqs_message_id, sent_as, sends } => {
                 self.sent_as.insert(sent_as.clone());
-                let letter = self.letter(sqs_message_id);
-                letter.step = letter.step.max(Step::Sent);
-                self.copies_not_reported += letter.perhaps_sent(*sends);
+                let letter = self.letter_mut(sqs_message_id);
+                letter.step = letter.step.max(LetterStep::Sent);
+                self.copies_not_reported += letter.add_possible_sends(*sends);
             }
-            Entry::NotSent { sqs_message_id, sends, .. } => {
-                let letter = self.letter(sqs_message_id);
-                if letter.step == Step::Intended {
-                    letter.step = Step::NotSent;
+            JournalEntry::NotSent { sqs_message_id, sends, .. } => {
+                let letter = self.letter_mut(sqs_message_id);
+                if letter.step == LetterStep::Intended {
+                    letter.step = LetterStep::NotSent;
                 }
-                self.copies_not_reported += letter.perhaps_sent(*sends);
+                self.copies_not_reported += letter.add_possible_sends(*sends);
             }
-            Entry::Deleted { sqs_message_id } => {
-                let letter = self.letter(sqs_message_id);
-                if letter.step == Step::Sent {
-                    letter.step = Step::Deleted;
+            JournalEntry::Deleted { sqs_message_id } => {
+                let letter = self.letter_mut(sqs_message_id);
+                if letter.step == LetterStep::Sent {
+                    letter.step = LetterStep::Deleted;
                 }
             }
-            Entry::Ended { .. } => self.copies_not_reported = 0,
+            JournalEntry::Ended { .. } => self.copies_not_reported = 0,
         }
     }
 
-    fn letter(&mut self, sqs_message_id: &str) -> &mut Letter {
+    fn letter_mut(&mut self, sqs_message_id: &str) -> &mut LetterState {
         self.letters.entry(sqs_message_id.to_owned()).or_default()
     }
 }
 
 /// Refuses the journal of another plan, which its first entry names.
-fn check_plan(path: &Path, first: &Entry, plan: &Entry) -> Result<(), JournalError> {
-    if first == plan { Ok(()) } else { Err(other_redrive(path, first)) }
+fn check_plan(path: &Path, first: &JournalEntry, plan: &JournalEntry) -> Result<(), JournalError> {
+    if first == plan { Ok(()) } else { Err(other_redrive_error(path, first)) }
 }
 
-fn other_redrive(path: &Path, first: &Entry) -> JournalError {
+fn other_redrive_error(path: &Path, first: &JournalEntry) -> JournalError {
     let reason =
         "belongs to another redrive (other queues, selection or edit); name another file with --journal";
     let to_other = match first {
-        Entry::Plan { to, .. } => Some(to.clone()),
+        JournalEntry::Plan { to, .. } => Some(to.clone()),
         _ => None,
     };
     JournalError { to_other, ..JournalError::new(path, reason.to_owned()) }

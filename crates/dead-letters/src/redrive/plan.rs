@@ -17,15 +17,15 @@ use thiserror::Error;
 
 use super::report::RedriveReport;
 use crate::{Choice, DeadLetterRecord, FilterError, Pick};
-pub use edit::Edit;
+pub use edit::BodyEdit;
 use edit::Editable;
-use new_id::{Renamed, derived_id, own_id, with_new_id};
+use new_id::{RenamedBody, assign_new_id, derive_id, message_id_in};
 
 /// The selection of messages, and the edit.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct RedrivePlan {
     pub pick: Pick,
-    pub edit: Option<Edit>,
+    pub edit: Option<BodyEdit>,
     /// Messages that the edit does not change stay.
     pub edited_only: bool,
     /// Edited messages get a new `message_id`.
@@ -60,11 +60,11 @@ pub enum Sources {
 
 /// The decision on one message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum RedriveDecision {
     NotSelected,
     Send(Box<SendBack>),
     /// It stays, although it is selected or may be; a sentence says why.
-    Stays(Reason),
+    Stays(StayReason),
 }
 
 /// A message on its way back.
@@ -81,7 +81,7 @@ pub struct SendBack {
 
 /// The reason why a message stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
-pub enum Reason {
+pub enum StayReason {
     /// The filter failed on it.
     #[error("the filter cannot judge it: {0}")]
     NotJudged(String),
@@ -117,90 +117,92 @@ pub enum Reason {
     AnotherId,
 }
 
-impl Plan {
+impl RedrivePlan {
     /// Decides on one message: whether it goes back, and with which body, attributes and id.
     ///
     /// # Errors
     /// If a filter's output is neither true nor false, or it was stopped on four messages in a row.
-    pub fn decide(&self, record: &DeadLetterRecord) -> Result<Verdict, FilterError> {
+    pub fn decide(&self, record: &DeadLetterRecord) -> Result<RedriveDecision, FilterError> {
         let from = record.message.redriven_from.as_deref();
         if let Sources::Only(arn) = &self.sources
             && from != Some(arn)
         {
-            return Ok(Verdict::NotSelected);
+            return Ok(RedriveDecision::NotSelected);
         }
-        match self.pick.picks(record)? {
+        match self.pick.judge_record(record)? {
             Choice::Picked => {}
-            Choice::NotPicked => return Ok(Verdict::NotSelected),
-            Choice::NotJudged(why) => return Ok(Verdict::Stays(Reason::NotJudged(why))),
+            Choice::NotPicked => return Ok(RedriveDecision::NotSelected),
+            Choice::NotJudged(why) => return Ok(RedriveDecision::Stays(StayReason::NotJudged(why))),
         }
         if let Sources::Known { unusable } = &self.sources {
-            let Some(from) = from else { return Ok(Verdict::Stays(Reason::UnknownSource)) };
+            let Some(from) = from else { return Ok(RedriveDecision::Stays(StayReason::UnknownSource)) };
             if let Some(why) = unusable.get(from) {
-                return Ok(Verdict::Stays(Reason::UnusableSource(why.clone())));
+                return Ok(RedriveDecision::Stays(StayReason::UnusableSource(why.clone())));
             }
         }
         if !record.message.omitted.is_empty() {
-            return Ok(Verdict::Stays(Reason::Omitted(record.omitted())));
+            return Ok(RedriveDecision::Stays(StayReason::Omitted(record.omitted_places())));
         }
         // Checked before the edit and the schema, which cost more. An invalid message may have its generation only in
         // its final record.
         let given_up_in = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation).unwrap_or(0);
         let generation = record.metadata.as_ref().map_or(given_up_in, Metadata::generation);
         if generation >= self.max_generation.min(GENERATION_MAX) {
-            return Ok(Verdict::Stays(Reason::Parked(generation)));
+            return Ok(RedriveDecision::Stays(StayReason::Parked(generation)));
         }
         let attributes = producer_attributes(record);
         let Some(edit) = &self.edit else {
-            return Ok(self.send_back(record, &record.message.body, attributes, None));
+            return Ok(self.build_send_back(record, &record.message.body, attributes, None));
         };
         let editable =
             if self.was_found_invalid(record) { Editable::All } else { Editable::WhatIsTheProducers };
-        let body = match edit.edited(record, editable)? {
+        let body = match edit.edit_body(record, editable)? {
             Ok(body) => body,
-            Err(why) => return Ok(Verdict::Stays(Reason::EditRefused(why))),
+            Err(why) => return Ok(RedriveDecision::Stays(StayReason::EditRefused(why))),
         };
         // An edit that changes nothing changes no id either: an API would do the same work a second time.
         if body == record.message.body {
-            return Ok(match self.send_back(record, &body, attributes, None) {
-                Verdict::Send(_) if self.edited_only => Verdict::Stays(Reason::NotEdited),
+            return Ok(match self.build_send_back(record, &body, attributes, None) {
+                RedriveDecision::Send(_) if self.edited_only => RedriveDecision::Stays(StayReason::NotEdited),
                 verdict => verdict,
             });
         }
         // An id that the edit itself has given stays, also with `--new-id`.
-        let (old, new) = (own_id(&record.message.body), own_id(&body));
+        let (old, new) = (message_id_in(&record.message.body), message_id_in(&body));
         let edit_gives_id = new.is_some() && new != old;
         if edit_gives_id || !self.new_id {
-            return Ok(self.send_back(record, &body, attributes, old.filter(|_| edit_gives_id)));
+            return Ok(self.build_send_back(record, &body, attributes, old.filter(|_| edit_gives_id)));
         }
         if self.sends_unchanged(record) {
-            return Ok(Verdict::Stays(Reason::WithoutId));
+            return Ok(RedriveDecision::Stays(StayReason::WithoutId));
         }
         if let Ok(Parsed::Plain(plain)) = self.schema.read_either(&body, &attributes, record.first_id()) {
             let old_id = plain.metadata().message_id_text.clone();
-            let new_id = derived_id(&old_id.to_ascii_lowercase(), generation + 1, &body);
-            let Some(attributes) = plain.renamed(new_id) else {
-                return Ok(Verdict::Stays(Reason::NotSendable(NO_PLACE.to_owned())));
+            let new_id = derive_id(&old_id.to_ascii_lowercase(), generation + 1, &body);
+            let Some(attributes) = plain.with_new_id(new_id) else {
+                return Ok(RedriveDecision::Stays(StayReason::NotSendable(NO_ATTRIBUTE_ROOM.to_owned())));
             };
-            return Ok(self.send_back(record, &body, attributes, Some(old_id)));
+            return Ok(self.build_send_back(record, &body, attributes, Some(old_id)));
         }
-        let Renamed { body, old_id } = with_new_id(&body, record.first_id(), generation + 1);
-        Ok(self.send_back(record, &body, attributes, Some(old_id)))
+        let RenamedBody { body, old_id } = assign_new_id(&body, record.first_id(), generation + 1);
+        Ok(self.build_send_back(record, &body, attributes, Some(old_id)))
     }
 
     /// Decides on one message, and counts it in the report unless it is to be sent.
     ///
     /// # Errors
-    /// As [`Plan::decide`].
-    pub fn choose(
+    /// As [`RedrivePlan::decide`].
+    pub fn decide_and_count(
         &self,
         record: &DeadLetterRecord,
         report: &mut RedriveReport,
     ) -> Result<Option<SendBack>, FilterError> {
         match self.decide(record)? {
-            Verdict::Send(send_back) => return Ok(Some(*send_back)),
-            Verdict::NotSelected => report.not_selected += 1,
-            Verdict::Stays(reason) => report.stay(&record.message.sqs_message_id, reason.to_string()),
+            RedriveDecision::Send(send_back) => return Ok(Some(*send_back)),
+            RedriveDecision::NotSelected => report.not_selected += 1,
+            RedriveDecision::Stays(reason) => {
+                report.count_staying(&record.message.sqs_message_id, reason.to_string())
+            }
         }
         Ok(None)
     }
@@ -209,9 +211,9 @@ impl Plan {
     #[must_use]
     pub fn body_without_edit(&self, record: &DeadLetterRecord) -> String {
         let body = &record.message.body;
-        match self.send_back(record, body, producer_attributes(record), None) {
-            Verdict::Send(unedited) => unedited.message.content().body.clone(),
-            Verdict::Stays(_) | Verdict::NotSelected => body.clone(),
+        match self.build_send_back(record, body, producer_attributes(record), None) {
+            RedriveDecision::Send(unedited) => unedited.message.content().body.clone(),
+            RedriveDecision::Stays(_) | RedriveDecision::NotSelected => body.clone(),
         }
     }
 
@@ -233,39 +235,40 @@ impl Plan {
 
     /// True if the message goes back with its attributes and its trace header as they are.
     fn sends_unchanged(&self, record: &DeadLetterRecord) -> bool {
-        self.schema.accepts_plain() && !self.from_deployment && record.is_of_others()
+        self.schema.accepts_plain() && !self.from_deployment && record.is_untouched()
     }
 
-    fn send_back(
+    fn build_send_back(
         &self,
         record: &DeadLetterRecord,
         body: &str,
         attributes: Attributes,
         old_message_id: Option<String>,
-    ) -> Verdict {
+    ) -> RedriveDecision {
         let message = if self.sends_unchanged(record) {
-            self.unchanged(record, body)
+            self.resend_unchanged(record, body)
         } else {
-            self.next_generation(record, body, attributes)
+            self.resend_next_generation(record, body, attributes)
         };
-        let Resent { body: new_body, attributes, trace_header, message_id, generation } = match message {
+        let ResentMessage { body: new_body, attributes, trace_header, message_id, generation } = match message
+        {
             Ok(resent) => resent,
-            Err(reason) => return Verdict::Stays(reason),
+            Err(reason) => return RedriveDecision::Stays(reason),
         };
         if self.into_lines && !(attributes.is_empty() && record.message.message_group_id.is_none()) {
-            return Verdict::Stays(Reason::NotALine);
+            return RedriveDecision::Stays(StayReason::NotALine);
         }
         let to_fifo = match (&self.sources, &record.message.redriven_from) {
             (Sources::Known { .. }, Some(own)) => is_fifo(own),
             _ => self.to_fifo,
         };
         if to_fifo && record.message.message_group_id.is_none() {
-            return Verdict::Stays(Reason::WithoutGroup);
+            return RedriveDecision::Stays(StayReason::WithoutGroup);
         }
         // Of this death and this body: a send that is repeated within five minutes adds no copy, and one with another edit
         // is not dropped.
         let death = &record.message.sqs_message_id;
-        let deduplication_id = to_fifo.then(|| derived_id(death, generation, &new_body).to_string());
+        let deduplication_id = to_fifo.then(|| derive_id(death, generation, &new_body).to_string());
         let content = Content {
             body: new_body,
             attributes,
@@ -275,23 +278,23 @@ impl Plan {
             delay: DelaySeconds::ZERO,
         };
         match OutgoingMessage::new(content) {
-            Ok(message) => Verdict::Send(Box::new(SendBack {
+            Ok(message) => RedriveDecision::Send(Box::new(SendBack {
                 message,
                 message_id,
                 old_message_id,
                 generation,
                 edited: body != record.message.body,
             })),
-            Err(error) => Verdict::Stays(Reason::NotSendable(error.to_string())),
+            Err(error) => RedriveDecision::Stays(StayReason::NotSendable(error.to_string())),
         }
     }
 
     /// A message of another program. It has no generation, and SQS's id is its only one.
-    fn unchanged(&self, record: &DeadLetterRecord, body: &str) -> Result<Resent, Reason> {
+    fn resend_unchanged(&self, record: &DeadLetterRecord, body: &str) -> Result<ResentMessage, StayReason> {
         if let Some(plain) = self.schema.plain() {
-            plain.check_body(body).map_err(|invalid| Reason::NotAMessage(invalid.to_string()))?;
+            plain.check_body(body).map_err(|invalid| StayReason::NotAMessage(invalid.to_string()))?;
         }
-        Ok(Resent {
+        Ok(ResentMessage {
             body: body.to_owned(),
             attributes: record.message.attributes.clone(),
             trace_header: record.message.trace_header.clone(),
@@ -301,21 +304,21 @@ impl Plan {
     }
 
     /// A message of redeliver's, with a fresh retry budget and without redeliver's own attributes.
-    fn next_generation(
+    fn resend_next_generation(
         &self,
         record: &DeadLetterRecord,
         body: &str,
         attributes: Attributes,
-    ) -> Result<Resent, Reason> {
+    ) -> Result<ResentMessage, StayReason> {
         let parsed = self.schema.read_either(body, &attributes, record.first_id());
-        let parsed = parsed.map_err(|invalid| Reason::NotAMessage(invalid.to_string()))?;
+        let parsed = parsed.map_err(|invalid| StayReason::NotAMessage(invalid.to_string()))?;
         let came_back = record.dead_letter.as_ref().map(DeadLetter::came_back).unwrap_or_default();
         let (body, attributes) = match parsed.with_next_generation(came_back) {
             Some(Rewritten::Body(body)) => (body, attributes),
             Some(Rewritten::Attributes(attributes)) => (body.to_owned(), attributes),
-            None => return Err(Reason::NotSendable(NO_PLACE.to_owned())),
+            None => return Err(StayReason::NotSendable(NO_ATTRIBUTE_ROOM.to_owned())),
         };
-        Ok(Resent {
+        Ok(ResentMessage {
             body,
             attributes,
             trace_header: trace_header_and_verdict(&record.message).0,
@@ -326,7 +329,7 @@ impl Plan {
 }
 
 /// The parts of a dead letter that are sent.
-struct Resent {
+struct ResentMessage {
     body: String,
     attributes: Attributes,
     trace_header: Option<String>,
@@ -347,7 +350,7 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
 }
 
 /// The reason why a plain message stays whose attributes cannot be folded.
-const NO_PLACE: &str = "its ten attributes leave no room for redeliver's own";
+const NO_ATTRIBUTE_ROOM: &str = "its ten attributes leave no room for redeliver's own";
 
 #[cfg(test)]
 mod tests;

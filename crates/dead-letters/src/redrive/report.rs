@@ -6,8 +6,8 @@ use redeliver_core::ports::EntryError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::plan::{Plan, SendBack};
-use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_RIGHTS, with_right};
+use super::plan::{RedrivePlan, SendBack};
+use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_RIGHTS, explain_error};
 
 /// Examples that are shown of each reason.
 const EXAMPLES: usize = 3;
@@ -37,15 +37,15 @@ pub struct RedriveReport {
     /// The reason for the last one that this run could not delete.
     pub why_not_deleted: Option<NotDeleted>,
     /// The result of watching the pilot.
-    pub watched: Option<Watched>,
+    pub watched: Option<PilotResult>,
     pub not_selected: u64,
-    /// Selected, read and left in the DLQ, because [`Limits::max`](super::Limits::max) was reached. A run stops reading
-    /// then.
+    /// Selected, read and left in the DLQ, because [`Limits::max`](super::RedriveLimits::max) was reached. A run stops
+    /// reading then.
     pub left_by_max: u64,
     /// The part of the DLQ that was read.
     pub coverage: Option<Coverage>,
     /// The reason if it ended early.
-    pub early: Option<Early>,
+    pub early: Option<EarlyEnd>,
     /// The messages that were sent back, or would be.
     pub by_error_type: BTreeMap<String, u64>,
     /// Those among them that SQS moved to the DLQ, by the ARN of the queue that they come from.
@@ -86,7 +86,7 @@ pub struct DiedAgain {
 
 impl DiedAgain {
     /// Adds those of another run.
-    pub fn add(all: &mut Vec<Self>, more: Self) {
+    pub fn merge_into(all: &mut Vec<Self>, more: Self) {
         let is_full = all.len() >= REASONS;
         match all.iter_mut().find(|known| known.fingerprint == more.fingerprint) {
             Some(known) => {
@@ -102,7 +102,7 @@ impl DiedAgain {
 
 /// The reasons to end a redrive early, the worst last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Early {
+pub enum EarlyEnd {
     /// Too many of the sent messages failed again.
     Stopped,
     Interrupted,
@@ -112,7 +112,7 @@ pub enum Early {
 
 /// The result of watching the pilot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Watched {
+pub struct PilotResult {
     /// For so long.
     pub seconds: u64,
     /// Messages of the pilot.
@@ -126,13 +126,18 @@ pub struct Watched {
 
 impl RedriveReport {
     /// Counts a message that would be sent back.
-    pub fn would_send(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+    pub fn count_planned(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
         self.planned += 1;
-        self.counted(record, send_back);
+        self.count_send_back(record, send_back);
     }
 
     /// Keeps the first message that the edit changes, for people to look at.
-    pub(super) fn show_edit(&mut self, plan: &Plan, record: &DeadLetterRecord, send_back: &SendBack) {
+    pub(super) fn record_edit_example(
+        &mut self,
+        plan: &RedrivePlan,
+        record: &DeadLetterRecord,
+        send_back: &SendBack,
+    ) {
         if send_back.edited && self.edit_example.is_none() {
             self.edit_example = Some(EditExample {
                 message_id: record.message_id().to_owned(),
@@ -143,12 +148,12 @@ impl RedriveReport {
         }
     }
 
-    pub(super) fn sent(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+    pub(super) fn count_sent(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
         self.sent += 1;
-        self.counted(record, send_back);
+        self.count_send_back(record, send_back);
     }
 
-    fn counted(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+    fn count_send_back(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
         self.count_kind(&record.error_type, record.message.redriven_from.as_deref());
         self.edited += u64::from(send_back.edited);
         if let Some(old) = &send_back.old_message_id {
@@ -168,7 +173,7 @@ impl RedriveReport {
     }
 
     /// The messages that come from other queues than this one, by their queues.
-    pub fn from_elsewhere(&self, to: &str) -> impl Iterator<Item = (&str, u64)> {
+    pub fn from_other_queues(&self, to: &str) -> impl Iterator<Item = (&str, u64)> {
         self.by_source.iter().filter(move |(arn, _)| *arn != to).map(|(arn, count)| (arn.as_str(), *count))
     }
 
@@ -182,7 +187,7 @@ impl RedriveReport {
     }
 
     /// Adds the messages of another queue of the same DLQ. What was not selected is counted once, and not here.
-    pub fn add(&mut self, other: Self) {
+    pub fn add_report(&mut self, other: Self) {
         self.planned += other.planned;
         self.sent += other.sent;
         self.edited += other.edited;
@@ -214,27 +219,27 @@ impl RedriveReport {
         self.new_id_examples.extend(other.new_id_examples);
         self.new_id_examples.truncate(EXAMPLES);
         self.came_back.extend(other.came_back);
-        other.died_again.into_iter().for_each(|died| DiedAgain::add(&mut self.died_again, died));
+        other.died_again.into_iter().for_each(|died| DiedAgain::merge_into(&mut self.died_again, died));
     }
 
     pub(super) fn not_sent(&mut self, sqs_message_id: &str, error: &EntryError) {
         self.to_retry += 1;
-        self.stay(
+        self.count_staying(
             sqs_message_id,
-            format!("not sent: {}", with_right(error, "sqs:SendMessage", SEND_KEY_RIGHTS)),
+            format!("not sent: {}", explain_error(error, "sqs:SendMessage", SEND_KEY_RIGHTS)),
         );
     }
 
-    pub(super) fn no_longer_hidden(&mut self, sqs_message_id: &str) {
+    pub(super) fn count_reappeared(&mut self, sqs_message_id: &str) {
         self.to_retry += 1;
-        self.stay(
+        self.count_staying(
             sqs_message_id,
             "became visible to other programs before it was sent: run it again".to_owned(),
         );
     }
 
     /// Counts a message of this run that is in the DLQ again, once.
-    pub(super) fn came_back(&mut self, message_id: &str, record: &DeadLetterRecord) {
+    pub(super) fn count_came_back(&mut self, message_id: &str, record: &DeadLetterRecord) {
         if self.came_back.insert(message_id.to_owned()) {
             let died = DiedAgain {
                 fingerprint: record.fingerprint.clone(),
@@ -242,7 +247,7 @@ impl RedriveReport {
                 count: 1,
                 examples: vec![record.message.sqs_message_id.clone()],
             };
-            DiedAgain::add(&mut self.died_again, died);
+            DiedAgain::merge_into(&mut self.died_again, died);
         }
     }
 
@@ -255,7 +260,7 @@ impl RedriveReport {
 
     /// The dead letters that are finished: sent back, or sent before and deleted now.
     #[must_use]
-    pub fn done(&self) -> u64 {
+    pub fn done_count(&self) -> u64 {
         self.sent + self.deleted_only
     }
 
@@ -284,7 +289,7 @@ impl RedriveReport {
     }
 
     /// Counts a message that stays.
-    pub fn stay(&mut self, sqs_message_id: &str, reason: String) {
+    pub fn count_staying(&mut self, sqs_message_id: &str, reason: String) {
         let known = self.staying.contains_key(&reason) || self.staying.len() < REASONS;
         let reason = if known { reason } else { "other reasons".to_owned() };
         let (count, examples) = self.staying.entry(reason).or_default();
@@ -296,11 +301,11 @@ impl RedriveReport {
 
     /// The report as the JSON document that `redrive --format json` prints.
     #[must_use]
-    pub fn json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let staying = self.staying.iter().map(
             |(reason, (count, examples))| json!({ "reason": reason, "count": count, "examples": examples }),
         );
-        let failed = if let Some(Early::Failed(why)) = &self.early { Some(why) } else { None };
+        let failed = if let Some(EarlyEnd::Failed(why)) = &self.early { Some(why) } else { None };
         json!({
             "planned": self.planned,
             "sent": self.sent,
@@ -322,8 +327,8 @@ impl RedriveReport {
             "left_by_max": self.left_by_max,
             "coverage": self.coverage,
             "complete": self.is_complete(),
-            "stopped": self.early == Some(Early::Stopped),
-            "interrupted": self.early == Some(Early::Interrupted),
+            "stopped": self.early == Some(EarlyEnd::Stopped),
+            "interrupted": self.early == Some(EarlyEnd::Interrupted),
         })
     }
 }
@@ -345,16 +350,16 @@ mod tests {
     #[test]
     fn the_worst_end_of_several_runs_is_reported() {
         let ended = |early| RedriveReport { early, ..RedriveReport::default() };
-        let failed = || Some(Early::Failed("no right".to_owned()));
+        let failed = || Some(EarlyEnd::Failed("no right".to_owned()));
         for (first, second, worst) in [
-            (Some(Early::Stopped), failed(), failed()),
-            (failed(), Some(Early::Stopped), failed()),
-            (Some(Early::Stopped), Some(Early::Interrupted), Some(Early::Interrupted)),
-            (None, Some(Early::Stopped), Some(Early::Stopped)),
-            (Some(Early::Stopped), None, Some(Early::Stopped)),
+            (Some(EarlyEnd::Stopped), failed(), failed()),
+            (failed(), Some(EarlyEnd::Stopped), failed()),
+            (Some(EarlyEnd::Stopped), Some(EarlyEnd::Interrupted), Some(EarlyEnd::Interrupted)),
+            (None, Some(EarlyEnd::Stopped), Some(EarlyEnd::Stopped)),
+            (Some(EarlyEnd::Stopped), None, Some(EarlyEnd::Stopped)),
         ] {
             let mut all = ended(first);
-            all.add(ended(second));
+            all.add_report(ended(second));
             assert_eq!(all.early, worst);
         }
     }
@@ -367,7 +372,7 @@ mod tests {
             count,
             examples: examples.iter().map(|id| (*id).to_owned()).collect(),
         };
-        let watched = Watched { seconds: 90, sent: 10, came_back: 1, waiting: None };
+        let watched = PilotResult { seconds: 90, sent: 10, came_back: 1, waiting: None };
         let example = |times: u64| EditExample {
             message_id: format!("id-{times}"),
             before: "{}".to_owned(),
@@ -384,7 +389,7 @@ mod tests {
             possible_copies: 5 * times,
             not_deleted: 6 * times,
             why_not_deleted,
-            watched: Some(Watched { sent: 10 * times, ..watched }),
+            watched: Some(PilotResult { sent: 10 * times, ..watched }),
             not_selected: 7 * times,
             left_by_max: 8 * times,
             coverage: Some(COVERED),
@@ -398,7 +403,7 @@ mod tests {
             died_again,
         };
         let mut all = run(1, vec![died("a", 1, &["1", "2"])], Some(NotDeleted::VisibleToOthers));
-        all.add(run(2, vec![died("a", 4, &["3", "4"]), died("b", 1, &["5"])], None));
+        all.add_report(run(2, vec![died("a", 4, &["3", "4"]), died("b", 1, &["5"])], None));
         let expected = RedriveReport {
             watched: Some(watched),
             edit_example: Some(example(1)),
@@ -414,7 +419,7 @@ mod tests {
         };
         assert_eq!(all, expected);
         let other = NotDeleted::Failed(EntryError::new(redeliver_core::ports::Fault::NoAnswer, "Timeout"));
-        all.add(run(1, Vec::new(), Some(other.clone())));
+        all.add_report(run(1, Vec::new(), Some(other.clone())));
         assert_eq!(all.why_not_deleted, Some(other), "that of the last run");
     }
 
@@ -440,12 +445,12 @@ mod tests {
             came_back: [source.to_owned()].into(),
             ..RedriveReport::default()
         };
-        all.add(run("orders", 3, true));
-        all.add(run("mails", 1, false));
+        all.add_report(run("orders", 3, true));
+        all.add_report(run("mails", 1, false));
         assert_eq!((all.planned, all.sent, all.not_selected, all.came_back_count()), (0, 4, 2, 2));
         assert_eq!(all.by_source, plan.by_source);
         assert_eq!(all.staying.values().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 3]);
         assert!(!all.is_covered());
-        assert_eq!(all.from_elsewhere("orders").collect::<Vec<_>>(), [("mails", 1)]);
+        assert_eq!(all.from_other_queues("orders").collect::<Vec<_>>(), [("mails", 1)]);
     }
 }

@@ -11,19 +11,19 @@ mod watch;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
-use super::ending::Ending;
-use super::journal::{Entry, Journal};
-use super::report::{Early, RedriveReport};
-use super::task::Redrive;
-use crate::groups::written;
-use crate::{Failure, Reader};
+use super::ending::RedriveEnding;
+use super::journal::{JournalEntry, RedriveJournal};
+use super::report::{EarlyEnd, RedriveReport};
+use super::task::RedriveJob;
+use crate::groups::format_timestamp;
+use crate::{DeadLetterError, DeadLetterReader};
 use deletions::Deletions;
-use flow::Flow;
+use flow::RedriveFlow;
 use phase::{Phase, Portion};
 
-pub(super) struct Run<'r, 'a, D, S, C> {
-    redrive: &'r Redrive<'a, D, S, C>,
-    journal: &'r mut Journal,
+pub(super) struct RedriveRun<'r, 'a, D, S, C> {
+    redrive: &'r RedriveJob<'a, D, S, C>,
+    journal: &'r mut RedriveJournal,
     report: RedriveReport,
     phase: Phase,
     deletions: Deletions,
@@ -47,8 +47,8 @@ enum PassEnd {
     RunIsOver,
 }
 
-impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, C> {
-    pub(super) fn new(redrive: &'r Redrive<'a, D, S, C>, journal: &'r mut Journal) -> Self {
+impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a, D, S, C> {
+    pub(super) fn new(redrive: &'r RedriveJob<'a, D, S, C>, journal: &'r mut RedriveJournal) -> Self {
         let is_left = journal.not_deleted().next().is_some();
         let phase = if is_left { Phase::Finish } else { Phase::first_send(redrive.limits) };
         Self {
@@ -65,61 +65,62 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         }
     }
 
-    pub(super) async fn finish(mut self) -> Result<RedriveReport, Failure> {
+    pub(super) async fn run_to_end(mut self) -> Result<RedriveReport, DeadLetterError> {
         // This run's own line comes first. Intents above it without an end are of a killed run and may have been sent,
         // so they count as possible copies from here on.
-        let at = written(self.redrive.clock.now());
-        self.journal.write(&[Entry::Run { at }])?;
+        let at = format_timestamp(self.redrive.clock.now());
+        self.journal.write_entries(&[JournalEntry::Run { at }])?;
         // Before the first send, so that messages that already waited do not count as failures of the pilot.
-        self.delayed_before = watch::delayed(self.redrive.source).await;
-        let worked = self.work().await;
+        self.delayed_before = watch::count_delayed(self.redrive.source).await;
+        let worked = self.run_phases().await;
         self.report.not_deleted = match self.phase {
             // It has tried some of them only.
-            Phase::Finish if self.deletions.are_useless() => self.journal.not_deleted().count() as u64,
-            _ => self.deletions.left(),
+            Phase::Finish if self.deletions.are_failing() => self.journal.not_deleted().count() as u64,
+            _ => self.deletions.left_count(),
         };
         self.report.why_not_deleted = self.deletions.why_not.take();
         self.report.possible_copies = self.journal.possible_copies();
         if let Err(error) = worked {
-            if self.report.done() == 0 {
+            if self.report.done_count() == 0 {
                 return Err(error);
             }
             // The work until then must be reported nevertheless. To the journal it is a killed run.
-            self.report.early = Some(Early::Failed(error.to_string()));
+            self.report.early = Some(EarlyEnd::Failed(error.to_string()));
             return Ok(self.report);
         }
         // Last of all. If the process dies before this line is on disk, the next run reports this one's copies again:
         // better twice than never.
         let RedriveReport { sent, not_deleted, .. } = self.report;
-        let exit_code = Ending::of(&self.report, self.redrive.limits.max).exit_code().number();
-        self.journal.write(&[Entry::Ended { sent, not_deleted, exit_code }])?;
+        let exit_code =
+            RedriveEnding::from_report(&self.report, self.redrive.limits.max).exit_code().number();
+        self.journal.write_entries(&[JournalEntry::Ended { sent, not_deleted, exit_code }])?;
         Ok(self.report)
     }
 
     /// Carries out phase after phase.
-    async fn work(&mut self) -> Result<(), Failure> {
-        while let Some(next) = self.step().await? {
+    async fn run_phases(&mut self) -> Result<(), DeadLetterError> {
+        while let Some(next) = self.run_phase().await? {
             self.phase = next;
         }
         Ok(())
     }
 
     /// Carries out the phase and returns the next one; `None` at the end of the run.
-    async fn step(&mut self) -> Result<Option<Phase>, Failure> {
+    async fn run_phase(&mut self) -> Result<Option<Phase>, DeadLetterError> {
         let next = match self.phase {
-            Phase::Finish => match self.pass().await? {
+            Phase::Finish => match self.run_pass().await? {
                 PassEnd::AllSeen => Phase::first_send(self.redrive.limits),
                 PassEnd::PilotIsOut | PassEnd::RunIsOver => return Ok(None),
             },
-            Phase::Send(portion) => return self.send(portion).await,
+            Phase::Send(portion) => return self.send_portion(portion).await,
             Phase::Watch => {
                 let Self { redrive, journal, report, delayed_before, .. } = self;
-                report.early = watch::watch(redrive, journal, report, *delayed_before).await?;
+                report.early = watch::watch_pilot(redrive, journal, report, *delayed_before).await?;
                 Phase::Send(Portion::Rest)
             }
             Phase::Wait(portion) => {
                 self.reappeared_before_send = 0;
-                self.report.early = watch::wait_for_what_is_hidden(self.redrive).await;
+                self.report.early = watch::wait_for_hidden(self.redrive).await;
                 Phase::Send(portion)
             }
         };
@@ -128,40 +129,43 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
 
     /// Sends and deletes in one pass. Another one takes the messages that were hidden from it or failed in it, while that
     /// makes progress.
-    async fn send(&mut self, portion: Portion) -> Result<Option<Phase>, Failure> {
-        let (done_before, reappeared_before) = (self.report.done(), self.reappeared_before_send);
-        let end = self.pass().await?;
+    async fn send_portion(&mut self, portion: Portion) -> Result<Option<Phase>, DeadLetterError> {
+        let (done_before, reappeared_before) = (self.report.done_count(), self.reappeared_before_send);
+        let end = self.run_pass().await?;
         let is_done = self.report.is_covered()
-            && self.deletions.left() == 0
+            && self.deletions.left_count() == 0
             && self.reappeared_before_send == reappeared_before;
         Ok(match end {
             PassEnd::PilotIsOut => Some(Phase::Watch),
             PassEnd::AllSeen if is_done => None,
-            PassEnd::AllSeen if self.report.done() > done_before => Some(Phase::Send(portion)),
+            PassEnd::AllSeen if self.report.done_count() > done_before => Some(Phase::Send(portion)),
             PassEnd::AllSeen if self.reappeared_before_send > 0 => Some(Phase::Wait(portion)),
             PassEnd::AllSeen | PassEnd::RunIsOver => None,
         })
     }
 
     /// Goes through the DLQ once. The last pass counts the messages that stay: it sees all of them again.
-    async fn pass(&mut self) -> Result<PassEnd, Failure> {
+    async fn run_pass(&mut self) -> Result<PassEnd, DeadLetterError> {
         self.deletions.start_pass();
         self.report.start_pass();
         self.seen_in_pass = 0;
-        let mut reader = Reader::new(self.redrive.dlq, self.redrive.clock).await?;
-        let outcome = self.go_through(&mut reader).await;
+        let mut reader = DeadLetterReader::new(self.redrive.dlq, self.redrive.clock).await?;
+        let outcome = self.process_queue(&mut reader).await;
         self.report.coverage = Some(reader.finish().await);
         // A message's absence proves its deletion only after a complete pass.
         if matches!(outcome, Ok(PassEnd::AllSeen)) && self.report.is_covered() {
-            self.deletions.forget_what_is_gone(self.journal, self.redrive.can_come_back)?;
+            self.deletions.forget_gone(self.journal, self.redrive.can_come_back)?;
         }
         outcome
     }
 
     /// Reads, sends and deletes at the same time. Whatever ends it, what is under way is finished first.
-    async fn go_through(&mut self, reader: &mut Reader<'a, D, C>) -> Result<PassEnd, Failure> {
+    async fn process_queue(
+        &mut self,
+        reader: &mut DeadLetterReader<'a, D, C>,
+    ) -> Result<PassEnd, DeadLetterError> {
         let clock = self.redrive.clock;
-        let mut flow = Flow::new();
+        let mut flow = RedriveFlow::new();
         let mut end = None;
         loop {
             end = end.or_else(|| self.end_reason().map(Ok));
@@ -171,7 +175,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                 break;
             }
             let reads = end.is_none() && flow.can_read_more(self.round_size(&flow));
-            for event in flow.events(reader, reads, clock, self.next_round_at).await {
+            for event in flow.wait_for_events(reader, reads, clock, self.next_round_at).await {
                 if let Err(error) = self.apply_event(event, &mut flow, reader) {
                     end.get_or_insert(Err(error));
                 }
@@ -190,12 +194,12 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         // A run that cannot send any more has ended for that reason, whatever else there is.
         if self.report.early.is_none() {
             self.report.early = if (self.redrive.interrupted)() {
-                Some(Early::Interrupted)
+                Some(EarlyEnd::Interrupted)
             } else {
-                limits.are_exceeded(self.report.came_back_count(), sent).then_some(Early::Stopped)
+                limits.are_exceeded(self.report.came_back_count(), sent).then_some(EarlyEnd::Stopped)
             };
         }
-        if self.report.early.is_some() || self.deletions.are_useless() || sent >= limits.max {
+        if self.report.early.is_some() || self.deletions.are_failing() || sent >= limits.max {
             return Some(PassEnd::RunIsOver);
         }
         self.phase.is_pilot_out(sent).then_some(PassEnd::PilotIsOut)

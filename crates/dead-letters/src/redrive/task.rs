@@ -2,28 +2,28 @@
 
 use std::time::Duration;
 
-use super::plan::Plan;
+use super::plan::RedrivePlan;
 
 /// A redrive and all that it needs.
-pub struct Redrive<'a, D, S, C> {
+pub struct RedriveJob<'a, D, S, C> {
     pub dlq: &'a D,
     /// The queue to send them back to.
     pub source: &'a S,
     pub clock: &'a C,
-    pub plan: &'a Plan,
+    pub plan: &'a RedrivePlan,
     /// True if messages that fail again return to where they were read: true for a queue, false for a file.
     pub can_come_back: bool,
     /// The limits of a redrive.
-    pub limits: Limits,
+    pub limits: RedriveLimits,
     /// Returns true to end as soon as possible (Ctrl-C).
     pub interrupted: &'a dyn Fn() -> bool,
     /// Called with the progress.
-    pub progress: &'a dyn Fn(Progress),
+    pub progress: &'a dyn Fn(RedriveProgress),
 }
 
 /// The limits of a redrive.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RedriveLimits {
     /// Messages per second; `None`: as fast as SQS answers.
     pub rate: Option<u32>,
     /// Limit on the messages that are sent.
@@ -34,7 +34,7 @@ pub struct Limits {
     pub watch: Duration,
 }
 
-impl Limits {
+impl RedriveLimits {
     /// True if more messages failed again than allowed.
     pub(super) fn are_exceeded(self, failed: u64, sent: u64) -> bool {
         failed.min(sent) * 100 > u64::from(self.stop_after_failures_percent) * sent
@@ -43,7 +43,7 @@ impl Limits {
 
 /// The progress of a redrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum RedriveProgress {
     /// The messages of the DLQ that this pass has read, and about how many there are.
     Read { seen: u64, approximate: u64 },
     /// The number of messages sent back.

@@ -20,7 +20,7 @@ const NAME_BYTES: std::ops::RangeInclusive<usize> = 1..=255;
 /// # Errors
 /// A sender fault with the code of SQS: `MissingParameter` for an empty body, `InvalidMessageContents` for an illegal
 /// character in it, and `InvalidParameterValue` for anything else.
-pub fn accepts(content: &Content) -> Result<(), EntryError> {
+pub fn check_content(content: &Content) -> Result<(), EntryError> {
     let Content { body, attributes, message_group_id, deduplication_id, trace_header, .. } = content;
     if body.is_empty() {
         return Err(sender_fault("MissingParameter"));
@@ -28,7 +28,7 @@ pub fn accepts(content: &Content) -> Result<(), EntryError> {
     if !is_text(body) {
         return Err(sender_fault("InvalidMessageContents"));
     }
-    let is_valid = body.len() + bytes_of(attributes) <= BYTES_MAX
+    let is_valid = body.len() + attribute_bytes(attributes) <= BYTES_MAX
         && attributes.len() <= ATTRIBUTES_MAX
         && attributes.iter().all(|(name, attribute)| is_name(name) && is_typed(attribute))
         && message_group_id.as_deref().is_none_or(is_id)
@@ -61,7 +61,7 @@ fn is_text(text: &str) -> bool {
     })
 }
 
-fn bytes_of(attributes: &Attributes) -> usize {
+fn attribute_bytes(attributes: &Attributes) -> usize {
     let value = |attribute: &Attribute| match &attribute.value {
         AttributeValue::Text(text) => text.len(),
         AttributeValue::Binary(bytes) => bytes.len(),
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn names_are_those_of_the_developer_guide() {
         for right in ["a", "trace.id_1-a", "AWSx", "awsome.x", "x.aws.y", &"x".repeat(255)] {
-            assert_eq!(accepts(&with(right, Attribute::string("x"))), Ok(()), "{right}");
+            assert_eq!(check_content(&with(right, Attribute::string("x"))), Ok(()), "{right}");
         }
         for wrong in [
             "",
@@ -156,7 +156,7 @@ mod tests {
             &"x".repeat(256),
         ] {
             let refused = Err(sender_fault("InvalidParameterValue"));
-            assert_eq!(accepts(&with(wrong, Attribute::string("x"))), refused, "{wrong}");
+            assert_eq!(check_content(&with(wrong, Attribute::string("x"))), refused, "{wrong}");
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
             bytes("Binary", &[0]),
             bytes("Binary.png", &[255]),
         ] {
-            assert_eq!(accepts(&with("a", right.clone())), Ok(()), "{right:?}");
+            assert_eq!(check_content(&with("a", right.clone())), Ok(()), "{right:?}");
         }
         let longer = format!("{long}x");
         for wrong in [
@@ -195,7 +195,7 @@ mod tests {
             bytes("Binary", &[]),
         ] {
             let refused = Err(sender_fault("InvalidParameterValue"));
-            assert_eq!(accepts(&with("a", wrong.clone())), refused, "{wrong:?}");
+            assert_eq!(check_content(&with("a", wrong.clone())), refused, "{wrong:?}");
         }
     }
 
@@ -251,37 +251,41 @@ mod tests {
     #[test]
     fn a_body_a_group_and_a_trace_are_those_of_the_api_reference() {
         let of = |body: &str| Content { body: body.to_owned(), ..Content::default() };
-        assert_eq!(accepts(&of("\t\n\r \u{D7FF}\u{E000}\u{FFFD}\u{10000}\u{10FFFF}")), Ok(()));
-        assert_eq!(accepts(&of("")), Err(sender_fault("MissingParameter")));
+        assert_eq!(check_content(&of("\t\n\r \u{D7FF}\u{E000}\u{FFFD}\u{10000}\u{10FFFF}")), Ok(()));
+        assert_eq!(check_content(&of("")), Err(sender_fault("MissingParameter")));
         for illegal in ["\0", "\u{B}", "\u{1F}", "x\u{FFFE}", "\u{FFFF}"] {
-            assert_eq!(accepts(&of(illegal)), Err(sender_fault("InvalidMessageContents")), "{illegal:?}");
+            assert_eq!(
+                check_content(&of(illegal)),
+                Err(sender_fault("InvalidMessageContents")),
+                "{illegal:?}"
+            );
         }
         let refused = Err(sender_fault("InvalidParameterValue"));
-        assert_eq!(accepts(&of(&"x".repeat(BYTES_MAX))), Ok(()));
-        assert_eq!(accepts(&of(&"x".repeat(BYTES_MAX + 1))), refused);
+        assert_eq!(check_content(&of(&"x".repeat(BYTES_MAX))), Ok(()));
+        assert_eq!(check_content(&of(&"x".repeat(BYTES_MAX + 1))), refused);
         assert_eq!(
-            accepts(&Content { body: "x".repeat(BYTES_MAX - 7), ..with("a", Attribute::string("")) }),
+            check_content(&Content { body: "x".repeat(BYTES_MAX - 7), ..with("a", Attribute::string("")) }),
             refused
         );
         let eleven = (0..11).map(|n| (n.to_string(), Attribute::string("x"))).collect();
-        assert_eq!(accepts(&Content { attributes: eleven, ..of("-") }), refused);
+        assert_eq!(check_content(&Content { attributes: eleven, ..of("-") }), refused);
         for (id, expected) in [("a!~", Ok(())), ("", refused.clone()), ("a b", refused.clone())] {
             let content = Content { deduplication_id: Some(id.to_owned()), ..of("-") };
-            assert_eq!(accepts(&content), expected, "{id}");
+            assert_eq!(check_content(&content), expected, "{id}");
         }
         for (group, expected) in
             [("a!~", Ok(())), ("", refused.clone()), ("a b", refused.clone()), ("ü", refused.clone())]
         {
             let content = Content { message_group_id: Some(group.to_owned()), ..of("-") };
-            assert_eq!(accepts(&content), expected, "{group}");
+            assert_eq!(check_content(&content), expected, "{group}");
         }
         for (count, expected) in [(128, Ok(())), (129, refused.clone())] {
             let content = Content { message_group_id: Some("g".repeat(count)), ..of("-") };
-            assert_eq!(accepts(&content), expected, "{count}");
+            assert_eq!(check_content(&content), expected, "{count}");
         }
         for (trace, expected) in [("Root=1-0-0", Ok(())), ("", refused.clone()), ("\u{1}", refused)] {
             let content = Content { trace_header: Some(trace.to_owned()), ..of("-") };
-            assert_eq!(accepts(&content), expected, "{trace}");
+            assert_eq!(check_content(&content), expected, "{trace}");
         }
     }
 }

@@ -69,7 +69,7 @@ fn time_stands_still_while_real_work_holds_it() {
     let (answer, answered) = futures_channel_of_one();
     let during = clock.block_on(async {
         let real_work = async {
-            let hold = clock.hold();
+            let hold = clock.hold_time();
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(50));
                 answer.wake_with(7);
@@ -89,7 +89,7 @@ fn time_stands_still_while_real_work_holds_it() {
 #[test]
 fn a_hold_that_another_thread_drops_lets_time_go_on() {
     let clock = clock();
-    let hold = clock.hold();
+    let hold = clock.hold_time();
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(20));
         drop(hold);
@@ -108,7 +108,7 @@ fn two_runs_at_once_are_refused() {
 #[test]
 fn a_run_that_was_dropped_frees_the_clock() {
     let clock = clock();
-    let hold = clock.hold();
+    let hold = clock.hold_time();
     let mut abandoned = Box::pin(clock.run(pending::<()>()));
     assert!(abandoned.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop((abandoned, hold));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_core::message::Timestamp;
 
-use crate::clock::later;
+use crate::clock::add_duration;
 
 /// "Exactly-once processing in Amazon SQS": the deduplication interval is five minutes.
 const INTERVAL: Duration = Duration::from_secs(5 * 60);
@@ -21,7 +21,7 @@ pub(super) struct Deduplication {
 
 impl Deduplication {
     /// SQS's id of the message that was sent with this id in the last five minutes.
-    pub(super) fn find(&mut self, now: Timestamp, id: &str) -> Option<&String> {
+    pub(super) fn find_sent(&mut self, now: Timestamp, id: &str) -> Option<&String> {
         while self.ends.front().is_some_and(|(end, _)| *end <= now) {
             if let Some((_, over)) = self.ends.pop_front() {
                 self.sqs_ids.remove(&over);
@@ -30,8 +30,8 @@ impl Deduplication {
         self.sqs_ids.get(id)
     }
 
-    pub(super) fn remember(&mut self, now: Timestamp, id: String, sqs_id: String) {
-        self.ends.push_back((later(now, INTERVAL), id.clone()));
+    pub(super) fn remember_id(&mut self, now: Timestamp, id: String, sqs_id: String) {
+        self.ends.push_back((add_duration(now, INTERVAL), id.clone()));
         self.sqs_ids.insert(id, sqs_id);
     }
 }

@@ -5,65 +5,65 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::store::{Key, Place};
+use super::store::{ArrivalNumber, MessageKey};
 
 /// "Avoid large message backlogs with the same message group ID in Amazon SQS": "FIFO queues scan the first 120,000 messages to
 /// determine available message groups."
 const SCANNED_MAX: usize = 120_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Groups {
-    groups: HashMap<String, Group>,
+pub(super) struct MessageGroups {
+    groups: HashMap<String, MessageGroup>,
     /// The first message of each group that has none in flight.
-    ready: BTreeMap<Place, Key>,
+    ready: BTreeMap<ArrivalNumber, MessageKey>,
     places: Places,
 }
 
 /// The messages of one group.
 #[derive(Debug, Default)]
-struct Group {
-    visible: BTreeMap<Place, Key>,
+struct MessageGroup {
+    visible: BTreeMap<ArrivalNumber, MessageKey>,
     in_flight: usize,
 }
 
 /// One receive: the places that it looks at, and the group that it has taken the last message of.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
-    end: Place,
+pub(super) struct ReceiveScan {
+    end: ArrivalNumber,
     group: Option<String>,
 }
 
-impl Groups {
+impl MessageGroups {
     /// Adds a message, which is hidden.
-    pub(super) fn insert(&mut self, group: &str, place: Place) {
-        self.places.insert(place);
-        self.change(group, |group| group.in_flight += 1);
+    pub(super) fn insert_hidden(&mut self, group: &str, place: ArrivalNumber) {
+        self.places.insert_place(place);
+        self.change_group(group, |group| group.in_flight += 1);
     }
 
     /// Makes a hidden message visible at its own place, before the later ones of its group.
-    pub(super) fn show(&mut self, group: &str, place: Place, key: Key) {
-        self.change(group, |group| {
+    pub(super) fn show_message(&mut self, group: &str, place: ArrivalNumber, key: MessageKey) {
+        self.change_group(group, |group| {
             group.in_flight -= 1;
             group.visible.insert(place, key);
         });
     }
 
-    pub(super) fn remove(&mut self, group: &str, place: Place) {
-        self.places.remove(place);
-        self.change(group, |group| {
+    pub(super) fn remove_message(&mut self, group: &str, place: ArrivalNumber) {
+        self.places.remove_place(place);
+        self.change_group(group, |group| {
             if group.visible.remove(&place).is_none() {
                 group.in_flight -= 1;
             }
         });
     }
 
-    pub(super) fn scan(&self) -> Scan {
-        Scan { end: self.places.scan_end(), group: None }
+    pub(super) fn begin_scan(&self) -> ReceiveScan {
+        ReceiveScan { end: self.places.scan_end(), group: None }
     }
 
     /// The next message of this scan: as many of one group as possible, then of the group whose first message is the oldest.
-    pub(super) fn next(&self, scan: &Scan) -> Option<Key> {
-        let same_group = scan.group.as_ref().and_then(|group| self.groups.get(group)?.next());
+    pub(super) fn next_key(&self, scan: &ReceiveScan) -> Option<MessageKey> {
+        let same_group = scan.group.as_ref().and_then(|group| self.groups.get(group)?.first_ready());
         let place_and_key = same_group.filter(|(place, _)| *place < scan.end).or_else(|| {
             let (place, key) = self.ready.first_key_value()?;
             (*place < scan.end).then_some((*place, *key))
@@ -72,18 +72,18 @@ impl Groups {
     }
 
     /// Changes a group, and keeps `ready` and the set of groups in step.
-    fn change(&mut self, id: &str, change: impl FnOnce(&mut Group)) {
+    fn change_group(&mut self, id: &str, change: impl FnOnce(&mut MessageGroup)) {
         if !self.groups.contains_key(id) {
-            self.groups.insert(id.to_owned(), Group::default());
+            self.groups.insert(id.to_owned(), MessageGroup::default());
         }
         let Some(group) = self.groups.get_mut(id) else {
             return;
         };
-        if let Some((place, _)) = group.next() {
+        if let Some((place, _)) = group.first_ready() {
             self.ready.remove(&place);
         }
         change(group);
-        if let Some((place, key)) = group.next() {
+        if let Some((place, key)) = group.first_ready() {
             self.ready.insert(place, key);
         }
         if group.visible.is_empty() && group.in_flight == 0 {
@@ -92,17 +92,17 @@ impl Groups {
     }
 }
 
-impl Group {
+impl MessageGroup {
     /// Its first message, unless one is in flight.
-    fn next(&self) -> Option<(Place, Key)> {
+    fn first_ready(&self) -> Option<(ArrivalNumber, MessageKey)> {
         let (place, key) = self.visible.first_key_value()?;
         (self.in_flight == 0).then_some((*place, *key))
     }
 }
 
-impl Scan {
+impl ReceiveScan {
     /// Continues with this group.
-    pub(super) fn stay_in(&mut self, group: Option<&String>) {
+    pub(super) fn continue_group(&mut self, group: Option<&String>) {
         if self.group.as_ref() != group {
             self.group = group.cloned();
         }
@@ -112,19 +112,19 @@ impl Scan {
 /// The places of all messages; those that a receive looks at are apart from the others.
 #[derive(Debug, Default)]
 struct Places {
-    scanned: BTreeSet<Place>,
-    beyond: BTreeSet<Place>,
+    scanned: BTreeSet<ArrivalNumber>,
+    beyond: BTreeSet<ArrivalNumber>,
 }
 
 impl Places {
-    fn insert(&mut self, place: Place) {
+    fn insert_place(&mut self, place: ArrivalNumber) {
         self.scanned.insert(place);
         if self.scanned.len() > SCANNED_MAX || self.beyond.first().is_some_and(|first| *first < place) {
             self.beyond.extend(self.scanned.pop_last());
         }
     }
 
-    fn remove(&mut self, place: Place) {
+    fn remove_place(&mut self, place: ArrivalNumber) {
         if self.scanned.remove(&place) {
             self.scanned.extend(self.beyond.pop_first());
         } else {
@@ -133,7 +133,7 @@ impl Places {
     }
 
     /// The first place that a receive does not look at.
-    fn scan_end(&self) -> Place {
-        self.beyond.first().copied().unwrap_or(Place::MAX)
+    fn scan_end(&self) -> ArrivalNumber {
+        self.beyond.first().copied().unwrap_or(ArrivalNumber::MAX)
     }
 }

@@ -11,20 +11,20 @@ use std::time::Duration;
 use redeliver_core::message::{Content, Timestamp};
 use redeliver_core::ports::Depth;
 
-use super::groups::{Groups, Scan};
-use crate::clock::later;
+use super::groups::{MessageGroups, ReceiveScan};
+use crate::clock::add_duration;
 
 /// A message's number, unique in the service.
-pub(crate) type Key = u64;
+pub(crate) type MessageKey = u64;
 
 /// A message's place in its queue: the number of its arrival there.
-pub(super) type Place = u64;
+pub(super) type ArrivalNumber = u64;
 
 /// A message in the queue.
 #[derive(Debug)]
-pub(crate) struct Stored {
-    pub(super) key: Key,
-    pub(super) place: Place,
+pub(crate) struct StoredMessage {
+    pub(super) key: MessageKey,
+    pub(super) place: ArrivalNumber,
     pub(super) id: String,
     pub(super) content: Content,
     pub(super) sent_at: Timestamp,
@@ -36,88 +36,88 @@ pub(crate) struct Stored {
     pub(super) redriven_from: Option<String>,
     pub(super) visible_at: Timestamp,
     /// The latest receive from this queue: only its handle deletes the message.
-    pub(super) lease: Option<Lease>,
+    pub(super) lease: Option<ReceiveLease>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lease {
+pub(super) struct ReceiveLease {
     pub(super) nonce: u64,
     pub(super) received_at: Timestamp,
 }
 
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct MessageStore {
     retention: Duration,
     /// Boxed, since a node of the tree may be half empty.
-    messages: BTreeMap<Key, Box<Stored>>,
-    visible: BTreeSet<(Timestamp, Key)>,
-    hidden: BTreeSet<(Timestamp, Key)>,
-    expiries: BTreeSet<(Timestamp, Key)>,
+    messages: BTreeMap<MessageKey, Box<StoredMessage>>,
+    visible: BTreeSet<(Timestamp, MessageKey)>,
+    hidden: BTreeSet<(Timestamp, MessageKey)>,
+    expiries: BTreeSet<(Timestamp, MessageKey)>,
     /// The number of hidden messages that were not received: `DelaySeconds`.
     delayed: usize,
     /// `None` for a standard queue.
-    groups: Option<Groups>,
+    groups: Option<MessageGroups>,
 }
 
-impl Store {
+impl MessageStore {
     pub(super) fn new(retention: Duration, is_fifo: bool) -> Self {
         let (messages, delayed) = (BTreeMap::new(), 0);
         let [visible, hidden, expiries] = [const { BTreeSet::new() }; 3];
-        let groups = is_fifo.then(Groups::default);
+        let groups = is_fifo.then(MessageGroups::default);
         Self { retention, messages, visible, hidden, expiries, delayed, groups }
     }
 
     /// Adds a message, which is hidden until [`show`](Self::show) finds it due.
-    pub(super) fn insert(&mut self, message: Stored) {
+    pub(super) fn insert_message(&mut self, message: StoredMessage) {
         self.hidden.insert((message.visible_at, message.key));
-        self.expiries.insert((self.expiry(&message), message.key));
+        self.expiries.insert((self.expires_at(&message), message.key));
         self.delayed += usize::from(message.lease.is_none());
         if let Some(groups) = &mut self.groups {
-            groups.insert(message.group(), message.place);
+            groups.insert_hidden(message.group_id(), message.place);
         }
         self.messages.insert(message.key, Box::new(message));
     }
 
     /// Removes a message from all sets.
-    pub(super) fn remove(&mut self, key: Key) -> Option<Stored> {
+    pub(super) fn remove_message(&mut self, key: MessageKey) -> Option<StoredMessage> {
         let message = self.messages.remove(&key)?;
         let place = (message.visible_at, key);
         if self.hidden.remove(&place) {
             self.delayed -= usize::from(message.lease.is_none());
         }
         self.visible.remove(&place);
-        self.expiries.remove(&(self.expiry(&message), key));
+        self.expiries.remove(&(self.expires_at(&message), key));
         if let Some(groups) = &mut self.groups {
-            groups.remove(message.group(), message.place);
+            groups.remove_message(message.group_id(), message.place);
         }
         Some(*message)
     }
 
     /// Begins a receive.
-    pub(super) fn scan(&self) -> Scan {
-        self.groups.as_ref().map_or_else(Scan::default, Groups::scan)
+    pub(super) fn begin_scan(&self) -> ReceiveScan {
+        self.groups.as_ref().map_or_else(ReceiveScan::default, MessageGroups::begin_scan)
     }
 
     /// Removes the message that is received next: the one that has been visible for the longest time, or the next one of the
     /// message groups.
-    pub(super) fn take_visible(&mut self, scan: &mut Scan) -> Option<Stored> {
+    pub(super) fn take_visible(&mut self, scan: &mut ReceiveScan) -> Option<StoredMessage> {
         let key = match &self.groups {
-            Some(groups) => groups.next(scan)?,
+            Some(groups) => groups.next_key(scan)?,
             None => self.visible.first()?.1,
         };
-        let message = self.remove(key)?;
-        scan.stay_in(message.content.message_group_id.as_ref());
+        let message = self.remove_message(key)?;
+        scan.continue_group(message.content.message_group_id.as_ref());
         Some(message)
     }
 
     /// Removes one message whose retention is over.
-    pub(super) fn take_expired(&mut self, now: Timestamp) -> Option<Stored> {
+    pub(super) fn take_expired(&mut self, now: Timestamp) -> Option<StoredMessage> {
         let (_, key) = *self.expiries.first().filter(|(at, _)| *at <= now)?;
-        self.remove(key)
+        self.remove_message(key)
     }
 
     /// Makes the messages visible that are due.
-    pub(super) fn show(&mut self, now: Timestamp) {
+    pub(super) fn show_due(&mut self, now: Timestamp) {
         while let Some(due) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
             self.hidden.remove(&due);
             self.visible.insert(due);
@@ -126,7 +126,7 @@ impl Store {
             };
             self.delayed -= usize::from(message.lease.is_none());
             if let Some(groups) = &mut self.groups {
-                groups.show(message.group(), message.place, message.key);
+                groups.show_message(message.group_id(), message.place, message.key);
             }
         }
     }
@@ -135,9 +135,9 @@ impl Store {
     /// others of its group even then.
     pub(super) fn next_visible(&self) -> Option<Timestamp> {
         let visible = match &self.groups {
-            Some(groups) => {
-                groups.next(&groups.scan()).and_then(|key| Some(self.messages.get(&key)?.visible_at))
-            }
+            Some(groups) => groups
+                .next_key(&groups.begin_scan())
+                .and_then(|key| Some(self.messages.get(&key)?.visible_at)),
             None => self.visible.first().map(|(at, _)| *at),
         };
         visible.or_else(|| self.next_shown())
@@ -156,28 +156,28 @@ impl Store {
         }
     }
 
-    pub(super) fn is_hidden(&self, key: Key) -> bool {
+    pub(super) fn is_hidden(&self, key: MessageKey) -> bool {
         self.messages.get(&key).is_some_and(|message| self.hidden.contains(&(message.visible_at, key)))
     }
 
     /// True for the handle of an old receive, or of one whose visibility timeout is over; false if the message is gone.
-    pub(super) fn has_expired(&self, key: Key, nonce: u64) -> bool {
-        self.messages.contains_key(&key) && (self.leased(key, nonce).is_none() || !self.is_hidden(key))
+    pub(super) fn has_expired(&self, key: MessageKey, nonce: u64) -> bool {
+        self.messages.contains_key(&key) && (self.current_lease(key, nonce).is_none() || !self.is_hidden(key))
     }
 
     /// The receive with this handle, if it is the message's latest.
-    pub(super) fn leased(&self, key: Key, nonce: u64) -> Option<Lease> {
+    pub(super) fn current_lease(&self, key: MessageKey, nonce: u64) -> Option<ReceiveLease> {
         self.messages.get(&key)?.lease.filter(|lease| lease.nonce == nonce)
     }
 
-    fn expiry(&self, message: &Stored) -> Timestamp {
-        later(message.enqueued_at, self.retention)
+    fn expires_at(&self, message: &StoredMessage) -> Timestamp {
+        add_duration(message.enqueued_at, self.retention)
     }
 }
 
-impl Stored {
+impl StoredMessage {
     /// The message group; every message of a FIFO queue has one.
-    fn group(&self) -> &str {
+    fn group_id(&self) -> &str {
         self.content.message_group_id.as_deref().unwrap_or_default()
     }
 }

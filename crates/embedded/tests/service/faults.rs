@@ -3,11 +3,11 @@
 use redeliver_core::ports::{
     EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive,
 };
-use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use redeliver_embedded::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 
 use crate::support::{message, receive, send, service};
 
-fn rule(action: Action, scope: Scope, when: When, injection: Injection) -> FaultRule {
+fn rule(action: SqsAction, scope: FaultScope, when: FaultTrigger, injection: Injection) -> FaultRule {
     FaultRule { action, queue: None, scope, when, injection }
 }
 
@@ -20,10 +20,10 @@ fn a_request_fails_by_its_number_with_all_its_entries_and_the_next_one_does_not(
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
-        let second = When::Numbers(vec![2]);
-        sqs.set_faults(FaultPlan::new(1).with(rule(
-            Action::SendMessageBatch,
-            Scope::Request,
+        let second = FaultTrigger::Numbers(vec![2]);
+        sqs.set_faults(FaultPlan::new(1).with_rule(rule(
+            SqsAction::SendMessageBatch,
+            FaultScope::Request,
             second,
             Injection::Throttled,
         )));
@@ -34,7 +34,7 @@ fn a_request_fails_by_its_number_with_all_its_entries_and_the_next_one_does_not(
         assert!(send(&queue, &two).await.iter().all(Result::is_ok));
         assert_eq!(queue.depth().await.unwrap().visible, 4);
     });
-    assert_eq!(sqs.requests()["SendMessageBatch"], 3, "a request that was refused was made");
+    assert_eq!(sqs.request_counts()["SendMessageBatch"], 3, "a request that was refused was made");
 }
 
 #[test]
@@ -43,8 +43,18 @@ fn single_entries_fail_while_the_others_are_done() {
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
         let plan = FaultPlan::new(1)
-            .with(rule(Action::SendMessageBatch, Scope::Entry, When::Numbers(vec![2]), Injection::Service))
-            .with(rule(Action::SendMessageBatch, Scope::Entry, When::Numbers(vec![3]), Injection::Sender));
+            .with_rule(rule(
+                SqsAction::SendMessageBatch,
+                FaultScope::Entry,
+                FaultTrigger::Numbers(vec![2]),
+                Injection::Service,
+            ))
+            .with_rule(rule(
+                SqsAction::SendMessageBatch,
+                FaultScope::Entry,
+                FaultTrigger::Numbers(vec![3]),
+                Injection::Sender,
+            ));
         sqs.set_faults(plan);
         let outcomes =
             send(&queue, &[message("a", 0), message("b", 0), message("c", 0), message("d", 0)]).await;
@@ -62,20 +72,20 @@ fn a_lost_answer_was_done_and_a_lost_request_was_not() {
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
         for (injection, depth) in [(Injection::LostRequest, 0), (Injection::LostAnswer, 1)] {
-            sqs.set_faults(FaultPlan::new(1).with(rule(
-                Action::SendMessageBatch,
-                Scope::Request,
-                When::Chance(1.0),
+            sqs.set_faults(FaultPlan::new(1).with_rule(rule(
+                SqsAction::SendMessageBatch,
+                FaultScope::Request,
+                FaultTrigger::Chance(1.0),
                 injection,
             )));
             let outcome = send(&queue, &[message("a", 0)]).await;
             assert_eq!(outcome, [Err(error(Fault::NoAnswer, "RequestTimeout"))]);
             assert_eq!(queue.depth().await.unwrap().visible, depth);
         }
-        sqs.set_faults(FaultPlan::new(1).with(rule(
-            Action::ReceiveMessage,
-            Scope::Request,
-            When::Numbers(vec![1]),
+        sqs.set_faults(FaultPlan::new(1).with_rule(rule(
+            SqsAction::ReceiveMessage,
+            FaultScope::Request,
+            FaultTrigger::Numbers(vec![1]),
             Injection::LostAnswer,
         )));
         let request = Receive { max_messages: 10, wait: std::time::Duration::ZERO, visibility: None };
@@ -97,9 +107,14 @@ fn chances_come_from_the_seed_and_rules_can_be_bound_to_a_queue() {
             let other = sqs.create_queue("other", &QueueSettings::default()).await.unwrap();
             let half = FaultRule {
                 queue: Some(target.arn().to_owned()),
-                ..rule(Action::SendMessageBatch, Scope::Entry, When::Chance(0.5), Injection::Throttled)
+                ..rule(
+                    SqsAction::SendMessageBatch,
+                    FaultScope::Entry,
+                    FaultTrigger::Chance(0.5),
+                    Injection::Throttled,
+                )
             };
-            sqs.set_faults(FaultPlan::new(seed).with(half));
+            sqs.set_faults(FaultPlan::new(seed).with_rule(half));
             let messages: Vec<_> = (0..200).map(|number| message(&number.to_string(), 0)).collect();
             assert!(send(&other, &messages).await.iter().all(Result::is_ok));
             let failed: Vec<bool> = send(&target, &messages).await.iter().map(Result::is_err).collect();

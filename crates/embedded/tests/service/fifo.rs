@@ -7,7 +7,7 @@ use futures_util::future::join;
 use proptest::prelude::*;
 use redeliver_core::message::{Content, OutgoingMessage, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
-    Clock, EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, Redrive,
+    Clock, EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, RedriveSettings,
     VisibilityControl as _,
 };
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
@@ -245,7 +245,7 @@ fn a_redrive_keeps_the_group_and_retention_starts_again() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let dlq = sqs.create_queue("dlq.fifo", &QueueSettings::default()).await.unwrap();
-        let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
+        let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
         let settings = QueueSettings { visibility: seconds(1), redrive, ..QueueSettings::default() };
         let source = sqs.create_queue("q.fifo", &settings).await.unwrap();
         send(&source, &[ordered("a1", "a"), ordered("a2", "a")]).await;
@@ -269,7 +269,7 @@ fn a_dead_letter_queue_is_of_its_queues_type() {
     clock.block_on(async {
         for (name, dlq) in [("a.fifo", "x"), ("a", "x.fifo")] {
             let dlq = sqs.create_queue(dlq, &QueueSettings::default()).await.unwrap();
-            let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
+            let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
             let settings = QueueSettings { redrive, ..QueueSettings::default() };
             let refused = sqs.create_queue(name, &settings).await.unwrap_err();
             assert_eq!(refused, sender_fault("InvalidParameterValue"), "{name}");

@@ -5,10 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{
-    Clock, Depth, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, Redrive,
+    Clock, Depth, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, RedriveSettings,
     VisibilityControl as _,
 };
-use redeliver_embedded::{Change, EmbeddedQueue, EmbeddedSqs};
+use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, MessageChange};
 
 use crate::support::{Totals, message, seconds, send, service};
 
@@ -138,12 +138,12 @@ impl Model {
     }
 }
 
-async fn check(model: &Model, sqs: &EmbeddedSqs, queues: &[EmbeddedQueue], changes: &mut Vec<Change>) {
+async fn check(model: &Model, sqs: &EmbeddedSqs, queues: &[EmbeddedQueue], changes: &mut Vec<MessageChange>) {
     for (number, queue) in queues.iter().enumerate() {
         assert_eq!(queue.depth().await, Ok(model.depth(number)));
     }
     changes.extend(sqs.take_changes());
-    let totals: Vec<_> = queues.iter().map(|queue| Totals::of(queue, changes)).collect();
+    let totals: Vec<_> = queues.iter().map(|queue| Totals::from_changes(queue, changes)).collect();
     let sum = |part: fn(&Totals) -> u64| totals.iter().map(part).sum::<u64>();
     assert_eq!(sum(|t| t.sent), model.messages.len() as u64);
     assert_eq!(sum(|t| t.deleted), model.count(State::Deleted));
@@ -159,7 +159,7 @@ async fn create(sqs: &EmbeddedSqs) -> [EmbeddedQueue; 2] {
     };
     let dlq = sqs.create_queue("dlq", &settings(RETENTION[1])).await.unwrap();
     let max_receive_count = u16::try_from(MAX_RECEIVE_COUNT).unwrap();
-    let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count });
+    let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count });
     let source =
         sqs.create_queue("source", &QueueSettings { redrive, ..settings(RETENTION[0]) }).await.unwrap();
     [source, dlq]

@@ -7,10 +7,10 @@ use futures_util::future::join;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Attribute, Content, OutgoingMessage};
 use redeliver_core::ports::{
-    Clock, Depth, EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, Redrive,
-    VisibilityControl as _,
+    Clock, Depth, EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive,
+    RedriveSettings, VisibilityControl as _,
 };
-use redeliver_embedded::What;
+use redeliver_embedded::ChangeKind;
 
 use crate::support::{Totals, elapsed, message, receive, seconds, send, service, with_dlq};
 
@@ -65,7 +65,7 @@ fn a_long_poll_wakes_at_an_arrival_a_due_delay_an_expired_visibility_or_its_end(
         assert!(receive(&queue, 20).await.is_empty());
         assert_eq!(elapsed(&clock), 40);
     });
-    assert_eq!(sqs.requests()["ReceiveMessage"], 5, "a long poll is one request");
+    assert_eq!(sqs.request_counts()["ReceiveMessage"], 5, "a long poll is one request");
 }
 
 #[test]
@@ -143,8 +143,11 @@ fn a_redrive_keeps_all_but_the_queue_and_names_its_source() {
         };
         assert_eq!(moved, expected);
         let changes = sqs.take_changes();
-        assert_eq!(Totals::of(&source, &changes), Totals { sent: 1, moved_out: 1, ..Totals::default() });
-        assert_eq!(Totals::of(&dlq, &changes), Totals { moved_in: 1, ..Totals::default() });
+        assert_eq!(
+            Totals::from_changes(&source, &changes),
+            Totals { sent: 1, moved_out: 1, ..Totals::default() }
+        );
+        assert_eq!(Totals::from_changes(&dlq, &changes), Totals { moved_in: 1, ..Totals::default() });
     });
 }
 
@@ -177,7 +180,7 @@ fn retention_counts_from_the_first_sending_also_after_a_redrive() {
         assert_eq!(dlq.depth().await.unwrap().visible, 2);
         clock.sleep(Duration::from_secs(9)).await;
         assert_eq!(dlq.depth().await.unwrap().total(), 0);
-        let totals = Totals::of(&dlq, &sqs.take_changes());
+        let totals = Totals::from_changes(&dlq, &sqs.take_changes());
         assert_eq!(totals, Totals { moved_in: 2, expired: 2, ..Totals::default() });
     });
 }
@@ -202,7 +205,7 @@ fn an_old_receipt_handle_deletes_nothing_and_says_ok_as_sqs_does() {
         );
         assert_eq!(queue.depth().await.unwrap().total(), 0);
         assert_eq!(queue.delete_batch(&[new]).await, [Ok(())], "deleted already");
-        assert_eq!(Totals::of(&queue, &sqs.take_changes()).deleted, 1);
+        assert_eq!(Totals::from_changes(&queue, &sqs.take_changes()).deleted, 1);
     });
 }
 
@@ -252,7 +255,7 @@ fn queues_are_created_once_found_by_arn_and_gone_when_deleted() {
         assert!(sqs.create_queue("q", &settings).await.is_ok(), "the same again is the same queue");
         let other = QueueSettings { visibility: seconds(1), ..settings.clone() };
         assert_eq!(sqs.create_queue("q", &other).await.unwrap_err(), sender_fault("QueueNameExists"));
-        let redrive = Some(Redrive { target_arn: format!("{}x", queue.arn()), max_receive_count: 1 });
+        let redrive = Some(RedriveSettings { target_arn: format!("{}x", queue.arn()), max_receive_count: 1 });
         let orphan = QueueSettings { redrive, ..settings.clone() };
         assert_eq!(sqs.create_queue("o", &orphan).await.unwrap_err(), sender_fault("InvalidParameterValue"));
         assert_eq!(
@@ -341,25 +344,26 @@ fn the_log_of_changes_tells_what_happened_to_each_message_once_somebody_asks_for
         clock.sleep(Duration::from_secs(60)).await;
         assert!(receive(&queue, 0).await.is_empty());
         let changes = sqs.take_changes();
-        let told: Vec<_> = changes.iter().map(|change| (change.queue_arn.as_str(), &change.what)).collect();
+        let reported: Vec<_> =
+            changes.iter().map(|change| (change.queue_arn.as_str(), &change.what)).collect();
         let moved = message("moved", 5);
         let (arn, dlq_arn) = (queue.arn(), dlq.arn().to_owned());
-        let received = What::Received { receive_count: 1 };
-        let sent = What::Sent(moved.content().clone());
+        let received = ChangeKind::Received { receive_count: 1 };
+        let sent = ChangeKind::Sent(moved.content().clone());
         let expected = [
             (arn, &sent),
             (arn, &received),
-            (arn, &What::Deleted),
+            (arn, &ChangeKind::Deleted),
             (arn, &received),
-            (arn, &What::Moved(dlq_arn)),
+            (arn, &ChangeKind::Moved(dlq_arn)),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert_eq!(changes[4].sqs_message_id, changes[0].sqs_message_id);
         assert_eq!(changes[2].sqs_message_id, first[0].sqs_message_id);
         clock.sleep(Duration::from_secs(14 * 24 * 3600)).await;
         dlq.depth().await.unwrap();
         let last = sqs.take_changes();
-        assert_eq!((last.len(), &last[0].what), (1, &What::Expired));
+        assert_eq!((last.len(), &last[0].what), (1, &ChangeKind::Expired));
     });
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Content, OutgoingMessage, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
-    Clock, EntryOutcome, Queue, QueueSender, QueueService, QueueSettings, Receive, Redrive,
+    Clock, EntryOutcome, Queue, QueueSender, QueueService, QueueSettings, Receive, RedriveSettings,
 };
-use redeliver_embedded::{Change, EmbeddedQueue, EmbeddedSqs, VirtualClock, What};
+use redeliver_embedded::{ChangeKind, EmbeddedQueue, EmbeddedSqs, MessageChange, VirtualClock};
 
 pub(crate) fn service() -> (VirtualClock, EmbeddedSqs) {
     let clock = VirtualClock::new(Timestamp::from_timestamp(1_700_000_000, 0).unwrap());
@@ -31,7 +31,7 @@ pub(crate) fn message(body: &str, delay_seconds: u64) -> OutgoingMessage {
 
 pub(crate) async fn send(queue: &EmbeddedQueue, messages: &[OutgoingMessage]) -> Vec<EntryOutcome<String>> {
     let mut outcomes = Vec::new();
-    for batch in pack(messages) {
+    for batch in pack_batches(messages) {
         outcomes.extend(queue.send_batch(batch).await);
     }
     outcomes
@@ -49,7 +49,7 @@ pub(crate) async fn with_dlq(
     settings: QueueSettings,
 ) -> (EmbeddedQueue, EmbeddedQueue) {
     let dlq = sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
-    let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count });
+    let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count });
     let queue = sqs.create_queue("source", &QueueSettings { redrive, ..settings }).await.unwrap();
     (queue, dlq)
 }
@@ -65,19 +65,19 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    pub(crate) fn of(queue: &EmbeddedQueue, changes: &[Change]) -> Self {
+    pub(crate) fn from_changes(queue: &EmbeddedQueue, changes: &[MessageChange]) -> Self {
         let mut totals = Self::default();
-        for Change { queue_arn, what, .. } in changes {
+        for MessageChange { queue_arn, what, .. } in changes {
             let is_here = u64::from(queue_arn == queue.arn());
             match what {
-                What::Sent(_) => totals.sent += is_here,
-                What::Moved(to) => {
+                ChangeKind::Sent(_) => totals.sent += is_here,
+                ChangeKind::Moved(to) => {
                     totals.moved_out += is_here;
                     totals.moved_in += u64::from(to == queue.arn());
                 }
-                What::Deleted => totals.deleted += is_here,
-                What::Expired => totals.expired += is_here,
-                What::Received { .. } | What::Hidden { .. } => {}
+                ChangeKind::Deleted => totals.deleted += is_here,
+                ChangeKind::Expired => totals.expired += is_here,
+                ChangeKind::Received { .. } | ChangeKind::Hidden { .. } => {}
             }
         }
         totals

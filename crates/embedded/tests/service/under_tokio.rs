@@ -25,7 +25,7 @@ fn a_real_call_under_a_hold_takes_no_virtual_time_and_a_long_poll_beside_it_does
             let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
             let call = async {
                 clock.sleep(Duration::from_secs(5)).await;
-                let hold = clock.hold();
+                let hold = clock.hold_time();
                 let mut stream = TcpStream::connect(address).await.unwrap();
                 stream.write_all(b"ping").await.unwrap();
                 let mut answer = [0; 4];

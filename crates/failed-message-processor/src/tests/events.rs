@@ -1,6 +1,6 @@
 //! Events: one per outcome, none before it is true, and none with text that is not ours.
 
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn a_retry_is_told_with_exact_values() {
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":2"#), &busy(1))]);
     let scheduled = Event::RetryScheduled {
-        message_id: id(1),
+        message_id: nth_id(1),
         retry_attempt: 3,
         spends_attempt: true,
         delay_seconds: RetryDelay::new(100).unwrap(),
@@ -42,13 +42,13 @@ fn what_comes_back_after_a_crash_or_a_snooze_is_told_to_spend_no_attempt() {
         })
         .collect();
     reported.sort();
-    assert_eq!(reported, [(id(1), 2, false), (id(2), 2, false), (id(3), 3, true)]);
+    assert_eq!(reported, [(nth_id(1), 2, false), (nth_id(2), 2, false), (nth_id(3), 3, true)]);
 }
 
 #[test]
 fn an_arrival_by_redrive_is_told_only_of_what_was_redriven() {
     let setup = Setup::new();
-    setup.process(vec![handed_off(1, body(1), &busy(1)), redriven(2, body(2))]);
+    setup.process(vec![handed_off(1, nth_body(1), &busy(1)), redriven(2, nth_body(2))]);
     let events = setup.world.seen.events();
     let arrivals: Vec<_> =
         events.iter().filter(|event| matches!(event, Event::ArrivedByRedrive { .. })).collect();
@@ -60,7 +60,8 @@ fn an_arrival_by_redrive_is_told_only_of_what_was_redriven() {
 #[test]
 fn a_message_that_keeps_coming_out_of_the_intermediate_dlq_is_told_from_the_fourth_receive_on() {
     let setup = Setup::new();
-    let received = |n, receive_count| ReceivedMessage { receive_count, ..handed_off(n, body(n), &busy(n)) };
+    let received =
+        |n, receive_count| ReceivedMessage { receive_count, ..handed_off(n, nth_body(n), &busy(n)) };
     setup.process(vec![received(1, 3), received(2, 4)]);
     let events = setup.world.seen.events();
     let sqs_message_id = "sqs-2".to_owned();
@@ -72,7 +73,7 @@ fn a_message_that_keeps_coming_out_of_the_intermediate_dlq_is_told_from_the_four
 fn a_verdict_is_told_with_the_message_id_where_there_is_one() {
     let setup = Setup::new();
     let permanent = with(busy(1), json!({ "kind": "permanent" }));
-    setup.process(vec![handed_off(1, body(1), &permanent), handed_off(2, "{}", &busy(2))]);
+    setup.process(vec![handed_off(1, nth_body(1), &permanent), handed_off(2, "{}", &busy(2))]);
     let given_up = |n: usize, message_id, error_type| Event::GivenUp {
         message_id,
         sqs_message_id: format!("sqs-{n}"),
@@ -80,7 +81,7 @@ fn a_verdict_is_told_with_the_message_id_where_there_is_one() {
         request_id: None,
     };
     let expected =
-        [given_up(1, Some(id(1)), "NON_RETRYABLE_ERROR"), given_up(2, None, "INVALID_MESSAGE_SCHEMA")];
+        [given_up(1, Some(nth_id(1)), "NON_RETRYABLE_ERROR"), given_up(2, None, "INVALID_MESSAGE_SCHEMA")];
     assert_eq!(setup.world.seen.events(), expected);
 }
 
@@ -89,20 +90,20 @@ fn no_outcome_is_told_before_its_send_is_confirmed() {
     let setup = Setup::new();
     let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
     let setup = Setup {
-        source: setup.source.clone().slow(before, after),
-        annotation: setup.annotation.clone().slow(before, after),
+        source: setup.source.clone().with_pauses(before, after),
+        annotation: setup.annotation.clone().with_pauses(before, after),
         ..setup
     };
-    setup.process(vec![handed_off(1, body(1), &busy(1)), handed_off(2, "{}", &busy(2))]);
-    let times: Vec<_> = setup.world.seen.timed().into_iter().map(|(time, _)| time).collect();
-    assert_eq!(times, [start() + before + after; 2]);
+    setup.process(vec![handed_off(1, nth_body(1), &busy(1)), handed_off(2, "{}", &busy(2))]);
+    let times: Vec<_> = setup.world.seen.timed_events().into_iter().map(|(time, _)| time).collect();
+    assert_eq!(times, [start_time() + before + after; 2]);
 }
 
 #[test]
 fn a_send_that_fails_is_told_instead_of_the_outcome() {
     let setup = Setup::new();
-    setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), Injection::Sender);
-    setup.process(vec![handed_off(1, body(1), &busy(1))]);
+    setup.world.fail_sends(&setup.source, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
+    setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);
     let (sqs_message_id, code) = ("sqs-1".to_owned(), "InvalidParameterValue".to_owned());
     let expected = [Event::NotConfirmed { sqs_message_id, send: "re-send", code }];
     assert_eq!(setup.world.seen.events(), expected);
@@ -113,7 +114,7 @@ fn no_event_holds_payload_attributes_or_a_targets_text() {
     let setup = Setup::new();
     let canary = with(busy(1), json!({ "type": "canary", "details": "canary" }));
     let permanent = with(canary.clone(), json!({ "kind": "permanent" }));
-    let body = |n| body(n).replace(r#"{"n""#, r#"{"canary":"canary","n""#);
+    let body = |n| nth_body(n).replace(r#"{"n""#, r#"{"canary":"canary","n""#);
     let mut records = vec![
         handed_off(1, body(1), &canary),
         handed_off(2, body(2), &permanent),

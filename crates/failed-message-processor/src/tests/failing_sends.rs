@@ -1,11 +1,11 @@
 //! A record is done only once its own send is confirmed.
 
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
 use super::*;
 
 fn ten_failed() -> Vec<ReceivedMessage> {
-    (0..10).map(|n| handed_off(n, body(n), &busy(n))).collect()
+    (0..10).map(|n| handed_off(n, nth_body(n), &busy(n))).collect()
 }
 
 /// Ids of the messages on the source queue, whatever their delay.
@@ -14,7 +14,7 @@ fn waiting(setup: &Setup) -> Vec<String> {
     let id = |body: &str| {
         serde_json::from_str::<Value>(body).unwrap()["metadata"]["message_id"].as_str().unwrap().to_owned()
     };
-    let mut ids: Vec<_> = setup.source.received().iter().map(|record| id(&record.body)).collect();
+    let mut ids: Vec<_> = setup.source.receive_all().iter().map(|record| id(&record.body)).collect();
     ids.sort();
     ids
 }
@@ -22,9 +22,14 @@ fn waiting(setup: &Setup) -> Vec<String> {
 #[test]
 fn a_failing_resend_reports_exactly_its_record() {
     let setup = Setup::new();
-    setup.world.fail_sends(&setup.source, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
+    setup.world.fail_sends(
+        &setup.source,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![4]),
+        Injection::Sender,
+    );
     assert_eq!(setup.process(ten_failed()), ["sqs-3"]);
-    assert_eq!(waiting(&setup), (0..10).filter(|n| *n != 3).map(id).collect::<Vec<_>>());
+    assert_eq!(waiting(&setup), (0..10).filter(|n| *n != 3).map(nth_id).collect::<Vec<_>>());
 }
 
 /// SQS's redrive moves it to the annotation queue, and from there to the final DLQ.
@@ -51,55 +56,69 @@ fn a_forged_folded_attribute_makes_no_send_that_sqs_refuses() {
         let dead_letter = json!({
             "stage": "message-processor",
             "cause": { "type": "T", "message": "m" },
-            "dead_lettered_at": moment(-9),
+            "dead_lettered_at": format_moment(-9),
             "sqs_message_id": "m",
             "fingerprint": "0123456789abcdef",
             "folded_attributes": folded,
         });
-        let failure =
-            json!({ "verdict": "NON_RETRYABLE_ERROR", "due_at": moment(9), "folded_attributes": folded });
+        let failure = json!({ "verdict": "NON_RETRYABLE_ERROR", "due_at": format_moment(9), "folded_attributes": folded });
         let setup = Setup::new();
-        let mut record = redriven(0, body(0));
+        let mut record = redriven(0, nth_body(0));
         record.attributes = [("DeadLetter", dead_letter), (FAILURE, failure)]
             .map(|(name, document)| (name.to_owned(), Attribute::string(document.to_string())))
             .into();
         let kept = record.attributes["DeadLetter"].clone();
         assert_eq!(setup.process(vec![record]), [""; 0], "{folded}");
         let expected = Attributes::from([("DeadLetter".to_owned(), kept)]);
-        assert_eq!(setup.source.only().attributes, expected, "{folded}: it stays the producer's");
+        assert_eq!(setup.source.only_sent().attributes, expected, "{folded}: it stays the producer's");
     }
 }
 
 #[test]
 fn a_failing_verdict_reports_exactly_its_record() {
     let setup = Setup::new();
-    setup.world.fail_sends(&setup.annotation, Scope::Entry, When::Numbers(vec![1]), Injection::Sender);
+    setup.world.fail_sends(
+        &setup.annotation,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![1]),
+        Injection::Sender,
+    );
     let mut records = ten_failed();
     records[2].body = "first verdict".to_owned();
     records[6].body = "second verdict".to_owned();
     assert_eq!(setup.process(records), ["sqs-2"]);
     assert_eq!(waiting(&setup).len(), 8);
-    assert_eq!(setup.annotation.received().len(), 1);
+    assert_eq!(setup.annotation.receive_all().len(), 1);
 }
 
 #[test]
 fn a_resend_whose_answer_is_lost_is_sent_again_and_not_reported() {
     let setup = Setup::new();
-    setup.world.fail_sends(&setup.source, Scope::Entry, When::Numbers(vec![1]), Injection::LostAnswer);
+    setup.world.fail_sends(
+        &setup.source,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![1]),
+        Injection::LostAnswer,
+    );
     assert_eq!(setup.process(ten_failed()), [""; 0]);
-    let copies: Vec<_> = [0].into_iter().chain(0..10).map(id).collect();
+    let copies: Vec<_> = [0].into_iter().chain(0..10).map(nth_id).collect();
     assert_eq!(waiting(&setup), copies, "a copy of the first one: at least once");
-    let sent = setup.source.sent();
+    let sent = setup.source.sent_contents();
     assert_eq!(sent[0], sent[10], "and it says and waits the same");
 }
 
 #[test]
 fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
     let setup = Setup::new();
-    setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), Injection::Throttled);
+    setup.world.fail_sends(
+        &setup.source,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::Throttled,
+    );
     let expected: Vec<_> = (0..10).map(|n| format!("sqs-{n}")).collect();
     assert_eq!(setup.process(ten_failed()), expected);
-    assert!((25..30).contains(&setup.world.elapsed()));
+    assert!((25..30).contains(&setup.world.elapsed_seconds()));
     assert!(waiting(&setup).is_empty());
 }
 
@@ -109,10 +128,14 @@ fn what_may_have_been_accepted_is_sent_twice_and_then_reported() {
         [(Injection::Service, 0), (Injection::LostRequest, 0), (Injection::LostAnswer, 20)]
     {
         let setup = Setup::new();
-        setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), injection);
+        setup.world.fail_sends(&setup.source, FaultScope::Request, FaultTrigger::Chance(1.0), injection);
         let expected: Vec<_> = (0..10).map(|n| format!("sqs-{n}")).collect();
         assert_eq!(setup.process(ten_failed()), expected, "{injection:?}");
-        assert_eq!((setup.source.sent().len(), setup.world.elapsed()), (20, 2), "{injection:?}");
+        assert_eq!(
+            (setup.source.sent_contents().len(), setup.world.elapsed_seconds()),
+            (20, 2),
+            "{injection:?}"
+        );
         assert_eq!(waiting(&setup).len(), accepted, "{injection:?}");
     }
 }
@@ -120,29 +143,33 @@ fn what_may_have_been_accepted_is_sent_twice_and_then_reported() {
 #[test]
 fn a_queue_that_never_answers_is_given_up_before_the_deadline() {
     let setup = Setup::new();
-    let setup =
-        Setup { source: setup.source.clone().slow(Duration::from_secs(3600), Duration::ZERO), ..setup };
+    let setup = Setup {
+        source: setup.source.clone().with_pauses(Duration::from_secs(3600), Duration::ZERO),
+        ..setup
+    };
     assert_eq!(setup.process(ten_failed()).len(), 10);
-    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(29_500));
+    assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::milliseconds(29_500));
 }
 
 #[test]
 fn ten_records_with_ten_fates_change_nothing_for_one_another() {
     let fate = |n: usize| match n {
-        0 => handed_off(n, body(n), &busy(n)),
-        1 => handed_off(n, body(n), &with(busy(n), json!({ "kind": "permanent" }))),
+        0 => handed_off(n, nth_body(n), &busy(n)),
+        1 => handed_off(n, nth_body(n), &with(busy(n), json!({ "kind": "permanent" }))),
         2 => handed_off(n, body_with(n, r#""retry_attempt":5"#), &busy(n)),
-        3 => handed_off(n, body(n), &with(busy(n), json!({ "kind": "snooze", "retry_after_seconds": 9 }))),
-        4 => redriven(n, body(n)),
+        3 => {
+            handed_off(n, nth_body(n), &with(busy(n), json!({ "kind": "snooze", "retry_after_seconds": 9 })))
+        }
+        4 => redriven(n, nth_body(n)),
         5 => redriven(n, "not JSON"),
-        6 => handed_off(n, body(n), &with(busy(n), json!({ "kind": "not_started" }))),
+        6 => handed_off(n, nth_body(n), &with(busy(n), json!({ "kind": "not_started" }))),
         7 => handed_off(
             n,
             body_with(n, r#""retry_attempt":5"#),
             &with(busy(n), json!({ "new_generation": true })),
         ),
         8 => redriven(n, body_of_size(n, redeliver_core::limits::MESSAGE_BYTES_MAX)),
-        _ => ReceivedMessage { attributes: ten_attributes(), ..redriven(n, body(n)) },
+        _ => ReceivedMessage { attributes: ten_attributes(), ..redriven(n, nth_body(n)) },
     };
     let together = Setup::new();
     assert_eq!(together.process((0..10).map(fate).collect()), [""; 0]);
@@ -150,14 +177,18 @@ fn ten_records_with_ten_fates_change_nothing_for_one_another() {
     for n in 0..10 {
         let alone = Setup::new();
         assert_eq!(alone.process(vec![fate(n)]), [""; 0]);
-        resends.extend(alone.source.sent());
-        verdicts.extend(alone.annotation.sent());
+        resends.extend(alone.source.sent_contents());
+        verdicts.extend(alone.annotation.sent_contents());
     }
     assert_eq!((resends.len(), verdicts.len()), (6, 4));
-    assert_eq!(together.source.sent(), resends);
+    assert_eq!(together.source.sent_contents(), resends);
     let by_body = |mut contents: Vec<Content>| {
         contents.sort_by(|one, other| one.body.cmp(&other.body));
         contents
     };
-    assert_eq!(by_body(together.annotation.sent()), by_body(verdicts), "in any order of the batches");
+    assert_eq!(
+        by_body(together.annotation.sent_contents()),
+        by_body(verdicts),
+        "in any order of the batches"
+    );
 }

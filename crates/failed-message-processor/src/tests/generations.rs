@@ -5,7 +5,7 @@ use super::*;
 /// Body 1 as it came back, in its generation 2, after five retries and some snoozes.
 fn spent() -> String {
     let past = r#"{"attempt":4,"failed_at":"2026-07-25T10:00:00Z","error_type":"A","error_details":"b"}"#;
-    let (first, next) = (moment(-9000), moment(-8000));
+    let (first, next) = (format_moment(-9000), format_moment(-8000));
     body_with(
         1,
         &format!(
@@ -15,20 +15,20 @@ fn spent() -> String {
 }
 
 /// Body 1 after the first retry of generation 3.
-fn afresh(failure_type: &str, failed_at: i64) -> Value {
+fn new_generation_metadata(failure_type: &str, failed_at: i64) -> Value {
     json!({
-        "message_id": id(1),
+        "message_id": nth_id(1),
         "retry_attempt": 1,
-        "next_retry_time": moment(100),
-        "first_sent_time": moment(-10),
+        "next_retry_time": format_moment(100),
+        "first_sent_time": format_moment(-10),
         "redrive_generation": 3,
-        "retry_history": [{ "attempt": 0, "failed_at": moment(failed_at), "error_type": failure_type }],
+        "retry_history": [{ "attempt": 0, "failed_at": format_moment(failed_at), "error_type": failure_type }],
     })
 }
 
 /// The metadata of the only re-send, without texts that may change.
 fn sent_metadata(setup: &Setup) -> Value {
-    let mut body: Value = serde_json::from_str(&setup.source.only().body).unwrap();
+    let mut body: Value = serde_json::from_str(&setup.source.only_sent().body).unwrap();
     body["metadata"]["retry_history"][0].as_object_mut().unwrap().remove("error_details");
     body["metadata"].take()
 }
@@ -38,7 +38,7 @@ fn a_new_generation_starts_afresh() {
     let setup = Setup::with_policy(FIXED);
     let failure = with(busy(1), json!({ "new_generation": true }));
     assert_eq!(setup.process(vec![handed_off(1, spent(), &failure)]), [""; 0]);
-    assert_eq!(sent_metadata(&setup), afresh("Db.Busy", -1));
+    assert_eq!(sent_metadata(&setup), new_generation_metadata("Db.Busy", -1));
 }
 
 /// Body 1, given up without a re-send in its generation 2: the body does not have that generation.
@@ -51,7 +51,7 @@ fn a_new_generation_counts_on_from_what_the_final_record_told() {
     let failure = with(busy(1), json!({ "new_generation": true, "generation_before": 2 }));
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![handed_off(1, silent(), &failure)]);
-    assert_eq!(sent_metadata(&setup), afresh("Db.Busy", -1));
+    assert_eq!(sent_metadata(&setup), new_generation_metadata("Db.Busy", -1));
 
     let setup = Setup::new();
     let failure = with(failure, json!({ "kind": "permanent" }));
@@ -64,7 +64,10 @@ fn a_new_generation_has_delays_of_its_own() {
     let setup = Setup::new();
     let failure = with(busy(1), json!({ "new_generation": true }));
     setup.process(vec![handed_off(1, spent(), &failure)]);
-    assert_eq!(RetryDelay::from(setup.source.only().delay), delay(&Policy::default(), key(1, 3, 1)));
+    assert_eq!(
+        RetryDelay::from(setup.source.only_sent().delay),
+        retry_delay(&Policy::default(), key(1, 3, 1))
+    );
 }
 
 #[test]
@@ -74,7 +77,7 @@ fn a_message_that_came_back_and_crashed_the_function_starts_afresh_too() {
         "stage": "failed-message-processor",
         "cause": { "type": "A", "message": "b" },
         "redrive_generation": 2,
-        "dead_lettered_at": moment(-7000),
+        "dead_lettered_at": format_moment(-7000),
         "sqs_message_id": "sqs-0",
         "fingerprint": "0123456789abcdef",
         "folded_attributes": { "count": { "data_type": "Number.int", "text": "7" } },
@@ -85,9 +88,9 @@ fn a_message_that_came_back_and_crashed_the_function_starts_afresh_too() {
     attributes.insert("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"));
     attributes.insert("ErrorDetails".to_owned(), Attribute::string("Max retry attempts 5 exceeded"));
     assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, silent()) }]), [""; 0]);
-    let crashed = json!({ "retry_attempt": 0, "redrive_count": 1, "next_retry_time": moment(5) });
-    assert_eq!(sent_metadata(&setup), with(afresh("Redrive", 0), crashed));
-    let sent = setup.source.only();
+    let crashed = json!({ "retry_attempt": 0, "redrive_count": 1, "next_retry_time": format_moment(5) });
+    assert_eq!(sent_metadata(&setup), with(new_generation_metadata("Redrive", 0), crashed));
+    let sent = setup.source.only_sent();
     assert_eq!(sent.attributes["count"], folded);
     assert_eq!(sent.attributes, producer_attributes(), "so the next failure is not a new generation again");
 }

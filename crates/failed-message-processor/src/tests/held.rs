@@ -12,13 +12,13 @@ fn held(n: usize, body: impl Into<String>) -> ReceivedMessage {
 fn held_for(n: usize, seconds: u64) -> ReceivedMessage {
     let hold = json!({
         "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": seconds,
-        "held_since": moment(-600), "outage_failures": 12,
+        "held_since": format_moment(-600), "outage_failures": 12,
     });
-    handed_off(n, body(n), &with(busy(n), hold))
+    handed_off(n, nth_body(n), &with(busy(n), hold))
 }
 
 fn delays(setup: &Setup) -> Vec<u16> {
-    setup.source.sent().iter().map(|sent| sent.delay.get()).collect()
+    setup.source.sent_contents().iter().map(|sent| sent.delay.get()).collect()
 }
 
 #[test]
@@ -27,11 +27,11 @@ fn held_messages_come_back_when_the_message_processor_says_and_nobody_is_told_of
     assert_eq!(setup.process(vec![held_for(0, 1), held_for(1, 250), held_for(2, 900)]), [""; 0]);
     assert_eq!(delays(&setup), [1, 250, 900]);
     assert_eq!(setup.world.seen.events(), []);
-    let second = &setup.source.sent()[1];
+    let second = &setup.source.sent_contents()[1];
     assert!(second.attributes.is_empty(), "the reason stays behind");
-    let metadata = MessageSchema::default().parse(&second.body).unwrap().metadata;
-    let since = start() - chrono::TimeDelta::seconds(600);
-    assert_eq!((metadata.retry_attempt, metadata.holds), (0, Holds::written(Some(since), 12, 250)));
+    let metadata = MessageSchema::default().parse_envelope(&second.body).unwrap().metadata;
+    let since = start_time() - chrono::TimeDelta::seconds(600);
+    assert_eq!((metadata.retry_attempt, metadata.holds), (0, Holds::from_members(Some(since), 12, 250)));
     let errors: Vec<_> = metadata.retry_history.iter().map(|past| past.error_type.as_str()).collect();
     assert_eq!(errors, ["HttpStatus.503"]);
 }
@@ -70,9 +70,9 @@ fn the_holds_of_a_message_from_its_producer_begin_at_zero() {
     let hand_off = json!({ "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": 250, "from_producer": true });
     let hand_off = with(busy(1), hand_off);
     setup.process(vec![handed_off(1, forged, &hand_off)]);
-    let sent = setup.source.only();
-    let metadata = MessageSchema::default().parse(&sent.body).unwrap().metadata;
-    let since = start() - chrono::TimeDelta::seconds(1);
-    assert_eq!(metadata.holds, Holds::written(Some(since), 0, 250));
+    let sent = setup.source.only_sent();
+    let metadata = MessageSchema::default().parse_envelope(&sent.body).unwrap().metadata;
+    let since = start_time() - chrono::TimeDelta::seconds(1);
+    assert_eq!(metadata.holds, Holds::from_members(Some(since), 0, 250));
     assert_eq!((metadata.snooze_count, metadata.retry_attempt), (0, 0));
 }

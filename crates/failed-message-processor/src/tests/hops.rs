@@ -2,7 +2,7 @@
 
 use redeliver_core::arrival::producers_attributes;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
 use super::*;
 
@@ -12,20 +12,23 @@ const HOURS: &str = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seco
 fn a_long_delay_is_a_hop_with_its_due_time_and_the_body_as_it_was() {
     let setup = Setup::with_policy(HOURS);
     let producer = producer_attributes();
-    let mut record = handed_off(1, body(1), &busy(1));
+    let mut record = handed_off(1, nth_body(1), &busy(1));
     record.attributes.extend(producer.clone());
     record.message_group_id = Some("tenant".to_owned());
     record.trace_header = Some("Root=1".to_owned());
     assert!(setup.process(vec![record]).is_empty());
-    assert!(setup.source.sent().is_empty() && setup.annotation.sent().is_empty());
-    let hop = setup.intermediate.only();
-    assert_eq!((hop.body, hop.delay.get()), (body(1), 900));
+    assert!(setup.source.sent_contents().is_empty() && setup.annotation.sent_contents().is_empty());
+    let hop = setup.intermediate.only_sent();
+    assert_eq!((hop.body, hop.delay.get()), (nth_body(1), 900));
     assert_eq!(
         (hop.message_group_id.as_deref(), hop.trace_header.as_deref()),
         (Some("tenant"), Some("Root=1"))
     );
     // It failed a second ago.
-    assert_eq!(document(&hop.attributes, FAILURE), with(busy(1), json!({"due_at": moment(7199)})));
+    assert_eq!(
+        attribute_document(&hop.attributes, FAILURE),
+        with(busy(1), json!({"due_at": format_moment(7199)}))
+    );
     let mut attributes = hop.attributes;
     attributes.remove(FAILURE);
     assert_eq!(attributes, producer);
@@ -35,8 +38,13 @@ fn a_long_delay_is_a_hop_with_its_due_time_and_the_body_as_it_was() {
 #[test]
 fn the_hops_of_a_batch_are_told_once_and_only_those_that_are_confirmed() {
     let setup = Setup::with_policy(HOURS);
-    setup.world.fail_sends(&setup.intermediate, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
-    assert_eq!(setup.process((0..10).map(|n| handed_off(n, body(n), &busy(n))).collect()), ["sqs-3"]);
+    setup.world.fail_sends(
+        &setup.intermediate,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![4]),
+        Injection::Sender,
+    );
+    assert_eq!(setup.process((0..10).map(|n| handed_off(n, nth_body(n), &busy(n))).collect()), ["sqs-3"]);
     let events = setup.world.seen.events();
     assert!(events.contains(&Event::Hopped { messages: 9 }), "{events:?}");
     assert_eq!(events.len(), 2, "and what is not confirmed: {events:?}");
@@ -45,17 +53,21 @@ fn the_hops_of_a_batch_are_told_once_and_only_those_that_are_confirmed() {
 #[test]
 fn it_hops_on_without_a_look_at_the_body_and_comes_when_it_is_due() {
     let setup = Setup::with_policy(HOURS);
-    let hopping = |due: i64| with(busy(1), json!({"due_at": moment(due)}));
+    let hopping = |due: i64| with(busy(1), json!({"due_at": format_moment(due)}));
     assert!(setup.process(vec![handed_off(1, "not even JSON", &hopping(901))]).is_empty());
-    assert_eq!(setup.intermediate.only().body, "not even JSON");
-    assert_eq!(document(&setup.intermediate.only().attributes, FAILURE), hopping(901), "nothing is added");
+    assert_eq!(setup.intermediate.only_sent().body, "not even JSON");
+    assert_eq!(
+        attribute_document(&setup.intermediate.only_sent().attributes, FAILURE),
+        hopping(901),
+        "nothing is added"
+    );
 
     let setup = Setup::with_policy(HOURS);
-    assert!(setup.process(vec![handed_off(1, body(1), &hopping(900))]).is_empty());
-    let resend = setup.source.only();
+    assert!(setup.process(vec![handed_off(1, nth_body(1), &hopping(900))]).is_empty());
+    let resend = setup.source.only_sent();
     assert_eq!(resend.delay.get(), 900);
     assert!(!resend.attributes.contains_key(FAILURE));
-    let metadata = MessageSchema::default().parse(&resend.body).unwrap().metadata;
+    let metadata = MessageSchema::default().parse_envelope(&resend.body).unwrap().metadata;
     assert_eq!((metadata.retry_attempt, metadata.retry_history.len()), (1, 1));
     let events = setup.world.seen.events();
     let [Event::RetryScheduled { delay_seconds, .. }] = &events[..] else { panic!("{events:?}") };
@@ -65,7 +77,7 @@ fn it_hops_on_without_a_look_at_the_body_and_comes_when_it_is_due() {
 #[test]
 fn a_body_that_became_invalid_while_it_waited_is_a_verdict_at_the_end() {
     let setup = Setup::with_policy(HOURS);
-    let hopping = with(busy(1), json!({"due_at": moment(10)}));
+    let hopping = with(busy(1), json!({"due_at": format_moment(10)}));
     assert!(setup.process(vec![handed_off(1, "not even JSON", &hopping)]).is_empty());
     let verdict = setup.verdict();
     assert_eq!(verdict["verdict"], "INVALID_MESSAGE_FORMAT");
@@ -74,15 +86,15 @@ fn a_body_that_became_invalid_while_it_waited_is_a_verdict_at_the_end() {
 
 /// A message on the intermediate DLQ without a reason.
 fn unexplained(body: impl Into<String>) -> ReceivedMessage {
-    ReceivedMessage { queue_arn: INTERMEDIATE_ARN.to_owned(), ..record(1, body) }
+    ReceivedMessage { queue_arn: INTERMEDIATE_ARN.to_owned(), ..nth_record(1, body) }
 }
 
 #[test]
 fn ten_attributes_hop_folded_and_come_out_whole() {
     let setup = Setup::with_policy(HOURS);
-    let record = ReceivedMessage { attributes: ten_attributes(), ..unexplained(body(1)) };
+    let record = ReceivedMessage { attributes: ten_attributes(), ..unexplained(nth_body(1)) };
     assert!(setup.process(vec![record]).is_empty());
-    let hop = setup.intermediate.only();
+    let hop = setup.intermediate.only_sent();
     assert_eq!(hop.attributes.len(), 10);
     assert_eq!(producers_attributes(hop.attributes.clone()).attributes, ten_attributes());
 
@@ -94,12 +106,12 @@ fn ten_attributes_hop_folded_and_come_out_whole() {
         ..record_of(hop.body)
     };
     assert!(again.process(vec![record]).is_empty());
-    assert_eq!(again.source.only().attributes, ten_attributes());
-    assert_eq!(again.source.only().delay.get(), 200);
+    assert_eq!(again.source.only_sent().attributes, ten_attributes());
+    assert_eq!(again.source.only_sent().delay.get(), 200);
 }
 
 fn record_of(body: String) -> ReceivedMessage {
-    record(1, body)
+    nth_record(1, body)
 }
 
 #[test]
@@ -108,12 +120,15 @@ fn a_message_with_little_room_hops_with_its_due_time_and_what_decides() {
     // The retry's metadata fits, but not the whole document.
     let whole = body_of_size(1, MESSAGE_BYTES_MAX - 150);
     assert!(setup.process(vec![unexplained(whole.clone())]).is_empty());
-    assert!(setup.annotation.sent().is_empty());
-    let hop = setup.intermediate.only();
+    assert!(setup.annotation.sent_contents().is_empty());
+    let hop = setup.intermediate.only_sent();
     assert_eq!((hop.body, hop.delay.get()), (whole, 900));
-    let failure = document(&hop.attributes, FAILURE);
+    let failure = attribute_document(&hop.attributes, FAILURE);
     assert_eq!((&failure["type"], &failure["kind"]), (&json!("Redrive"), &json!("transient")));
-    assert_eq!((&failure["due_at"], &failure["source_queue_arn"]), (&json!(moment(7200)), &Value::Null));
+    assert_eq!(
+        (&failure["due_at"], &failure["source_queue_arn"]),
+        (&json!(format_moment(7200)), &Value::Null)
+    );
 }
 
 #[test]
@@ -121,24 +136,24 @@ fn a_hop_that_is_not_confirmed_leaves_the_message_where_it_is() {
     let setup = Setup::with_policy(HOURS);
     setup.world.fail_sends(
         &setup.intermediate,
-        redeliver_embedded::Scope::Request,
-        redeliver_embedded::When::Chance(1.0),
+        redeliver_embedded::FaultScope::Request,
+        redeliver_embedded::FaultTrigger::Chance(1.0),
         redeliver_embedded::Injection::Throttled,
     );
-    let records = vec![handed_off(1, body(1), &busy(1)), handed_off(2, "rubbish", &busy(2))];
+    let records = vec![handed_off(1, nth_body(1), &busy(1)), handed_off(2, "rubbish", &busy(2))];
     assert_eq!(setup.process(records), ["sqs-1"], "the verdict beside it is its own");
 }
 
 #[test]
 fn a_forged_due_time_of_a_moved_message_is_not_looked_at() {
     let setup = Setup::with_policy(HOURS);
-    let forged = with(busy(1), json!({"due_at": moment(7100)}));
+    let forged = with(busy(1), json!({"due_at": format_moment(7100)}));
     let record = ReceivedMessage {
         attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(forged.to_string()))]),
-        ..redriven(1, body(1))
+        ..redriven(1, nth_body(1))
     };
     assert!(setup.process(vec![record]).is_empty());
-    let sent = setup.source.only();
+    let sent = setup.source.only_sent();
     assert!((2..=5).contains(&sent.delay.get()));
     assert!(sent.attributes.is_empty());
 }

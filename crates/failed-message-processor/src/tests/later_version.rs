@@ -1,33 +1,33 @@
 //! Documents of a later version: nothing of the message or of the reason is lost, and unknown members are passed on.
 
-use redeliver_core::failure::Document;
+use redeliver_core::failure::FailureDocument;
 
 use super::*;
 
 const HOURS: &str = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#;
 
 fn later(document: Value) -> Value {
-    with(document, json!({ "parked_since": moment(-60), "circuit": { "open": [1e3, "é"] } }))
+    with(document, json!({ "parked_since": format_moment(-60), "circuit": { "open": [1e3, "é"] } }))
 }
 
 #[test]
 fn a_hand_off_hops_on_and_on_with_members_that_are_not_known() {
     let setup = Setup::with_policy(HOURS);
     let hand_off = later(with(busy(1), json!({ "kind": "parked" })));
-    setup.process(vec![handed_off(1, body(1), &hand_off)]);
-    let hop = with(hand_off, json!({ "due_at": moment(7199) }));
-    assert_eq!(document(&setup.intermediate.only().attributes, FAILURE), hop);
+    setup.process(vec![handed_off(1, nth_body(1), &hand_off)]);
+    let hop = with(hand_off, json!({ "due_at": format_moment(7199) }));
+    assert_eq!(attribute_document(&setup.intermediate.only_sent().attributes, FAILURE), hop);
 
     let setup = Setup::with_policy(HOURS);
-    setup.process(vec![handed_off(1, body(1), &hop)]);
-    assert_eq!(document(&setup.intermediate.only().attributes, FAILURE), hop);
+    setup.process(vec![handed_off(1, nth_body(1), &hop)]);
+    assert_eq!(attribute_document(&setup.intermediate.only_sent().attributes, FAILURE), hop);
 }
 
 #[test]
 fn a_verdict_keeps_members_that_are_not_known() {
     let setup = Setup::new();
     let hand_off = later(with(busy(1), json!({ "kind": "permanent" })));
-    setup.process(vec![handed_off(1, body(1), &hand_off)]);
+    setup.process(vec![handed_off(1, nth_body(1), &hand_off)]);
     let verdict = json!({ "verdict": "NON_RETRYABLE_ERROR", "stage": "failed-message-processor" });
     assert_eq!(setup.verdict(), with(hand_off, verdict));
 }
@@ -36,17 +36,17 @@ fn a_verdict_keeps_members_that_are_not_known() {
 fn a_re_send_has_the_reason_in_its_history_and_what_else_the_metadata_says() {
     let past = format!(
         r#"{{"attempt":0,"failed_at":"{}","error_type":"A","error_details":"b","n":1.50e400,"a":["\u00e9"]}}"#,
-        moment(-100)
+        format_moment(-100)
     );
     let body = body_with(1, &format!(r#""retry_attempt":1,"retry_history":[{past}],"parked_seconds":60"#));
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![handed_off(1, body, &later(with(busy(1), json!({ "kind": "parked" }))))]);
-    let sent = setup.source.only();
+    let sent = setup.source.only_sent();
     assert!(sent.body.contains(r#""parked_seconds":60"#), "{}", sent.body);
     for part in [r#""error_type":"A","error_details":"b""#, r#""n":1.50e400"#, r#""a":["\u00e9"]"#] {
         assert!(sent.body.contains(part), "{part} in {}", sent.body);
     }
-    let metadata = MessageSchema::default().parse(&sent.body).unwrap().metadata;
+    let metadata = MessageSchema::default().parse_envelope(&sent.body).unwrap().metadata;
     let history: Vec<_> =
         metadata.retry_history.iter().map(|past| (past.attempt, &*past.error_type)).collect();
     assert_eq!((metadata.retry_attempt, history), (2, vec![(0, "A"), (1, "Db.Busy")]));
@@ -58,7 +58,7 @@ fn a_dead_letter_on_a_message_that_sqs_moved_says_that_it_came_back() {
         "stage": "circuit-breaker",
         "cause": { "type": "A", "message": "b", "code": 7 },
         "redrive_generation": 2,
-        "dead_lettered_at": moment(-7000),
+        "dead_lettered_at": format_moment(-7000),
         "sqs_message_id": "sqs-0",
         "fingerprint": "0123456789abcdef",
         "folded_attributes": { "count": { "data_type": "Number.int", "text": "7", "since": 1 } },
@@ -69,10 +69,10 @@ fn a_dead_letter_on_a_message_that_sqs_moved_says_that_it_came_back() {
     attributes.insert("DeadLetter".to_owned(), Attribute::string(dead_letter.to_string()));
     attributes.insert("ErrorType".to_owned(), Attribute::string("CIRCUIT_OPEN"));
     let setup = Setup::with_policy(FIXED);
-    setup.process(vec![ReceivedMessage { attributes, ..redriven(1, body(1)) }]);
-    let sent = setup.source.only();
+    setup.process(vec![ReceivedMessage { attributes, ..redriven(1, nth_body(1)) }]);
+    let sent = setup.source.only_sent();
     assert_eq!(sent.attributes, producer_attributes());
-    let metadata = MessageSchema::default().parse(&sent.body).unwrap().metadata;
+    let metadata = MessageSchema::default().parse_envelope(&sent.body).unwrap().metadata;
     assert_eq!(metadata.redrive_generation, Some(3));
 }
 
@@ -80,8 +80,8 @@ fn a_dead_letter_on_a_message_that_sqs_moved_says_that_it_came_back() {
 #[test]
 fn a_verdict_that_arrives_here_is_decided_on_by_its_last_error() {
     let verdict = with(busy(1), json!({ "verdict": "CIRCUIT_OPEN", "stage": "circuit-breaker" }));
-    let mut arrival = Arrival::open(handed_off(1, body(1), &verdict), start());
-    assert!(matches!(arrival.document(), Some(Document::Verdict(_))));
-    let HandedOff { hand_off, due_at } = arrival.take_hand_off(start());
+    let mut arrival = Arrival::from_record(handed_off(1, nth_body(1), &verdict), start_time());
+    assert!(matches!(arrival.document(), Some(FailureDocument::Verdict(_))));
+    let HandedOffFailure { hand_off, due_at } = arrival.take_hand_off(start_time());
     assert_eq!((hand_off.error.error_type.as_str(), due_at), ("Db.Busy", None));
 }

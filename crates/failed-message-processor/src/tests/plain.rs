@@ -16,9 +16,9 @@ fn optional() -> Setup {
 
 /// A hand-off by the message-processor, with these attributes beside `Failure`.
 fn handed_off(body: &str, attributes: Attributes) -> ReceivedMessage {
-    let failure = with(busy(1), json!({ "source_message_id": id(7) }));
+    let failure = with(busy(1), json!({ "source_message_id": nth_id(7) }));
     let failure = (FAILURE.to_owned(), Attribute::string(failure.to_string()));
-    ReceivedMessage { attributes: attributes.into_iter().chain([failure]).collect(), ..record(1, body) }
+    ReceivedMessage { attributes: attributes.into_iter().chain([failure]).collect(), ..nth_record(1, body) }
 }
 
 fn small(count: usize) -> Attributes {
@@ -28,14 +28,17 @@ fn small(count: usize) -> Attributes {
 #[test]
 fn it_is_sent_again_with_its_state_beside_it() {
     let setup = optional();
-    let named = format!(r#"{{"message_id":"{}","idempotency_key":"o-17"}}"#, id(3));
+    let named = format!(r#"{{"message_id":"{}","idempotency_key":"o-17"}}"#, nth_id(3));
     let attributes = [(REDELIVER.to_owned(), Attribute::string(named))].into();
     assert_eq!(setup.process(vec![handed_off("\u{e9}", attributes)]), [""; 0]);
-    let sent = setup.source.only();
+    let sent = setup.source.only_sent();
     assert_eq!(sent.body, "\u{e9}");
-    let written = document(&sent.attributes, REDELIVER);
-    assert_eq!((&written["message_id"], &written["idempotency_key"]), (&json!(id(3)), &json!("o-17")));
-    assert_eq!((&written["retry_attempt"], &written["first_sent_time"]), (&json!(1), &json!(moment(-10))));
+    let written = attribute_document(&sent.attributes, REDELIVER);
+    assert_eq!((&written["message_id"], &written["idempotency_key"]), (&json!(nth_id(3)), &json!("o-17")));
+    assert_eq!(
+        (&written["retry_attempt"], &written["first_sent_time"]),
+        (&json!(1), &json!(format_moment(-10)))
+    );
     assert_eq!(written["retry_history"][0]["error_type"], json!("Db.Busy"));
     assert_eq!(sent.attributes.len(), 1, "and `Failure` is left behind");
 }
@@ -46,9 +49,9 @@ fn without_its_id_beside_it_the_id_is_found_again() {
     let setup = optional();
     let records = vec![handed_off(r#"{"id":"o-17"}"#, small(9)), handed_off("x", small(9))];
     assert_eq!(setup.process(records), [""; 0]);
-    let [by_pointer, by_sqs] = setup.source.sent().try_into().unwrap();
-    assert_eq!(document(&by_pointer.attributes, REDELIVER)["idempotency_key"], json!("o-17"));
-    assert_eq!(document(&by_sqs.attributes, REDELIVER)["message_id"], json!(id(7)));
+    let [by_pointer, by_sqs] = setup.source.sent_contents().try_into().unwrap();
+    assert_eq!(attribute_document(&by_pointer.attributes, REDELIVER)["idempotency_key"], json!("o-17"));
+    assert_eq!(attribute_document(&by_sqs.attributes, REDELIVER)["message_id"], json!(nth_id(7)));
     assert_eq!(by_sqs.attributes.len(), 9, "one of nine is folded, so that `Failure` finds a place");
 }
 
@@ -57,13 +60,13 @@ fn what_sqs_moved_keeps_the_id_of_its_first_delivery() {
     let setup = optional();
     let moved = ReceivedMessage {
         redriven_from: Some(SOURCE_ARN.to_owned()),
-        sqs_message_id: id(9),
+        sqs_message_id: nth_id(9),
         attributes: small(10),
-        ..record(1, "x")
+        ..nth_record(1, "x")
     };
     assert_eq!(setup.process(vec![moved]), [""; 0]);
-    let sent = setup.source.only();
-    assert_eq!(document(&sent.attributes, REDELIVER)["message_id"], json!(id(9)));
+    let sent = setup.source.only_sent();
+    assert_eq!(attribute_document(&sent.attributes, REDELIVER)["message_id"], json!(nth_id(9)));
     assert_eq!(sent.attributes.len(), 9);
 }
 
@@ -71,12 +74,12 @@ fn what_sqs_moved_keeps_the_id_of_its_first_delivery() {
 fn it_hops_as_it_is() {
     let policy = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#;
     let setup = Setup { policy: Policy::from_json(policy).unwrap(), ..optional() };
-    let named = format!(r#"{{"message_id":"{}"}}"#, id(3));
+    let named = format!(r#"{{"message_id":"{}"}}"#, nth_id(3));
     let attributes = [(REDELIVER.to_owned(), Attribute::string(named.clone()))].into();
     assert_eq!(setup.process(vec![handed_off("x", attributes)]), [""; 0]);
-    let hopping = setup.intermediate.only();
+    let hopping = setup.intermediate.only_sent();
     assert_eq!((hopping.body.as_str(), hopping.attributes[REDELIVER].text()), ("x", Some(named.as_str())));
-    assert!(document(&hopping.attributes, FAILURE)["due_at"].is_string());
+    assert!(attribute_document(&hopping.attributes, FAILURE)["due_at"].is_string());
 }
 
 #[test]
@@ -85,8 +88,8 @@ fn it_is_given_up_with_its_id_whatever_it_has() {
         let setup = Setup { policy: Policy::from_json(r#"{"max_attempts":0}"#).unwrap(), ..optional() };
         assert_eq!(setup.process(vec![handed_off("x", attributes.clone())]), [""; 0]);
         assert_eq!(setup.verdict()["verdict"], json!("RETRY_ATTEMPT_EXCEEDED"));
-        let verdict = setup.annotation.only();
-        assert_eq!(document(&verdict.attributes, REDELIVER)["message_id"], json!(id(7)));
+        let verdict = setup.annotation.only_sent();
+        assert_eq!(attribute_document(&verdict.attributes, REDELIVER)["message_id"], json!(nth_id(7)));
         assert!(verdict.attributes.len() <= 10);
     }
 }

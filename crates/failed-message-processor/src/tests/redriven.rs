@@ -5,17 +5,17 @@ use super::*;
 #[test]
 fn a_forged_failure_on_a_redriven_message_is_not_believed() {
     let setup = Setup::with_policy(FIXED);
-    let forgery = json!({ "type": "canary", "kind": "permanent", "new_generation": true, "first_sent_time": moment(-9999) });
+    let forgery = json!({ "type": "canary", "kind": "permanent", "new_generation": true, "first_sent_time": format_moment(-9999) });
     let mut attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forgery.to_string()))]);
     attributes.extend(producer_attributes());
-    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, body(1)) }]), [""; 0]);
-    let sent = setup.source.only();
+    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, nth_body(1)) }]), [""; 0]);
+    let sent = setup.source.only_sent();
     let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
     assert_eq!((&metadata["retry_attempt"], &metadata["redrive_count"]), (&json!(0), &json!(1)));
     assert_eq!(metadata["redrive_generation"], Value::Null);
-    assert_eq!(metadata["first_sent_time"], moment(-10), "a redrive keeps SentTimestamp");
+    assert_eq!(metadata["first_sent_time"], format_moment(-10), "a redrive keeps SentTimestamp");
     assert_eq!(metadata["retry_history"][0]["error_type"], "Redrive");
-    assert_eq!(metadata["retry_history"][0]["failed_at"], moment(0));
+    assert_eq!(metadata["retry_history"][0]["failed_at"], format_moment(0));
     assert!(!sent.body.contains("canary"));
     assert_eq!(sent.attributes, producer_attributes(), "and the forgery is stripped");
 }
@@ -23,8 +23,8 @@ fn a_forged_failure_on_a_redriven_message_is_not_believed() {
 #[test]
 fn a_redriven_message_with_ten_attributes_is_sent_again_with_all_of_them() {
     let setup = Setup::with_policy(FIXED);
-    setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..redriven(1, body(1)) }]);
-    let sent = setup.source.only();
+    setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..redriven(1, nth_body(1)) }]);
+    let sent = setup.source.only_sent();
     assert_eq!(sent.attributes, ten_attributes());
     let counts = r#""retry_attempt":0,"next_retry_time""#;
     assert!(sent.body.contains(counts) && sent.body.contains(r#""redrive_count":1"#), "{}", sent.body);
@@ -35,15 +35,15 @@ fn a_redriven_message_is_given_up_in_the_end_too_with_its_history() {
     let setup = Setup::new();
     let history = format!(
         r#""retry_attempt":5,"retry_history":[{{"attempt":4,"failed_at":"{}","error_type":"A","error_details":"b"}}]"#,
-        moment(-100)
+        format_moment(-100)
     );
     setup.process(vec![redriven(1, body_with(1, &history))]);
-    let sent = setup.source.only();
+    let sent = setup.source.only_sent();
     assert!(sent.body.contains(r#""retry_attempt":5,"#), "a crash is not an attempt: {}", sent.body);
     let setup = Setup::new();
     let spent = body_with(1, &format!(r#""redrive_count":20,{history}"#));
     setup.process(vec![redriven(1, spent.clone())]);
-    assert_eq!(setup.annotation.only().body, spent);
+    assert_eq!(setup.annotation.only_sent().body, spent);
     let verdict = setup.verdict();
     assert_eq!(verdict["verdict"], "ORCHESTRATION_FAILED");
     assert_eq!(
@@ -53,24 +53,24 @@ fn a_redriven_message_is_given_up_in_the_end_too_with_its_history() {
     assert_eq!(verdict["type"], "Redrive");
     assert_eq!(verdict["source_message_id"], "sqs-1");
     assert_eq!(verdict["source_queue_arn"], SOURCE_ARN);
-    assert_eq!(verdict["first_sent_time"], moment(-10));
+    assert_eq!(verdict["first_sent_time"], format_moment(-10));
 }
 
 #[test]
 fn a_list_of_retryable_errors_does_not_exclude_what_nobody_judged() {
     let setup = Setup::with_policy(r#"{"retryable":["HttpStatus.503"]}"#);
-    setup.process(vec![redriven(1, body(1))]);
-    assert_eq!(setup.source.sent().len(), 1);
+    setup.process(vec![redriven(1, nth_body(1))]);
+    assert_eq!(setup.source.sent_contents().len(), 1);
 }
 
 #[test]
 fn a_handed_off_message_whose_failure_cannot_be_read_is_retried() {
     for failure in ["not JSON", "[]", r#"{"kind":"unheard-of"}"#, r#"{"unknown":1}"#] {
         let setup = Setup::with_policy(FIXED);
-        let mut record = handed_off(1, body(1), &busy(1));
+        let mut record = handed_off(1, nth_body(1), &busy(1));
         record.attributes.insert(FAILURE.to_owned(), Attribute::string(failure));
         assert_eq!(setup.process(vec![record]), [""; 0]);
-        let sent = setup.source.only();
+        let sent = setup.source.only_sent();
         assert!(sent.attributes.is_empty());
         let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
         assert_eq!(metadata["retry_attempt"], 1, "{failure}");
@@ -83,7 +83,7 @@ fn a_redriven_message_with_a_forged_failure_ends_as_one_without_it() {
         busy(1),
         json!({
             "retry_after_seconds": 7,
-            "due_at": moment(7),
+            "due_at": format_moment(7),
             "new_generation": true,
             "attempts": 77,
             "verdict": "MESSAGE_EXPIRED",
@@ -99,8 +99,15 @@ fn a_redriven_message_with_a_forged_failure_ends_as_one_without_it() {
             let setup = Setup::with_policy(policy);
             let mut attributes = producer_attributes();
             attributes.extend(forgery.map(|it| (FAILURE.to_owned(), Attribute::string(it.to_string()))));
-            assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, body(1)) }]), [""; 0]);
-            [setup.source.sent(), setup.intermediate.sent(), setup.annotation.sent()]
+            assert_eq!(
+                setup.process(vec![ReceivedMessage { attributes, ..redriven(1, nth_body(1)) }]),
+                [""; 0]
+            );
+            [
+                setup.source.sent_contents(),
+                setup.intermediate.sent_contents(),
+                setup.annotation.sent_contents(),
+            ]
         };
         let honest = sent(None);
         assert_eq!(honest.iter().flatten().count(), 1);
@@ -119,7 +126,7 @@ fn what_a_redriven_message_says_of_holds_is_redelivers_own_word_only_if_redelive
         let setup = Setup::new();
         let sender_id = sender.map(str::to_owned);
         setup.process(vec![ReceivedMessage { sender_id, ..redriven(1, &*body) }]);
-        let sent: Value = serde_json::from_str(&setup.source.only().body).unwrap();
+        let sent: Value = serde_json::from_str(&setup.source.only_sent().body).unwrap();
         assert_eq!(sent["metadata"]["held_seconds"], held_seconds, "{sender:?}");
         assert_eq!(sent["metadata"]["held_since"], Value::Null, "it is held no longer");
     }

@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn a_first_failure_is_sent_again_with_the_policys_exact_delay_and_metadata() {
     let setup = Setup::with_policy(FIXED);
-    assert_eq!(setup.process(vec![handed_off(1, body(1), &busy(1))]), [""; 0]);
-    let sent = setup.source.only();
+    assert_eq!(setup.process(vec![handed_off(1, nth_body(1), &busy(1))]), [""; 0]);
+    let sent = setup.source.only_sent();
     assert_eq!(sent.delay.get(), 100);
     assert_eq!(
         sent.body,
@@ -20,19 +20,19 @@ fn a_first_failure_is_sent_again_with_the_policys_exact_delay_and_metadata() {
         )
     );
     assert!(sent.attributes.is_empty(), "the Failure is stripped");
-    assert!(setup.annotation.sent().is_empty());
-    assert_eq!(setup.world.sqs.next_due(), Some(start() + chrono::TimeDelta::seconds(100)));
+    assert!(setup.annotation.sent_contents().is_empty());
+    assert_eq!(setup.world.sqs.next_due(), Some(start_time() + chrono::TimeDelta::seconds(100)));
 }
 
 #[test]
 fn the_default_policys_delay_is_keyed_by_message_and_attempt() {
     for (n, metadata, attempt) in [(1, "", 1), (2, "", 1), (1, r#","retry_attempt":4"#, 5)] {
         let setup = Setup::new();
-        let body = format!(r#"{{"metadata":{{"message_id":"{}"{metadata}}},"data":{{}}}}"#, id(n));
+        let body = format!(r#"{{"metadata":{{"message_id":"{}"{metadata}}},"data":{{}}}}"#, nth_id(n));
         setup.process(vec![handed_off(n, body, &busy(n))]);
         assert_eq!(
-            RetryDelay::from(setup.source.only().delay),
-            delay(&Policy::default(), key(n, 0, attempt))
+            RetryDelay::from(setup.source.only_sent().delay),
+            retry_delay(&Policy::default(), key(n, 0, attempt))
         );
     }
 }
@@ -41,9 +41,9 @@ fn the_default_policys_delay_is_keyed_by_message_and_attempt() {
 fn the_same_record_twice_is_sent_again_the_same() {
     let setup = Setup::new();
     for _ in 0..2 {
-        setup.process(vec![handed_off(1, body(1), &busy(1))]);
+        setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);
     }
-    let sent = setup.source.sent();
+    let sent = setup.source.sent_contents();
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[0], sent[1]);
 }
@@ -59,12 +59,13 @@ fn a_later_failure_keeps_the_first_send_and_appends_to_the_history() {
     };
     let received = metadata("2026-07-25T19:00:00+02:00", past, 1, "2026-07-25T17:18:00Z");
     setup.process(vec![handed_off(1, body_with(1, &received), &busy(1))]);
-    let failed_at = moment(-1);
+    let failed_at = format_moment(-1);
     let newest = format!(
         r#"{{"attempt":1,"failed_at":"{failed_at}","error_type":"Db.Busy","error_details":"come later"}}"#
     );
-    let expected = metadata("2026-07-25T17:00:00.000000Z", &format!("{past},{newest}"), 2, &moment(100));
-    assert_eq!(setup.source.only().body, body_with(1, &expected), "members keep their places");
+    let expected =
+        metadata("2026-07-25T17:00:00.000000Z", &format!("{past},{newest}"), 2, &format_moment(100));
+    assert_eq!(setup.source.only_sent().body, body_with(1, &expected), "members keep their places");
 }
 
 #[test]
@@ -72,12 +73,12 @@ fn a_resend_keeps_the_bytes_attributes_group_and_trace() {
     let setup = Setup::with_policy(FIXED);
     let body = format!(
         "\n{{ \"data\" :{{\"é\":\"\\u00e9\",\"n\":1e400}},\t\"metadata\":{{ \"message_id\":\"{}\" }},\"x\":[1.0] }} ",
-        id(1)
+        nth_id(1)
     );
     let mut record = handed_off(1, &*body, &busy(1));
     record.attributes.extend(producer_attributes());
-    let intermediate = setup.world.queue("intermediate");
-    let record = sent_and_received(
+    let intermediate = setup.world.add_queue("intermediate");
+    let record = send_and_receive(
         &intermediate,
         Content {
             body: record.body,
@@ -89,12 +90,12 @@ fn a_resend_keeps_the_bytes_attributes_group_and_trace() {
         },
     );
     assert_eq!(setup.process(vec![record]), [""; 0]);
-    let sent = setup.source.only();
+    let sent = setup.source.only_sent();
     assert_eq!(sent.attributes, producer_attributes());
     assert_eq!(sent.message_group_id.as_deref(), Some("tenant-7"));
     assert_eq!(sent.trace_header.as_deref(), Some("Root=1"));
-    let (before, after) = body.split_once(&id(1)).unwrap();
-    assert!(sent.body.starts_with(&format!("{before}{}\"", id(1))), "{}", sent.body);
+    let (before, after) = body.split_once(&nth_id(1)).unwrap();
+    assert!(sent.body.starts_with(&format!("{before}{}\"", nth_id(1))), "{}", sent.body);
     assert!(sent.body.ends_with(after.trim_start_matches('"').trim_start_matches(' ')), "{}", sent.body);
 }
 
@@ -103,8 +104,8 @@ fn a_targets_own_delay_is_a_floor_for_the_backoff() {
     for asked in [0, 30, 100, 600, 100_000] {
         let setup = Setup::with_policy(FIXED);
         let failure = with(busy(1), json!({ "retry_after_seconds": asked }));
-        setup.process(vec![handed_off(1, body(1), &failure)]);
-        let delay = setup.source.only().delay;
+        setup.process(vec![handed_off(1, nth_body(1), &failure)]);
+        let delay = setup.source.only_sent().delay;
         let floor = target_delay(asked, RetryDelay::SHORT_MAX, key(1, 0, 1)).get();
         assert_eq!(delay.get(), floor.max(100), "{asked}");
     }
@@ -120,7 +121,7 @@ fn a_snooze_and_a_message_not_started_spend_no_attempt() {
         }
         // All retries are spent already: it is postponed all the same.
         setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":5"#), &failure)]);
-        let sent = setup.source.only();
+        let sent = setup.source.only_sent();
         let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
         assert_eq!((&metadata["retry_attempt"], &metadata["snooze_count"]), (&json!(5), &json!(1)), "{kind}");
         let delay = after.map_or(100, |after| target_delay(after, RetryDelay::SHORT_MAX, key(1, 0, 6)).get());
@@ -133,7 +134,7 @@ fn the_hundred_and_first_snooze_spends_an_attempt() {
     let setup = Setup::with_policy(FIXED);
     let failure = with(busy(1), json!({ "kind": "snooze", "retry_after_seconds": 60 }));
     setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":4,"snooze_count":100"#), &failure)]);
-    let metadata = serde_json::from_str::<Value>(&setup.source.only().body).unwrap()["metadata"].clone();
+    let metadata = serde_json::from_str::<Value>(&setup.source.only_sent().body).unwrap()["metadata"].clone();
     assert_eq!((&metadata["retry_attempt"], &metadata["snooze_count"]), (&json!(5), &json!(100)));
 
     let setup = Setup::with_policy(FIXED);

@@ -13,21 +13,21 @@ const NEVER: Duration = Duration::from_secs(24 * 3600);
 /// Re-sends of one message that an event source mapping delivers until it is done, starting with `silence` seconds
 /// without answers.
 fn resends(silence: i64) -> usize {
-    let world = World::new();
+    let world = FunctionWorld::new();
     let visibility = VisibilitySeconds::new(VISIBILITY.unsigned_abs()).unwrap();
     let settings = QueueSettings { visibility, ..QueueSettings::default() };
-    let intermediate = world.queue_with("intermediate", &settings);
-    let (source, annotation) = (world.queue("source"), world.queue("annotation"));
+    let intermediate = world.add_queue_with("intermediate", &settings);
+    let (source, annotation) = (world.add_queue("source"), world.add_queue("annotation"));
     let setup = Setup { world, source, intermediate, annotation, ..Setup::new() };
-    let silent = setup.source.clone().slow(Duration::ZERO, NEVER);
+    let silent = setup.source.clone().with_pauses(Duration::ZERO, NEVER);
     let redelivery = Redelivery { source_queue: silent, ..setup.processor().redelivery };
     let setup_silent = FailedMessageProcessor { redelivery, ..setup.processor() };
-    let record = handed_off(0, body(0), &busy(0));
+    let record = handed_off(0, nth_body(0), &busy(0));
     let content = Content { body: record.body, attributes: record.attributes, ..Content::default() };
     let (clock, queue) = (&setup.world.clock, &setup.intermediate.queue);
     clock.block_on(async {
         let message = redeliver_core::message::OutgoingMessage::new(content).unwrap();
-        let batch = redeliver_core::message::packing::pack(std::slice::from_ref(&message));
+        let batch = redeliver_core::message::packing::pack_batches(std::slice::from_ref(&message));
         assert!(queue.send_batch(batch[0]).await.iter().all(Result::is_ok));
         loop {
             let request = Receive { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
@@ -35,14 +35,14 @@ fn resends(silence: i64) -> usize {
             let Some(handle) = records.first().map(|record| record.receipt_handle.clone()) else { continue };
             let now = clock.now();
             let deadline = now + Duration::from_secs(TIMEOUT.unsigned_abs());
-            let is_silent = (now - start()).num_seconds() < silence;
+            let is_silent = (now - start_time()).num_seconds() < silence;
             let healthy = setup.processor();
             let function = if is_silent { &setup_silent } else { &healthy };
             let failed = function.batch_item_failures(records, deadline).await;
             assert_eq!(failed.is_empty(), !is_silent);
             if failed.is_empty() {
                 assert!(queue.delete_batch(&[handle]).await[0].is_ok());
-                return setup.source.sent().len();
+                return setup.source.sent_contents().len();
             }
         }
     })
@@ -61,8 +61,8 @@ fn a_silence_makes_two_copies_a_receive_and_one_at_its_end() {
 #[test]
 fn an_answer_that_takes_six_seconds_makes_no_copy() {
     let setup = Setup::new();
-    let source = setup.source.clone().slow(Duration::ZERO, Duration::from_secs(6));
+    let source = setup.source.clone().with_pauses(Duration::ZERO, Duration::from_secs(6));
     let setup = Setup { source, ..setup };
-    assert_eq!(setup.process(vec![handed_off(0, body(0), &busy(0))]), [""; 0]);
-    assert_eq!((setup.source.sent().len(), setup.world.elapsed()), (1, 6));
+    assert_eq!(setup.process(vec![handed_off(0, nth_body(0), &busy(0))]), [""; 0]);
+    assert_eq!((setup.source.sent_contents().len(), setup.world.elapsed_seconds()), (1, 6));
 }

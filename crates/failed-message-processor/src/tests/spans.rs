@@ -1,6 +1,6 @@
 //! The spans of decisions, and the last attempt that a message takes with it.
 
-use redeliver_core::trace::{AttributeValue, Span, SpanContext, TRACEPARENT};
+use redeliver_core::trace::{Span, SpanContext, SpanValue, TRACEPARENT};
 
 use super::*;
 
@@ -10,7 +10,7 @@ const BEFORE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn traced(policy: &str) -> Setup {
     let mut setup = Setup::with_policy(policy);
-    setup.world.seen.trace(false);
+    setup.world.seen.enable_tracing(false);
     setup
 }
 
@@ -19,10 +19,10 @@ fn attempted(n: usize, kind: &str) -> Value {
 }
 
 fn context(text: &str) -> Option<SpanContext> {
-    SpanContext::of_traceparent(text)
+    SpanContext::from_traceparent(text)
 }
 
-fn decision<'a>(span: &'a Span<'a>) -> &'a AttributeValue<'a> {
+fn decision<'a>(span: &'a Span<'a>) -> &'a SpanValue<'a> {
     let decision = span.attributes.iter().find(|(name, _)| *name == "redeliver.decision");
     &decision.unwrap_or_else(|| panic!("{span:#?}")).1
 }
@@ -43,17 +43,17 @@ fn a_decision_is_part_of_the_attempt_and_its_send_is_part_of_it() {
         let setup = traced(policy);
         let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
         assert_eq!(setup.process(vec![handed_off(1, body, &attempted(1, kind))]), [""; 0]);
-        let spans = setup.world.seen.spans();
+        let spans = setup.world.seen.take_spans();
         let [decided, sent] = &spans[..] else { panic!("{spans:#?}") };
         assert_eq!((decided.parent, &*decided.name), (context(ATTEMPT), "process intermediate"));
         assert_eq!(decided.links, []);
-        assert_eq!((decided.start, decided.end), (start(), start()));
-        assert_eq!(decided.attributes[5], ("messaging.message.conversation_id", id(1).into()));
-        assert_eq!(*decision(decided), AttributeValue::from(expected));
+        assert_eq!((decided.start, decided.end), (start_time(), start_time()));
+        assert_eq!(decided.attributes[5], ("messaging.message.conversation_id", nth_id(1).into()));
+        assert_eq!(*decision(decided), SpanValue::from(expected));
         assert_eq!(sent.parent, Some(decided.context));
         let delayed = sent.attributes.iter().find(|(name, _)| *name == "redeliver.delay_seconds");
-        let delayed = delayed.map_or(AttributeValue::Number(0), |(_, delay)| delay.clone());
-        assert_eq!(delayed, AttributeValue::Number(delay));
+        let delayed = delayed.map_or(SpanValue::Number(0), |(_, delay)| delay.clone());
+        assert_eq!(delayed, SpanValue::Number(delay));
     }
 }
 
@@ -63,7 +63,7 @@ fn the_re_sent_message_has_its_last_attempt_also_if_this_function_writes_no_span
         let setup = Setup::with_policy(FIXED);
         let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
         setup.process(vec![handed_off(1, body, &failure)]);
-        assert_eq!(last_attempt(&setup.source.only().body), ATTEMPT);
+        assert_eq!(last_attempt(&setup.source.only_sent().body), ATTEMPT);
     }
 }
 
@@ -73,8 +73,8 @@ fn a_message_that_was_not_called_has_no_span_and_keeps_the_attempt_before() {
     let not_started = with(busy(1), json!({ "kind": "not_started", "type": "NotStarted" }));
     let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
     setup.process(vec![handed_off(1, body, &not_started)]);
-    assert_eq!(setup.world.seen.spans(), []);
-    assert_eq!(last_attempt(&setup.source.only().body), BEFORE);
+    assert_eq!(setup.world.seen.take_spans(), []);
+    assert_eq!(last_attempt(&setup.source.only_sent().body), BEFORE);
 }
 
 #[test]
@@ -84,13 +84,13 @@ fn the_decision_on_a_message_that_sqs_moved_begins_a_trace_with_a_link_to_the_at
     let mut record = redriven(1, body);
     record.attributes.insert(TRACEPARENT.to_owned(), Attribute::string(PRODUCER));
     setup.process(vec![record]);
-    let spans = setup.world.seen.spans();
+    let spans = setup.world.seen.take_spans();
     let [decided, sent] = &spans[..] else { panic!("{spans:#?}") };
     let links: Vec<_> = decided.links.iter().map(|link| (link.role, Some(link.to))).collect();
     assert_eq!(links, [("producer", context(PRODUCER)), ("last_attempt", context(BEFORE))]);
     assert_eq!(decided.parent, None);
     assert_eq!(sent.parent, Some(decided.context));
-    assert_eq!(last_attempt(&setup.source.only().body), BEFORE, "no attempt is known");
+    assert_eq!(last_attempt(&setup.source.only_sent().body), BEFORE, "no attempt is known");
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn the_decision_on_an_attempt_that_nobody_records_is_not_recorded_either() {
     let setup = traced(FIXED);
     let unsampled = ATTEMPT.replace("-01", "-00");
     let failure = with(busy(1), json!({ "kind": "transient", "last_attempt_traceparent": unsampled }));
-    setup.process(vec![handed_off(1, body(1), &failure)]);
-    assert_eq!(setup.world.seen.spans(), []);
-    assert_eq!(last_attempt(&setup.source.only().body), unsampled);
+    setup.process(vec![handed_off(1, nth_body(1), &failure)]);
+    assert_eq!(setup.world.seen.take_spans(), []);
+    assert_eq!(last_attempt(&setup.source.only_sent().body), unsampled);
 }
 
 #[test]

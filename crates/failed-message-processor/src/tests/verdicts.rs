@@ -13,15 +13,15 @@ fn given_up(document: Value, verdict: &str) -> Value {
 fn a_permanent_failure_is_given_up_at_once() {
     let setup = Setup::new();
     let failure = with(busy(1), json!({ "kind": "permanent" }));
-    assert_eq!(setup.process(vec![handed_off(1, body(1), &failure)]), [""; 0]);
+    assert_eq!(setup.process(vec![handed_off(1, nth_body(1), &failure)]), [""; 0]);
     assert_eq!(setup.verdict(), given_up(failure, "NON_RETRYABLE_ERROR"));
-    assert_eq!(setup.annotation.only().body, body(1));
+    assert_eq!(setup.annotation.only_sent().body, nth_body(1));
 }
 
 #[test]
 fn the_policys_lists_can_make_a_failure_permanent() {
     let setup = Setup::with_policy(r#"{"non_retryable":["Db.*"]}"#);
-    setup.process(vec![handed_off(1, body(1), &busy(1))]);
+    setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);
     assert_eq!(setup.verdict()["verdict"], "NON_RETRYABLE_ERROR");
     assert_eq!(setup.verdict()["kind"], "transient", "the handler's kind stays on record");
 }
@@ -33,7 +33,7 @@ fn the_last_retry_is_followed_by_a_verdict_with_the_number_of_retries() {
     setup.process(vec![handed_off(1, &*body, &busy(1))]);
     let explanation = json!({ "explanation": "Max retry attempts 5 exceeded" });
     assert_eq!(setup.verdict(), with(given_up(busy(1), "RETRY_ATTEMPT_EXCEEDED"), explanation));
-    assert_eq!(setup.annotation.only().body, body, "the body as last received");
+    assert_eq!(setup.annotation.only_sent().body, body, "the body as last received");
 }
 
 #[test]
@@ -52,23 +52,26 @@ fn attempts_never_exceed_the_policy() {
 fn a_retry_that_would_come_too_late_is_not_made() {
     let policy = r#"{"max_age_seconds":109,"backoff":{"kind":"fixed","delay_seconds":100,"jitter":"none"}}"#;
     let setup = Setup::with_policy(policy);
-    setup.process(vec![handed_off(1, body(1), &busy(1))]);
+    setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);
     let verdict = setup.verdict();
     assert_eq!(verdict["verdict"], "MESSAGE_EXPIRED");
-    let explanation =
-        format!("The next retry at {} would come after max_age_seconds at {}", moment(100), moment(99));
+    let explanation = format!(
+        "The next retry at {} would come after max_age_seconds at {}",
+        format_moment(100),
+        format_moment(99)
+    );
     assert_eq!(verdict["explanation"], explanation);
 
     let setup = Setup::with_policy(&policy.replace("109", "110"));
-    setup.process(vec![handed_off(1, body(1), &busy(1))]);
-    assert_eq!(setup.source.sent().len(), 1, "110 s after the first send is still in time");
+    setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);
+    assert_eq!(setup.source.sent_contents().len(), 1, "110 s after the first send is still in time");
 }
 
 #[test]
 fn a_producers_own_limit_is_kept_for_a_snooze_too() {
     for kind in ["transient", "snooze", "not_started"] {
         let setup = Setup::with_policy(FIXED);
-        let body = body_with(1, &format!(r#""expires_at":"{}""#, moment(99)));
+        let body = body_with(1, &format!(r#""expires_at":"{}""#, format_moment(99)));
         setup.process(vec![handed_off(1, body, &with(busy(1), json!({ "kind": kind })))]);
         assert_eq!(setup.verdict()["verdict"], "MESSAGE_EXPIRED", "{kind}");
     }
@@ -87,7 +90,7 @@ fn an_invalid_message_is_never_sent_again() {
             let verdict = setup.verdict();
             assert_eq!((&verdict["verdict"], &verdict["type"]), (&code.into(), &code.into()));
             assert!(!verdict.to_string().contains("canary"), "{verdict}");
-            assert_eq!(setup.annotation.only().body, body);
+            assert_eq!(setup.annotation.only_sent().body, body);
         }
     }
 }
@@ -98,8 +101,8 @@ fn a_message_with_no_room_for_its_metadata_is_too_large() {
         let setup = Setup::new();
         let body = body_of_size(1, bytes);
         assert_eq!(setup.process(vec![redriven(1, &*body)]), [""; 0]);
-        assert!(setup.source.sent().is_empty());
-        let sent = setup.annotation.only();
+        assert!(setup.source.sent_contents().is_empty());
+        let sent = setup.annotation.only_sent();
         assert_eq!(sent.body, body);
         let is_full = bytes == MESSAGE_BYTES_MAX;
         assert_eq!((sent.attributes.is_empty(), sent.trace_header.is_some()), (is_full, is_full));
@@ -109,7 +112,7 @@ fn a_message_with_no_room_for_its_metadata_is_too_large() {
             redriven_from: None,
             ..redriven(1, "")
         };
-        let verdict = Arrival::open(received, setup.world.clock.now()).take_verdict().unwrap();
+        let verdict = Arrival::from_record(received, setup.world.clock.now()).take_verdict().unwrap();
         assert_eq!(verdict.code.as_str(), "MESSAGE_TOO_LARGE");
     }
 }
@@ -120,9 +123,9 @@ fn attributes_count_towards_the_size_of_a_resend() {
     let body = body_of_size(1, MESSAGE_BYTES_MAX - 1100);
     let attributes = Attributes::from([("a".to_owned(), Attribute::string("x".repeat(1000)))]);
     setup.process(vec![ReceivedMessage { attributes: attributes.clone(), ..redriven(1, body) }]);
-    let sent = setup.annotation.only();
-    assert_eq!(without_ours(&sent.attributes), attributes);
-    assert_eq!(document(&sent.attributes, FAILURE)["verdict"], "MESSAGE_TOO_LARGE");
+    let sent = setup.annotation.only_sent();
+    assert_eq!(strip_own_attributes(&sent.attributes), attributes);
+    assert_eq!(attribute_document(&sent.attributes, FAILURE)["verdict"], "MESSAGE_TOO_LARGE");
 }
 
 #[test]
@@ -135,12 +138,12 @@ fn a_verdict_keeps_ten_attributes_group_and_trace() {
         ..redriven(1, "{}")
     };
     setup.process(vec![record]);
-    let sent = setup.annotation.only();
+    let sent = setup.annotation.only_sent();
     assert_eq!(sent.message_group_id.as_deref(), Some("tenant-7"));
     assert_eq!(sent.trace_header.as_deref(), Some("Root=1"));
     let folded = setup.verdict()["folded_attributes"].clone();
     assert_eq!(folded, json!({ "more-0": { "data_type": "String", "text": "x" } }));
-    let mut all = without_ours(&sent.attributes);
+    let mut all = strip_own_attributes(&sent.attributes);
     all.insert("more-0".to_owned(), Attribute::string("x"));
     assert_eq!(all, ten_attributes());
 }

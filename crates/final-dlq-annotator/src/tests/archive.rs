@@ -2,16 +2,16 @@
 
 use std::io::Read as _;
 
-use redeliver_core::archive::{ArchivedMessage, Layout, Omit, Prefix};
+use redeliver_core::archive::{ArchiveLayout, ArchivedMessage, Omit, Prefix};
 use redeliver_core::ports::Fault;
-use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, Scope, When};
+use redeliver_embedded::{BucketRequest, FaultScope, FaultTrigger, Injection, MemoryBucket};
 
 use super::*;
 
-type Keeper = FinalDlqAnnotator<Spy, redeliver_embedded::VirtualClock, Recorder, MemoryBucket>;
+type Keeper = FinalDlqAnnotator<SpyQueue, redeliver_embedded::VirtualClock, EventRecorder, MemoryBucket>;
 
 pub(super) fn archive(store: MemoryBucket) -> Archive<MemoryBucket> {
-    let layout = Layout { prefix: Prefix::default(), deployment: "final-dlq".to_owned() };
+    let layout = ArchiveLayout { prefix: Prefix::default(), deployment: "final-dlq".to_owned() };
     Archive { store, layout, omit: Omit::default() }
 }
 
@@ -27,7 +27,7 @@ impl Setup {
     }
 
     fn keep(&self, bucket: &MemoryBucket, records: Vec<ReceivedMessage>) -> Vec<String> {
-        self.world.invoke(&self.keeper(bucket), records, Duration::from_secs(30))
+        self.world.invoke_function(&self.keeper(bucket), records, Duration::from_secs(30))
     }
 
     fn not_archived(&self) -> Vec<(String, String)> {
@@ -46,7 +46,7 @@ pub(super) fn died(n: usize) -> ReceivedMessage {
 }
 
 fn key(n: usize) -> String {
-    let fingerprint = fingerprint("RETRY_ATTEMPT_EXCEEDED", "HttpStatus.503", "HTTP 503");
+    let fingerprint = compute_fingerprint("RETRY_ATTEMPT_EXCEEDED", "HttpStatus.503", "HTTP 503");
     let day = "dead-letters/deployment=final-dlq/date=2026-07-25";
     format!("{day}/cause={fingerprint}/171958.000000Z-source-{n}.jsonl.gz")
 }
@@ -61,13 +61,17 @@ fn line(object: &[u8]) -> ArchivedMessage {
 fn a_final_record_is_kept_as_it_is_sent() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
-    let sent = setup.final_dlq.only();
+    let sent = setup.final_dlq.only_sent();
     let objects = bucket.objects();
     assert_eq!(objects.keys().collect::<Vec<_>>(), [&key(1)]);
     let line = line(&objects[&key(1)]);
     assert_eq!((&*line.sqs_message_id, &*line.queue_arn), ("sqs-1", ANNOTATION_ARN));
-    assert_eq!((&*line.sent_at, line.receive_count), (&*moment(-2), 1), "the time of the last failure");
-    let kept = line.restored().unwrap();
+    assert_eq!(
+        (&*line.sent_at, line.receive_count),
+        (&*format_moment(-2), 1),
+        "the time of the last failure"
+    );
+    let kept = line.into_message().unwrap();
     assert_eq!((kept.body, kept.attributes), (sent.body, sent.attributes));
 }
 
@@ -79,11 +83,11 @@ fn a_record_that_the_archive_refuses_is_not_sent_and_comes_back_and_the_others_g
     };
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(refuses));
     assert_eq!(setup.keep(&bucket, vec![died(1), died(2), died(3)]), ["sqs-2"]);
-    assert_eq!(setup.final_dlq.sent().len(), 2);
+    assert_eq!(setup.final_dlq.sent_contents().len(), 2);
     assert_eq!(bucket.objects().keys().collect::<Vec<_>>(), [&key(1), &key(3)]);
-    let code = Injection::Sender.error().code;
+    let code = Injection::Sender.to_error().code;
     assert_eq!(setup.not_archived(), [("sqs-2".to_owned(), code)]);
-    assert_eq!(setup.world.elapsed(), 0, "what is refused for good is not tried again here");
+    assert_eq!(setup.world.elapsed_seconds(), 0, "what is refused for good is not tried again here");
 }
 
 #[test]
@@ -94,11 +98,11 @@ fn an_archive_that_does_not_answer_leaves_time_to_send_the_others() {
     };
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(hangs));
     assert_eq!(setup.keep(&bucket, vec![died(1), died(2)]), ["sqs-2"]);
-    assert_eq!(setup.final_dlq.sent().len(), 1);
-    assert_eq!(setup.world.elapsed(), 24, "5 s are left for the sends");
+    assert_eq!(setup.final_dlq.sent_contents().len(), 1);
+    assert_eq!(setup.world.elapsed_seconds(), 24, "5 s are left for the sends");
     assert_eq!(setup.not_archived().len(), 1);
     assert!(bucket.requests().len() > 2, "it was tried again");
-    assert_eq!(Injection::LostRequest.error().fault, Fault::NoAnswer);
+    assert_eq!(Injection::LostRequest.to_error().fault, Fault::NoAnswer);
 }
 
 #[test]
@@ -107,7 +111,7 @@ fn a_write_whose_answer_is_lost_is_found_by_the_next_one() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(move |_| answers.next().flatten()));
     assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
     assert_eq!(bucket.requests().len(), 2);
-    assert_eq!((bucket.objects().len(), setup.final_dlq.sent().len()), (1, 1));
+    assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 1));
 }
 
 /// The process died before it answered: the same record, received again, is the same death.
@@ -121,18 +125,23 @@ fn a_record_that_is_received_again_is_the_same_object() {
     setup.sleep(3600);
     assert_eq!(setup.keep(&bucket, vec![again]), [""; 0]);
     assert_eq!(bucket.objects(), object, "the first one stays");
-    assert_eq!(setup.final_dlq.sent().len(), 2, "at least once");
+    assert_eq!(setup.final_dlq.sent_contents().len(), 2, "at least once");
 }
 
 #[test]
 fn a_kept_record_that_cannot_be_sent_comes_back_and_is_kept_once() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
-    setup.world.fail_sends(&setup.final_dlq, Scope::Request, When::Chance(1.0), Injection::Sender);
+    setup.world.fail_sends(
+        &setup.final_dlq,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::Sender,
+    );
     assert_eq!(setup.keep(&bucket, vec![died(1)]), ["sqs-1"]);
-    assert_eq!((bucket.objects().len(), setup.final_dlq.sent().len()), (1, 1), "refused");
+    assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 1), "refused");
     setup.world.sqs.set_faults(redeliver_embedded::FaultPlan::new(1));
     assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
-    assert_eq!((bucket.objects().len(), setup.final_dlq.sent().len()), (1, 2), "accepted");
+    assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 2), "accepted");
 }
 
 #[test]
@@ -140,8 +149,8 @@ fn what_sqs_moved_to_the_annotation_queue_is_kept_by_its_own_time() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     assert_eq!(setup.keep(&bucket, vec![redriven(1, "not json")]), [""; 0]);
     let objects = bucket.objects();
-    let death = archive(bucket).layout.death(objects.keys().next().unwrap()).unwrap();
-    assert_eq!((death.at, &*death.id), (start() - chrono::TimeDelta::seconds(10), "sqs-1"));
+    let death = archive(bucket).layout.parse_key(objects.keys().next().unwrap()).unwrap();
+    assert_eq!((death.at, &*death.id), (start_time() - chrono::TimeDelta::seconds(10), "sqs-1"));
     assert_eq!(line(&objects.into_values().next().unwrap()).redriven_from.as_deref(), Some(INTERMEDIATE_ARN));
 }
 
@@ -150,8 +159,8 @@ fn omitted_values_are_in_the_queue_and_not_in_the_archive() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     let mut keeper = setup.keeper(&bucket);
     keeper.archive.as_mut().unwrap().omit = Omit::parse("/data/é").unwrap();
-    assert_eq!(setup.world.invoke(&keeper, vec![died(1)], Duration::from_secs(30)), [""; 0]);
-    assert_eq!(setup.final_dlq.only().body, spent(1));
+    assert_eq!(setup.world.invoke_function(&keeper, vec![died(1)], Duration::from_secs(30)), [""; 0]);
+    assert_eq!(setup.final_dlq.only_sent().body, spent(1));
     let line = line(&bucket.objects()[&key(1)]);
     assert_eq!(line.body, spent(1).replace("1e400", "\"omitted\""));
     assert_eq!(line.omitted, ["/data/é"]);

@@ -21,11 +21,11 @@ fn seven_attributes_stand_beside_ours_with_group_and_trace() {
     record.message_group_id = Some("tenant-7".to_owned());
     record.trace_header = Some("Root=1".to_owned());
     let sent = final_record(record);
-    assert_eq!(without_ours(&sent.attributes), seven);
+    assert_eq!(strip_own_attributes(&sent.attributes), seven);
     assert_eq!(sent.attributes.len(), 10);
     assert_eq!(sent.message_group_id.as_deref(), Some("tenant-7"));
     assert_eq!(sent.trace_header.as_deref(), Some("Root=1"));
-    assert_eq!(document(&sent.attributes, DEAD_LETTER)["folded_attributes"], Value::Null);
+    assert_eq!(attribute_document(&sent.attributes, DEAD_LETTER)["folded_attributes"], Value::Null);
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn folded_attributes_come_back_where_there_is_room() {
         "blob": { "data_type": "Binary.png", "base64": "AJ+Slv8=" },
     } });
     let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", folded)));
-    assert_eq!(without_ours(&sent.attributes), producer_attributes());
-    assert_eq!(document(&sent.attributes, DEAD_LETTER)["folded_attributes"], Value::Null);
+    assert_eq!(strip_own_attributes(&sent.attributes), producer_attributes());
+    assert_eq!(attribute_document(&sent.attributes, DEAD_LETTER)["folded_attributes"], Value::Null);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn ten_attributes_are_folded_again_smallest_first_and_none_is_lost() {
     record.attributes.extend(ten_attributes().into_iter().filter(|(name, _)| name != "more-0"));
     let sent = final_record(record);
     assert_eq!(sent.attributes.len(), 10);
-    let document = document(&sent.attributes, DEAD_LETTER);
+    let document = attribute_document(&sent.attributes, DEAD_LETTER);
     let folded: Vec<_> = document["folded_attributes"].as_object().unwrap().keys().collect();
     assert_eq!(folded, ["more-0", "more-1", "more-2"]);
     assert_eq!(restored(&sent), ten_attributes());
@@ -114,7 +114,7 @@ fn where_the_annotation_has_no_room_the_reason_is_in_the_trace_header() {
     for room in [0, 34, 35, 100, 269, 800] {
         let body = body_of_size(1, MESSAGE_BYTES_MAX - room);
         let mut record = given_up(1, &*body, &failure("NON_RETRYABLE_ERROR", json!({})));
-        let verdict = Arrival::open(record.clone(), start()).take_verdict().unwrap();
+        let verdict = Arrival::from_record(record.clone(), start_time()).take_verdict().unwrap();
         record.attributes.clear();
         record.trace_header = Some(verdict.in_trace_header(Some("Root=1")));
         let sent = final_record(record);

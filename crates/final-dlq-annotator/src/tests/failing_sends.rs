@@ -1,19 +1,24 @@
 //! A record is done only once its final record is confirmed.
 
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
 use super::*;
 
 fn ten_given_up() -> Vec<ReceivedMessage> {
-    (0..10).map(|n| given_up(n, body(n), &failure("NON_RETRYABLE_ERROR", json!({})))).collect()
+    (0..10).map(|n| given_up(n, nth_body(n), &failure("NON_RETRYABLE_ERROR", json!({})))).collect()
 }
 
 #[test]
 fn a_failing_send_reports_exactly_its_record() {
     let setup = Setup::new();
-    setup.world.fail_sends(&setup.final_dlq, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
+    setup.world.fail_sends(
+        &setup.final_dlq,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![4]),
+        Injection::Sender,
+    );
     assert_eq!(setup.process(ten_given_up()), ["sqs-3"], "by its id in the annotation queue");
-    assert_eq!(setup.final_dlq.received().len(), 9);
+    assert_eq!(setup.final_dlq.receive_all().len(), 9);
     let events = setup.world.seen.events();
     let (sqs_message_id, code) = ("sqs-3".to_owned(), "InvalidParameterValue".to_owned());
     let expected = Event::NotConfirmed { sqs_message_id, send: "final record", code };
@@ -28,7 +33,7 @@ fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
     let mut records = ten_given_up();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
     assert_eq!(setup.process(records), ["sqs-3"]);
-    assert_eq!(setup.final_dlq.received().len(), 9);
+    assert_eq!(setup.final_dlq.receive_all().len(), 9);
     let (sqs_message_id, code) = ("sqs-3".to_owned(), "AttributeName".to_owned());
     let not_confirmed = Event::NotConfirmed { sqs_message_id, send: "final record", code };
     assert!(setup.world.seen.events().contains(&not_confirmed));
@@ -37,36 +42,50 @@ fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
 #[test]
 fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
     let setup = Setup::new();
-    setup.world.fail_sends(&setup.final_dlq, Scope::Request, When::Chance(1.0), Injection::Throttled);
+    setup.world.fail_sends(
+        &setup.final_dlq,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::Throttled,
+    );
     let expected: Vec<_> = (0..10).map(|n| format!("sqs-{n}")).collect();
     assert_eq!(setup.process(ten_given_up()), expected);
-    assert!((25..30).contains(&setup.world.elapsed()));
+    assert!((25..30).contains(&setup.world.elapsed_seconds()));
 }
 
 #[test]
 fn what_may_have_been_accepted_is_sent_twice_and_then_reported() {
     for injection in [Injection::Service, Injection::LostRequest, Injection::LostAnswer] {
         let setup = Setup::new();
-        setup.world.fail_sends(&setup.final_dlq, Scope::Request, When::Chance(1.0), injection);
+        setup.world.fail_sends(&setup.final_dlq, FaultScope::Request, FaultTrigger::Chance(1.0), injection);
         assert_eq!(setup.process(ten_given_up()).len(), 10);
-        assert_eq!((setup.final_dlq.sent().len(), setup.world.elapsed()), (20, 2), "{injection:?}");
+        assert_eq!(
+            (setup.final_dlq.sent_contents().len(), setup.world.elapsed_seconds()),
+            (20, 2),
+            "{injection:?}"
+        );
     }
 }
 
 #[test]
 fn a_lost_answer_makes_a_copy_and_nothing_is_reported() {
     let setup = Setup::new();
-    setup.world.fail_sends(&setup.final_dlq, Scope::Request, When::Numbers(vec![1]), Injection::LostAnswer);
+    setup.world.fail_sends(
+        &setup.final_dlq,
+        FaultScope::Request,
+        FaultTrigger::Numbers(vec![1]),
+        Injection::LostAnswer,
+    );
     assert_eq!(setup.process(ten_given_up()), [""; 0]);
-    assert_eq!(setup.final_dlq.received().len(), 20, "at least once");
+    assert_eq!(setup.final_dlq.receive_all().len(), 20, "at least once");
 }
 
 #[test]
 fn no_dead_letter_is_told_before_its_send_is_confirmed() {
     let setup = Setup::new();
     let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
-    let setup = Setup { final_dlq: setup.final_dlq.clone().slow(before, after), ..setup };
+    let setup = Setup { final_dlq: setup.final_dlq.clone().with_pauses(before, after), ..setup };
     setup.process(ten_given_up());
-    let times: Vec<_> = setup.world.seen.timed().into_iter().map(|(time, _)| time).collect();
-    assert_eq!(times, [start() + before + after; 10]);
+    let times: Vec<_> = setup.world.seen.timed_events().into_iter().map(|(time, _)| time).collect();
+    assert_eq!(times, [start_time() + before + after; 10]);
 }

@@ -8,13 +8,13 @@ fn a_verdict_of_a_later_version_is_one() {
         "stage": "circuit-breaker",
         "kind": "held",
         "explanation": "The target was down for 24 hours",
-        "held_since": moment(-60),
+        "held_since": format_moment(-60),
         "circuit": { "open": [1] },
         "folded_attributes": { "tenant": { "data_type": "String", "text": "acmé", "since": 1 } },
     });
     let setup = Setup::new();
     setup.process(vec![given_up(1, spent(1), &failure("TARGET_GONE", says))]);
-    let sent = setup.final_dlq.only();
+    let sent = setup.final_dlq.only_sent();
     assert_eq!(text(&sent, ERROR_TYPE), "TARGET_GONE");
     let details = "The target was down for 24 hours; last error HttpStatus.503: HTTP 503";
     assert_eq!(text(&sent, ERROR_DETAILS), details);
@@ -22,14 +22,14 @@ fn a_verdict_of_a_later_version_is_one() {
         "stage": "circuit-breaker",
         "cause": { "type": "HttpStatus.503", "message": "HTTP 503" },
         "attempts": 5,
-        "first_sent_time": moment(-3600),
-        "dead_lettered_at": moment(0),
-        "died_at": moment(-2),
+        "first_sent_time": format_moment(-3600),
+        "dead_lettered_at": format_moment(0),
+        "died_at": format_moment(-2),
         "source_queue_arn": SOURCE_ARN,
         "sqs_message_id": "source-1",
-        "fingerprint": fingerprint("TARGET_GONE", "HttpStatus.503", "HTTP 503"),
+        "fingerprint": compute_fingerprint("TARGET_GONE", "HttpStatus.503", "HTTP 503"),
     });
-    assert_eq!(document(&sent.attributes, DEAD_LETTER), expected);
+    assert_eq!(attribute_document(&sent.attributes, DEAD_LETTER), expected);
     assert_eq!(text(&sent, "tenant"), "acmé");
     let [Event::DeadLettered { error_type, .. }] = &setup.world.seen.events()[..] else {
         panic!("one event")
@@ -44,10 +44,10 @@ fn a_verdict_without_a_stage_keeps_its_reason() {
     assert!(verdict.as_object_mut().unwrap().remove("stage").is_some());
     let setup = Setup::new();
     setup.process(vec![given_up(1, spent(1), &verdict)]);
-    let sent = setup.final_dlq.only();
+    let sent = setup.final_dlq.only_sent();
     assert_eq!(text(&sent, ERROR_TYPE), "MESSAGE_EXPIRED");
     assert_eq!(text(&sent, ERROR_DETAILS), "Too late; last error HttpStatus.503: HTTP 503");
-    let record = document(&sent.attributes, DEAD_LETTER);
+    let record = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!(record["cause"], json!({ "type": "HttpStatus.503", "message": "HTTP 503" }));
     assert_eq!(record["source_queue_arn"], SOURCE_ARN);
 }

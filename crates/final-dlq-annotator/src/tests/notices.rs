@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 
-use redeliver_core::notices::{About, Notice};
+use redeliver_core::notices::{DeploymentInfo, Notice};
 use redeliver_core::ports::{EntryError, Fault};
 use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, VirtualClock};
 
@@ -63,12 +63,12 @@ impl Topic {
     }
 }
 
-type Annotator<S> = FinalDlqAnnotator<Spy, VirtualClock, Recorder, S, Topic>;
+type Annotator<S> = FinalDlqAnnotator<SpyQueue, VirtualClock, EventRecorder, S, Topic>;
 
 impl Setup {
     /// One environment.
     fn environment<S>(&self, topic: &Topic, archive: Option<Archive<S>>) -> Annotator<S> {
-        let about = About { deployment: "final-dlq".to_owned(), source: "s3://bucket/".to_owned() };
+        let about = DeploymentInfo { deployment: "final-dlq".to_owned(), source: "s3://bucket/".to_owned() };
         FinalDlqAnnotator {
             final_dlq: self.final_dlq.clone(),
             archive,
@@ -83,7 +83,7 @@ impl Setup {
     }
 
     fn receive<S: ObjectStore>(&self, annotator: &Annotator<S>, records: Vec<ReceivedMessage>) {
-        assert_eq!(self.world.invoke(annotator, records, Duration::from_secs(30)), [""; 0]);
+        assert_eq!(self.world.invoke_function(annotator, records, Duration::from_secs(30)), [""; 0]);
     }
 
     fn refused(&self) -> Vec<String> {
@@ -97,7 +97,7 @@ impl Setup {
 
 /// The n-th record, which failed now.
 fn died_now(setup: &Setup, n: usize) -> ReceivedMessage {
-    let failed_at = rfc3339(setup.world.clock.now());
+    let failed_at = format_rfc3339(setup.world.clock.now());
     let more = json!({ "source_message_id": format!("source-{n}"), "failed_at": failed_at });
     given_up(n, spent(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
 }
@@ -118,7 +118,10 @@ fn each_cause_of_a_batch_has_a_notice_with_its_deaths() {
     assert_eq!((&*expired.error_type, expired.count), ("MESSAGE_EXPIRED", 1));
     assert_eq!((&*spent.error_type, spent.count), ("RETRY_ATTEMPT_EXCEEDED", 2));
     assert_eq!(spent.last_error.as_deref(), Some("HttpStatus.503"));
-    assert_eq!((rfc3339(spent.first_at), rfc3339(spent.last_at)), (moment(-2), moment(-2)));
+    assert_eq!(
+        (format_rfc3339(spent.first_at), format_rfc3339(spent.last_at)),
+        (format_moment(-2), format_moment(-2))
+    );
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn a_refused_notice_is_sent_after_a_minute_and_counts_all_deaths_since() {
     assert_eq!(topic.counts(), [5]);
     setup.receive(&annotator, vec![died_now(&setup, 3)]);
     assert_eq!(topic.counts(), [0; 0], "its hour begins with the notice that was sent");
-    assert_eq!(setup.final_dlq.sent().len(), 6);
+    assert_eq!(setup.final_dlq.sent_contents().len(), 6);
 }
 
 #[test]
@@ -221,10 +224,10 @@ fn a_topic_that_hangs_takes_five_seconds_a_minute_and_no_record() {
     for (n, sleep, elapsed) in [(1, 0, 5), (2, 59, 64), (3, 1, 70)] {
         setup.sleep(sleep);
         setup.receive(&annotator, vec![died(n)]);
-        assert_eq!(setup.world.elapsed(), elapsed);
+        assert_eq!(setup.world.elapsed_seconds(), elapsed);
     }
     assert_eq!(setup.refused(), ["Timeout"; 2]);
-    assert_eq!(setup.final_dlq.sent().len(), 3);
+    assert_eq!(setup.final_dlq.sent_contents().len(), 3);
 }
 
 /// Otherwise Lambda would cut the invocation off, and its confirmed records would come back as copies.
@@ -232,7 +235,7 @@ fn a_topic_that_hangs_takes_five_seconds_a_minute_and_no_record() {
 fn a_topic_that_hangs_leaves_time_for_the_answer() {
     let (setup, topic) = (Setup::new(), Topic::that(Fails::Hangs));
     let (began, seconds) = (setup.world.clock.now(), Duration::from_secs(3));
-    assert_eq!(setup.world.invoke(&setup.without_archive(&topic), vec![died(1)], seconds), [""; 0]);
+    assert_eq!(setup.world.invoke_function(&setup.without_archive(&topic), vec![died(1)], seconds), [""; 0]);
     assert_eq!(setup.world.clock.now() - began, chrono::TimeDelta::milliseconds(2500));
 }
 
@@ -259,7 +262,7 @@ fn a_record_that_is_not_sent_has_no_notice() {
     let (setup, topic) = (Setup::new(), Topic::default());
     let bucket = MemoryBucket::with_faults(|_| Some(Injection::Sender));
     let annotator = setup.environment(&topic, Some(archive(bucket)));
-    assert_eq!(setup.world.invoke(&annotator, vec![died(1)], Duration::from_secs(30)), ["sqs-1"]);
+    assert_eq!(setup.world.invoke_function(&annotator, vec![died(1)], Duration::from_secs(30)), ["sqs-1"]);
     assert_eq!((topic.take(), setup.refused()), (vec![], vec![]));
 }
 
@@ -271,7 +274,7 @@ fn a_notice_has_no_text_of_a_target() {
     record.attributes.insert("tenant".to_owned(), Attribute::string("CANARY"));
     setup.receive(&setup.without_archive(&topic), vec![record]);
     let [notice] = topic.take().try_into().unwrap();
-    for text in [notice.subject(), notice.text(), notice.document()] {
+    for text in [notice.subject(), notice.text(), notice.to_json()] {
         assert!(!text.contains("CANARY"), "{text}");
         assert!(text.contains("NON_RETRYABLE_ERROR"), "{text}");
     }

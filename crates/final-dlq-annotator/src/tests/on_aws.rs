@@ -26,7 +26,7 @@ fn an_archive_has_the_settings_bucket_owner_prefix_and_places_to_omit() {
     let annotator = FinalDlqAnnotator::on_aws(settings, &config, setup.world.seen.clone());
     let Archive { store, layout, omit: omitted } = annotator.archive.unwrap();
     assert_eq!(
-        (layout.days().as_str(), omitted),
+        (layout.days_folder().as_str(), omitted),
         ("team=orders/dead-letters/deployment=orders-final-dlq/", omit)
     );
     let store = format!("{store:?}");

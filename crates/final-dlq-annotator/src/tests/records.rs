@@ -8,12 +8,12 @@ fn dead_letter(reason: &str, more: Value) -> Value {
         "stage": "failed-message-processor",
         "cause": { "type": "HttpStatus.503", "message": "HTTP 503" },
         "attempts": 5,
-        "first_sent_time": moment(-3600),
-        "dead_lettered_at": moment(0),
-        "died_at": moment(-2),
+        "first_sent_time": format_moment(-3600),
+        "dead_lettered_at": format_moment(0),
+        "died_at": format_moment(-2),
         "source_queue_arn": SOURCE_ARN,
         "sqs_message_id": "source-1",
-        "fingerprint": fingerprint(reason, "HttpStatus.503", "HTTP 503"),
+        "fingerprint": compute_fingerprint(reason, "HttpStatus.503", "HTTP 503"),
     });
     with(record, more)
 }
@@ -24,7 +24,7 @@ fn assert_record(reason: &str, failure: &Value, details: &str, dead_letter: &Val
     assert_eq!(sent.body, spent(1), "the body as last received");
     assert_eq!(text(&sent, ERROR_TYPE), reason);
     assert_eq!(text(&sent, ERROR_DETAILS), details);
-    assert_eq!(&document(&sent.attributes, DEAD_LETTER), dead_letter);
+    assert_eq!(&attribute_document(&sent.attributes, DEAD_LETTER), dead_letter);
     let names: Vec<_> = sent.attributes.keys().collect();
     assert_eq!(names, [DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE], "the Failure is gone");
 }
@@ -41,9 +41,9 @@ fn an_exhausted_message_says_how_many_retries_were_made_and_then_the_last_error(
 fn a_record_says_how_long_it_was_held_and_how_often_it_was_moved_if_it_was() {
     let reason = "MESSAGE_EXPIRED";
     let recorded = |members: &str| {
-        let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, id(1));
+        let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, nth_id(1));
         let sent = final_record(given_up(1, body, &failure(reason, json!({}))));
-        let document = document(&sent.attributes, DEAD_LETTER);
+        let document = attribute_document(&sent.attributes, DEAD_LETTER);
         (document.get("held_seconds").cloned(), document.get("redrive_count").cloned())
     };
     assert_eq!(recorded(""), (None, None));
@@ -74,13 +74,13 @@ fn a_record_says_where_the_log_lines_of_its_last_call_are() {
     let reason = "RETRY_ATTEMPT_EXCEEDED";
     let place = json!({ "request_id": "7b1c", "log_group": "/aws/lambda/orders", "log_stream": "2026/[7]a" });
     let mut logs = place.clone();
-    logs["started_at"] = moment(-3).into();
-    logs["ended_at"] = moment(-2).into();
+    logs["started_at"] = format_moment(-3).into();
+    logs["ended_at"] = format_moment(-2).into();
     let failure = failure(reason, json!({ "last_attempt_logs": logs }));
     let setup = Setup::new();
-    setup.process(vec![given_up(1, body(1), &failure)]);
-    let sent = setup.final_dlq.sent();
-    assert_eq!(document(&sent[0].attributes, DEAD_LETTER)["last_attempt_logs"], logs);
+    setup.process(vec![given_up(1, nth_body(1), &failure)]);
+    let sent = setup.final_dlq.sent_contents();
+    assert_eq!(attribute_document(&sent[0].attributes, DEAD_LETTER)["last_attempt_logs"], logs);
     let event = serde_json::to_value(&setup.world.seen.events()[0]).unwrap();
     for (name, value) in place.as_object().unwrap() {
         assert_eq!(&event[name], value);
@@ -90,10 +90,10 @@ fn a_record_says_where_the_log_lines_of_its_last_call_are() {
 /// Without the member the sender is unknown, so the message's own value is the only one.
 #[test]
 fn what_a_producer_says_of_holds_is_not_told_as_redelivers_own_word() {
-    let body = body(1).replacen('}', r#","held_seconds":86400}"#, 1);
+    let body = nth_body(1).replacen('}', r#","held_seconds":86400}"#, 1);
     let recorded = |more: Value| {
         let sent = final_record(given_up(1, &*body, &failure("RETRY_ATTEMPT_EXCEEDED", more)));
-        document(&sent.attributes, DEAD_LETTER).get("held_seconds").cloned()
+        attribute_document(&sent.attributes, DEAD_LETTER).get("held_seconds").cloned()
     };
     assert_eq!(recorded(json!({ "from_producer": true })), None);
     assert_eq!(recorded(json!({})), Some(json!(86_400)));
@@ -134,10 +134,10 @@ fn an_invalid_message_says_what_is_wrong_with_it_and_nothing_of_its_body() {
         let failure = json!({
             "type": reason,
             "details": details,
-            "failed_at": moment(-2),
+            "failed_at": format_moment(-2),
             "source_message_id": "source-1",
             "source_queue_arn": SOURCE_ARN,
-            "first_sent_time": moment(-100),
+            "first_sent_time": format_moment(-100),
             "verdict": reason,
             "stage": stage,
         });
@@ -147,32 +147,32 @@ fn an_invalid_message_says_what_is_wrong_with_it_and_nothing_of_its_body() {
         let expected = json!({
             "stage": stage,
             "cause": { "type": reason, "message": details },
-            "first_sent_time": moment(-100),
-            "dead_lettered_at": moment(0),
-            "died_at": moment(-2),
+            "first_sent_time": format_moment(-100),
+            "dead_lettered_at": format_moment(0),
+            "died_at": format_moment(-2),
             "source_queue_arn": SOURCE_ARN,
             "sqs_message_id": "source-1",
-            "fingerprint": fingerprint(reason, reason, details),
+            "fingerprint": compute_fingerprint(reason, reason, details),
         });
-        assert_eq!(document(&sent.attributes, DEAD_LETTER), expected);
+        assert_eq!(attribute_document(&sent.attributes, DEAD_LETTER), expected);
     }
 }
 
 #[test]
 fn a_verdict_cut_down_to_its_code_is_still_a_record() {
-    let sent = final_record(given_up(1, body(1), &json!({ "verdict": "MESSAGE_TOO_LARGE" })));
+    let sent = final_record(given_up(1, nth_body(1), &json!({ "verdict": "MESSAGE_TOO_LARGE" })));
     assert_eq!(text(&sent, ERROR_TYPE), "MESSAGE_TOO_LARGE");
     assert!(!text(&sent, ERROR_DETAILS).is_empty());
-    let document = document(&sent.attributes, DEAD_LETTER);
+    let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!(document["sqs_message_id"], "sqs-1", "what is known");
-    assert_eq!(document["first_sent_time"], moment(-1));
+    assert_eq!(document["first_sent_time"], format_moment(-1));
 }
 
 #[test]
 fn a_redriven_generation_is_on_record() {
     let body = spent(1).replace(r#""retry_attempt":5"#, r#""retry_attempt":2,"redrive_generation":3"#);
     let sent = final_record(given_up(1, body, &failure("NON_RETRYABLE_ERROR", json!({}))));
-    let document = document(&sent.attributes, DEAD_LETTER);
+    let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(2), &json!(3)));
 }
 
@@ -182,11 +182,11 @@ fn a_message_that_came_back_and_failed_for_good_made_no_retry_in_its_new_generat
     let failure = failure("NON_RETRYABLE_ERROR", json!({ "kind": "permanent", "new_generation": true }));
     let setup = Setup::new();
     setup.process(vec![given_up(1, &*body, &failure)]);
-    let sent = setup.final_dlq.only();
+    let sent = setup.final_dlq.only_sent();
     assert_eq!(sent.body, body, "the body as last received");
-    let document = document(&sent.attributes, DEAD_LETTER);
+    let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(4)));
-    assert_eq!(document["first_sent_time"], moment(-100), "when this generation was first sent");
+    assert_eq!(document["first_sent_time"], format_moment(-100), "when this generation was first sent");
     let [Event::DeadLettered { retry_attempt, age_seconds, .. }] = &setup.world.seen.events()[..] else {
         panic!("one event")
     };
@@ -198,7 +198,7 @@ fn a_message_that_came_back_again_and_failed_for_good_counts_on_from_its_last_fi
     let says = json!({ "kind": "permanent", "new_generation": true, "generation_before": 1 });
     // No re-send has written a generation into its body.
     let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says)));
-    let document = document(&sent.attributes, DEAD_LETTER);
+    let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(2)));
 }
 
@@ -208,20 +208,20 @@ fn a_final_record_that_comes_here_by_mistake_is_of_the_generation_after_the_one_
     let says = json!({ "new_generation": true, "generation_before": 1 });
     let attributes = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says))).attributes;
     let again = ReceivedMessage { attributes, ..given_up(1, spent(1), &json!({})) };
-    let document = document(&final_record(again).attributes, DEAD_LETTER);
+    let document = attribute_document(&final_record(again).attributes, DEAD_LETTER);
     assert_eq!(document["redrive_generation"], 3);
 }
 
 #[test]
 fn a_message_without_a_verdict_is_still_explained() {
     for failure in [None, Some("not JSON"), Some(r#"{"verdict":"Any text"}"#), Some("[]")] {
-        let mut record = given_up(1, body(1), &json!({}));
+        let mut record = given_up(1, nth_body(1), &json!({}));
         record.attributes.clear();
         record.attributes.extend(failure.map(|text| (FAILURE.to_owned(), Attribute::string(text))));
         let sent = final_record(record);
         assert_eq!(text(&sent, ERROR_TYPE), "ORCHESTRATION_FAILED");
         assert_eq!(text(&sent, ERROR_DETAILS), "The message reached the annotation queue without a verdict");
-        let document = document(&sent.attributes, DEAD_LETTER);
+        let document = attribute_document(&sent.attributes, DEAD_LETTER);
         assert_eq!(document["stage"], "final-dlq-annotator");
         assert_eq!(document["attempts"], 0);
     }
@@ -246,7 +246,7 @@ fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
             logs: LogLocation::default(),
         }
     };
-    let expected = [dead_lettered(1, Some(id(1)), 5, 3600.0), dead_lettered(1, None, 0, 100.0)];
+    let expected = [dead_lettered(1, Some(nth_id(1)), 5, 3600.0), dead_lettered(1, None, 0, 100.0)];
     assert_eq!(setup.world.seen.events(), expected);
 }
 
@@ -254,7 +254,7 @@ fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
 #[test]
 fn a_plain_message_is_explained_as_an_envelope_is() {
     let redeliver =
-        format!(r#"{{"message_id":"{}","retry_attempt":5,"held_seconds":7,"redrive_count":2}}"#, id(1));
+        format!(r#"{{"message_id":"{}","retry_attempt":5,"held_seconds":7,"redrive_count":2}}"#, nth_id(1));
     let attributes = |count: usize| {
         let small = (0..count).map(|n| (format!("a{n}"), Attribute::string("x")));
         let ours = [
@@ -265,11 +265,11 @@ fn a_plain_message_is_explained_as_an_envelope_is() {
     };
     for producers in [0, 8] {
         let setup = Setup::new();
-        let given_up = ReceivedMessage { attributes: attributes(producers), ..record(1, "no envelope") };
+        let given_up = ReceivedMessage { attributes: attributes(producers), ..nth_record(1, "no envelope") };
         assert_eq!(setup.process(vec![given_up]), [""; 0]);
-        let sent = setup.final_dlq.only();
+        let sent = setup.final_dlq.only_sent();
         assert_eq!(sent.body, "no envelope");
-        let explained = document(&sent.attributes, DEAD_LETTER);
+        let explained = attribute_document(&sent.attributes, DEAD_LETTER);
         assert_eq!(explained["attempts"], json!(5));
         assert_eq!((&explained["held_seconds"], &explained["redrive_count"]), (&json!(7), &json!(2)));
         let whole = redeliver_core::arrival::producers_attributes(sent.attributes).attributes;
@@ -277,6 +277,6 @@ fn a_plain_message_is_explained_as_an_envelope_is() {
         let [Event::DeadLettered { message_id, .. }] = &*setup.world.seen.events() else {
             panic!("one event")
         };
-        assert_eq!(message_id.as_deref(), Some(id(1).as_str()));
+        assert_eq!(message_id.as_deref(), Some(nth_id(1).as_str()));
     }
 }

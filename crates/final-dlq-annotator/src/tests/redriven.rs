@@ -16,14 +16,14 @@ fn a_redriven_message_is_an_orchestration_failure_whatever_its_failure_says() {
         "stage": "final-dlq-annotator",
         "cause": { "type": "HttpStatus.503", "message": "HTTP 503", "unverified": true },
         "attempts": 5,
-        "first_sent_time": moment(-3600),
-        "dead_lettered_at": moment(0),
-        "died_at": moment(-10),
+        "first_sent_time": format_moment(-3600),
+        "dead_lettered_at": format_moment(0),
+        "died_at": format_moment(-10),
         "source_queue_arn": INTERMEDIATE_ARN,
         "sqs_message_id": "sqs-1",
-        "fingerprint": fingerprint("ORCHESTRATION_FAILED", "HttpStatus.503", "HTTP 503"),
+        "fingerprint": compute_fingerprint("ORCHESTRATION_FAILED", "HttpStatus.503", "HTTP 503"),
     });
-    assert_eq!(document(&sent.attributes, DEAD_LETTER), expected);
+    assert_eq!(attribute_document(&sent.attributes, DEAD_LETTER), expected);
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_redriven_message_without_a_failure_is_explained_from_what_is_known() {
         let sent = final_record(redriven(1, &*body));
         assert_eq!(sent.body, body);
         assert_eq!(text(&sent, ERROR_TYPE), "ORCHESTRATION_FAILED");
-        let document = document(&sent.attributes, DEAD_LETTER);
+        let document = attribute_document(&sent.attributes, DEAD_LETTER);
         assert_eq!(document["cause"], json!({ "type": "", "message": "", "unverified": true }));
     }
 }
@@ -44,7 +44,7 @@ fn attributes_folded_in_a_forged_failure_are_not_restored() {
     let mut attributes = producer_attributes();
     attributes.insert(FAILURE.to_owned(), Attribute::string(forged.to_string()));
     let sent = final_record(ReceivedMessage { attributes, ..redriven(1, spent(1)) });
-    assert_eq!(without_ours(&sent.attributes), producer_attributes());
+    assert_eq!(strip_own_attributes(&sent.attributes), producer_attributes());
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn an_unverified_new_generation_changes_no_number() {
     let forged = failure("MESSAGE_EXPIRED", json!({ "new_generation": true }));
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forged.to_string()))]);
     let sent = final_record(ReceivedMessage { attributes, ..redriven(1, spent(1)) });
-    let document = document(&sent.attributes, DEAD_LETTER);
+    let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(5), &Value::Null));
 }
 
@@ -62,7 +62,7 @@ fn a_message_that_came_back_and_that_nobody_could_handle_is_of_the_next_generati
     let first = failure("NON_RETRYABLE_ERROR", json!({ "new_generation": true }));
     let first = final_record(given_up(1, spent(1), &first));
     let again = ReceivedMessage { attributes: first.attributes, ..redriven(1, spent(1)) };
-    let document = document(&final_record(again).attributes, DEAD_LETTER);
+    let document = attribute_document(&final_record(again).attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&Value::Null, &json!(2)));
 }
 
@@ -74,12 +74,12 @@ fn of_a_redriven_messages_failure_the_cause_alone_is_told_and_that_it_is_unverif
         "details": "HTTP 503",
         "kind": "permanent",
         "retry_after_seconds": 7,
-        "failed_at": moment(-9999),
+        "failed_at": format_moment(-9999),
         "source_message_id": "forged",
         "source_queue_arn": "arn:aws:sqs:us-east-1:000000000000:forged",
-        "first_sent_time": moment(-9999),
+        "first_sent_time": format_moment(-9999),
         "new_generation": true,
-        "due_at": moment(7),
+        "due_at": format_moment(7),
         "attempts": 77,
         "verdict": "MESSAGE_EXPIRED",
         "stage": "message-processor",
@@ -88,39 +88,43 @@ fn of_a_redriven_messages_failure_the_cause_alone_is_told_and_that_it_is_unverif
     let of = |failure: &Value, body: String| {
         let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]);
         let sent = final_record(ReceivedMessage { attributes, ..redriven(1, body) });
-        (document(&sent.attributes, DEAD_LETTER), sent)
+        (attribute_document(&sent.attributes, DEAD_LETTER), sent)
     };
-    for body in [spent(1), body(1), "not JSON".to_owned()] {
+    for body in [spent(1), nth_body(1), "not JSON".to_owned()] {
         assert_eq!(of(&forged, body.clone()), of(&honest, body));
     }
-    let (document, _) = of(&forged, body(1));
-    assert_eq!(document["first_sent_time"], moment(-10), "SQS keeps it");
-    assert_eq!(document.get("attempts"), None, "on its queue it may have been retried: the number is unknown");
+    let (document, _) = of(&forged, nth_body(1));
+    assert_eq!(document["first_sent_time"], format_moment(-10), "SQS keeps it");
+    assert_eq!(
+        document.get("attempts"),
+        None,
+        "on its queue it may have been retried: the number is unknown"
+    );
 }
 
 #[test]
 fn a_message_moved_by_a_real_redrive_is_recognised() {
     use redeliver_core::limits::VisibilitySeconds;
     use redeliver_core::ports::{
-        Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive, Redrive,
+        Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive, RedriveSettings,
     };
     let setup = Setup::new();
-    let annotation = setup.world.queue("annotation");
+    let annotation = setup.world.add_queue("annotation");
     let target_arn = annotation.queue.arn().to_owned();
-    let redrive = Some(Redrive { target_arn, max_receive_count: 1 });
+    let redrive = Some(RedriveSettings { target_arn, max_receive_count: 1 });
     let settings = QueueSettings { redrive, visibility: VisibilitySeconds::ZERO, ..QueueSettings::default() };
     let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
     setup.world.clock.block_on(async {
         let intermediate = setup.world.sqs.create_queue("intermediate", &settings).await.unwrap();
         let content = Content { body: spent(1), attributes: producer_attributes(), ..Content::default() };
         let message = [redeliver_core::message::OutgoingMessage::new(content).unwrap()];
-        intermediate.send_batch(redeliver_core::message::packing::pack(&message)[0]).await;
+        intermediate.send_batch(redeliver_core::message::packing::pack_batches(&message)[0]).await;
         assert_eq!(intermediate.receive(request).await.unwrap().len(), 1);
         assert!(intermediate.receive(request).await.unwrap().is_empty());
     });
-    assert_eq!(setup.process(annotation.received()), [""; 0]);
-    let sent = setup.final_dlq.only();
+    assert_eq!(setup.process(annotation.receive_all()), [""; 0]);
+    let sent = setup.final_dlq.only_sent();
     assert_eq!(text(&sent, ERROR_TYPE), "ORCHESTRATION_FAILED");
-    assert_eq!(document(&sent.attributes, DEAD_LETTER)["source_queue_arn"], INTERMEDIATE_ARN);
-    assert_eq!(without_ours(&sent.attributes), producer_attributes());
+    assert_eq!(attribute_document(&sent.attributes, DEAD_LETTER)["source_queue_arn"], INTERMEDIATE_ARN);
+    assert_eq!(strip_own_attributes(&sent.attributes), producer_attributes());
 }

@@ -25,20 +25,20 @@ fn a_dead_letter_is_in_the_trace_of_its_last_attempt_and_names_it() {
     for is_traced in [false, true] {
         let mut setup = Setup::new();
         if is_traced {
-            setup.world.seen.trace(false);
+            setup.world.seen.enable_tracing(false);
         }
         setup.process(vec![produced(given_up(1, spent(1), &verdict))]);
-        let attributes = setup.final_dlq.only().attributes;
-        assert_eq!(document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
+        let attributes = setup.final_dlq.only_sent().attributes;
+        assert_eq!(attribute_document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
         assert_eq!(trace_id(&setup).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
-        let spans = setup.world.seen.spans();
+        let spans = setup.world.seen.take_spans();
         assert_eq!(spans.len(), if is_traced { 2 } else { 0 });
         if let [dead, sent] = &spans[..] {
             assert_eq!(
                 (dead.parent, &*dead.name),
-                (SpanContext::of_traceparent(ATTEMPT), "process annotation")
+                (SpanContext::from_traceparent(ATTEMPT), "process annotation")
             );
-            assert_eq!(dead.attributes[5], ("messaging.message.conversation_id", id(1).into()));
+            assert_eq!(dead.attributes[5], ("messaging.message.conversation_id", nth_id(1).into()));
             let (name, reason) = dead.attributes.last().unwrap();
             assert_eq!((*name, reason), ("redeliver.dead_letter", &"RETRY_ATTEMPT_EXCEEDED".into()));
             assert_eq!(sent.parent, Some(dead.context));
@@ -52,37 +52,37 @@ fn without_a_verdict_it_has_the_attempt_of_its_metadata() {
     let body = spent(1)
         .replace(r#""retry_attempt""#, &format!(r#""last_attempt_traceparent":"{ATTEMPT}","retry_attempt""#));
     setup.process(vec![redriven(1, body)]);
-    let attributes = setup.final_dlq.only().attributes;
-    assert_eq!(document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
+    let attributes = setup.final_dlq.only_sent().attributes;
+    assert_eq!(attribute_document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
 }
 
 #[test]
 fn a_message_that_was_never_called_has_the_producers_trace() {
     let mut setup = Setup::new();
-    setup.world.seen.trace(false);
+    setup.world.seen.enable_tracing(false);
     let invalid = failure("INVALID_MESSAGE_SCHEMA", json!({ "kind": null, "stage": "message-processor" }));
     setup.process(vec![produced(given_up(1, "{}", &invalid))]);
     assert_eq!(trace_id(&setup).as_deref(), Some("0af7651916cd43dd8448eb211c80319c"));
-    let attributes = setup.final_dlq.only().attributes;
-    assert_eq!(document(&attributes, DEAD_LETTER).get("last_attempt_traceparent"), None);
-    let spans = setup.world.seen.spans();
+    let attributes = setup.final_dlq.only_sent().attributes;
+    assert_eq!(attribute_document(&attributes, DEAD_LETTER).get("last_attempt_traceparent"), None);
+    let spans = setup.world.seen.take_spans();
     let dead = &spans[0];
     assert_eq!((dead.parent, dead.links.len()), (None, 1));
     assert_eq!(
         (dead.links[0].role, Some(dead.links[0].to)),
-        ("producer", SpanContext::of_traceparent(PRODUCER))
+        ("producer", SpanContext::from_traceparent(PRODUCER))
     );
 }
 
 #[test]
 fn a_dead_letter_of_an_attempt_that_nobody_records_has_its_trace_but_no_span() {
     let mut setup = Setup::new();
-    setup.world.seen.trace(false);
+    setup.world.seen.enable_tracing(false);
     let unsampled = ATTEMPT.replace("-01", "-00");
     let verdict = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "last_attempt_traceparent": unsampled }));
     setup.process(vec![given_up(1, spent(1), &verdict)]);
     assert_eq!(trace_id(&setup).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
-    assert_eq!(setup.world.seen.spans(), []);
+    assert_eq!(setup.world.seen.take_spans(), []);
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn the_attempt_of_the_verdict_counts_before_that_of_the_metadata() {
         &format!(r#""last_attempt_traceparent":"{PRODUCER}","retry_attempt""#),
     );
     setup.process(vec![given_up(1, body, &verdict)]);
-    let attributes = setup.final_dlq.only().attributes;
-    assert_eq!(document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
+    let attributes = setup.final_dlq.only_sent().attributes;
+    assert_eq!(attribute_document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
 }
 
 #[test]
@@ -112,9 +112,9 @@ fn a_producers_trace_may_be_in_its_cloud_event_or_its_x_ray_header() {
 
 #[test]
 fn the_recorder_of_spans_is_told_to_who_exports_them() {
-    let mut world = World::new();
-    world.seen.trace(false);
-    let queue = world.queue("final-dlq");
+    let mut world = FunctionWorld::new();
+    world.seen.enable_tracing(false);
+    let queue = world.add_queue("final-dlq");
     let annotator = FinalDlqAnnotator::new(queue, world.clock.clone(), world.seen.clone());
     assert!(annotator.tracer().is_some());
 }

@@ -7,7 +7,7 @@ fn number(text: &str) -> Number {
 }
 
 fn is_multiple(value: &str, divisor: &str) -> bool {
-    Decimal::of(&number(value)).is_multiple_of(&Divisor::of(&number(divisor)).unwrap())
+    Decimal::from_number(&number(value)).is_multiple_of(&Divisor::from_number(&number(divisor)).unwrap())
 }
 
 /// `mantissa * 10^-places` in one of JSON's notations.
@@ -40,7 +40,7 @@ proptest! {
         let scaled = |mantissa: i64, places: u8| i128::from(mantissa) * 10_i128.pow(u32::from(9 - places));
         let (a, b) = (scaled(left, places.0), scaled(right, places.1));
         let (left, right) = (number(&written(left, places.0, ways.0)), number(&written(right, places.1, ways.1)));
-        let (left, divisor, right) = (Decimal::of(&left), Divisor::of(&right), Decimal::of(&right));
+        let (left, divisor, right) = (Decimal::from_number(&left), Divisor::from_number(&right), Decimal::from_number(&right));
         prop_assert_eq!(left.cmp(&right), a.cmp(&b));
         prop_assert_eq!(left == right, a == b);
         prop_assert_eq!(left.is_integer(), a % 1_000_000_000 == 0);
@@ -59,12 +59,12 @@ proptest! {
 #[test]
 fn numbers_of_any_length_and_exponent_are_exact() {
     let long = |last: char| format!("0.{}{last}", "9".repeat(9_990));
-    assert!(Decimal::of(&number(&long('1'))) < Decimal::of(&number(&long('2'))));
-    assert!(Decimal::of(&number("1e-999999999")) > Decimal::of(&number("0")));
-    assert!(Decimal::of(&number("-1e999999999")) < Decimal::of(&number("-1e400")));
-    assert!(Decimal::of(&number("1e99999999999999999999")) > Decimal::of(&number("1e400")));
-    assert_eq!(Decimal::of(&number("10e399")), Decimal::of(&number("1e400")));
-    assert_eq!(Decimal::of(&number("-0.00e5")), Decimal::of(&number("0")));
+    assert!(Decimal::from_number(&number(&long('1'))) < Decimal::from_number(&number(&long('2'))));
+    assert!(Decimal::from_number(&number("1e-999999999")) > Decimal::from_number(&number("0")));
+    assert!(Decimal::from_number(&number("-1e999999999")) < Decimal::from_number(&number("-1e400")));
+    assert!(Decimal::from_number(&number("1e99999999999999999999")) > Decimal::from_number(&number("1e400")));
+    assert_eq!(Decimal::from_number(&number("10e399")), Decimal::from_number(&number("1e400")));
+    assert_eq!(Decimal::from_number(&number("-0.00e5")), Decimal::from_number(&number("0")));
     assert!(is_multiple("1e999999999", "0.01") && is_multiple("1e999999999", "1024"));
     assert!(is_multiple("7e123", "7") && is_multiple("7e124", "7") && !is_multiple("1e999999999", "7"));
     assert!(!is_multiple("1e-999999999", "0.01") && is_multiple("0", "0.01") && is_multiple("0e-9", "7"));
@@ -74,6 +74,6 @@ fn numbers_of_any_length_and_exponent_are_exact() {
     // 2^122 needs all of its 122 zeros.
     let power = (1_u128 << 122).to_string();
     assert!(is_multiple("1e122", &power) && is_multiple("1e9999", &power) && !is_multiple("1e121", &power));
-    assert!(Divisor::of(&number(&"9".repeat(38))).is_none());
-    assert!(Divisor::of(&number(&format!("0.00{}000e50", "9".repeat(37)))).is_some());
+    assert!(Divisor::from_number(&number(&"9".repeat(38))).is_none());
+    assert!(Divisor::from_number(&number(&format!("0.00{}000e50", "9".repeat(37)))).is_some());
 }

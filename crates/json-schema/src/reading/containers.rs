@@ -3,16 +3,16 @@
 use jsonschema::json::{Array, Object};
 use serde_json::{Map, Value};
 
-use super::{Document, INDEX_BYTES, Reading};
+use super::{INDEX_BYTES, InstanceView, ValidatedJson};
 use crate::unique;
 
-pub(crate) struct Members<'a> {
+pub(crate) struct MembersView<'a> {
     pub(super) members: &'a Map<String, Value>,
-    pub(super) object: Reading<'a>,
+    pub(super) object: InstanceView<'a>,
 }
 
-impl<'a> Object<'a, Document> for Members<'a> {
-    type Node = Reading<'a>;
+impl<'a> Object<'a, ValidatedJson> for MembersView<'a> {
+    type Node = InstanceView<'a>;
     type MemberName = &'a str;
     type MembersIter = MembersIter<'a>;
 
@@ -20,8 +20,8 @@ impl<'a> Object<'a, Document> for Members<'a> {
         self.members.len()
     }
 
-    fn get(&self, key: &String) -> Option<Reading<'a>> {
-        self.members.get(key).map(|value| self.object.part(value, key.len() + 1))
+    fn get(&self, key: &String) -> Option<InstanceView<'a>> {
+        self.members.get(key).map(|value| self.object.child_view(value, key.len() + 1))
     }
 
     fn members(&self) -> MembersIter<'a> {
@@ -32,25 +32,25 @@ impl<'a> Object<'a, Document> for Members<'a> {
 /// Ends early when the budget of violations is spent.
 pub(crate) struct MembersIter<'a> {
     members: serde_json::map::Iter<'a>,
-    object: Reading<'a>,
+    object: InstanceView<'a>,
 }
 
 impl<'a> Iterator for MembersIter<'a> {
-    type Item = (&'a str, Reading<'a>);
+    type Item = (&'a str, InstanceView<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (name, value) = self.members.next().filter(|_| !self.object.is_over())?;
-        Some((name, self.object.part(value, name.len() + 1)))
+        let (name, value) = self.members.next().filter(|_| !self.object.is_budget_spent())?;
+        Some((name, self.object.child_view(value, name.len() + 1)))
     }
 }
 
-pub(crate) struct Items<'a> {
+pub(crate) struct ItemsView<'a> {
     pub(super) items: &'a [Value],
-    pub(super) array: Reading<'a>,
+    pub(super) array: InstanceView<'a>,
 }
 
-impl<'a> Array<'a, Document> for Items<'a> {
-    type Node = Reading<'a>;
+impl<'a> Array<'a, ValidatedJson> for ItemsView<'a> {
+    type Node = InstanceView<'a>;
     type ElementsIter = ItemsIter<'a>;
 
     fn len(&self) -> usize {
@@ -69,14 +69,14 @@ impl<'a> Array<'a, Document> for Items<'a> {
 /// Ends early when the budget of violations is spent.
 pub(crate) struct ItemsIter<'a> {
     items: std::slice::Iter<'a, Value>,
-    array: Reading<'a>,
+    array: InstanceView<'a>,
 }
 
 impl<'a> Iterator for ItemsIter<'a> {
-    type Item = Reading<'a>;
+    type Item = InstanceView<'a>;
 
-    fn next(&mut self) -> Option<Reading<'a>> {
-        let value = self.items.next().filter(|_| !self.array.is_over())?;
-        Some(self.array.part(value, INDEX_BYTES))
+    fn next(&mut self) -> Option<InstanceView<'a>> {
+        let value = self.items.next().filter(|_| !self.array.is_budget_spent())?;
+        Some(self.array.child_view(value, INDEX_BYTES))
     }
 }

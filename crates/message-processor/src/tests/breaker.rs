@@ -25,7 +25,7 @@ fn not_now() -> HandlerError {
 
 /// The messages with these numbers.
 fn records(numbers: std::ops::Range<usize>) -> Vec<ReceivedMessage> {
-    numbers.map(|n| record(n, body(n))).collect()
+    numbers.map(|n| nth_record(n, nth_body(n))).collect()
 }
 
 /// Every call fails.
@@ -46,7 +46,7 @@ fn healed(mut setup: Setup) -> Setup {
 /// Every call fails, and ten have opened the circuit at the start.
 fn open() -> Setup {
     let setup = outage(Setup::new());
-    setup.process(ten(), 30);
+    setup.process(ten_records(), 30);
     assert_eq!(setup.handler.calls().len(), 10);
     setup
 }
@@ -54,14 +54,18 @@ fn open() -> Setup {
 impl Setup {
     /// The reasons of all hand-offs.
     fn failures(&self) -> Vec<Value> {
-        self.intermediate.sent().iter().map(|content| document(&content.attributes, FAILURE)).collect()
+        self.intermediate
+            .sent_contents()
+            .iter()
+            .map(|content| attribute_document(&content.attributes, FAILURE))
+            .collect()
     }
 
     /// The metadata of all re-sends.
     fn re_sent(&self) -> Vec<Value> {
         let metadata =
             |content: Content| serde_json::from_str::<Value>(&content.body).unwrap()["metadata"].take();
-        self.source.sent().into_iter().map(metadata).collect()
+        self.source.sent_contents().into_iter().map(metadata).collect()
     }
 }
 
@@ -79,7 +83,7 @@ fn kinds(setup: &Setup) -> Vec<(String, String)> {
 
 /// The delays of the messages that were not called.
 fn delays(setup: &Setup) -> Vec<u16> {
-    setup.source.sent().iter().map(|sent| sent.delay.get()).collect()
+    setup.source.sent_contents().iter().map(|sent| sent.delay.get()).collect()
 }
 
 fn pairs<const N: usize>(pairs: [(&str, &str); N]) -> Vec<(String, String)> {
@@ -103,17 +107,17 @@ fn closings(setup: &Setup) -> usize {
 /// A message that redeliver has held without a call in an outage that twelve first calls had shown, re-sent `sent_before`
 /// seconds before the start.
 fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
-    let since = moment(-2000);
+    let since = format_moment(-2000);
     let body = with_metadata(
         n,
         &format!(r#""held_since":"{since}","outage_failures":12,"held_seconds":{held_seconds}"#),
     );
-    let sent_at = start() - chrono::TimeDelta::seconds(sent_before);
-    resent(ReceivedMessage { sent_at, ..record(n, body) })
+    let sent_at = start_time() - chrono::TimeDelta::seconds(sent_before);
+    resent(ReceivedMessage { sent_at, ..nth_record(n, body) })
 }
 
 fn with_metadata(n: usize, members: &str) -> String {
-    format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, id(n))
+    format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, nth_id(n))
 }
 
 /// Otherwise each outage would take an attempt from ten messages in each environment.
@@ -122,7 +126,7 @@ fn calls_that_open_the_circuit_are_held_with_it_and_spend_no_attempt() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = outage(Setup { strategy, max_concurrency: 1, ..Setup::new() });
         assert_eq!(setup.process(records(0..12), 30), [""; 0]);
-        assert_eq!(setup.handler.called(), (0..10).map(id).collect::<Vec<_>>());
+        assert_eq!(setup.handler.called(), (0..10).map(nth_id).collect::<Vec<_>>());
         let setup = match strategy {
             Strategy::DelayedResend => {
                 assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 2));
@@ -136,10 +140,13 @@ fn calls_that_open_the_circuit_are_held_with_it_and_spend_no_attempt() {
         assert_eq!(re_sent.len(), 12, "{strategy}");
         for (n, metadata) in re_sent.iter().enumerate() {
             assert_eq!(metadata["retry_attempt"], 0, "{strategy} {n}");
-            assert_eq!((&metadata["held_since"], &metadata["held_seconds"]), (&moment(0).into(), &2.into()));
+            assert_eq!(
+                (&metadata["held_since"], &metadata["held_seconds"]),
+                (&format_moment(0).into(), &2.into())
+            );
             assert_eq!(metadata["outage_failures"], 10, "{strategy} {n}");
             let error = json!({
-                "attempt": 0, "failed_at": moment(0), "error_type": "HttpStatus.500", "error_details": "HTTP 500",
+                "attempt": 0, "failed_at": format_moment(0), "error_type": "HttpStatus.500", "error_details": "HTTP 500",
             });
             let history = if n < 10 { json!([error]) } else { Value::Null };
             assert_eq!(metadata["retry_history"], history, "{strategy} {n}");
@@ -163,7 +170,7 @@ fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_an
     assert_eq!(setup.handler.calls().len(), 10, "none is called");
     setup.sleep(15);
     setup.process(records(20..30), 30);
-    assert_eq!(setup.handler.called()[10..], [id(20)], "one probe");
+    assert_eq!(setup.handler.called()[10..], [nth_id(20)], "one probe");
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (11, 19), "it spends nothing");
     let probed = &setup.failures()[10];
     assert_eq!((&probed["type"], &probed["details"]), (&"HttpStatus.500".into(), &"HTTP 500".into()));
@@ -172,7 +179,11 @@ fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_an
     let setup = healed(setup);
     setup.sleep(30);
     setup.process(records(30..40), 30);
-    assert_eq!(setup.handler.called()[11..], [id(30), id(31), id(32)], "the target is back; slowly at first");
+    assert_eq!(
+        setup.handler.called()[11..],
+        [nth_id(30), nth_id(31), nth_id(32)],
+        "the target is back; slowly at first"
+    );
 }
 
 #[test]
@@ -180,7 +191,7 @@ fn a_probe_that_did_not_reach_its_target_in_time_says_nothing_and_the_next_messa
     let setup = open().failing(20, HandlerError::not_started());
     setup.sleep(15);
     setup.process(records(20..22), 30);
-    assert_eq!(setup.handler.called()[10..], [id(20), id(21)]);
+    assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(21)]);
     assert_eq!(kinds(&setup)[10..], pairs([("not_started", "NotStarted"), CALLED]), "it is still down");
 }
 
@@ -270,7 +281,7 @@ fn a_probe_that_the_end_cuts_off_has_failed_and_those_that_wait_are_held() {
     let mut batch = vec![held(0, 600, 700)];
     batch.extend(records(1..10));
     setup.process(batch, 30);
-    assert_eq!(setup.handler.called(), [id(0)]);
+    assert_eq!(setup.handler.called(), [nth_id(0)]);
     assert_eq!(kinds(&setup)[0], ("held".to_owned(), "Timeout".to_owned()));
     assert_eq!(count(&setup, NOT_CALLED), 9);
     let failed = setup.world.seen.events().into_iter().filter_map(|event| match event {
@@ -297,7 +308,7 @@ fn calls_that_the_end_cuts_off_open_the_circuit_and_what_was_not_started_is_held
 fn what_was_not_started_before_the_end_is_no_outage() {
     let setup = Setup { max_concurrency: 1, ..Setup::new() }.on(0, Step::Hang);
     setup.process(records(0..20), 30);
-    assert_eq!(setup.handler.called(), [id(0)]);
+    assert_eq!(setup.handler.called(), [nth_id(0)]);
     assert_eq!(
         (count(&setup, ("transient", "Timeout")), count(&setup, ("not_started", "NotStarted"))),
         (1, 19)
@@ -314,7 +325,7 @@ fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
         .on(1, Step::FailLate(121, down()))
         .on(2, Step::Hang);
     setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), held(2, 600, 700)], 300);
-    assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
     assert_eq!(kinds(&setup), pairs([CALLED, FAILED, ("held", "Timeout")]));
 }
 
@@ -322,8 +333,8 @@ fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
 fn a_first_failure_within_a_minute_of_an_outage_is_held_and_a_later_one_spends_an_attempt() {
     // The second one is at its hold limit, so it is called, and is answered: the target is back.
     let setup = Setup::new().on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down()).failing(3, down());
-    setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), record(2, body(2))], 30);
-    assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
+    setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), nth_record(2, nth_body(2))], 30);
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
     assert_eq!(kinds(&setup), pairs([("held", "Timeout"), CALLED]));
     setup.sleep(60);
     setup.process(records(3..4), 30);
@@ -334,7 +345,7 @@ fn a_first_failure_within_a_minute_of_an_outage_is_held_and_a_later_one_spends_a
 fn what_was_held_for_as_long_as_it_may_be_is_called() {
     let setup = open();
     setup.process(vec![held(20, 86_399, 700), held(21, 86_400, 700)], 30);
-    assert_eq!(setup.handler.called()[10..], [id(21)]);
+    assert_eq!(setup.handler.called()[10..], [nth_id(21)]);
     assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
 }
 
@@ -343,7 +354,7 @@ fn what_was_held_for_as_long_as_it_may_be_is_called() {
 fn a_message_at_its_hold_limit_spends_an_attempt_when_the_end_cuts_its_call_off() {
     let setup = open().on(20, Step::Hang);
     setup.process(vec![held(20, 86_400, 700)], 30);
-    assert_eq!(setup.handler.called()[10..], [id(20)]);
+    assert_eq!(setup.handler.called()[10..], [nth_id(20)]);
     assert_eq!(kinds(&setup)[10..], pairs([("transient", "Timeout")]));
 }
 
@@ -352,7 +363,7 @@ fn calls_at_once_ask_too() {
     let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":100}}"#;
     let setup = outage(Setup { max_concurrency: 1, ..Setup::with_policy(policy) });
     setup.process(records(0..2), 30);
-    assert_eq!(setup.handler.called(), vec![id(0); 10], "each is a call that counts");
+    assert_eq!(setup.handler.called(), vec![nth_id(0); 10], "each is a call that counts");
     assert_eq!(kinds(&setup), pairs([CALLED, NOT_CALLED]));
 }
 
@@ -372,7 +383,7 @@ fn errors_of_the_messages_own_and_a_policy_without_a_breaker_hold_nothing() {
 #[test]
 fn a_handler_of_ones_own_says_that_what_it_needs_is_down() {
     let setup = all_failing(Setup::new(), &HandlerError::unavailable("Db.Down", "no connection"));
-    setup.process(ten(), 30);
+    setup.process(ten_records(), 30);
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 10);
     assert_eq!((count(&setup, ("held", "Db.Down")), count(&setup, NOT_CALLED)), (10, 10));
@@ -382,13 +393,13 @@ fn a_handler_of_ones_own_says_that_what_it_needs_is_down() {
 fn hidden_messages_are_not_called_either_but_their_receive_is_an_attempt() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
-    setup.process(ten(), 30);
-    let received = ReceivedMessage { receive_count: 6, ..record(10, body(10)) };
+    setup.process(ten_records(), 30);
+    let received = ReceivedMessage { receive_count: 6, ..nth_record(10, nth_body(10)) };
     let mut batch = records(11..20);
     batch.push(received);
     setup.process(batch, 30);
     assert_eq!(setup.handler.calls().len(), 10);
-    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!(
         (&verdict["verdict"], &verdict["type"]),
         (&"RETRY_ATTEMPT_EXCEEDED".into(), &"CircuitOpen".into())
@@ -422,19 +433,20 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     let setup = Setup::new().on(0, Step::Take(2));
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 2);
-    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::seconds(2));
+    assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::seconds(2));
     // It checks every 100 ms, whenever it began.
     let setup = Setup::new().on(0, Step::Take(2));
     let (processor, clock) = (setup.processor(), &setup.world.clock);
     let deadline = clock.now() + Duration::from_secs(30);
     let later = async {
         clock.sleep(Duration::from_millis(350)).await;
-        processor.process(vec![held(1, 600, 700)], deadline).await
+        processor.process_batch(vec![held(1, 600, 700)], deadline).await
     };
-    clock
-        .block_on(async { futures_util::join!(processor.process(vec![held(0, 600, 700)], deadline), later) });
+    clock.block_on(async {
+        futures_util::join!(processor.process_batch(vec![held(0, 600, 700)], deadline), later)
+    });
     assert_eq!(setup.handler.calls().len(), 2);
-    assert_eq!(clock.now() - start(), chrono::TimeDelta::milliseconds(2050));
+    assert_eq!(clock.now() - start_time(), chrono::TimeDelta::milliseconds(2050));
     let setup = Setup::new().on(0, Step::Hang);
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 1);
@@ -444,7 +456,7 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 86_400, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 3);
     assert_eq!(
-        setup.world.clock.now() - start(),
+        setup.world.clock.now() - start_time(),
         chrono::TimeDelta::seconds(20),
         "the third begins after 2 s"
     );

@@ -1,6 +1,6 @@
 //! Messages that were moved from the final DLQ to the source queue with the console.
 
-use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate_attributes};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{FAILURE, Stage};
 use redeliver_core::message::Attribute;
@@ -23,7 +23,7 @@ fn final_attributes(producer: &Attributes) -> Attributes {
         held_seconds: None,
         redrive_count: None,
         first_sent_time: None,
-        dead_lettered_at: moment(-1000),
+        dead_lettered_at: format_moment(-1000),
         died_at: None,
         source_queue_arn: Some(SOURCE_ARN.to_owned()),
         sqs_message_id: "sqs-0".to_owned(),
@@ -32,19 +32,19 @@ fn final_attributes(producer: &Attributes) -> Attributes {
     };
     let details = "Max retry attempts 5 exceeded; last error Db.Busy: come later".to_owned();
     let annotation = Annotation { reason: DeadLetterReason::RetryAttemptExceeded.into(), details, record };
-    annotate(producer, 100, &annotation)
+    annotate_attributes(producer, 100, &annotation)
 }
 
 /// Record 1 in its generation 2, after five retries.
 pub(super) fn came_back(producer: &Attributes) -> ReceivedMessage {
     let metadata = format!(
         r#""message_id":"{}","retry_attempt":5,"redrive_generation":2,"first_sent_time":"{}""#,
-        id(1),
-        moment(-9000)
+        nth_id(1),
+        format_moment(-9000)
     );
     ReceivedMessage {
         attributes: final_attributes(producer),
-        ..record(1, format!(r#"{{"metadata":{{{metadata}}},"data":{{}}}}"#))
+        ..nth_record(1, format!(r#"{{"metadata":{{{metadata}}},"data":{{}}}}"#))
     }
 }
 
@@ -57,12 +57,12 @@ fn a_message_that_came_back_starts_afresh_with_the_attributes_it_had() {
         setup.process(vec![arrived.clone()], 30);
         let expected = Seen {
             body: arrived.body,
-            message_id: id(1),
-            form: Form::Envelope,
+            message_id: nth_id(1),
+            form: BodyForm::Envelope,
             retry_attempt: 0,
             redrive_generation: 3,
             attributes: producer,
-            idempotency_key: id(1),
+            idempotency_key: nth_id(1),
         };
         assert_eq!(setup.handler.calls(), [expected]);
     }
@@ -73,14 +73,14 @@ fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
     let arrived = came_back(&producer_attributes());
     let setup = Setup::new().failing(1, busy());
     assert_eq!(setup.process(vec![arrived.clone()], 30), [""; 0]);
-    let sent = setup.intermediate.only();
+    let sent = setup.intermediate.only_sent();
     assert_eq!(
         sent.body, arrived.body,
         "the failed-message-processor writes the metadata, not this function"
     );
-    let document = document(&sent.attributes, FAILURE);
+    let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!(document["new_generation"], true);
-    assert_eq!(document["first_sent_time"], moment(-10));
+    assert_eq!(document["first_sent_time"], format_moment(-10));
     let mut expected = producer_attributes();
     expected.insert(FAILURE.to_owned(), sent.attributes[FAILURE].clone());
     assert_eq!(sent.attributes, expected, "our three are gone, the producer's are whole");
@@ -95,8 +95,8 @@ fn a_message_that_came_back_counts_on_from_what_its_final_record_told() {
     let setup = Setup::new().failing(1, HandlerError::permanent("Order.Unknown", ""));
     setup.process(vec![ReceivedMessage { body: body.clone(), ..arrived }], 30);
     assert_eq!(setup.handler.calls()[0].redrive_generation, 3);
-    let sent = setup.intermediate.only();
-    let document = document(&sent.attributes, FAILURE);
+    let sent = setup.intermediate.only_sent();
+    let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!((&document["new_generation"], &document["generation_before"]), (&true.into(), &2.into()));
     assert_eq!(sent.body, body);
 }
@@ -105,11 +105,11 @@ fn a_message_that_came_back_counts_on_from_what_its_final_record_told() {
 fn a_message_that_came_back_with_ten_attributes_and_fails_is_handed_off_with_one_of_them_folded() {
     let setup = Setup::new().failing(1, busy());
     assert_eq!(setup.process(vec![came_back(&ten_attributes())], 30), [""; 0]);
-    let sent = setup.intermediate.only();
-    let document = document(&sent.attributes, FAILURE);
+    let sent = setup.intermediate.only_sent();
+    let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!((&document["new_generation"], &document["kind"]), (&true.into(), &"transient".into()));
     assert_eq!(document["folded_attributes"].as_object().unwrap().len(), 1);
-    assert_eq!(without_ours(&sent.attributes).len(), 9);
+    assert_eq!(strip_own_attributes(&sent.attributes).len(), 9);
 }
 
 #[test]
@@ -125,12 +125,12 @@ fn the_hundredth_generation_is_the_last_number_that_a_handler_sees() {
 fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back() {
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&ten_attributes()) }], 30);
-    let sent = setup.annotation.only();
-    let document = document(&sent.attributes, FAILURE);
+    let sent = setup.annotation.only_sent();
+    let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!(document["verdict"], "INVALID_MESSAGE_SCHEMA");
     assert_eq!(document["new_generation"], true);
     assert_eq!(document["folded_attributes"].as_object().unwrap().len(), 1);
-    assert_eq!(without_ours(&sent.attributes).len(), 9);
+    assert_eq!(strip_own_attributes(&sent.attributes).len(), 9);
 }
 
 /// The annotator reads a body that only violates a data schema: otherwise its generation would start again each time.
@@ -138,7 +138,7 @@ fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back(
 fn an_invalid_message_that_came_back_counts_on_from_what_its_final_record_told() {
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&producer_attributes()) }], 30);
-    let document = document(&setup.annotation.only().attributes, FAILURE);
+    let document = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!(document["generation_before"], 2);
 }
 
@@ -147,10 +147,10 @@ fn an_error_type_of_the_producers_own_is_kept() {
     for name in ["ErrorType", "ErrorDetails", "DeadLetter"] {
         let own = Attributes::from([(name.to_owned(), Attribute::string("mine"))]);
         let setup = Setup::new().failing(1, busy());
-        setup.process(vec![ReceivedMessage { attributes: own.clone(), ..record(1, body(1)) }], 30);
+        setup.process(vec![ReceivedMessage { attributes: own.clone(), ..nth_record(1, nth_body(1)) }], 30);
         assert_eq!(setup.handler.calls()[0].attributes, own);
-        let sent = setup.intermediate.only();
+        let sent = setup.intermediate.only_sent();
         assert_eq!(sent.attributes[name], own[name]);
-        assert_eq!(document(&sent.attributes, FAILURE)["new_generation"], serde_json::Value::Null);
+        assert_eq!(attribute_document(&sent.attributes, FAILURE)["new_generation"], serde_json::Value::Null);
     }
 }

@@ -5,7 +5,7 @@ use redeliver_core::strategy::DelayedResend;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::task::{Context, Waker};
 
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::failure::FAILURE;
 use serde_json::json;
 
@@ -16,11 +16,11 @@ fn handed_off(setup: &Setup) -> BTreeMap<String, (String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     setup
         .intermediate
-        .sent()
+        .sent_contents()
         .into_iter()
         .map(|content| {
             let body: serde_json::Value = serde_json::from_str(&content.body).unwrap();
-            let document = document(&content.attributes, FAILURE);
+            let document = attribute_document(&content.attributes, FAILURE);
             (text(&body["metadata"]["message_id"]), (text(&document["type"]), text(&document["kind"])))
         })
         .collect()
@@ -33,40 +33,40 @@ fn pair(error_type: &str, kind: &str) -> (String, String) {
 #[test]
 fn one_at_a_time_a_hung_record_leaves_the_ones_behind_it_not_started() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(2, Step::Hang) };
-    assert_eq!(setup.process(ten(), 30), [""; 0]);
-    assert_eq!(setup.world.elapsed(), 25, "answered 5 s before the deadline");
-    assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
-    let mut expected = BTreeMap::from([(id(2), pair("Timeout", "transient"))]);
-    expected.extend((3..10).map(|n| (id(n), pair("NotStarted", "not_started"))));
+    assert_eq!(setup.process(ten_records(), 30), [""; 0]);
+    assert_eq!(setup.world.elapsed_seconds(), 25, "answered 5 s before the deadline");
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
+    let mut expected = BTreeMap::from([(nth_id(2), pair("Timeout", "transient"))]);
+    expected.extend((3..10).map(|n| (nth_id(n), pair("NotStarted", "not_started"))));
     assert_eq!(handed_off(&setup), expected);
 }
 
 #[test]
 fn three_at_a_time_a_hung_record_holds_up_nobody_else() {
     let setup = Setup { max_concurrency: 3, ..Setup::new().on(2, Step::Hang).on(5, Step::Take(24)) };
-    assert_eq!(setup.process(ten(), 30), [""; 0]);
+    assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     assert_eq!(setup.handler.calls().len(), 10);
-    assert_eq!(handed_off(&setup), BTreeMap::from([(id(2), pair("Timeout", "transient"))]));
-    assert_eq!(setup.world.elapsed(), 25);
+    assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(2), pair("Timeout", "transient"))]));
+    assert_eq!(setup.world.elapsed_seconds(), 25);
 }
 
 #[test]
 fn three_hung_records_of_three_at_a_time_leave_the_rest_not_started_and_the_finished_done() {
     let setup = (1..4).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
     let setup = Setup { max_concurrency: 3, ..setup };
-    assert_eq!(setup.process(ten(), 30), [""; 0]);
-    let mut expected: BTreeMap<_, _> = (1..4).map(|n| (id(n), pair("Timeout", "transient"))).collect();
-    expected.extend((4..10).map(|n| (id(n), pair("NotStarted", "not_started"))));
+    assert_eq!(setup.process(ten_records(), 30), [""; 0]);
+    let mut expected: BTreeMap<_, _> = (1..4).map(|n| (nth_id(n), pair("Timeout", "transient"))).collect();
+    expected.extend((4..10).map(|n| (nth_id(n), pair("NotStarted", "not_started"))));
     assert_eq!(handed_off(&setup), expected);
-    assert_eq!(setup.world.elapsed(), 25);
+    assert_eq!(setup.world.elapsed_seconds(), 25);
 }
 
 #[test]
 fn a_call_that_ends_with_the_time_is_done_and_the_next_one_is_not_started() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(25)) };
-    assert_eq!(setup.process(vec![record(0, body(0)), record(1, body(1))], 30), [""; 0]);
-    assert_eq!(setup.handler.called(), [id(0)]);
-    assert_eq!(handed_off(&setup), BTreeMap::from([(id(1), pair("NotStarted", "not_started"))]));
+    assert_eq!(setup.process(vec![nth_record(0, nth_body(0)), nth_record(1, nth_body(1))], 30), [""; 0]);
+    assert_eq!(setup.handler.called(), [nth_id(0)]);
+    assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
 }
 
 /// It would be cut off at once, and spend an attempt.
@@ -74,9 +74,9 @@ fn a_call_that_ends_with_the_time_is_done_and_the_next_one_is_not_started() {
 fn a_call_begins_only_if_it_has_time() {
     for (milliseconds, calls) in [(200, 0), (202, 1)] {
         let setup = Setup::new();
-        let records = vec![record(0, body(0))];
+        let records = vec![nth_record(0, nth_body(0))];
         // Half of so little time is for the sends, and the last 100 ms before that are for immediate retries.
-        setup.world.invoke(&setup.processor(), records, Duration::from_millis(milliseconds));
+        setup.world.invoke_function(&setup.processor(), records, Duration::from_millis(milliseconds));
         assert_eq!(setup.handler.calls().len(), calls, "{milliseconds}");
     }
 }
@@ -84,12 +84,12 @@ fn a_call_begins_only_if_it_has_time() {
 #[test]
 fn what_was_not_started_is_not_called_a_timeout_because_another_one_hangs() {
     let setup = Setup { max_concurrency: 2, ..Setup::new().on(0, Step::Take(25)).on(1, Step::Hang) };
-    let records = (0..4).map(|n| record(n, body(n))).collect();
+    let records = (0..4).map(|n| nth_record(n, nth_body(n))).collect();
     assert_eq!(setup.process(records, 30), [""; 0]);
     let expected = BTreeMap::from([
-        (id(1), pair("Timeout", "transient")),
-        (id(2), pair("NotStarted", "not_started")),
-        (id(3), pair("NotStarted", "not_started")),
+        (nth_id(1), pair("Timeout", "transient")),
+        (nth_id(2), pair("NotStarted", "not_started")),
+        (nth_id(3), pair("NotStarted", "not_started")),
     ]);
     assert_eq!(handed_off(&setup), expected);
 }
@@ -97,36 +97,41 @@ fn what_was_not_started_is_not_called_a_timeout_because_another_one_hangs() {
 #[test]
 fn a_message_that_did_not_reach_its_handler_in_time_spends_no_attempt() {
     let setup = Setup::new().failing(1, HandlerError::not_started());
-    assert_eq!(setup.process(vec![record(0, body(0)), record(1, body(1))], 30), [""; 0]);
-    assert_eq!(handed_off(&setup), BTreeMap::from([(id(1), pair("NotStarted", "not_started"))]));
+    assert_eq!(setup.process(vec![nth_record(0, nth_body(0)), nth_record(1, nth_body(1))], 30), [""; 0]);
+    assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
 }
 
 #[test]
 fn a_short_remaining_time_still_does_some_work() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(1)).on(1, Step::Hang) };
-    let records = (0..3).map(|n| record(n, body(n))).collect();
+    let records = (0..3).map(|n| nth_record(n, nth_body(n))).collect();
     assert_eq!(setup.process(records, 3), [""; 0]);
-    let expected =
-        BTreeMap::from([(id(1), pair("Timeout", "transient")), (id(2), pair("NotStarted", "not_started"))]);
+    let expected = BTreeMap::from([
+        (nth_id(1), pair("Timeout", "transient")),
+        (nth_id(2), pair("NotStarted", "not_started")),
+    ]);
     assert_eq!(handed_off(&setup), expected, "the first one is done");
-    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(1500));
+    assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::milliseconds(1500));
 }
 
 #[test]
 fn a_deadline_that_is_past_loses_nothing() {
     let setup = Setup::new();
-    assert_eq!(setup.process(vec![record(0, body(0)), record(1, body(1))], 0), ["sqs-0", "sqs-1"]);
+    assert_eq!(
+        setup.process(vec![nth_record(0, nth_body(0)), nth_record(1, nth_body(1))], 0),
+        ["sqs-0", "sqs-1"]
+    );
     assert!(setup.handler.calls().is_empty());
-    assert!(setup.intermediate.sent().is_empty(), "the deadline is past: SQS's redrive moves them");
+    assert!(setup.intermediate.sent_contents().is_empty(), "the deadline is past: SQS's redrive moves them");
 }
 
 #[test]
 fn a_timeout_is_dated_when_it_happened_and_does_not_count_the_waiting_of_others() {
     let setup = Setup::new().on(1, Step::Hang);
-    setup.process(vec![record(1, body(1))], 30);
-    let document = document(&setup.intermediate.only().attributes, FAILURE);
-    assert_eq!(document["failed_at"], moment(25));
-    assert_eq!(document["first_sent_time"], json!(moment(-10)));
+    setup.process(vec![nth_record(1, nth_body(1))], 30);
+    let document = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
+    assert_eq!(document["failed_at"], format_moment(25));
+    assert_eq!(document["first_sent_time"], json!(format_moment(-10)));
     assert_eq!(document["details"], "the target did not answer before the invocation's end");
 }
 
@@ -136,7 +141,7 @@ struct BlockedClock(Arc<AtomicI64>);
 
 impl Clock for BlockedClock {
     fn now(&self) -> Timestamp {
-        start() + chrono::TimeDelta::seconds(self.0.load(SeqCst))
+        start_time() + chrono::TimeDelta::seconds(self.0.load(SeqCst))
     }
 
     async fn sleep(&self, duration: Duration) {
@@ -152,56 +157,56 @@ struct Blocking(BlockedClock);
 impl Handler for Blocking {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         self.0.0.fetch_add(10, SeqCst);
-        if message.message_id == id(2) { Err(HandlerError::unavailable("Db.Down", "")) } else { Ok(()) }
+        if message.message_id == nth_id(2) { Err(HandlerError::unavailable("Db.Down", "")) } else { Ok(()) }
     }
 }
 
 #[test]
 fn a_handler_that_blocks_is_not_started_again_after_the_end() {
-    let world = World::new();
+    let world = FunctionWorld::new();
     let clock = BlockedClock::default();
-    let intermediate = world.queue("intermediate");
+    let intermediate = world.add_queue("intermediate");
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
         on_failure: OnFailure::DelayedResend(DelayedResend(Redelivery {
-            source_queue: world.queue("source"),
+            source_queue: world.add_queue("source"),
             intermediate_dlq: intermediate.clone(),
         })),
-        breaker: SharedBreaker::of(&Policy::default()),
+        breaker: SharedBreaker::from_policy(&Policy::default()),
         policy: Policy::default(),
-        annotation_queue: world.queue("annotation"),
+        annotation_queue: world.add_queue("annotation"),
         clock: clock.clone(),
         observer: world.seen.clone(),
         schema: MessageSchema::default(),
         resenders: Resenders::parse(RESENDER).unwrap(),
         max_concurrency: NonZeroUsize::MIN,
     };
-    let records = (10..20).map(|n| record(n, body(n))).collect();
-    let response = processor.batch_item_failures(records, start() + Duration::from_secs(31));
+    let records = (10..20).map(|n| nth_record(n, nth_body(n))).collect();
+    let response = processor.batch_item_failures(records, start_time() + Duration::from_secs(31));
     let response = world.clock.block_on(response);
     assert!(response.is_empty());
-    let not_started: Vec<_> = intermediate.sent().into_iter().map(|content| content.body).collect();
+    let not_started: Vec<_> = intermediate.sent_contents().into_iter().map(|content| content.body).collect();
     assert_eq!(
         not_started,
-        (13..20).map(body).collect::<Vec<_>>(),
+        (13..20).map(nth_body).collect::<Vec<_>>(),
         "three calls of 10 s reach the end at 26 s"
     );
 }
 
 #[test]
 fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
-    let world = World::new();
+    let world = FunctionWorld::new();
     let clock = BlockedClock::default();
-    let intermediate = world.queue("intermediate");
+    let intermediate = world.add_queue("intermediate");
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
         on_failure: OnFailure::DelayedResend(DelayedResend(Redelivery {
-            source_queue: world.queue("source"),
+            source_queue: world.add_queue("source"),
             intermediate_dlq: intermediate.clone(),
         })),
-        breaker: SharedBreaker::of(&Policy::default()),
+        breaker: SharedBreaker::from_policy(&Policy::default()),
         policy: Policy::default(),
-        annotation_queue: world.queue("annotation"),
+        annotation_queue: world.add_queue("annotation"),
         clock: clock.clone(),
         observer: world.seen.clone(),
         schema: MessageSchema::default(),
@@ -210,30 +215,30 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
     };
     let process = |records, seconds| {
         let deadline = clock.now() + Duration::from_secs(seconds);
-        world.clock.block_on(processor.process(records, deadline))
+        world.clock.block_on(processor.process_batch(records, deadline))
     };
     let reported = |name: fn(&Event) -> bool| world.seen.events().iter().filter(|event| name(event)).count();
     // The others are started when the first has used up the time.
-    process((10..21).map(|n| record(n, body(n))).collect(), 14);
-    let handed_off: Vec<_> = intermediate.sent().into_iter().map(|content| content.body).collect();
-    assert_eq!(handed_off, (11..21).map(body).collect::<Vec<_>>());
+    process((10..21).map(|n| nth_record(n, nth_body(n))).collect(), 14);
+    let handed_off: Vec<_> = intermediate.sent_contents().into_iter().map(|content| content.body).collect();
+    assert_eq!(handed_off, (11..21).map(nth_body).collect::<Vec<_>>());
     assert_eq!(reported(|event| matches!(event, Event::CircuitOpened { .. })), 0);
     // The first one is called since it is at its hold limit; the second one would be the probe.
     clock.0.fetch_add(600, SeqCst);
     let held = |n, held_seconds| {
-        let since = moment(-600);
-        let (id, sent_at) = (id(n), start());
+        let since = format_moment(-600);
+        let (id, sent_at) = (nth_id(n), start_time());
         let body = format!(
             r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","outage_failures":12,"held_seconds":{held_seconds}}},"data":{{}}}}"#
         );
-        resent(ReceivedMessage { sent_at, ..record(n, body) })
+        resent(ReceivedMessage { sent_at, ..nth_record(n, body) })
     };
     process(vec![held(2, 86_400), held(3, 600)], 14);
-    assert_eq!(intermediate.sent().len(), 12);
+    assert_eq!(intermediate.sent_contents().len(), 12);
     assert_eq!(reported(|event| matches!(event, Event::ProbeFailed { .. } | Event::CircuitClosed { .. })), 0);
     process(vec![held(3, 600)], 30);
     assert_eq!(reported(|event| matches!(event, Event::CircuitClosed { .. })), 0, "an answer is newer");
-    assert_eq!(intermediate.sent().len(), 12);
+    assert_eq!(intermediate.sent_contents().len(), 12);
 }
 
 /// Knows an error, but waits for its end.
@@ -245,7 +250,7 @@ impl Handler for Hoping {
     }
 
     async fn invoke(&self, Invocation { end, .. }: Invocation<'_>) -> Result<(), HandlerError> {
-        self.0.sleep(until(self.0.now(), end)).await;
+        self.0.sleep(time_until(self.0.now(), end)).await;
         Err(HandlerError::permanent("Known", "it was known in time"))
     }
 }
@@ -255,8 +260,8 @@ fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
     let setup = Setup::new();
     let processor = MessageProcessor {
         handler: Hoping(setup.world.clock.clone()),
-        on_failure: OnFailure::wired(setup.strategy, &setup).expect("it has a message-processor"),
-        breaker: SharedBreaker::of(&setup.policy),
+        on_failure: OnFailure::from_wiring(setup.strategy, &setup).expect("it has a message-processor"),
+        breaker: SharedBreaker::from_policy(&setup.policy),
         policy: setup.policy.clone(),
         annotation_queue: setup.annotation.clone(),
         clock: setup.world.clock.clone(),
@@ -265,22 +270,24 @@ fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
         resenders: Resenders::parse(RESENDER).unwrap(),
         max_concurrency: NonZeroUsize::MIN,
     };
-    let response = processor.batch_item_failures(vec![record(0, body(0))], start() + Duration::from_secs(30));
+    let response = processor
+        .batch_item_failures(vec![nth_record(0, nth_body(0))], start_time() + Duration::from_secs(30));
     assert!(setup.world.clock.block_on(response).is_empty());
-    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(24_900));
-    assert_eq!(handed_off(&setup), BTreeMap::from([(id(0), pair("Known", "permanent"))]));
+    assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::milliseconds(24_900));
+    assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(0), pair("Known", "permanent"))]));
 }
 
 #[test]
 fn a_batch_that_is_broken_off_tells_what_it_has_seen() {
     let mut setup = Setup::new().failing(1, HandlerError::transient("Db.Busy", "come later"));
-    setup.intermediate = setup.intermediate.clone().slow(Duration::from_secs(1), Duration::ZERO);
-    let World { clock, seen, .. } = &setup.world;
+    setup.intermediate = setup.intermediate.clone().with_pauses(Duration::from_secs(1), Duration::ZERO);
+    let FunctionWorld { clock, seen, .. } = &setup.world;
     let processor = setup.processor();
-    let time_stands_still = clock.hold();
-    let mut batch = Box::pin(clock.run(processor.process(ten(), start() + Duration::from_secs(30))));
+    let time_stands_still = clock.hold_time();
+    let mut batch =
+        Box::pin(clock.run(processor.process_batch(ten_records(), start_time() + Duration::from_secs(30))));
     assert!(batch.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    assert_eq!(seen.unflushed(), 9, "all but the second are done, and its hand-off takes long");
+    assert_eq!(seen.unflushed_count(), 9, "all but the second are done, and its hand-off takes long");
     drop((batch, time_stands_still));
-    assert_eq!(seen.unflushed(), 0);
+    assert_eq!(seen.unflushed_count(), 0);
 }

@@ -5,7 +5,7 @@ use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::redelivery::Redelivery;
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn direct(policy: &str) -> Setup {
 impl Setup {
     /// Lets the failed-message-processor process all hand-offs at once.
     pub(super) fn then_failed_message_processor(self) -> Self {
-        let records = self.intermediate.received();
+        let records = self.intermediate.receive_all();
         let processor = FailedMessageProcessor {
             redelivery: Redelivery {
                 source_queue: self.source.clone(),
@@ -42,14 +42,14 @@ impl Setup {
 }
 
 fn in_metadata(n: usize, members: &str) -> ReceivedMessage {
-    record(n, format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, id(n)))
+    nth_record(n, format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, nth_id(n)))
 }
 
 /// Ten records, each of another kind.
 fn all_kinds() -> Vec<ReceivedMessage> {
-    let attributed = |n, attributes| ReceivedMessage { attributes, ..record(n, body(n)) };
+    let attributed = |n, attributes| ReceivedMessage { attributes, ..nth_record(n, nth_body(n)) };
     vec![
-        record(0, body(0)),
+        nth_record(0, nth_body(0)),
         attributed(1, producer_attributes()),
         in_metadata(
             2,
@@ -63,13 +63,13 @@ fn all_kinds() -> Vec<ReceivedMessage> {
         ReceivedMessage {
             message_group_id: Some("tenant".to_owned()),
             trace_header: Some("Root=1".to_owned()),
-            ..record(8, body(8))
+            ..nth_record(8, nth_body(8))
         },
         came_back::came_back(&producer_attributes()),
     ]
 }
 
-fn sorted(mut contents: Vec<Content>) -> Vec<Content> {
+fn sort_contents(mut contents: Vec<Content>) -> Vec<Content> {
     contents.sort_by_key(|content| content.body.clone());
     contents
 }
@@ -98,20 +98,28 @@ fn what_it_sends_is_what_the_failed_message_processor_would_send() {
             };
             let delegated = failing(Setup::with_policy(policy)).then_failed_message_processor();
             let direct = failing(direct(policy));
-            assert_eq!(sorted(direct.source.sent()), sorted(delegated.source.sent()), "{policy} {error:?}");
+            assert_eq!(
+                sort_contents(direct.source.sent_contents()),
+                sort_contents(delegated.source.sent_contents()),
+                "{policy} {error:?}"
+            );
             let hops = |setup: &Setup| {
-                let mut hops = setup.intermediate.sent();
+                let mut hops = setup.intermediate.sent_contents();
                 hops.retain(|content| content.delay == DelaySeconds::MAX);
-                sorted(hops)
+                sort_contents(hops)
             };
             assert_eq!(hops(&direct), hops(&delegated), "{policy} {error:?}");
-            assert_eq!(hops(&direct).len(), direct.intermediate.sent().len(), "nothing is handed off");
+            assert_eq!(
+                hops(&direct).len(),
+                direct.intermediate.sent_contents().len(),
+                "nothing is handed off"
+            );
             let verdicts = |setup: &Setup| {
                 let verdict = |Content { attributes, body, .. }: Content| {
-                    let mut verdict = document(&attributes, FAILURE);
+                    let mut verdict = attribute_document(&attributes, FAILURE);
                     (verdict.as_object_mut().unwrap().remove("stage"), verdict, body)
                 };
-                sorted(setup.annotation.sent()).into_iter().map(verdict).collect::<Vec<_>>()
+                sort_contents(setup.annotation.sent_contents()).into_iter().map(verdict).collect::<Vec<_>>()
             };
             let own = verdicts(&direct);
             assert!(own.iter().all(|(stage, ..)| *stage == Some(json!("message-processor"))));
@@ -126,29 +134,29 @@ fn what_it_sends_is_what_the_failed_message_processor_would_send() {
 #[test]
 fn a_failed_message_is_on_its_queue_again_with_its_delay_and_it_is_told() {
     let setup = direct(FIXED).failing(1, busy());
-    assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), [""; 0]);
-    let sent = setup.source.only();
+    assert_eq!(setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30), [""; 0]);
+    let sent = setup.source.only_sent();
     assert_eq!(sent.delay.get(), 100);
     assert_eq!(
         serde_json::from_str::<Value>(&sent.body).unwrap(),
         json!({
             "metadata": {
-                "message_id": id(1),
+                "message_id": nth_id(1),
                 "retry_attempt": 1,
-                "next_retry_time": moment(100),
-                "first_sent_time": moment(-10),
+                "next_retry_time": format_moment(100),
+                "first_sent_time": format_moment(-10),
                 "retry_history": [
-                    {"attempt": 0, "failed_at": moment(0), "error_type": "Db.Busy", "error_details": "come later"},
+                    {"attempt": 0, "failed_at": format_moment(0), "error_type": "Db.Busy", "error_details": "come later"},
                 ],
             },
             "data": {"n": 1},
         })
     );
-    assert!(setup.intermediate.sent().is_empty() && setup.annotation.sent().is_empty());
+    assert!(setup.intermediate.sent_contents().is_empty() && setup.annotation.sent_contents().is_empty());
     let processed =
-        Event::Processed { message_id: id(2), retry_attempt: 0, age_seconds: 10.0, target_seconds: 0.0 };
+        Event::Processed { message_id: nth_id(2), retry_attempt: 0, age_seconds: 10.0, target_seconds: 0.0 };
     let scheduled = Event::RetryScheduled {
-        message_id: id(1),
+        message_id: nth_id(1),
         retry_attempt: 1,
         spends_attempt: true,
         delay_seconds: RetryDelay::saturating(100),
@@ -162,9 +170,9 @@ fn a_failed_message_is_on_its_queue_again_with_its_delay_and_it_is_told() {
 #[test]
 fn a_message_with_ten_attributes_keeps_them_and_its_error() {
     let setup = direct(FIXED).failing(1, busy());
-    let arrived = ReceivedMessage { attributes: ten_attributes(), ..record(1, body(1)) };
+    let arrived = ReceivedMessage { attributes: ten_attributes(), ..nth_record(1, nth_body(1)) };
     assert_eq!(setup.process(vec![arrived], 30), [""; 0]);
-    let sent = setup.source.only();
+    let sent = setup.source.only_sent();
     assert_eq!(sent.attributes, ten_attributes());
     assert!(sent.body.contains(r#""error_type":"Db.Busy""#), "{}", sent.body);
 }
@@ -173,18 +181,21 @@ fn a_message_with_ten_attributes_keeps_them_and_its_error() {
 fn a_target_that_is_down_holds_its_messages_without_the_intermediate_dlq() {
     let down = HandlerError::unavailable("Db.Down", "not now");
     let setup = (0..10).fold(direct("{}"), |setup, n| setup.failing(n, down.clone()));
-    assert_eq!(setup.process(ten(), 30), [""; 0]);
-    let sent = setup.source.sent();
+    assert_eq!(setup.process(ten_records(), 30), [""; 0]);
+    let sent = setup.source.sent_contents();
     assert!(sent.len() == 10 && sent.iter().all(|content| content.body.contains("held_since")), "{sent:?}");
-    assert!(setup.intermediate.sent().is_empty());
+    assert!(setup.intermediate.sent_contents().is_empty());
 }
 
 #[test]
 fn a_failing_send_reports_exactly_its_record_and_tells_of_no_retry() {
-    for scope in [Scope::Request, Scope::Entry] {
+    for scope in [FaultScope::Request, FaultScope::Entry] {
         let setup = direct(FIXED).failing(1, busy());
-        setup.world.fail_sends(&setup.source, scope, When::Chance(1.0), Injection::Sender);
-        assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), ["sqs-1"]);
+        setup.world.fail_sends(&setup.source, scope, FaultTrigger::Chance(1.0), Injection::Sender);
+        assert_eq!(
+            setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30),
+            ["sqs-1"]
+        );
         let events = setup.world.seen.events();
         assert!(matches!(
             &events[..],
@@ -196,16 +207,30 @@ fn a_failing_send_reports_exactly_its_record_and_tells_of_no_retry() {
 #[test]
 fn a_failing_hop_reports_exactly_its_record() {
     let setup = direct(LONG).failing(1, busy());
-    setup.world.fail_sends(&setup.intermediate, Scope::Request, When::Chance(1.0), Injection::Sender);
-    assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), ["sqs-1"]);
+    setup.world.fail_sends(
+        &setup.intermediate,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::Sender,
+    );
+    assert_eq!(setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30), ["sqs-1"]);
 }
 
 #[test]
 fn an_answer_that_is_lost_makes_one_copy_at_most() {
     let setup = direct(FIXED).failing(1, busy());
-    setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), Injection::LostAnswer);
-    assert_eq!(setup.process(vec![record(1, body(1))], 30), ["sqs-1"], "SQS moves it: nothing is lost");
-    let sent = setup.source.sent();
+    setup.world.fail_sends(
+        &setup.source,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::LostAnswer,
+    );
+    assert_eq!(
+        setup.process(vec![nth_record(1, nth_body(1))], 30),
+        ["sqs-1"],
+        "SQS moves it: nothing is lost"
+    );
+    let sent = setup.source.sent_contents();
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[0], sent[1], "both copies are the same retry");
 }

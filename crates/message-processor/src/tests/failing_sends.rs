@@ -3,8 +3,8 @@
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::Attribute;
-use redeliver_core::ports::{Queue as _, QueueSettings, Redrive};
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_core::ports::{Queue as _, QueueSettings, RedriveSettings};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
 use super::*;
 
@@ -13,8 +13,8 @@ fn two_of_ten() -> Setup {
     Setup::new().failing(3, busy()).failing(7, busy())
 }
 
-fn always() -> When {
-    When::Chance(1.0)
+fn always() -> FaultTrigger {
+    FaultTrigger::Chance(1.0)
 }
 
 /// Unconfirmed sends: record and code.
@@ -30,12 +30,12 @@ fn not_confirmed(setup: &Setup) -> Vec<(String, String)> {
 #[test]
 fn a_failing_record_with_ten_attributes_is_handed_off_with_one_of_them_folded() {
     let setup = two_of_ten();
-    let mut records = ten();
+    let mut records = ten_records();
     records[3].attributes = ten_attributes();
     assert_eq!(setup.process(records, 30), [""; 0]);
-    let sent = setup.intermediate.sent();
+    let sent = setup.intermediate.sent_contents();
     assert_eq!((sent[0].attributes.len(), sent[0].trace_header.as_deref()), (10, None));
-    let folded = &document(&sent[0].attributes, FAILURE)["folded_attributes"];
+    let folded = &attribute_document(&sent[0].attributes, FAILURE)["folded_attributes"];
     assert_eq!(folded.as_object().unwrap().len(), 1);
     assert_eq!(
         redeliver_core::arrival::producers_attributes(sent[0].attributes.clone()).attributes,
@@ -46,10 +46,10 @@ fn a_failing_record_with_ten_attributes_is_handed_off_with_one_of_them_folded() 
 #[test]
 fn a_failing_record_that_sqs_would_refuse_takes_the_redrive_path() {
     let setup = two_of_ten();
-    let mut records = ten();
+    let mut records = ten_records();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
     assert_eq!(setup.process(records, 30), ["sqs-3"]);
-    assert_eq!(setup.intermediate.only().body, body(7), "the other one is handed off");
+    assert_eq!(setup.intermediate.only_sent().body, nth_body(7), "the other one is handed off");
     assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "AttributeName".to_owned())]);
 }
 
@@ -57,17 +57,17 @@ fn a_failing_record_that_sqs_would_refuse_takes_the_redrive_path() {
 #[test]
 fn a_failing_record_of_1_mib_is_handed_off_with_its_reason_in_the_trace_header() {
     let setup = two_of_ten();
-    let mut records = ten();
+    let mut records = ten_records();
     records[3].body = body_of_size(3, MESSAGE_BYTES_MAX);
     assert_eq!(setup.process(records, 30), [""; 0]);
-    let [full, other] = setup.intermediate.sent().try_into().unwrap();
+    let [full, other] = setup.intermediate.sent_contents().try_into().unwrap();
     assert_eq!((full.body.len(), full.attributes.is_empty()), (MESSAGE_BYTES_MAX, true));
     assert!(
         full.trace_header
             .unwrap()
             .starts_with("Root=1-00000000-000000000000000000000000;Sampled=0;Redeliver=")
     );
-    assert_eq!((other.body, other.trace_header), (body(7), None));
+    assert_eq!((other.body, other.trace_header), (nth_body(7), None));
 }
 
 #[test]
@@ -75,10 +75,10 @@ fn a_failing_record_of_almost_1_mib_is_handed_off_with_its_details_cut() {
     let details = "long ".repeat(200);
     let setup = Setup::new().failing(1, HandlerError::transient("Db.Busy", &details));
     let body = body_of_size(1, MESSAGE_BYTES_MAX - 350);
-    assert_eq!(setup.process(vec![record(1, &*body)], 30), [""; 0]);
-    let sent = setup.intermediate.only();
+    assert_eq!(setup.process(vec![nth_record(1, &*body)], 30), [""; 0]);
+    let sent = setup.intermediate.only_sent();
     assert_eq!(sent.body, body);
-    let document = document(&sent.attributes, FAILURE);
+    let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!(document["type"], "Db.Busy");
     assert_eq!(document["source_message_id"], "sqs-1");
     let cut = document["details"].as_str().unwrap();
@@ -90,38 +90,43 @@ fn a_failing_record_of_almost_1_mib_is_handed_off_with_its_details_cut() {
 #[test]
 fn ten_failing_records_of_1_mib_in_all_are_handed_off_in_as_many_batches_as_they_need() {
     let setup = (0..10).fold(Setup::new(), |setup, n| setup.failing(n, busy()));
-    let records = (0..10).map(|n| record(n, body_of_size(n, MESSAGE_BYTES_MAX / 10))).collect();
+    let records = (0..10).map(|n| nth_record(n, body_of_size(n, MESSAGE_BYTES_MAX / 10))).collect();
     assert_eq!(setup.process(records, 30), [""; 0]);
-    assert_eq!(setup.intermediate.received().len(), 10);
-    assert_eq!(setup.world.sqs.requests()["SendMessageBatch"], 2);
+    assert_eq!(setup.intermediate.receive_all().len(), 10);
+    assert_eq!(setup.world.sqs.request_counts()["SendMessageBatch"], 2);
 }
 
 #[test]
 fn a_refused_hand_off_is_reported_at_once() {
     let setup = two_of_ten();
-    setup.world.fail_sends(&setup.intermediate, Scope::Request, always(), Injection::Sender);
-    assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"]);
-    assert_eq!(setup.world.elapsed(), 0);
-    assert_eq!(setup.intermediate.sent().len(), 2, "the same again would fail the same way");
+    setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::Sender);
+    assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"]);
+    assert_eq!(setup.world.elapsed_seconds(), 0);
+    assert_eq!(setup.intermediate.sent_contents().len(), 2, "the same again would fail the same way");
 }
 
 #[test]
 fn one_refused_entry_of_a_batch_is_the_only_one_reported() {
     let setup = two_of_ten();
-    setup.world.fail_sends(&setup.intermediate, Scope::Entry, When::Numbers(vec![1]), Injection::Sender);
-    assert_eq!(setup.process(ten(), 30), ["sqs-3"]);
-    let arrived: Vec<_> = setup.intermediate.received().into_iter().map(|record| record.body).collect();
-    assert_eq!(arrived, [body(7)]);
+    setup.world.fail_sends(
+        &setup.intermediate,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![1]),
+        Injection::Sender,
+    );
+    assert_eq!(setup.process(ten_records(), 30), ["sqs-3"]);
+    let arrived: Vec<_> = setup.intermediate.receive_all().into_iter().map(|record| record.body).collect();
+    assert_eq!(arrived, [nth_body(7)]);
     assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "InvalidParameterValue".to_owned())]);
 }
 
 #[test]
 fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
     let setup = two_of_ten();
-    setup.world.fail_sends(&setup.intermediate, Scope::Request, always(), Injection::Throttled);
-    assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"]);
-    assert!((20..30).contains(&setup.world.elapsed()), "{} s", setup.world.elapsed());
-    assert!(setup.intermediate.received().is_empty());
+    setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::Throttled);
+    assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"]);
+    assert!((20..30).contains(&setup.world.elapsed_seconds()), "{} s", setup.world.elapsed_seconds());
+    assert!(setup.intermediate.receive_all().is_empty());
 }
 
 #[test]
@@ -132,74 +137,91 @@ fn a_throttle_that_heals_within_the_time_leaves_nothing_to_report() {
         (Injection::LostRequest, vec![1]),
     ] {
         let setup = two_of_ten();
-        setup.world.fail_sends(&setup.intermediate, Scope::Request, When::Numbers(failing), injection);
-        assert_eq!(setup.process(ten(), 30), [""; 0], "{injection:?}");
-        let arrived: Vec<_> = setup.intermediate.received().into_iter().map(|record| record.body).collect();
-        assert_eq!(arrived, [body(3), body(7)], "each once");
+        setup.world.fail_sends(
+            &setup.intermediate,
+            FaultScope::Request,
+            FaultTrigger::Numbers(failing),
+            injection,
+        );
+        assert_eq!(setup.process(ten_records(), 30), [""; 0], "{injection:?}");
+        let arrived: Vec<_> =
+            setup.intermediate.receive_all().into_iter().map(|record| record.body).collect();
+        assert_eq!(arrived, [nth_body(3), nth_body(7)], "each once");
     }
 }
 
 #[test]
 fn a_throttled_entry_is_sent_again_without_the_others() {
     let setup = two_of_ten();
-    setup.world.fail_sends(&setup.intermediate, Scope::Entry, When::Numbers(vec![2]), Injection::Throttled);
-    assert_eq!(setup.process(ten(), 30), [""; 0]);
-    let sent: Vec<_> = setup.intermediate.sent().into_iter().map(|content| content.body).collect();
-    assert_eq!(sent, [body(3), body(7), body(7)]);
+    setup.world.fail_sends(
+        &setup.intermediate,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![2]),
+        Injection::Throttled,
+    );
+    assert_eq!(setup.process(ten_records(), 30), [""; 0]);
+    let sent: Vec<_> = setup.intermediate.sent_contents().into_iter().map(|content| content.body).collect();
+    assert_eq!(sent, [nth_body(3), nth_body(7), nth_body(7)]);
 }
 
 #[test]
 fn a_lost_answer_makes_a_copy_and_is_not_reported_once_an_answer_comes() {
     let setup = two_of_ten();
-    setup.world.fail_sends(&setup.intermediate, Scope::Entry, When::Numbers(vec![1]), Injection::LostAnswer);
-    assert_eq!(setup.process(ten(), 30), [""; 0]);
-    let arrived: Vec<_> = setup.intermediate.received().into_iter().map(|record| record.body).collect();
-    assert_eq!(arrived, [body(3), body(3), body(7)]);
+    setup.world.fail_sends(
+        &setup.intermediate,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![1]),
+        Injection::LostAnswer,
+    );
+    assert_eq!(setup.process(ten_records(), 30), [""; 0]);
+    let arrived: Vec<_> = setup.intermediate.receive_all().into_iter().map(|record| record.body).collect();
+    assert_eq!(arrived, [nth_body(3), nth_body(3), nth_body(7)]);
 }
 
 #[test]
 fn answers_lost_for_ever_are_reported_though_the_hand_offs_arrived() {
     let setup = two_of_ten();
-    setup.world.fail_sends(&setup.intermediate, Scope::Request, always(), Injection::LostAnswer);
-    assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"], "at least once: a copy, but no loss");
-    assert_eq!(setup.intermediate.received().len(), 4, "each twice, and no further");
+    setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::LostAnswer);
+    assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"], "at least once: a copy, but no loss");
+    assert_eq!(setup.intermediate.receive_all().len(), 4, "each twice, and no further");
 }
 
 #[test]
 fn a_silence_makes_two_copies_of_a_hand_off_and_the_redrive_a_third() {
     // docs/guarantees.md: 2 × 1 receive + 1.
-    let world = World::new();
-    let intermediate = world.queue("intermediate");
-    let redrive = Redrive { target_arn: intermediate.queue.arn().to_owned(), max_receive_count: 1 };
+    let world = FunctionWorld::new();
+    let intermediate = world.add_queue("intermediate");
+    let redrive = RedriveSettings { target_arn: intermediate.queue.arn().to_owned(), max_receive_count: 1 };
     let visibility = VisibilitySeconds::new(180).unwrap();
     let settings = QueueSettings { visibility, redrive: Some(redrive), ..QueueSettings::default() };
-    let source = world.queue_with("redriven", &settings);
-    let record = sent_and_received(&source, Content { body: body(3), ..Content::default() });
-    let silent = intermediate.clone().slow(Duration::ZERO, Duration::from_secs(3600));
+    let source = world.add_queue_with("redriven", &settings);
+    let record = send_and_receive(&source, Content { body: nth_body(3), ..Content::default() });
+    let silent = intermediate.clone().with_pauses(Duration::ZERO, Duration::from_secs(3600));
     let setup = Setup { handler: two_of_ten().handler, intermediate: silent, world, ..Setup::new() };
     let setup = Setup { handler: Scripted { clock: setup.world.clock.clone(), ..setup.handler }, ..setup };
     assert_eq!(setup.process(vec![record.clone()], 30), [record.sqs_message_id]);
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(180)));
-    assert!(source.received().is_empty(), "SQS has moved it");
-    let arrived: Vec<_> = intermediate.received().into_iter().map(|record| record.body).collect();
-    assert_eq!(arrived, [body(3), body(3), body(3)]);
+    assert!(source.receive_all().is_empty(), "SQS has moved it");
+    let arrived: Vec<_> = intermediate.receive_all().into_iter().map(|record| record.body).collect();
+    assert_eq!(arrived, [nth_body(3), nth_body(3), nth_body(3)]);
 }
 
 #[test]
 fn a_queue_that_never_answers_is_given_up_before_the_deadline() {
     let setup = two_of_ten();
     let never = Duration::from_secs(3600);
-    let setup = Setup { intermediate: setup.intermediate.clone().slow(never, Duration::ZERO), ..setup };
-    assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"]);
-    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(29_500));
+    let setup =
+        Setup { intermediate: setup.intermediate.clone().with_pauses(never, Duration::ZERO), ..setup };
+    assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"]);
+    assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::milliseconds(29_500));
 }
 
 #[test]
 fn one_queues_trouble_is_not_the_others() {
     let setup = Setup::new().failing(3, busy());
-    setup.world.fail_sends(&setup.annotation, Scope::Request, always(), Injection::Throttled);
-    let mut records = ten();
+    setup.world.fail_sends(&setup.annotation, FaultScope::Request, always(), Injection::Throttled);
+    let mut records = ten_records();
     records[5].body = "{}".to_owned();
     assert_eq!(setup.process(records, 30), ["sqs-5"]);
-    assert_eq!(setup.intermediate.received().len(), 1);
+    assert_eq!(setup.intermediate.receive_all().len(), 1);
 }

@@ -5,49 +5,50 @@ use super::*;
 const TWICE: &str = r#"{"immediate":{"max_attempts":2,"delay_ms":100}}"#;
 
 fn retried(setup: &Setup) -> Vec<(i64, Event)> {
-    let events = setup.world.seen.timed().into_iter();
+    let events = setup.world.seen.timed_events().into_iter();
     let retried = events.filter(|(_, event)| matches!(event, Event::RetriedImmediately { .. }));
-    retried.map(|(at, event)| ((at - start()).num_milliseconds(), event)).collect()
+    retried.map(|(at, event)| ((at - start_time()).num_milliseconds(), event)).collect()
 }
 
 #[test]
 fn a_blip_is_over_before_a_delayed_retry_is_spent() {
     let setup = Setup::with_policy(TWICE).on(1, Step::Blip(1));
-    assert!(setup.process(vec![record(1, body(1))], 30).is_empty());
-    assert!(setup.intermediate.sent().is_empty());
-    assert_eq!(setup.handler.called(), [id(1), id(1)]);
+    assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
+    assert!(setup.intermediate.sent_contents().is_empty());
+    assert_eq!(setup.handler.called(), [nth_id(1), nth_id(1)]);
     let error_type = "Db.Busy".to_owned();
-    let event = Event::RetriedImmediately { message_id: id(1), retry_attempt: 0, error_type };
+    let event = Event::RetriedImmediately { message_id: nth_id(1), retry_attempt: 0, error_type };
     assert_eq!(retried(&setup), [(100, event)]);
     let processed =
-        Event::Processed { message_id: id(1), retry_attempt: 0, age_seconds: 10.1, target_seconds: 0.1 };
+        Event::Processed { message_id: nth_id(1), retry_attempt: 0, age_seconds: 10.1, target_seconds: 0.1 };
     assert!(setup.world.seen.events().contains(&processed));
 }
 
 #[test]
 fn what_is_no_blip_is_handed_off_after_the_last_call() {
     let setup = Setup::with_policy(TWICE).failing(1, busy());
-    assert!(setup.process(vec![record(1, body(1))], 30).is_empty());
+    assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
     assert_eq!(setup.handler.calls().len(), 3);
     assert_eq!(retried(&setup).into_iter().map(|(at, _)| at).collect::<Vec<_>>(), [100, 200]);
-    let handed_off = document(&setup.intermediate.only().attributes, redeliver_core::failure::FAILURE);
+    let handed_off =
+        attribute_document(&setup.intermediate.only_sent().attributes, redeliver_core::failure::FAILURE);
     assert_eq!(handed_off["type"], "Db.Busy");
 }
 
 #[test]
 fn a_panic_is_called_again_too() {
     let setup = Setup::with_policy(TWICE).on(1, Step::PanicInside);
-    assert!(setup.process(vec![record(1, body(1))], 30).is_empty());
+    assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
     assert_eq!(setup.handler.calls().len(), 3);
 }
 
 #[test]
 fn without_the_policy_and_for_what_is_permanent_there_is_one_call() {
     let setup = Setup::new().failing(1, busy());
-    setup.process(vec![record(1, body(1))], 30);
+    setup.process(vec![nth_record(1, nth_body(1))], 30);
     assert_eq!(setup.handler.calls().len(), 1);
     let setup = Setup::with_policy(TWICE).failing(1, HandlerError::permanent("Gone", ""));
-    setup.process(vec![record(1, body(1))], 30);
+    setup.process(vec![nth_record(1, nth_body(1))], 30);
     assert_eq!(setup.handler.calls().len(), 1);
 }
 
@@ -55,9 +56,10 @@ fn without_the_policy_and_for_what_is_permanent_there_is_one_call() {
 fn no_call_is_made_at_once_that_the_end_would_cut_off() {
     let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":10000}}"#;
     let setup = Setup::with_policy(policy).failing(1, busy());
-    assert!(setup.process(vec![record(1, body(1))], 30).is_empty());
+    assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
     assert_eq!(setup.handler.calls().len(), 3, "at 0, 10 and 20 s; the end of calls is at 25 s");
-    let handed_off = document(&setup.intermediate.only().attributes, redeliver_core::failure::FAILURE);
+    let handed_off =
+        attribute_document(&setup.intermediate.only_sent().attributes, redeliver_core::failure::FAILURE);
     assert_eq!(handed_off["type"], "Db.Busy", "the error is not forgotten for a Timeout");
 }
 
@@ -65,9 +67,10 @@ fn no_call_is_made_at_once_that_the_end_would_cut_off() {
 fn a_further_call_that_hangs_or_cannot_begin_is_left_and_the_error_that_is_known_is_kept() {
     for step in [Step::FailThenHang, Step::FailThenNotStart] {
         let setup = Setup::with_policy(TWICE).on(1, step);
-        assert!(setup.process(vec![record(1, body(1))], 30).is_empty());
+        assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
         assert_eq!(setup.handler.calls().len(), 2);
-        let handed_off = document(&setup.intermediate.only().attributes, redeliver_core::failure::FAILURE);
+        let handed_off =
+            attribute_document(&setup.intermediate.only_sent().attributes, redeliver_core::failure::FAILURE);
         assert_eq!((&handed_off["type"], &handed_off["kind"]), (&"Db.Busy".into(), &"transient".into()));
     }
 }

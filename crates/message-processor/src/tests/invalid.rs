@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use redeliver_aws::settings::Logging;
-use redeliver_aws::telemetry::JsonLines;
+use redeliver_aws::telemetry::JsonLinesObserver;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::*;
 
 fn with_metadata(more: &str) -> String {
-    format!(r#"{{"metadata":{{"message_id":"{}"{more}}},"data":{{}}}}"#, id(1))
+    format!(r#"{{"metadata":{{"message_id":"{}"{more}}},"data":{{}}}}"#, nth_id(1))
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
     let schema = "INVALID_MESSAGE_SCHEMA";
     let deep = format!(
         r#"{{"metadata":{{"message_id":"{}"}},"data":{}}}"#,
-        id(1),
+        nth_id(1),
         "[".repeat(128) + &"]".repeat(128)
     );
     let cases = [
@@ -33,7 +33,7 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
         ("\"canary\"".to_owned(), format),
         ("null".to_owned(), format),
         (r#"{"metadata":{}"#.to_owned(), format),
-        (format!("{} {{}}", body(1)), format),
+        (format!("{} {{}}", nth_body(1)), format),
         (r#"{"metadata":{},"data":{},"d\u0061ta":{}}"#.to_owned(), format),
         (with_metadata(r#","message_id":"canary""#), format),
         (deep, format),
@@ -42,8 +42,8 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
         (r#"{"metadata":[],"data":{}}"#.to_owned(), schema),
         (r#"{"metadata":{"message_id":"canary"},"data":{}}"#.to_owned(), schema),
         (r#"{"metadata":{"message_id":"0191f3a27b1c7d3e8f00000000000001"},"data":{}}"#.to_owned(), schema),
-        (body(1).replace(r#"{"n":1}"#, "[1]"), schema),
-        (body(1).replace(r#"{"n":1}"#, "null"), schema),
+        (nth_body(1).replace(r#"{"n":1}"#, "[1]"), schema),
+        (nth_body(1).replace(r#"{"n":1}"#, "null"), schema),
         (with_metadata(r#","retry_attempt":-1"#), schema),
         (with_metadata(r#","retry_attempt":1001"#), schema),
         (with_metadata(r#","retry_attempt":99999999999999999999"#), schema),
@@ -55,12 +55,12 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
     ];
     for (body, code) in cases {
         let setup = Setup::new();
-        assert_eq!(setup.process(vec![record(1, &*body)], 30), [""; 0], "{body}");
+        assert_eq!(setup.process(vec![nth_record(1, &*body)], 30), [""; 0], "{body}");
         assert!(setup.handler.calls().is_empty(), "{body}");
-        assert!(setup.intermediate.sent().is_empty(), "no retry: {body}");
-        let sent = setup.annotation.only();
+        assert!(setup.intermediate.sent_contents().is_empty(), "no retry: {body}");
+        let sent = setup.annotation.only_sent();
         assert_eq!(sent.body, body);
-        let document = document(&sent.attributes, FAILURE);
+        let document = attribute_document(&sent.attributes, FAILURE);
         assert_eq!(document["verdict"], code, "{body}");
         assert_eq!(document["type"], code, "{body}");
         assert!(!document.to_string().contains("canary"), "a value in {document}");
@@ -70,8 +70,8 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
 #[test]
 fn a_verdict_says_what_is_wrong_and_where_the_message_came_from() {
     let setup = Setup::new();
-    setup.process(vec![record(1, with_metadata(r#","retry_attempt":-1"#))], 30);
-    let document = document(&setup.annotation.only().attributes, FAILURE);
+    setup.process(vec![nth_record(1, with_metadata(r#","retry_attempt":-1"#))], 30);
+    let document = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     let details = document["details"].as_str().unwrap();
     assert!(details.contains("/metadata/retry_attempt"), "{details}");
     let mut rest = document.clone();
@@ -80,10 +80,10 @@ fn a_verdict_says_what_is_wrong_and_where_the_message_came_from() {
         rest,
         json!({
             "type": "INVALID_MESSAGE_SCHEMA",
-            "failed_at": moment(0),
+            "failed_at": format_moment(0),
             "source_message_id": "sqs-1",
             "source_queue_arn": SOURCE_ARN,
-            "first_sent_time": moment(-10),
+            "first_sent_time": format_moment(-10),
             "verdict": "INVALID_MESSAGE_SCHEMA",
             "stage": "message-processor",
         })
@@ -93,13 +93,13 @@ fn a_verdict_says_what_is_wrong_and_where_the_message_came_from() {
 #[test]
 fn invalid_messages_among_others_change_nothing_for_those() {
     let setup = Setup::new().failing(3, busy());
-    let mut records = ten();
+    let mut records = ten_records();
     records[0].body = "not JSON".to_owned();
     records[9].body = "{}".to_owned();
     assert_eq!(setup.process(records, 30), [""; 0]);
-    assert_eq!(setup.handler.called(), (1..9).map(id).collect::<Vec<_>>());
-    assert_eq!(setup.intermediate.only().body, body(3));
-    let verdicts: Vec<_> = setup.annotation.received().into_iter().map(|record| record.body).collect();
+    assert_eq!(setup.handler.called(), (1..9).map(nth_id).collect::<Vec<_>>());
+    assert_eq!(setup.intermediate.only_sent().body, nth_body(3));
+    let verdicts: Vec<_> = setup.annotation.receive_all().into_iter().map(|record| record.body).collect();
     assert_eq!(verdicts, ["not JSON", "{}"]);
 }
 
@@ -110,11 +110,11 @@ fn a_verdict_keeps_attributes_group_and_trace() {
         attributes: producer_attributes(),
         message_group_id: Some("tenant-7".to_owned()),
         trace_header: Some("Root=1".to_owned()),
-        ..record(1, "{}")
+        ..nth_record(1, "{}")
     };
     setup.process(vec![invalid], 30);
-    let sent = setup.annotation.only();
-    assert_eq!(without_ours(&sent.attributes), producer_attributes());
+    let sent = setup.annotation.only_sent();
+    assert_eq!(strip_own_attributes(&sent.attributes), producer_attributes());
     assert_eq!(sent.message_group_id.as_deref(), Some("tenant-7"));
     assert_eq!(sent.trace_header.as_deref(), Some("Root=1"));
 }
@@ -122,13 +122,13 @@ fn a_verdict_keeps_attributes_group_and_trace() {
 #[test]
 fn an_invalid_message_with_ten_attributes_folds_the_smallest_and_loses_none() {
     let setup = Setup::new();
-    setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..record(1, "{}") }], 30);
-    let sent = setup.annotation.only();
+    setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..nth_record(1, "{}") }], 30);
+    let sent = setup.annotation.only_sent();
     assert_eq!(sent.attributes.len(), 10);
-    let document = document(&sent.attributes, FAILURE);
+    let document = attribute_document(&sent.attributes, FAILURE);
     // Name, type and value: 5 + 10 + 1 bytes. `more-0` has 6 + 6 + 1.
     assert_eq!(document["folded_attributes"], json!({ "more-0": { "data_type": "String", "text": "x" } }));
-    let mut all = without_ours(&sent.attributes);
+    let mut all = strip_own_attributes(&sent.attributes);
     assert_eq!(all.insert("more-0".to_owned(), Attribute::string("x")), None);
     assert_eq!(all, ten_attributes());
 }
@@ -138,17 +138,20 @@ fn an_invalid_message_of_1_mib_is_sent_on_with_its_verdict() {
     for bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - 400] {
         let setup = Setup::new();
         let body = "x".repeat(bytes);
-        assert_eq!(setup.process(vec![record(1, &*body)], 30), [""; 0]);
-        let sent = setup.annotation.only();
+        assert_eq!(setup.process(vec![nth_record(1, &*body)], 30), [""; 0]);
+        let sent = setup.annotation.only_sent();
         assert_eq!(sent.body, body);
         let is_beside_it = bytes < MESSAGE_BYTES_MAX;
         assert_eq!(
             (sent.attributes.len(), sent.trace_header.is_none()),
             (usize::from(is_beside_it), is_beside_it)
         );
-        let received =
-            ReceivedMessage { attributes: sent.attributes, trace_header: sent.trace_header, ..record(1, "") };
-        let verdict = Arrival::open(received, setup.world.clock.now()).take_verdict().unwrap();
+        let received = ReceivedMessage {
+            attributes: sent.attributes,
+            trace_header: sent.trace_header,
+            ..nth_record(1, "")
+        };
+        let verdict = Arrival::from_record(received, setup.world.clock.now()).take_verdict().unwrap();
         assert_eq!(verdict.code.as_str(), "INVALID_MESSAGE_FORMAT");
     }
 }
@@ -159,7 +162,8 @@ fn a_batch_of_invalid_messages_alone_names_the_setting_in_the_log() {
     let last_line = |valid: usize| {
         let setup = Setup::new();
         let log = SharedLog::default();
-        let lines = JsonLines::new("orders", Logging::default(), setup.world.clock.clone(), log.clone());
+        let lines =
+            JsonLinesObserver::new("orders", Logging::default(), setup.world.clock.clone(), log.clone());
         let lines = lines.with_schema(&setup.schema);
         let MessageProcessor {
             handler, on_failure, policy, breaker, annotation_queue, clock, schema, ..
@@ -177,9 +181,9 @@ fn a_batch_of_invalid_messages_alone_names_the_setting_in_the_log() {
             max_concurrency,
             observer: &lines,
         };
-        let body_of = |n| if n < valid { body(n) } else { "canary".to_owned() };
-        let records = (0..10).map(|n| record(n, body_of(n))).collect();
-        assert_eq!(setup.world.invoke(&processor, records, Duration::from_secs(60)), [""; 0]);
+        let body_of = |n| if n < valid { nth_body(n) } else { "canary".to_owned() };
+        let records = (0..10).map(|n| nth_record(n, body_of(n))).collect();
+        assert_eq!(setup.world.invoke_function(&processor, records, Duration::from_secs(60)), [""; 0]);
         let text = String::from_utf8(lock(&log.0).clone()).unwrap();
         assert!(!text.contains("canary"), "{text}");
         serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()

@@ -33,5 +33,5 @@ async fn a_setting_that_was_read_is_not_forgotten() {
     assert_eq!((function.policy.max_attempts, function.max_concurrency.get()), (7, 3));
     // Otherwise no report of an outage would be trusted, and each new environment would find out by its own calls.
     assert_eq!(function.resenders, Resenders::parse(RESENDER).unwrap());
-    assert!(function.schema.read("no envelope", &Attributes::new(), &id(1)).is_ok());
+    assert!(function.schema.read_message("no envelope", &Attributes::new(), &nth_id(1)).is_ok());
 }

@@ -6,9 +6,9 @@ mod held;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::message::OutgoingMessage;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::ports::{Queue as _, QueueSettings, Receive};
-use redeliver_embedded::{FaultPlan, Injection, Scope, When};
+use redeliver_embedded::{FaultPlan, FaultScope, FaultTrigger, Injection};
 use serde_json::json;
 
 use super::*;
@@ -25,15 +25,15 @@ fn setup_with(batch_size: u16, policy: &str) -> Setup {
     let setup = Setup { strategy: Strategy::Ordered, batch_size, ..Setup::with_policy(policy) };
     let settings =
         QueueSettings { retention: Duration::from_secs(14 * 24 * 3600), ..QueueSettings::default() };
-    Setup { source: setup.world.queue_with("source.fifo", &settings), ..setup }
+    Setup { source: setup.world.add_queue_with("source.fifo", &settings), ..setup }
 }
 
-type Environment = MessageProcessor<Scripted, Spy, VirtualClock, Recorder>;
+type Environment = MessageProcessor<Scripted, SpyQueue, VirtualClock, EventRecorder>;
 
 impl Setup {
     /// Sends messages of this group.
     fn produce_in(&self, group: &str, numbers: impl IntoIterator<Item = usize>) {
-        self.produce_bodies_in(group, numbers.into_iter().map(|n| (n, body(n))));
+        self.produce_bodies_in(group, numbers.into_iter().map(|n| (n, nth_body(n))));
     }
 
     fn produce_bodies_in(&self, group: &str, bodies: impl IntoIterator<Item = (usize, String)>) {
@@ -48,7 +48,7 @@ impl Setup {
         };
         let messages: Vec<_> = bodies.into_iter().map(message).collect();
         let sent = async {
-            for batch in pack(&messages) {
+            for batch in pack_batches(&messages) {
                 for outcome in self.source.queue.send_batch(batch).await {
                     outcome.unwrap();
                 }
@@ -73,7 +73,7 @@ impl Setup {
         let numbers = records.iter().map(of).collect();
         let handles: Vec<_> =
             records.iter().map(|one| (one.sqs_message_id.clone(), one.receipt_handle.clone())).collect();
-        let failed = self.world.invoke(environment, records, Duration::from_secs(30));
+        let failed = self.world.invoke_function(environment, records, Duration::from_secs(30));
         let done: Vec<_> =
             handles.into_iter().filter(|(id, _)| !failed.contains(id)).map(|(_, handle)| handle).collect();
         self.world.clock.block_on(self.source.queue.delete_batch(&done));
@@ -106,19 +106,19 @@ impl Setup {
     /// The numbers of the calls so far.
     fn calls_of(&self, n: usize) -> Vec<u32> {
         let calls = self.handler.calls();
-        calls.iter().filter(|call| call.message_id == id(n)).map(|call| call.retry_attempt).collect()
+        calls.iter().filter(|call| call.message_id == nth_id(n)).map(|call| call.retry_attempt).collect()
     }
 }
 
 /// Message, number of the retry, and if it spends an attempt.
-fn retries_told(setup: &Setup) -> Vec<(String, u32, bool)> {
-    let told = |event| match event {
+fn reported_retries(setup: &Setup) -> Vec<(String, u32, bool)> {
+    let reported = |event| match event {
         Event::RetryScheduled { message_id, retry_attempt, spends_attempt, .. } => {
             Some((message_id, retry_attempt, spends_attempt))
         }
         _ => None,
     };
-    setup.world.seen.events().into_iter().filter_map(told).collect()
+    setup.world.seen.events().into_iter().filter_map(reported).collect()
 }
 
 /// A record that cannot be read stops its group only if the function says that order matters.
@@ -136,8 +136,8 @@ fn a_group_is_called_one_after_the_other_and_groups_at_the_same_time() {
     setup.produce_in("a", [0, 1]);
     setup.produce_in("b", [2, 3]);
     assert_eq!(setup.turn(&setup.processor()), [0, 1, 2, 3]);
-    assert_eq!(setup.handler.called(), [id(0), id(2), id(1), id(3)]);
-    assert_eq!(setup.world.elapsed(), 6);
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(2), nth_id(1), nth_id(3)]);
+    assert_eq!(setup.world.elapsed_seconds(), 6);
     assert_eq!(setup.next_turn_within(&setup.processor(), 600), None, "all are deleted");
 }
 
@@ -147,7 +147,7 @@ fn one_call_at_a_time_is_in_order_too() {
     setup.produce_in("a", [0, 1]);
     setup.produce_in("b", [2, 3]);
     setup.turn(&setup.processor());
-    assert_eq!(setup.handler.called(), [id(0), id(2), id(3)]);
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(2), nth_id(3)]);
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn the_first_failure_stops_its_group_which_comes_back_in_order_after_the_delay()
     setup.produce_in("b", [4, 5]);
     let environment = setup.processor();
     assert_eq!(setup.turn(&environment), [0, 1, 2, 3, 4, 5]);
-    assert_eq!(setup.handler.called(), [id(0), id(4), id(1), id(5)]);
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(4), nth_id(1), nth_id(5)]);
     assert_eq!(setup.next_turn(&environment), (5, vec![1, 2, 3]));
-    assert_eq!(setup.handler.called()[4..], [id(1), id(2), id(3)]);
+    assert_eq!(setup.handler.called()[4..], [nth_id(1), nth_id(2), nth_id(3)]);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_message_that_waited_in_batches_has_all_its_attempts_when_its_turn_comes() {
     let rest = vec![1, 2];
     assert_eq!(waits[4..], [(5, rest.clone()), (10, rest.clone()), (20, rest)], "message 1 has its own");
     assert_eq!(setup.calls_of(1), [0, 1, 2, 3]);
-    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!(3)));
     assert_eq!(setup.next_turn(&environment), (0, vec![2]), "the group continues");
     assert_eq!(setup.calls_of(2), [0]);
@@ -204,8 +204,8 @@ fn an_hour_counts_from_the_first_receive_not_from_the_send() {
     let expected = |n, first| [first, 900, 900, 900, 900].map(|seconds| (seconds, vec![n]));
     assert_eq!(waits[..5], expected(0, 0));
     assert_eq!(waits[5..], expected(1, 0), "the one behind has its own hour");
-    let verdicts = setup.annotation.sent();
-    let verdict = |n: usize| document(&verdicts[n].attributes, FAILURE)["verdict"].clone();
+    let verdicts = setup.annotation.sent_contents();
+    let verdict = |n: usize| attribute_document(&verdicts[n].attributes, FAILURE)["verdict"].clone();
     assert_eq!([verdict(0), verdict(1)], ["MESSAGE_EXPIRED", "MESSAGE_EXPIRED"]);
 }
 
@@ -215,7 +215,12 @@ fn a_message_whose_verdict_is_refused_is_given_up_after_its_next_call() {
     setup.produce_in("a", [0]);
     let environment = setup.processor();
     (0..3).for_each(|_| drop(setup.next_turn(&environment)));
-    setup.world.fail_sends(&setup.annotation, Scope::Request, When::Chance(1.0), Injection::Throttled);
+    setup.world.fail_sends(
+        &setup.annotation,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::Throttled,
+    );
     setup.next_turn(&environment);
     setup.world.sqs.set_faults(FaultPlan::default());
     setup.next_turn(&environment);
@@ -229,10 +234,10 @@ fn a_permanent_error_is_given_up_at_once_and_the_group_goes_on() {
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();
     assert_eq!(setup.turn(&environment), [0, 1]);
-    assert_eq!(setup.handler.called(), [id(0)], "message 1 waits until the verdict is surely sent");
-    assert_eq!(setup.annotation.only().body, body(0));
+    assert_eq!(setup.handler.called(), [nth_id(0)], "message 1 waits until the verdict is surely sent");
+    assert_eq!(setup.annotation.only_sent().body, nth_body(0));
     assert_eq!(setup.next_turn(&environment), (0, vec![1]));
-    assert_eq!(setup.handler.called(), [id(0), id(1)]);
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
 }
 
 #[test]
@@ -242,7 +247,7 @@ fn a_call_that_was_not_made_stops_its_group_too() {
     setup.produce_in("b", [1, 2]);
     let environment = setup.processor();
     setup.turn(&environment);
-    assert_eq!(setup.handler.called(), [id(0), id(1)]);
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
     assert_eq!(setup.next_turn(&environment), (0, vec![1, 2]));
 }
 
@@ -253,7 +258,7 @@ fn a_failed_message_is_told_with_its_next_attempt_and_one_behind_it_is_not_told(
         setup.produce_in("a", [0, 1]);
         let environment = setup.processor();
         (0..3).for_each(|_| drop(setup.next_turn(&environment)));
-        assert_eq!(retries_told(&setup), [1, 2, 3].map(|retry| (id(0), retry, true)), "{batch_size}");
+        assert_eq!(reported_retries(&setup), [1, 2, 3].map(|retry| (nth_id(0), retry, true)), "{batch_size}");
     }
 }
 
@@ -267,7 +272,7 @@ fn the_calls_of_a_message_that_is_done_are_forgotten() {
     for seconds in [5, 180, 0] {
         // Nothing is deleted.
         let records = setup.receive_batch();
-        setup.world.invoke(&environment, records, Duration::from_secs(30));
+        setup.world.invoke_function(&environment, records, Duration::from_secs(30));
         setup.sleep(seconds);
     }
     assert_eq!(setup.calls_of(0), [0, 1, 0]);
@@ -281,27 +286,27 @@ fn what_the_deadline_cuts_off_is_called_before_what_comes_after_it() {
     let environment = setup.processor();
     assert_eq!(setup.turn(&environment), [0, 1]);
     assert_eq!(setup.next_turn(&environment), (5, vec![0, 1]));
-    assert_eq!(setup.handler.called(), [id(0), id(0)]);
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(0)]);
 }
 
 #[test]
 fn a_target_that_is_down_holds_each_group_spends_no_attempt_and_kills_nothing() {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..40).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
-    let policy = Strategy::Ordered.definition().policy("{}").unwrap();
+    let policy = Strategy::Ordered.definition().parse_policy("{}").unwrap();
     let mut setup = Setup { policy, ..failing };
     for n in 0..20 {
         setup.produce_in(&format!("group-{n}"), [n, n + 20]);
     }
     let environment = setup.processor();
     let mut turns = 0;
-    while setup.world.elapsed() < 12 * 3600 {
+    while setup.world.elapsed_seconds() < 12 * 3600 {
         turns += setup.next_turn(&environment).1.len();
     }
     let calls = setup.handler.calls().len();
     assert!(calls < turns / 3, "{calls} calls in {turns} turns: most are holds");
-    assert!(setup.handler.called().iter().all(|called| (0..20).any(|n| *called == id(n))), "in order");
-    assert_eq!(setup.annotation.sent(), []);
+    assert!(setup.handler.called().iter().all(|called| (0..20).any(|n| *called == nth_id(n))), "in order");
+    assert_eq!(setup.annotation.sent_contents(), []);
 
     setup.handler.steps.clear();
     let environment = setup.processor();
@@ -315,20 +320,20 @@ fn a_target_that_is_down_holds_each_group_spends_no_attempt_and_kills_nothing() 
 fn outage_to_the_end(policy: &str, quiet_seconds: u64) -> i64 {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..20).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
-    let setup = Setup { policy: Strategy::Ordered.definition().policy(policy).unwrap(), ..failing };
+    let setup = Setup { policy: Strategy::Ordered.definition().parse_policy(policy).unwrap(), ..failing };
     (0..20).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
     let environment = setup.processor();
     while setup.next_turn_within(&environment, quiet_seconds).is_some() {}
-    let verdicts = setup.annotation.sent();
+    let verdicts = setup.annotation.sent_contents();
     assert_eq!(verdicts.len(), 20);
     for verdict in verdicts {
-        let failure = document(&verdict.attributes, FAILURE);
+        let failure = attribute_document(&verdict.attributes, FAILURE);
         assert_eq!(
             (&failure["verdict"], &failure["type"]),
             (&json!("MESSAGE_EXPIRED"), &json!("HttpStatus.503"))
         );
     }
-    setup.world.elapsed() - i64::try_from(quiet_seconds).unwrap()
+    setup.world.elapsed_seconds() - i64::try_from(quiet_seconds).unwrap()
 }
 
 #[test]

@@ -9,20 +9,20 @@ use super::*;
 /// The failure document of record 1 when the target answers `error`.
 fn failure_of(error: HandlerError) -> Value {
     let setup = Setup::new().failing(1, error);
-    assert!(setup.process(vec![record(1, body(1))], 30).is_empty(), "handed off, so done");
-    assert!(setup.annotation.sent().is_empty());
-    let sent = setup.intermediate.only();
-    assert_eq!(sent.body, body(1));
-    document(&sent.attributes, FAILURE)
+    assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty(), "handed off, so done");
+    assert!(setup.annotation.sent_contents().is_empty());
+    let sent = setup.intermediate.only_sent();
+    assert_eq!(sent.body, nth_body(1));
+    attribute_document(&sent.attributes, FAILURE)
 }
 
 /// The members of every hand-off of record 1, and `more`.
 fn expected(more: Value) -> Value {
     let mut document = json!({
-        "failed_at": moment(0),
+        "failed_at": format_moment(0),
         "source_message_id": "sqs-1",
         "source_queue_arn": SOURCE_ARN,
-        "first_sent_time": moment(-10),
+        "first_sent_time": format_moment(-10),
     });
     let Value::Object(more) = more else { panic!("{more}") };
     document.as_object_mut().unwrap().extend(more);
@@ -36,15 +36,15 @@ fn each_failed_call_names_the_function_that_was_called_and_a_message_without_a_c
         Setup::new().failing(0, busy()).failing(1, answered).on(2, Step::PanicInside).on(3, Step::Hang);
     setup.handler.function = Some("orders:7");
     setup.max_concurrency = 1;
-    assert_eq!(setup.process((0..5).map(|n| record(n, body(n))).collect(), 30), [""; 0]);
+    assert_eq!(setup.process((0..5).map(|n| nth_record(n, nth_body(n))).collect(), 30), [""; 0]);
     let function = |content: &Content| {
-        let document = document(&content.attributes, FAILURE);
+        let document = attribute_document(&content.attributes, FAILURE);
         (
             document["type"].as_str().unwrap().to_owned(),
             document.get("function").map(|name| name.as_str().unwrap().to_owned()),
         )
     };
-    let mut functions: Vec<_> = setup.intermediate.sent().iter().map(function).collect();
+    let mut functions: Vec<_> = setup.intermediate.sent_contents().iter().map(function).collect();
     functions.sort();
     let named = |error: &str, function: &str| (error.to_owned(), Some(function.to_owned()));
     assert_eq!(
@@ -61,7 +61,7 @@ fn each_failed_call_names_the_function_that_was_called_and_a_message_without_a_c
 
 /// The log lines in a hand-off: request id, log stream, and when they began and ended.
 fn logs(content: &Content) -> Option<(Option<String>, String, String, String)> {
-    let document = document(&content.attributes, FAILURE);
+    let document = attribute_document(&content.attributes, FAILURE);
     let logs = document.get("last_attempt_logs")?;
     let text = |member: &str| logs[member].as_str().unwrap_or_default().to_owned();
     assert_eq!(text("log_group"), "/aws/lambda/mp");
@@ -81,12 +81,17 @@ fn each_failed_call_leads_to_its_own_log_lines_and_a_message_without_a_call_to_n
     setup.world.seen.log_location = location.with_request_id(Some("ours"));
     for (has_request_ids, ids) in [(false, ["ours"; 4]), (true, ["call-1", "call-2", "call-3", "call-4"])] {
         setup.handler.has_request_ids = has_request_ids;
-        let began = setup.world.elapsed();
-        assert_eq!(setup.process((0..5).map(|n| record(n, body(n))).collect(), 30), [""; 0]);
-        let sent = setup.intermediate.sent();
+        let began = setup.world.elapsed_seconds();
+        assert_eq!(setup.process((0..5).map(|n| nth_record(n, nth_body(n))).collect(), 30), [""; 0]);
+        let sent = setup.intermediate.sent_contents();
         let sent = &sent[sent.len() - 5..];
         let expected = |id: &str, from: i64, to: i64| {
-            Some((Some(id.to_owned()), "s".to_owned(), moment(began + from), moment(began + to)))
+            Some((
+                Some(id.to_owned()),
+                "s".to_owned(),
+                format_moment(began + from),
+                format_moment(began + to),
+            ))
         };
         assert_eq!(
             sent.iter().map(logs).collect::<Vec<_>>(),
@@ -113,8 +118,12 @@ fn each_failed_call_leads_to_its_own_log_lines_and_a_message_without_a_call_to_n
 #[test]
 fn a_call_with_log_lines_nowhere_says_nothing_of_them() {
     let setup = Setup::new().failing(0, busy());
-    setup.process(vec![record(0, body(0))], 30);
-    assert!(document(&setup.intermediate.sent()[0].attributes, FAILURE).get("last_attempt_logs").is_none());
+    setup.process(vec![nth_record(0, nth_body(0))], 30);
+    assert!(
+        attribute_document(&setup.intermediate.sent_contents()[0].attributes, FAILURE)
+            .get("last_attempt_logs")
+            .is_none()
+    );
 }
 
 /// The error is that of the call before.
@@ -125,9 +134,9 @@ fn an_immediate_retry_that_is_cut_off_leaves_the_log_lines_of_the_call_before() 
         setup.handler.has_request_ids = true;
         let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), None);
         setup.world.seen.log_location = location;
-        setup.process(vec![record(0, body(0))], 30);
+        setup.process(vec![nth_record(0, nth_body(0))], 30);
         assert_eq!(setup.handler.calls().len(), 2);
-        let (id, ..) = logs(&setup.intermediate.sent()[0]).unwrap();
+        let (id, ..) = logs(&setup.intermediate.sent_contents()[0]).unwrap();
         assert_eq!(id.as_deref(), Some("call-1"));
     }
 }
@@ -140,9 +149,9 @@ fn an_immediate_retry_that_reaches_no_function_leads_to_our_own_log_lines() {
     setup.handler.has_request_ids = true;
     let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), None);
     setup.world.seen.log_location = location.with_request_id(Some("ours"));
-    setup.process(vec![record(0, body(0))], 30);
+    setup.process(vec![nth_record(0, nth_body(0))], 30);
     assert_eq!(setup.handler.calls().len(), 2);
-    let (id, ..) = logs(&setup.intermediate.sent()[0]).unwrap();
+    let (id, ..) = logs(&setup.intermediate.sent_contents()[0]).unwrap();
     assert_eq!(id.as_deref(), Some("ours"));
 }
 
@@ -153,21 +162,25 @@ fn a_call_that_says_not_now_leads_to_its_log_lines_and_a_message_held_without_a_
     let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), Some("s".to_owned()));
     setup.world.seen.log_location = location.with_request_id(Some("ours"));
     setup.max_concurrency = 1;
-    setup.process((0..10).map(|n| record(n, body(n))).collect(), 30);
-    let now = || moment(0);
+    setup.process((0..10).map(|n| nth_record(n, nth_body(n))).collect(), 30);
+    let now = || format_moment(0);
     let of_call = Some((Some("ours".to_owned()), "s".to_owned(), now(), now()));
-    assert_eq!(setup.intermediate.sent().iter().map(logs).collect::<Vec<_>>(), vec![of_call; 10]);
-    setup.process(vec![record(10, body(10))], 30);
-    assert_eq!((setup.handler.calls().len(), setup.source.sent().len()), (10, 1), "the last one is held");
+    assert_eq!(setup.intermediate.sent_contents().iter().map(logs).collect::<Vec<_>>(), vec![of_call; 10]);
+    setup.process(vec![nth_record(10, nth_body(10))], 30);
+    assert_eq!(
+        (setup.handler.calls().len(), setup.source.sent_contents().len()),
+        (10, 1),
+        "the last one is held"
+    );
 }
 
 #[test]
 fn a_success_sends_nothing_and_reports_nothing() {
     let setup = Setup::new();
-    let failed = setup.process(ten(), 30);
+    let failed = setup.process(ten_records(), 30);
     assert_eq!(failed, [""; 0]);
     assert_eq!(setup.handler.calls().len(), 10);
-    assert!(setup.intermediate.sent().is_empty() && setup.annotation.sent().is_empty());
+    assert!(setup.intermediate.sent_contents().is_empty() && setup.annotation.sent_contents().is_empty());
 }
 
 #[test]
@@ -181,18 +194,18 @@ fn an_empty_batch_is_done() {
 fn a_handler_sees_the_body_as_it_came_and_the_producers_attributes() {
     let body = format!(
         "\n{{ \"data\": {{\"n\":1e400,\"é\":\"\\u00e9\"}}, \"metadata\":{{\"message_id\" :\"{}\",\"retry_attempt\":3,\"redrive_generation\":2}} }} ",
-        id(1)
+        nth_id(1)
     );
     let setup = Setup::new();
-    setup.process(vec![ReceivedMessage { attributes: producer_attributes(), ..record(1, &*body) }], 30);
+    setup.process(vec![ReceivedMessage { attributes: producer_attributes(), ..nth_record(1, &*body) }], 30);
     let expected = Seen {
         body,
-        message_id: id(1),
-        form: Form::Envelope,
+        message_id: nth_id(1),
+        form: BodyForm::Envelope,
         retry_attempt: 3,
         redrive_generation: 2,
         attributes: producer_attributes(),
-        idempotency_key: id(1),
+        idempotency_key: nth_id(1),
     };
     assert_eq!(setup.handler.calls(), [expected]);
 }
@@ -201,7 +214,7 @@ fn a_handler_sees_the_body_as_it_came_and_the_producers_attributes() {
 fn a_handler_gets_the_id_as_the_producer_wrote_it() {
     let setup = Setup::new();
     let id = "6F1C0D3E-8A55-4C8E-9A3F-2B1D7E5F9A01";
-    setup.process(vec![record(1, format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{}}}}"#))], 30);
+    setup.process(vec![nth_record(1, format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{}}}}"#))], 30);
     assert_eq!(setup.handler.called(), [id]);
 }
 
@@ -231,7 +244,7 @@ fn a_targets_own_delay_is_handed_off_as_a_hold_up_to_a_tenth_longer() {
             failure_of(refused(asked)),
             expected(json!({
                 "type": "HttpStatus.503", "details": "HTTP 503", "kind": "held", "retry_after_seconds": written,
-                "held_since": moment(0), "outage_failures": 1,
+                "held_since": format_moment(0), "outage_failures": 1,
             }))
         );
     }
@@ -245,7 +258,7 @@ fn a_delay_for_one_message_is_handed_off_as_its_own_hold() {
         failure_of(locked.retry_after(Duration::from_millis(29_001))),
         expected(json!({
             "type": "HttpStatus.423", "details": "HTTP 423", "kind": "held", "retry_after_seconds": 30,
-            "held_since": moment(0), "outage_failures": 0,
+            "held_since": format_moment(0), "outage_failures": 0,
         }))
     );
 }
@@ -298,10 +311,10 @@ fn a_hand_off_keeps_body_attributes_group_and_trace() {
     let setup = Setup::new().failing(1, busy());
     let body = format!(
         "{{\"data\":{{\"é\\u00e9\":1e400}} ,\"metadata\":{{\"message_id\":\"{}\"}},\"x\":[] }}\n",
-        id(1)
+        nth_id(1)
     );
-    let source = setup.world.queue("source");
-    let arrived = sent_and_received(
+    let source = setup.world.add_queue("source");
+    let arrived = send_and_receive(
         &source,
         Content {
             body: body.clone(),
@@ -313,24 +326,24 @@ fn a_hand_off_keeps_body_attributes_group_and_trace() {
         },
     );
     assert_eq!(setup.process(vec![arrived.clone()], 30), [""; 0]);
-    let handed_off = setup.intermediate.received().pop().unwrap();
+    let handed_off = setup.intermediate.receive_all().pop().unwrap();
     assert_eq!(handed_off.body, body);
-    assert_eq!(without_ours(&handed_off.attributes), producer_attributes());
+    assert_eq!(strip_own_attributes(&handed_off.attributes), producer_attributes());
     assert_eq!(handed_off.attributes.len(), 5);
     assert_eq!(handed_off.message_group_id.as_deref(), Some("tenant-7"));
     assert_eq!(handed_off.trace_header.as_deref(), Some("Root=1-5e1b4151-0123456789abcdef01234567"));
-    assert_eq!(setup.intermediate.only().delay, DelaySeconds::ZERO);
-    let document = document(&handed_off.attributes, FAILURE);
+    assert_eq!(setup.intermediate.only_sent().delay, DelaySeconds::ZERO);
+    let document = attribute_document(&handed_off.attributes, FAILURE);
     assert_eq!(document["source_message_id"], arrived.sqs_message_id);
     assert_eq!(document["source_queue_arn"], source_arn(&source));
     assert_eq!(
         document["first_sent_time"],
-        moment(0),
+        format_moment(0),
         "when the source queue got it, not when it was handed off"
     );
 }
 
-fn source_arn(source: &Spy) -> &str {
+fn source_arn(source: &SpyQueue) -> &str {
     use redeliver_core::ports::Queue as _;
     source.queue.arn()
 }
@@ -340,11 +353,11 @@ fn a_panic_fails_its_own_record_only_and_its_text_goes_nowhere() {
     for step in [Step::PanicAtOnce, Step::PanicInside] {
         for max_concurrency in [1, 3, 10] {
             let setup = Setup { max_concurrency, ..Setup::new().on(4, step.clone()) };
-            assert_eq!(setup.process(ten(), 30), [""; 0]);
+            assert_eq!(setup.process(ten_records(), 30), [""; 0]);
             assert_eq!(setup.handler.calls().len(), 10, "those after it are handled too");
-            let sent = setup.intermediate.only();
-            assert_eq!(sent.body, body(4));
-            let document = document(&sent.attributes, FAILURE);
+            let sent = setup.intermediate.only_sent();
+            assert_eq!(sent.body, nth_body(4));
+            let document = attribute_document(&sent.attributes, FAILURE);
             assert_eq!(document["type"], "Panic");
             assert_eq!(document["kind"], "transient");
             let all = format!("{sent:?} {:?}", setup.world.seen.events());

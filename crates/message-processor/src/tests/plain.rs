@@ -15,7 +15,7 @@ fn sqs_id(n: usize) -> String {
 }
 
 fn plain(n: usize, body: &str) -> ReceivedMessage {
-    ReceivedMessage { sqs_message_id: sqs_id(n), ..record(n, body) }
+    ReceivedMessage { sqs_message_id: sqs_id(n), ..nth_record(n, body) }
 }
 
 fn with(n: usize, attributes: &[(&str, &str)]) -> ReceivedMessage {
@@ -45,18 +45,18 @@ fn redeliver(attributes: &Attributes) -> &str {
 fn its_handler_gets_it_as_it_came_with_its_id() {
     let setup = optional();
     let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
-    let named = format!(r#"{{"message_id":"{}","retry_attempt":2,"redrive_generation":1}}"#, id(3));
+    let named = format!(r#"{{"message_id":"{}","retry_attempt":2,"redrive_generation":1}}"#, nth_id(3));
     let records =
         vec![plain(1, "x"), with(2, &[("OrderId", "o-17")]), with(3, &[(REDELIVER, &named), ("a", "b")])];
     assert_eq!(setup.process(records, 30), [""; 0]);
     let calls = setup.handler.calls();
     let ids: Vec<_> =
         calls.iter().map(|message| (message.message_id.as_str(), message.idempotency_key.as_str())).collect();
-    assert_eq!(ids, [(&*sqs_id(1), &*sqs_id(1)), (&*uuid, "o-17"), (&*id(3), &*id(3))]);
+    assert_eq!(ids, [(&*sqs_id(1), &*sqs_id(1)), (&*uuid, "o-17"), (&*nth_id(3), &*nth_id(3))]);
     let last = &calls[2];
     assert_eq!((last.body.as_str(), last.retry_attempt, last.redrive_generation), (CANARY, 2, 1));
     assert_eq!(last.attributes.keys().collect::<Vec<_>>(), ["a"]);
-    assert!(setup.intermediate.sent().is_empty() && setup.annotation.sent().is_empty());
+    assert!(setup.intermediate.sent_contents().is_empty() && setup.annotation.sent_contents().is_empty());
 }
 
 #[test]
@@ -64,13 +64,13 @@ fn it_is_handed_off_with_its_id() {
     let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
     let setup = optional().failing_all(&busy(), [uuid.clone(), sqs_id(2)]);
     assert_eq!(setup.process(vec![with(1, &[("OrderId", "o-17")]), plain(2, "x")], 30), [""; 0]);
-    let [first, second] = setup.intermediate.sent().try_into().unwrap();
+    let [first, second] = setup.intermediate.sent_contents().try_into().unwrap();
     assert_eq!(
         redeliver(&first.attributes),
         format!(r#"{{"message_id":"{uuid}","idempotency_key":"o-17"}}"#)
     );
     assert_eq!(first.attributes["OrderId"], Attribute::string("o-17"));
-    assert_eq!(document(&first.attributes, FAILURE)["type"], json!("Db.Busy"));
+    assert_eq!(attribute_document(&first.attributes, FAILURE)["type"], json!("Db.Busy"));
     assert_eq!((first.body.as_str(), second.body.as_str()), (CANARY, "x"));
     assert_eq!(redeliver(&second.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(2)));
     // A key is a value of the producer's: no event contains it.
@@ -79,10 +79,10 @@ fn it_is_handed_off_with_its_id() {
 
 #[test]
 fn what_it_came_with_goes_on_byte_for_byte() {
-    let named = format!(r#" {{ "message_id" : "{}" , "mine":1e400,"retry_attempt":3}}"#, id(1));
-    let setup = optional().failing_all(&busy(), [id(1)]);
+    let named = format!(r#" {{ "message_id" : "{}" , "mine":1e400,"retry_attempt":3}}"#, nth_id(1));
+    let setup = optional().failing_all(&busy(), [nth_id(1)]);
     setup.process(vec![with(1, &[(REDELIVER, &named)])], 30);
-    assert_eq!(redeliver(&setup.intermediate.only().attributes), named);
+    assert_eq!(redeliver(&setup.intermediate.only_sent().attributes), named);
 }
 
 /// `Failure` needs the tenth place, and the failed-message-processor finds the id by the same rules.
@@ -92,11 +92,11 @@ fn nine_attributes_leave_no_place_for_its_id_and_of_ten_one_is_folded() {
     let setup = optional().failing_all(&busy(), [sqs_id(1), sqs_id(2), sqs_id(3)]);
     let record = |n, count| ReceivedMessage { attributes: attributes(count), ..plain(n, "x") };
     assert_eq!(setup.process(vec![record(1, 8), record(2, 9), record(3, 10)], 30), [""; 0]);
-    let [eight, nine, ten] = setup.intermediate.sent().try_into().unwrap();
+    let [eight, nine, ten] = setup.intermediate.sent_contents().try_into().unwrap();
     assert_eq!((eight.attributes.len(), eight.attributes.contains_key(REDELIVER)), (10, true));
     assert_eq!((nine.attributes.len(), nine.attributes.contains_key(REDELIVER)), (10, false));
     assert_eq!((ten.attributes.len(), ten.attributes.contains_key(REDELIVER)), (10, false));
-    assert_eq!(document(&ten.attributes, FAILURE)["source_message_id"], json!(sqs_id(3)));
+    assert_eq!(attribute_document(&ten.attributes, FAILURE)["source_message_id"], json!(sqs_id(3)));
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn what_is_wrong_is_given_up_and_the_others_are_done() {
     let records = vec![plain(1, "x"), plain(2, "{}"), forged, plain(4, r#"{"order":1}"#)];
     assert_eq!(setup.process(records, 30), [""; 0]);
     assert_eq!(setup.handler.called(), [sqs_id(4)]);
-    let verdicts = setup.annotation.sent();
-    let said: Vec<_> = verdicts.iter().map(|sent| document(&sent.attributes, FAILURE)).collect();
+    let verdicts = setup.annotation.sent_contents();
+    let said: Vec<_> = verdicts.iter().map(|sent| attribute_document(&sent.attributes, FAILURE)).collect();
     let codes: Vec<_> = said.iter().map(|said| said["verdict"].as_str().unwrap()).collect();
     assert_eq!(codes, ["INVALID_MESSAGE_FORMAT", "INVALID_MESSAGE_SCHEMA", "INVALID_MESSAGE_SCHEMA"]);
     assert_eq!(said[1]["details"], json!("/order is missing"));
@@ -125,9 +125,9 @@ fn a_message_that_stays_is_given_up_with_its_id() {
     let error = HandlerError::permanent("Order.Unknown", "no");
     let setup = Setup { strategy: Strategy::Visibility, ..optional() }.failing_all(&error, [sqs_id(1)]);
     setup.process(vec![plain(1, "x")], 30);
-    let verdict = setup.annotation.only();
+    let verdict = setup.annotation.only_sent();
     assert_eq!(redeliver(&verdict.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(1)));
-    assert_eq!(document(&verdict.attributes, FAILURE)["verdict"], json!("NON_RETRYABLE_ERROR"));
+    assert_eq!(attribute_document(&verdict.attributes, FAILURE)["verdict"], json!("NON_RETRYABLE_ERROR"));
 }
 
 /// It makes no difference which function re-sends a message.
@@ -135,21 +135,21 @@ fn a_message_that_stays_is_given_up_with_its_id() {
 fn sent_again_directly_it_is_as_the_failed_message_processor_sends_it() {
     let direct = Setup { strategy: Strategy::DirectResend, ..optional() }.failing_all(&busy(), [sqs_id(1)]);
     direct.process(vec![plain(1, "x")], 30);
-    let sent = direct.source.only();
+    let sent = direct.source.only_sent();
     assert_eq!(sent.body, "x");
-    let written = document(&sent.attributes, REDELIVER);
+    let written = attribute_document(&sent.attributes, REDELIVER);
     assert_eq!((&written["message_id"], &written["retry_attempt"]), (&json!(sqs_id(1)), &json!(1)));
     let delayed = optional().failing_all(&busy(), [sqs_id(1)]);
     delayed.process(vec![plain(1, "x")], 30);
     let delayed = delayed.then_failed_message_processor();
-    assert_eq!(delayed.source.only().attributes, sent.attributes);
+    assert_eq!(delayed.source.only_sent().attributes, sent.attributes);
 }
 
 #[test]
 fn without_the_setting_it_is_invalid_as_ever() {
     let setup = Setup::new();
     setup.process(vec![with(1, &[(REDELIVER, "the producer's own")])], 30);
-    let verdict = setup.annotation.only();
-    assert_eq!(document(&verdict.attributes, FAILURE)["verdict"], json!("INVALID_MESSAGE_FORMAT"));
+    let verdict = setup.annotation.only_sent();
+    assert_eq!(attribute_document(&verdict.attributes, FAILURE)["verdict"], json!("INVALID_MESSAGE_FORMAT"));
     assert_eq!(redeliver(&verdict.attributes), "the producer's own");
 }

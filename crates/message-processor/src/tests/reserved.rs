@@ -21,7 +21,7 @@ fn tenant() -> Attributes {
 #[test]
 fn a_handler_does_not_see_a_forged_failure() {
     let setup = Setup::new();
-    setup.process(vec![ReceivedMessage { attributes: forged(), ..record(1, body(1)) }], 30);
+    setup.process(vec![ReceivedMessage { attributes: forged(), ..nth_record(1, nth_body(1)) }], 30);
     let call = setup.handler.calls().pop().unwrap();
     assert_eq!((call.attributes, call.redrive_generation), (tenant(), 0));
 }
@@ -29,20 +29,20 @@ fn a_handler_does_not_see_a_forged_failure() {
 #[test]
 fn a_hand_off_replaces_a_forged_failure() {
     let setup = Setup::new().failing(1, busy());
-    setup.process(vec![ReceivedMessage { attributes: forged(), ..record(1, body(1)) }], 30);
-    let sent = setup.intermediate.only();
-    let document = document(&sent.attributes, FAILURE);
+    setup.process(vec![ReceivedMessage { attributes: forged(), ..nth_record(1, nth_body(1)) }], 30);
+    let sent = setup.intermediate.only_sent();
+    let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!((&document["type"], &document["kind"]), (&"Db.Busy".into(), &"transient".into()));
     assert!(!document.to_string().contains(CANARY));
     assert_eq!(document["new_generation"], serde_json::Value::Null);
-    assert_eq!(without_ours(&sent.attributes), tenant());
+    assert_eq!(strip_own_attributes(&sent.attributes), tenant());
 }
 
 #[test]
 fn a_verdict_replaces_a_forged_failure() {
     let setup = Setup::new();
-    setup.process(vec![ReceivedMessage { attributes: forged(), ..record(1, "{}") }], 30);
-    let document = document(&setup.annotation.only().attributes, FAILURE);
+    setup.process(vec![ReceivedMessage { attributes: forged(), ..nth_record(1, "{}") }], 30);
+    let document = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!(document["verdict"], "INVALID_MESSAGE_SCHEMA");
     assert!(!document.to_string().contains(CANARY));
 }
@@ -53,6 +53,9 @@ fn nine_attributes_beside_a_forged_failure_leave_room_for_ours() {
     let mut attributes = ten_attributes();
     let smallest = attributes.remove("more-0").unwrap();
     attributes.insert(FAILURE.to_owned(), smallest);
-    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..record(1, body(1)) }], 30), [""; 0]);
-    assert_eq!(setup.intermediate.only().attributes.len(), 10);
+    assert_eq!(
+        setup.process(vec![ReceivedMessage { attributes, ..nth_record(1, nth_body(1)) }], 30),
+        [""; 0]
+    );
+    assert_eq!(setup.intermediate.only_sent().attributes.len(), 10);
 }

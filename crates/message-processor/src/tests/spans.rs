@@ -3,7 +3,7 @@
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::message::Attribute;
-use redeliver_core::trace::{AttributeValue, Span, SpanContext, SpanEvent, SpanKind, TRACEPARENT};
+use redeliver_core::trace::{Span, SpanContext, SpanEvent, SpanKind, SpanValue, TRACEPARENT};
 use serde_json::json;
 
 use super::*;
@@ -14,7 +14,7 @@ const LAST: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 fn traced() -> Setup {
     let mut setup = Setup::new();
-    setup.world.seen.trace(false);
+    setup.world.seen.enable_tracing(false);
     setup
 }
 
@@ -25,7 +25,7 @@ fn from_producer(traceparent: &str, record: ReceivedMessage) -> ReceivedMessage 
 
 /// The n-th body after an attempt with this span.
 fn tried_before(n: usize) -> String {
-    body(n).replace(
+    nth_body(n).replace(
         r#""},"data"#,
         &format!(r#"","retry_attempt":2,"last_attempt_traceparent":"{LAST}"}},"data"#),
     )
@@ -46,9 +46,9 @@ fn links(span: &Span) -> Vec<(&'static str, String)> {
 }
 
 fn attributes(span: &Span) -> Vec<String> {
-    let text = |(name, value): &(&str, AttributeValue)| match value {
-        AttributeValue::Text(text) => format!("{name}={text}"),
-        AttributeValue::Number(number) => format!("{name}={number}"),
+    let text = |(name, value): &(&str, SpanValue)| match value {
+        SpanValue::Text(text) => format!("{name}={text}"),
+        SpanValue::Number(number) => format!("{name}={number}"),
     };
     span.attributes.iter().map(text).collect()
 }
@@ -57,14 +57,14 @@ fn attributes(span: &Span) -> Vec<String> {
 fn an_attempt_is_linked_to_its_producer_the_attempt_before_and_its_batch() {
     let mut setup = traced().on(1, Step::FailLate(3, busy()));
     setup.max_concurrency = 1;
-    let records = vec![record(0, body(0)), from_producer(PRODUCER, record(1, tried_before(1)))];
+    let records = vec![nth_record(0, nth_body(0)), from_producer(PRODUCER, nth_record(1, tried_before(1)))];
     assert!(setup.process(records, 30).is_empty());
-    let spans = setup.world.seen.spans();
+    let spans = setup.world.seen.take_spans();
     assert_eq!(spans.len(), 6, "a batch, two attempts with their calls, and a hand-off: {spans:#?}");
 
     let batch = only(&spans, "receive source");
     assert_eq!((batch.parent, batch.kind), (None, SpanKind::Client));
-    assert_eq!((batch.start, batch.end), (start(), start() + chrono::TimeDelta::seconds(3)));
+    assert_eq!((batch.start, batch.end), (start_time(), start_time() + chrono::TimeDelta::seconds(3)));
     assert_eq!(
         attributes(batch),
         [
@@ -84,7 +84,7 @@ fn an_attempt_is_linked_to_its_producer_the_attempt_before_and_its_batch() {
     );
     assert_eq!((second.parent, second.kind), (None, SpanKind::Consumer));
     assert_eq!(second.error.as_deref(), Some("Db.Busy"));
-    assert_eq!((second.start, second.end), (start(), start() + chrono::TimeDelta::seconds(3)));
+    assert_eq!((second.start, second.end), (start_time(), start_time() + chrono::TimeDelta::seconds(3)));
     assert_eq!(
         attributes(second),
         [
@@ -102,7 +102,7 @@ fn an_attempt_is_linked_to_its_producer_the_attempt_before_and_its_batch() {
     assert!(attributes(first).contains(&"redeliver.verdict=processed".to_owned()), "{first:#?}");
     let traces = [first, second, batch].map(|span| span.context.trace_id);
     assert!(traces[0] != traces[1] && traces[1] != traces[2] && traces[0] != traces[2], "{traces:?}");
-    let seconds = u128::try_from(start().timestamp()).unwrap();
+    let seconds = u128::try_from(start_time().timestamp()).unwrap();
     assert!(traces.iter().all(|trace| trace >> 96 == seconds), "{traces:x?}");
 
     let [call, again] = named(&spans, "handle")[..] else { panic!("{spans:#?}") };
@@ -111,28 +111,29 @@ fn an_attempt_is_linked_to_its_producer_the_attempt_before_and_its_batch() {
     assert_eq!((again.error.as_deref(), again.kind), (Some("Db.Busy"), SpanKind::Internal));
     let send = spans.iter().find(|span| span.name.starts_with("send ")).unwrap();
     assert_eq!((send.parent, send.kind), (Some(second.context), SpanKind::Client));
-    let failure = document(&setup.intermediate.only().attributes, FAILURE);
+    let failure = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
     assert_eq!(failure["last_attempt_traceparent"], json!(second.context.traceparent()));
 }
 
 #[test]
 fn without_a_recorder_a_message_goes_on_as_it_came() {
     let setup = Setup::new().failing(1, busy());
-    setup.process(vec![from_producer(PRODUCER, record(1, tried_before(1)))], 30);
-    let sent = setup.intermediate.only();
-    assert_eq!(document(&sent.attributes, FAILURE).get("last_attempt_traceparent"), None);
+    setup.process(vec![from_producer(PRODUCER, nth_record(1, tried_before(1)))], 30);
+    let sent = setup.intermediate.only_sent();
+    assert_eq!(attribute_document(&sent.attributes, FAILURE).get("last_attempt_traceparent"), None);
     assert_eq!(sent.body, tried_before(1), "which has the last attempt that was recorded");
 }
 
 #[test]
 fn a_trace_that_continues_is_the_producers_or_else_the_last_attempts() {
     let mut setup = Setup::new();
-    setup.world.seen.trace(true);
-    let records = vec![from_producer(PRODUCER, record(1, tried_before(1))), record(2, tried_before(2))];
+    setup.world.seen.enable_tracing(true);
+    let records =
+        vec![from_producer(PRODUCER, nth_record(1, tried_before(1))), nth_record(2, tried_before(2))];
     setup.process(records, 30);
-    let spans = setup.world.seen.spans();
+    let spans = setup.world.seen.take_spans();
     let [first, second] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
-    let [producer, last] = [PRODUCER, LAST].map(|text| SpanContext::of_traceparent(text).unwrap());
+    let [producer, last] = [PRODUCER, LAST].map(|text| SpanContext::from_traceparent(text).unwrap());
     assert_eq!((first.parent, first.context.trace_id), (Some(producer), producer.trace_id));
     assert_eq!(first.links.iter().map(|link| link.to).collect::<Vec<_>>()[0], last, "a parent needs no link");
     assert_eq!((second.parent, second.context.trace_id), (Some(last), last.trace_id));
@@ -142,9 +143,9 @@ fn a_trace_that_continues_is_the_producers_or_else_the_last_attempts() {
 #[test]
 fn what_the_producer_does_not_sample_is_not_recorded_but_known() {
     let setup = traced().failing(1, busy());
-    setup.process(vec![from_producer(UNSAMPLED, record(1, body(1)))], 30);
-    assert_eq!(setup.world.seen.spans(), []);
-    let failure = document(&setup.intermediate.only().attributes, FAILURE);
+    setup.process(vec![from_producer(UNSAMPLED, nth_record(1, nth_body(1)))], 30);
+    assert_eq!(setup.world.seen.take_spans(), []);
+    let failure = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
     let last = failure["last_attempt_traceparent"].as_str().unwrap();
     assert!(last.ends_with("-00"), "{last}");
     assert!(!last.contains("0af7651916cd43dd8448eb211c80319c"), "a trace of its own: {last}");
@@ -155,9 +156,9 @@ fn what_the_producer_does_not_sample_is_not_recorded_but_known() {
 fn each_call_that_began_has_a_span_also_if_it_was_cut_off_or_made_again() {
     let policy = r#"{"immediate":{"max_attempts":2,"delay_ms":100}}"#;
     let mut setup = Setup::with_policy(policy).on(1, Step::Blip(2)).on(2, Step::Hang);
-    setup.world.seen.trace(false);
-    setup.process(vec![record(1, body(1)), record(2, body(2))], 30);
-    let spans = setup.world.seen.spans();
+    setup.world.seen.enable_tracing(false);
+    setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30);
+    let spans = setup.world.seen.take_spans();
     let [blip, hang] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
     let calls = |of: &Span| {
         let calls = named(&spans, "handle").into_iter().filter(|call| call.parent == Some(of.context));
@@ -173,8 +174,8 @@ fn a_message_that_is_not_called_has_no_span_and_a_hold_is_an_event_of_the_batch(
     let unavailable = HandlerError::unavailable("Db.Down", "down");
     let mut setup = (0..20).fold(traced(), |setup, n| setup.failing(n, unavailable.clone()));
     setup.max_concurrency = 1;
-    setup.process((0..20).map(|n| record(n, body(n))).collect(), 30);
-    let spans = setup.world.seen.spans();
+    setup.process((0..20).map(|n| nth_record(n, nth_body(n))).collect(), 30);
+    let spans = setup.world.seen.take_spans();
     let attempts = named(&spans, "process source").len();
     assert!(attempts < 20, "the circuit opened after {attempts}");
     assert_eq!(named(&spans, "handle").len(), attempts);
@@ -182,9 +183,9 @@ fn a_message_that_is_not_called_has_no_span_and_a_hold_is_an_event_of_the_batch(
     let [held] = &batch.events[..] else { panic!("{batch:#?}") };
     assert_eq!(held.name, "redeliver.held");
     let messages = i64::try_from(20 - attempts).unwrap();
-    assert_eq!(held.attributes[0], ("redeliver.messages", AttributeValue::Number(messages)));
+    assert_eq!(held.attributes[0], ("redeliver.messages", SpanValue::Number(messages)));
     assert_eq!(attempts, 10);
-    let not_called = setup.source.sent();
+    let not_called = setup.source.sent_contents();
     assert_eq!(not_called.len(), 10);
     assert!(not_called.iter().all(|sent| !sent.body.contains("last_attempt_traceparent")));
 }
@@ -195,8 +196,8 @@ fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_one_before() {
     let mut setup = traced().failing(1, busy());
     setup.strategy = Strategy::Visibility;
     let attempt = |receive_count| {
-        setup.process(vec![ReceivedMessage { receive_count, ..record(1, body(1)) }], 30);
-        let spans = setup.world.seen.spans();
+        setup.process(vec![ReceivedMessage { receive_count, ..nth_record(1, nth_body(1)) }], 30);
+        let spans = setup.world.seen.take_spans();
         only(&spans, "process source").clone()
     };
     let [first, second, third] = [1, 2, 3].map(attempt);
@@ -208,7 +209,7 @@ fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_one_before() {
 
 /// The error and the seconds from the start of each span of this name.
 fn times(spans: &[Span<'static>], name: &str) -> Vec<(Option<String>, i64, i64)> {
-    let seconds = |time: Timestamp| (time - start()).num_seconds();
+    let seconds = |time: Timestamp| (time - start_time()).num_seconds();
     let of =
         |span: &&Span| (span.error.as_deref().map(str::to_owned), seconds(span.start), seconds(span.end));
     named(spans, name).iter().map(of).collect()
@@ -218,8 +219,8 @@ fn times(spans: &[Span<'static>], name: &str) -> Vec<(Option<String>, i64, i64)>
 fn an_attempt_and_its_call_have_their_own_times_also_if_they_were_cut_off() {
     let mut setup = traced().on(1, Step::Take(3)).on(2, Step::FailLate(2, busy())).on(3, Step::Hang);
     setup.max_concurrency = 1;
-    setup.process((1..5).map(|n| record(n, body(n))).collect(), 30);
-    let spans = setup.world.seen.spans();
+    setup.process((1..5).map(|n| nth_record(n, nth_body(n))).collect(), 30);
+    let spans = setup.world.seen.take_spans();
     let [.., (timeout, began, ended)] = &times(&spans, "process source")[..] else { panic!("{spans:#?}") };
     assert_eq!((timeout.as_deref(), *began), (Some("Timeout"), 5));
     assert!(*ended > 20, "{ended}");
@@ -232,8 +233,8 @@ fn an_attempt_and_its_call_have_their_own_times_also_if_they_were_cut_off() {
 #[test]
 fn the_target_has_the_span_of_each_of_its_calls() {
     let setup = traced().failing(1, busy());
-    setup.process(vec![from_producer(PRODUCER, record(1, body(1)))], 30);
-    let spans = setup.world.seen.spans();
+    setup.process(vec![from_producer(PRODUCER, nth_record(1, nth_body(1)))], 30);
+    let spans = setup.world.seen.take_spans();
     let [attempt, call] = ["process source", "handle"].map(|name| only(&spans, name).context.traceparent());
     assert_ne!(call, attempt);
     assert_eq!(*setup.handler.traces.lock().unwrap(), [Some(call)]);
@@ -244,8 +245,8 @@ fn a_call_has_the_span_of_its_target_with_the_status_as_its_error() {
     let mut setup = traced().failing(1, HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503"));
     let method = ("http.request.method", "POST".into());
     setup.handler.span = CallSpan { name: "POST".into(), kind: SpanKind::Client, attributes: vec![method] };
-    setup.process(vec![record(1, body(1))], 30);
-    let spans = setup.world.seen.spans();
+    setup.process(vec![nth_record(1, nth_body(1))], 30);
+    let spans = setup.world.seen.take_spans();
     let call = only(&spans, "POST");
     assert_eq!((call.kind, call.error.as_deref()), (SpanKind::Client, Some("503")));
     assert_eq!(attributes(call), ["http.request.method=POST", "http.response.status_code=503"]);
@@ -256,8 +257,8 @@ fn a_call_has_the_span_of_its_target_with_the_status_as_its_error() {
 fn a_targets_own_error_type_is_in_no_span() {
     let error = ErrorType::FromTarget(CANARY.to_owned());
     let setup = traced().failing(1, HandlerError::transient(error, CANARY));
-    setup.process(vec![record(1, body(1))], 30);
-    let spans = setup.world.seen.spans();
+    setup.process(vec![nth_record(1, nth_body(1))], 30);
+    let spans = setup.world.seen.take_spans();
     assert_eq!(only(&spans, "handle").error.as_deref(), Some("FromTarget"));
     assert!(!format!("{spans:?}").contains(CANARY), "{spans:#?}");
 }
@@ -265,19 +266,19 @@ fn a_targets_own_error_type_is_in_no_span() {
 #[test]
 fn a_call_that_did_not_start_has_no_span() {
     let setup = traced().failing(1, HandlerError::not_started());
-    setup.process(vec![record(1, tried_before(1))], 30);
-    let spans = setup.world.seen.spans();
+    setup.process(vec![nth_record(1, tried_before(1))], 30);
+    let spans = setup.world.seen.take_spans();
     assert_eq!(spans.iter().map(|span| &*span.name).collect::<Vec<_>>(), ["receive source"]);
-    let failure = document(&setup.intermediate.only().attributes, FAILURE);
+    let failure = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
     assert_eq!(failure.get("last_attempt_traceparent"), None);
 }
 
 #[test]
 fn a_batch_is_recorded_if_anybody_records_one_of_its_messages_and_its_line_has_its_trace() {
     let setup = traced();
-    let records = vec![from_producer(UNSAMPLED, record(1, body(1))), record(2, body(2))];
+    let records = vec![from_producer(UNSAMPLED, nth_record(1, nth_body(1))), nth_record(2, nth_body(2))];
     setup.process(records, 30);
-    let spans = setup.world.seen.spans();
+    let spans = setup.world.seen.take_spans();
     assert_eq!(named(&spans, "process source").len(), 1);
     let batch = only(&spans, "receive source").context;
     assert_eq!(setup.world.seen.tracer.as_ref().unwrap().batch_of_line(), Some(batch));
@@ -287,15 +288,15 @@ fn a_batch_is_recorded_if_anybody_records_one_of_its_messages_and_its_line_has_i
 fn an_attempt_that_a_target_refused_was_held_and_the_others_wait_for_their_turn() {
     let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
     let setup = traced().failing(1, refused.clone()).failing(2, refused);
-    setup.process(vec![record(1, body(1)), record(2, body(2))], 30);
-    let spans = setup.world.seen.spans();
+    setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30);
+    let spans = setup.world.seen.take_spans();
     for attempt in named(&spans, "process source") {
         assert_eq!(attempt.error.as_deref(), Some("HttpStatus.429"));
         assert!(attributes(attempt).contains(&"redeliver.verdict=held".to_owned()), "{attempt:#?}");
     }
     assert_eq!(only(&spans, "receive source").events, [], "they were called");
-    setup.process(vec![record(3, body(3))], 30);
-    let spans = setup.world.seen.spans();
+    setup.process(vec![nth_record(3, nth_body(3))], 30);
+    let spans = setup.world.seen.take_spans();
     let [waits] = &only(&spans, "receive source").events[..] else { panic!("{spans:#?}") };
     assert_eq!((spans.len(), waits.name), (1, "redeliver.rate_limited"), "{spans:#?}");
 }
@@ -304,13 +305,13 @@ fn an_attempt_that_a_target_refused_was_held_and_the_others_wait_for_their_turn(
 fn a_probe_is_an_event_of_its_call() {
     let down = HandlerError::unavailable("Db.Down", "down");
     let mut setup = (0..30).fold(traced(), |setup, n| setup.failing(n, down.clone()));
-    setup.process(ten(), 30);
-    let before = setup.world.seen.spans();
+    setup.process(ten_records(), 30);
+    let before = setup.world.seen.take_spans();
     assert!(before.iter().all(|span| span.name != "handle" || span.events.is_empty()), "{before:#?}");
     setup.sleep(15);
     setup.max_concurrency = 1;
-    setup.process((20..22).map(|n| record(n, body(n))).collect(), 30);
-    let spans = setup.world.seen.spans();
+    setup.process((20..22).map(|n| nth_record(n, nth_body(n))).collect(), 30);
+    let spans = setup.world.seen.take_spans();
     let probe = only(&spans, "handle");
     assert_eq!(
         probe.events,
@@ -321,13 +322,13 @@ fn a_probe_is_an_event_of_its_call() {
 #[test]
 fn an_attempt_says_its_generation_and_how_long_it_was_held() {
     let setup = traced();
-    let since = moment(-2000);
+    let since = format_moment(-2000);
     let held = format!(
         r#"{{"metadata":{{"message_id":"{}","redrive_generation":2,"held_since":"{since}","held_seconds":700}},"data":{{}}}}"#,
-        id(1)
+        nth_id(1)
     );
-    setup.process(vec![resent(record(1, held))], 30);
-    let spans = setup.world.seen.spans();
+    setup.process(vec![resent(nth_record(1, held))], 30);
+    let spans = setup.world.seen.take_spans();
     let attempt = attributes(only(&spans, "process source"));
     assert_eq!(
         attempt[6..],
@@ -360,9 +361,9 @@ fn a_message_that_came_back_is_linked_to_the_attempt_in_its_final_record() {
         .replace(r#""sqs_message_id""#, &format!(r#""last_attempt_traceparent":"{LAST}","sqs_message_id""#));
     record.attributes.insert("DeadLetter".to_owned(), Attribute::string(final_record));
     setup.process(vec![record], 30);
-    let spans = setup.world.seen.spans();
+    let spans = setup.world.seen.take_spans();
     let attempt = only(&spans, "process source");
     assert_eq!(links(attempt)[0], ("last_attempt", LAST.to_owned()));
-    let failure = document(&setup.intermediate.only().attributes, FAILURE);
+    let failure = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
     assert_eq!(failure["last_attempt_traceparent"], json!(attempt.context.traceparent()));
 }

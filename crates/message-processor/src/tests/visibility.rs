@@ -6,7 +6,7 @@ use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Attribute;
 use redeliver_core::ports::{Queue as _, Receive};
-use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use redeliver_embedded::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 use serde_json::json;
 
 use super::*;
@@ -21,10 +21,10 @@ fn setup() -> Setup {
 impl Setup {
     /// Sends the n-th message to the source queue.
     fn produce(&self, n: usize, attributes: Attributes) {
-        let content = Content { body: body(n), attributes, ..Content::default() };
+        let content = Content { body: nth_body(n), attributes, ..Content::default() };
         let outgoing = redeliver_core::message::OutgoingMessage::new(content).unwrap();
         let sent = async {
-            for batch in redeliver_core::message::packing::pack(&[outgoing]) {
+            for batch in redeliver_core::message::packing::pack_batches(&[outgoing]) {
                 for outcome in self.source.queue.send_batch(batch).await {
                     outcome.unwrap();
                 }
@@ -66,19 +66,19 @@ fn one_message_is_hidden_for_its_delays_and_then_given_up() {
 
     let attempts: Vec<_> = setup.handler.calls().iter().map(|call| call.retry_attempt).collect();
     assert_eq!(attempts, [0, 1, 2]);
-    assert!(setup.intermediate.sent().is_empty());
-    let verdict = setup.annotation.only();
-    assert_eq!(verdict.body, body(1), "not one byte is changed");
+    assert!(setup.intermediate.sent_contents().is_empty());
+    let verdict = setup.annotation.only_sent();
+    assert_eq!(verdict.body, nth_body(1), "not one byte is changed");
     assert_eq!(
-        document(&verdict.attributes, FAILURE),
+        attribute_document(&verdict.attributes, FAILURE),
         json!({
             "type": "Db.Busy",
             "details": "come later",
             "kind": "transient",
-            "failed_at": moment(640),
+            "failed_at": format_moment(640),
             "source_message_id": third.sqs_message_id,
             "source_queue_arn": setup.source.queue.arn(),
-            "first_sent_time": moment(0),
+            "first_sent_time": format_moment(0),
             "from_producer": true,
             "verdict": "RETRY_ATTEMPT_EXCEEDED",
             "stage": "message-processor",
@@ -97,7 +97,7 @@ fn a_hidden_message_is_told_with_its_error_and_delay() {
     setup.produce(1, Attributes::new());
     setup.process(setup.receive(), 30);
     let scheduled = Event::RetryScheduled {
-        message_id: id(1),
+        message_id: nth_id(1),
         retry_attempt: 1,
         spends_attempt: true,
         delay_seconds: RetryDelay::new(40).unwrap(),
@@ -117,20 +117,20 @@ fn success_and_failure_in_one_batch_are_each_their_own() {
     let records = setup.receive();
     let failing: Vec<_> = records
         .iter()
-        .filter(|record| record.body == body(2))
+        .filter(|record| record.body == nth_body(2))
         .map(|record| record.sqs_message_id.clone())
         .collect();
     assert_eq!(setup.process(records, 30), failing);
-    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("NON_RETRYABLE_ERROR"), &json!(0)));
 }
 
 #[test]
 fn a_throttled_change_is_tried_again_and_a_refused_one_leaves_the_queues_own_timeout() {
     let rule = |when, injection| FaultRule {
-        action: Action::ChangeMessageVisibilityBatch,
+        action: SqsAction::ChangeMessageVisibilityBatch,
         queue: None,
-        scope: Scope::Request,
+        scope: FaultScope::Request,
         when,
         injection,
     };
@@ -138,17 +138,17 @@ fn a_throttled_change_is_tried_again_and_a_refused_one_leaves_the_queues_own_tim
         let setup = setup().failing(1, busy());
         setup.produce(1, Attributes::new());
         let records = setup.receive();
-        let plan = FaultPlan::new(1).with(rule(when, Injection::Throttled));
+        let plan = FaultPlan::new(1).with_rule(rule(when, Injection::Throttled));
         setup.world.sqs.set_faults(plan);
         assert_eq!(setup.process(records, 30).len(), 1);
         setup
     };
-    let once = fails(When::Numbers(vec![1, 2]));
+    let once = fails(FaultTrigger::Numbers(vec![1, 2]));
     let scheduled = |setup: &Setup| {
         setup.world.seen.events().iter().any(|event| matches!(event, Event::RetryScheduled { .. }))
     };
     assert!(scheduled(&once));
-    let always = fails(When::Chance(1.0));
+    let always = fails(FaultTrigger::Chance(1.0));
     assert!(!scheduled(&always));
     let not_confirmed = always
         .world
@@ -159,7 +159,7 @@ fn a_throttled_change_is_tried_again_and_a_refused_one_leaves_the_queues_own_tim
     assert!(not_confirmed);
     always.world.sqs.set_faults(FaultPlan::new(1));
     let (_, again) = always.hidden_for();
-    assert_eq!(always.world.elapsed(), 180, "the visibility timeout of the receive");
+    assert_eq!(always.world.elapsed_seconds(), 180, "the visibility timeout of the receive");
     assert_eq!(again.receive_count, 2);
 }
 
@@ -169,7 +169,12 @@ fn a_verdict_that_is_not_confirmed_leaves_the_message_on_its_queue() {
     setup.produce(1, Attributes::new());
     let records = setup.receive();
     let id = records[0].sqs_message_id.clone();
-    setup.world.fail_sends(&setup.annotation, Scope::Request, When::Chance(1.0), Injection::Throttled);
+    setup.world.fail_sends(
+        &setup.annotation,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::Throttled,
+    );
     assert_eq!(setup.process(records, 30), [id]);
 }
 
@@ -178,9 +183,9 @@ fn a_verdict_folds_where_there_are_ten_attributes() {
     let setup = setup().failing(1, HandlerError::permanent("Gone", ""));
     setup.produce(1, ten_attributes());
     assert!(setup.process(setup.receive(), 30).is_empty());
-    let verdict = setup.annotation.only();
+    let verdict = setup.annotation.only_sent();
     assert_eq!(verdict.attributes.len(), 10);
-    let failure = document(&verdict.attributes, FAILURE);
+    let failure = attribute_document(&verdict.attributes, FAILURE);
     assert_eq!(failure["folded_attributes"].as_object().unwrap().len(), 1);
     let producer = producers_attributes(verdict.attributes).attributes;
     assert_eq!(producer, ten_attributes(), "and nothing is lost");
@@ -195,7 +200,7 @@ fn a_message_whose_last_call_nobody_answered_for_is_given_up_without_another_one
     record.receive_count = 4; // two retries are three receives
     assert!(setup.process(vec![record], 30).is_empty());
     assert!(setup.handler.calls().is_empty());
-    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!(
         (&verdict["verdict"], &verdict["type"], &verdict["attempts"]),
         (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!("Redrive"), &json!(3))
@@ -209,7 +214,7 @@ fn one_that_came_back_and_nobody_answered_for_counts_on_from_what_its_final_reco
         "stage": "message-processor",
         "cause": { "type": "Redrive", "message": "m" },
         "redrive_generation": 2,
-        "dead_lettered_at": moment(-7000),
+        "dead_lettered_at": format_moment(-7000),
         "sqs_message_id": "sqs-0",
         "fingerprint": "0123456789abcdef",
     });
@@ -217,7 +222,7 @@ fn one_that_came_back_and_nobody_answered_for_counts_on_from_what_its_final_reco
     let mut record = setup.receive().remove(0);
     record.receive_count = 4; // two retries are three receives
     assert!(setup.process(vec![record], 30).is_empty());
-    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!((&verdict["new_generation"], &verdict["generation_before"]), (&json!(true), &json!(2)));
 }
 

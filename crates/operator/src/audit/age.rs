@@ -2,7 +2,7 @@
 
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::Retention;
-use redeliver_dead_letters::groups::written;
+use redeliver_dead_letters::groups::format_timestamp;
 use serde::{Serialize, Serializer};
 
 const HOUR: i64 = 3600;
@@ -16,7 +16,7 @@ pub const AGE_CLASSES: [&str; 7] =
 /// The ages of messages since `SentTimestamp`, from which SQS also counts the retention. A redrive keeps it, so the age
 /// of a message that was moved here includes the time in its first queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Age {
+pub struct AgeDistribution {
     /// `SentTimestamp` of the oldest message.
     #[serde(serialize_with = "if_any")]
     pub oldest: Option<Timestamp>,
@@ -36,8 +36,8 @@ pub struct Age {
     pub soon_seconds: Option<i64>,
 }
 
-impl Age {
-    pub(super) fn add(&mut self, sent_at: Timestamp, now: Timestamp, retention: Option<Retention>) {
+impl AgeDistribution {
+    pub(super) fn add_message(&mut self, sent_at: Timestamp, now: Timestamp, retention: Option<Retention>) {
         let seconds = (now - sent_at).num_seconds();
         self.oldest = Some(self.oldest.map_or(sent_at, |oldest| oldest.min(sent_at)));
         self.newest = Some(self.newest.map_or(sent_at, |newest| newest.max(sent_at)));
@@ -55,7 +55,7 @@ impl Age {
 }
 
 pub(super) fn if_any<S: Serializer>(moment: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-    moment.map(written).serialize(serializer)
+    moment.map(format_timestamp).serialize(serializer)
 }
 
 #[cfg(test)]
@@ -69,9 +69,9 @@ mod tests {
     #[test]
     fn each_message_is_in_one_class_and_the_oldest_expires_first() {
         let now = at(20 * DAY);
-        let mut age = Age::default();
+        let mut age = AgeDistribution::default();
         for old in [-1, 0, HOUR - 1, HOUR, 3 * DAY, 11 * DAY + 5 * HOUR, 13 * DAY + 1, 14 * DAY] {
-            age.add(at(20 * DAY - old), now, Retention::of_seconds(14 * 86_400));
+            age.add_message(at(20 * DAY - old), now, Retention::from_seconds(14 * 86_400));
         }
         assert_eq!(age.classes, [3, 1, 0, 0, 1, 2, 1]);
         assert_eq!((age.oldest, age.newest), (Some(at(6 * DAY)), Some(at(20 * DAY + 1))));
@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn without_a_known_retention_nothing_expires() {
-        let mut age = Age::default();
-        age.add(at(0), at(DAY), None);
+        let mut age = AgeDistribution::default();
+        age.add_message(at(0), at(DAY), None);
         assert_eq!((age.first_expires_at, age.deleted_soon, age.soon_seconds), (None, 0, None));
     }
 }

@@ -13,7 +13,7 @@ const EXAMPLES_MAX: usize = 10;
 
 /// Dead letters by retries made. In JSON `{"0":12,"5":3,"unknown":1}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Attempts {
+pub struct AttemptCounts {
     #[serde(flatten)]
     pub known: BTreeMap<u32, u64>,
     /// Dead letters whose number of retries is not known.
@@ -21,8 +21,8 @@ pub struct Attempts {
     pub unknown: u64,
 }
 
-impl Attempts {
-    pub(super) fn add(&mut self, record: &DeadLetterRecord) {
+impl AttemptCounts {
+    pub(super) fn add_record(&mut self, record: &DeadLetterRecord) {
         match record.attempts() {
             Some(attempts) => *self.known.entry(attempts.min(ATTEMPTS_MAX)).or_default() += 1,
             None => self.unknown += 1,
@@ -45,7 +45,7 @@ pub struct SkippedAttempts {
 }
 
 impl SkippedAttempts {
-    pub(super) fn add(&mut self, record: &DeadLetterRecord) {
+    pub(super) fn add_record(&mut self, record: &DeadLetterRecord) {
         let skipped = skipped_attempts(record).len() as u64;
         if skipped > 0 {
             self.messages += 1;
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn attempts_are_counted_and_unknown_ones_are_said_to_be() {
-        let mut attempts = Attempts::default();
+        let mut attempts = AttemptCounts::default();
         for record in [retried(5, &[]), retried(5, &[]), retried(10, &[]), retried(0, &[]), foreign("x", 1)] {
-            attempts.add(&record);
+            attempts.add_record(&record);
         }
         assert_eq!(serde_json::to_string(&attempts).unwrap(), r#"{"0":1,"5":2,"10":1,"unknown":1}"#);
     }
@@ -75,7 +75,7 @@ mod tests {
     fn skipped_attempts_are_counted_by_message_and_by_attempt() {
         let mut skipped = SkippedAttempts::default();
         for record in [retried(2, &[]), retried(3, &[0, 2]), retried(1, &[0])] {
-            skipped.add(&record);
+            skipped.add_record(&record);
         }
         assert_eq!((skipped.messages, skipped.attempts, skipped.examples.len()), (2, 3, 2));
     }

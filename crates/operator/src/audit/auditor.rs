@@ -5,12 +5,12 @@ use std::pin::pin;
 
 use futures_util::future::{Either, select};
 use redeliver_core::ports::{Clock, Queue};
-use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Pick, Reader};
+use redeliver_dead_letters::{Choice, Coverage, DeadLetterReader, DeadLetterRecord, Pick};
 
-use super::report::{AuditReport, Tally};
-use super::save::Save;
+use super::report::{AuditReport, AuditTally};
+use super::save::SaveFile;
 use super::view::View;
-use crate::Failure;
+use crate::CommandFailure;
 use crate::sentences::picked_without_members;
 
 /// Receives the messages of an audit.
@@ -18,15 +18,15 @@ pub struct Auditor<'a> {
     pub pick: Pick,
     /// Maximum number of messages to read.
     pub max: u64,
-    pub tally: Tally,
-    pub save: Option<Save>,
+    pub tally: AuditTally,
+    pub save: Option<SaveFile>,
     pub view: Box<dyn View>,
     pub output: &'a mut dyn Write,
 }
 
 /// The result of an audit.
 #[derive(Debug)]
-pub struct Audited {
+pub struct AuditResult {
     pub report: AuditReport,
     /// Sentences about ids and groups that were named and not found. Empty if the queue was not read to its end.
     pub missing: Vec<String>,
@@ -40,7 +40,7 @@ pub struct Audited {
 }
 
 /// The progress of an audit.
-pub enum Progress {
+pub enum AuditProgress {
     Read {
         seen: u64,
         approximate: u64,
@@ -50,19 +50,19 @@ pub enum Progress {
 }
 
 /// The messages that were read, and the reason to stop before the end of the queue.
-struct Reading {
+struct ReadOutcome {
     seen: u64,
-    end: Option<End>,
+    end: Option<AuditEnd>,
 }
 
 /// Reasons to stop reading before the end of the queue.
-enum End {
+enum AuditEnd {
     Interrupted,
     /// `--max` messages were read.
     MaxReached,
     /// The reader of our output has closed it.
     OutputClosed,
-    Failed(Failure),
+    Failed(CommandFailure),
 }
 
 impl Auditor<'_> {
@@ -70,41 +70,42 @@ impl Auditor<'_> {
     ///
     /// # Errors
     /// If the queue, the filter, the file of `--save` or the output fails. A closed pipe is not an error.
-    pub async fn audit<Q: Queue, C: Clock>(
+    pub async fn run_audit<Q: Queue, C: Clock>(
         mut self,
         queue: &Q,
         clock: &C,
         stop: impl Future<Output = ()>,
-        progress: impl Fn(Progress),
-    ) -> Result<Audited, Failure> {
-        let mut reader = Reader::new(queue, clock).await?;
-        let Reading { seen, end } = self.read(&mut reader, stop, &progress).await;
+        progress: impl Fn(AuditProgress),
+    ) -> Result<AuditResult, CommandFailure> {
+        let mut reader = DeadLetterReader::new(queue, clock).await?;
+        let ReadOutcome { seen, end } = self.read_messages(&mut reader, stop, &progress).await;
         // Whatever happened, give all messages back and put the file on disk before an error is returned.
         let coverage = reader.finish().await;
-        let saved = self.save.as_mut().map_or(Ok(()), Save::sync);
-        if let Some(End::Failed(error)) = end {
+        let saved = self.save.as_mut().map_or(Ok(()), SaveFile::sync);
+        if let Some(AuditEnd::Failed(error)) = end {
             return Err(error);
         }
         saved?;
         self.pick.check_filter()?;
-        progress(Progress::Over);
+        progress(AuditProgress::Over);
         // Messages that arrived after the last one were not audited.
         let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };
-        let mut report = self.tally.into_report(coverage, matches!(end, Some(End::Interrupted)));
-        report.max_reached = matches!(end, Some(End::MaxReached));
+        let mut report = self.tally.into_report(coverage, matches!(end, Some(AuditEnd::Interrupted)));
+        report.max_reached = matches!(end, Some(AuditEnd::MaxReached));
         if !coverage.complete {
             report.comparison = None; // what was not read may say otherwise
         }
-        let output_closed = match self.view.end(&report, self.output).and_then(|()| self.output.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(not_written(&error)),
-            Err(_) => true,
-            Ok(()) => matches!(end, Some(End::OutputClosed)),
-        };
-        let missing = if coverage.complete { self.pick.missing() } else { Vec::new() };
-        let missing = missing.into_iter().chain(self.pick.ambiguous()).collect();
-        let still_queued = self.save.as_ref().and_then(Save::warning);
+        let output_closed =
+            match self.view.write_report(&report, self.output).and_then(|()| self.output.flush()) {
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(not_written(&error)),
+                Err(_) => true,
+                Ok(()) => matches!(end, Some(AuditEnd::OutputClosed)),
+            };
+        let missing = if coverage.complete { self.pick.describe_missing() } else { Vec::new() };
+        let missing = missing.into_iter().chain(self.pick.describe_ambiguity()).collect();
+        let still_queued = self.save.as_ref().and_then(SaveFile::duplicates_warning);
         let remarks = picked_without_members(&self.pick).into_iter().chain(still_queued).collect();
-        Ok(Audited {
+        Ok(AuditResult {
             report,
             missing,
             output_closed,
@@ -115,38 +116,38 @@ impl Auditor<'_> {
     }
 
     /// Reads until there is a reason to stop, or to the end of the queue.
-    async fn read<Q: Queue, C: Clock>(
+    async fn read_messages<Q: Queue, C: Clock>(
         &mut self,
-        reader: &mut Reader<'_, Q, C>,
+        reader: &mut DeadLetterReader<'_, Q, C>,
         stop: impl Future<Output = ()>,
-        progress: &impl Fn(Progress),
-    ) -> Reading {
-        let begun = self.view.begin(self.output);
-        let mut reading = Reading { seen: 0, end: begun.err().as_ref().map(end_of_output) };
+        progress: &impl Fn(AuditProgress),
+    ) -> ReadOutcome {
+        let begun = self.view.begin_output(self.output);
+        let mut reading = ReadOutcome { seen: 0, end: begun.err().as_ref().map(end_of_output) };
         if self.max == 0 {
-            reading.end = Some(End::MaxReached);
+            reading.end = Some(AuditEnd::MaxReached);
         }
         let mut stop = pin!(stop);
         while reading.end.is_none() {
-            let messages = match select(stop.as_mut(), pin!(reader.next())).await {
-                Either::Left(_) => return Reading { end: Some(End::Interrupted), ..reading },
+            let messages = match select(stop.as_mut(), pin!(reader.next_messages())).await {
+                Either::Left(_) => return ReadOutcome { end: Some(AuditEnd::Interrupted), ..reading },
                 Either::Right((Ok(Some(messages)), _)) => messages,
                 Either::Right((Ok(None), _)) => return reading,
                 Either::Right((Err(error), _)) => {
-                    return Reading { end: Some(End::Failed(error.into())), ..reading };
+                    return ReadOutcome { end: Some(AuditEnd::Failed(error.into())), ..reading };
                 }
             };
             reading.seen += messages.len() as u64;
-            progress(Progress::Read { seen: reading.seen, approximate: reader.approximate() });
+            progress(AuditProgress::Read { seen: reading.seen, approximate: reader.approximate_count() });
             let mut records = messages.into_iter().map(DeadLetterRecord::new);
-            reading.end = records.find_map(|record| self.take(&record).err());
+            reading.end = records.find_map(|record| self.process_record(&record).err());
         }
         reading
     }
 
-    fn take(&mut self, record: &DeadLetterRecord) -> Result<(), End> {
-        self.tally.observe(record);
-        match self.pick.picks(record).map_err(|error| End::Failed(error.into()))? {
+    fn process_record(&mut self, record: &DeadLetterRecord) -> Result<(), AuditEnd> {
+        self.tally.compare_record(record);
+        match self.pick.judge_record(record).map_err(|error| AuditEnd::Failed(error.into()))? {
             Choice::Picked => {}
             Choice::NotPicked => return Ok(()),
             Choice::NotJudged(why) => {
@@ -154,23 +155,23 @@ impl Auditor<'_> {
                 return Ok(());
             }
         }
-        self.tally.add(record);
+        self.tally.add_record(record);
         if let Some(save) = &mut self.save {
-            save.append(record).map_err(|error| End::Failed(error.into()))?;
+            save.append_record(record).map_err(|error| AuditEnd::Failed(error.into()))?;
         }
-        self.view.add(record, self.output).map_err(|error| end_of_output(&error))?;
-        if self.tally.total() >= self.max { Err(End::MaxReached) } else { Ok(()) }
+        self.view.write_record(record, self.output).map_err(|error| end_of_output(&error))?;
+        if self.tally.total() >= self.max { Err(AuditEnd::MaxReached) } else { Ok(()) }
     }
 }
 
-fn end_of_output(error: &io::Error) -> End {
+fn end_of_output(error: &io::Error) -> AuditEnd {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => End::OutputClosed,
-        _ => End::Failed(not_written(error)),
+        io::ErrorKind::BrokenPipe => AuditEnd::OutputClosed,
+        _ => AuditEnd::Failed(not_written(error)),
     }
 }
 
-fn not_written(error: &io::Error) -> Failure {
+fn not_written(error: &io::Error) -> CommandFailure {
     format!("cannot write the output: {error}").into()
 }
 

@@ -13,7 +13,7 @@ use redeliver_dead_letters::groups::{OTHER, millis};
 use serde::Serialize;
 
 use super::report::named_entry;
-use crate::terminal::units::grouped;
+use crate::terminal::units::group_digits;
 
 /// Dead letters of the smallest cause that is compared: what a single one has sets nothing apart.
 const COUNT_MIN: u64 = 2;
@@ -60,7 +60,7 @@ pub struct CauseComparison {
     /// The cause's dead letters by hour of the day, in UTC.
     pub hours: [u64; HOURS],
     /// The differences to the others. Empty if there are none, or nothing to compare with.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CauseFinding>,
 }
 
 /// A name's dead letters of the cause, and of all others.
@@ -74,7 +74,7 @@ pub struct Share {
 /// A difference between a cause and all others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "finding", rename_all = "snake_case")]
-pub enum Finding {
+pub enum CauseFinding {
     /// All dead letters of the cause are this tenant's, and not all of the others are.
     OnlyTenant { tenant: String },
     /// Most of the cause are this tenant's, at least twice its part of the others.
@@ -119,7 +119,7 @@ pub fn compare_cause<'a>(
     letters: impl IntoIterator<Item = ComparedLetter<'a>>,
 ) -> Option<CauseComparison> {
     let mut tally = CauseTally::new(fingerprint);
-    letters.into_iter().for_each(|letter| tally.add(&letter));
+    letters.into_iter().for_each(|letter| tally.add_letter(&letter));
     tally.into_comparison()
 }
 
@@ -127,24 +127,28 @@ pub fn compare_cause<'a>(
 #[derive(Clone, Debug)]
 pub struct CauseTally {
     fingerprint: String,
-    cause: Side,
-    others: Side,
+    cause: CauseSide,
+    others: CauseSide,
 }
 
 impl CauseTally {
     #[must_use]
     pub fn new(fingerprint: &str) -> Self {
-        Self { fingerprint: fingerprint.to_owned(), cause: Side::default(), others: Side::default() }
+        Self {
+            fingerprint: fingerprint.to_owned(),
+            cause: CauseSide::default(),
+            others: CauseSide::default(),
+        }
     }
 
-    pub fn add(&mut self, letter: &ComparedLetter<'_>) {
+    pub fn add_letter(&mut self, letter: &ComparedLetter<'_>) {
         let side = if letter.fingerprint == self.fingerprint { &mut self.cause } else { &mut self.others };
-        side.add(letter);
+        side.record_letter(letter);
     }
 
     pub fn add_record(&mut self, record: &DeadLetterRecord) {
-        let (tenant, function) = (record.tenant(), record.function());
-        self.add(&ComparedLetter {
+        let (tenant, function) = (record.tenant(), record.failed_function());
+        self.add_letter(&ComparedLetter {
             fingerprint: &record.fingerprint,
             sent_at: record.message.sent_at,
             tenant: tenant.as_deref(),
@@ -156,22 +160,22 @@ impl CauseTally {
     #[must_use]
     pub fn into_comparison(self) -> Option<CauseComparison> {
         let Self { fingerprint, cause, others } = self;
-        let Seen { count, first, last } = cause.all?;
+        let LetterStats { count, first, last } = cause.all?;
         let versions = || cause.functions.iter().filter(|(name, _)| parse_version(name).is_some());
         let first_version = versions().min_by_key(|(_, seen)| seen.map(|seen| seen.first));
         let last_version = versions().max_by_key(|(_, seen)| seen.map(|seen| seen.last));
         Some(CauseComparison {
             fingerprint,
             count,
-            others: others.count(),
+            others: others.letter_count(),
             first,
             last,
             first_version: first_version.map(|(name, _)| name.clone()),
             last_version: last_version.map(|(name, _)| name.clone()),
-            tenants: shares(&cause.tenants, &others.tenants),
-            functions: shares(&cause.functions, &others.functions),
+            tenants: rank_shares(&cause.tenants, &others.tenants),
+            functions: rank_shares(&cause.functions, &others.functions),
             hours: cause.hours,
-            findings: findings(&cause, &others),
+            findings: derive_findings(&cause, &others),
         })
     }
 }
@@ -185,14 +189,14 @@ impl CauseComparison {
     }
 }
 
-impl Finding {
+impl CauseFinding {
     /// The finding in words, with times as `moment` writes them. Names are as their producers wrote them.
     pub fn describe(&self, moment: impl Fn(Timestamp) -> String) -> String {
         match self {
             Self::OnlyTenant { tenant } => format!("only tenant {tenant}"),
             Self::MostlyTenant { tenant, count, others } => {
                 let [of_cause, count, of_others, others] =
-                    [tenant.count, *count, tenant.others, *others].map(grouped);
+                    [tenant.count, *count, tenant.others, *others].map(group_digits);
                 let name = &tenant.name;
                 format!("mostly tenant {name} ({of_cause} of {count}; of the others {of_others} of {others})")
             }
@@ -215,28 +219,28 @@ impl Finding {
 
 /// The dead letters of a cause, or of all others.
 #[derive(Clone, Debug, Default)]
-struct Side {
-    all: Option<Seen>,
-    tenants: BTreeMap<String, Option<Seen>>,
-    functions: BTreeMap<String, Option<Seen>>,
+struct CauseSide {
+    all: Option<LetterStats>,
+    tenants: BTreeMap<String, Option<LetterStats>>,
+    functions: BTreeMap<String, Option<LetterStats>>,
     hours: [u64; HOURS],
 }
 
 /// The number of dead letters, and when the first and the last of them were sent.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct LetterStats {
     count: u64,
     first: Timestamp,
     last: Timestamp,
 }
 
-impl Seen {
-    fn record(seen: &mut Option<Self>, at: Timestamp) {
+impl LetterStats {
+    fn count_letter(seen: &mut Option<Self>, at: Timestamp) {
         let Self { count, first, last } = seen.unwrap_or(Self { count: 0, first: at, last: at });
         *seen = Some(Self { count: count + 1, first: first.min(at), last: last.max(at) });
     }
 
-    fn merged(self, other: Self) -> Self {
+    fn merge_with(self, other: Self) -> Self {
         Self {
             count: self.count + other.count,
             first: self.first.min(other.first),
@@ -245,45 +249,48 @@ impl Seen {
     }
 }
 
-impl Side {
-    fn add(&mut self, letter: &ComparedLetter<'_>) {
+impl CauseSide {
+    fn record_letter(&mut self, letter: &ComparedLetter<'_>) {
         let at = letter.sent_at;
-        Seen::record(&mut self.all, at);
+        LetterStats::count_letter(&mut self.all, at);
         if let Some(tenant) = letter.tenant {
-            Seen::record(named_entry(&mut self.tenants, tenant), at);
+            LetterStats::count_letter(named_entry(&mut self.tenants, tenant), at);
         }
         if let Some(function) = letter.function {
-            Seen::record(named_entry(&mut self.functions, function), at);
+            LetterStats::count_letter(named_entry(&mut self.functions, function), at);
         }
         self.hours[at.hour() as usize] += 1;
     }
 
-    fn count(&self) -> u64 {
+    fn letter_count(&self) -> u64 {
         self.all.map_or(0, |all| all.count)
     }
 
     /// The name that all dead letters have.
-    fn only<'m>(&self, names: &'m BTreeMap<String, Option<Seen>>) -> Option<&'m str> {
+    fn only_name<'m>(&self, names: &'m BTreeMap<String, Option<LetterStats>>) -> Option<&'m str> {
         names
             .iter()
-            .find(|(name, seen)| *name != OTHER && count(**seen) == self.count())
+            .find(|(name, seen)| *name != OTHER && count_of(**seen) == self.letter_count())
             .map(|(name, _)| name.as_str())
     }
 }
 
-fn count(seen: Option<Seen>) -> u64 {
+fn count_of(seen: Option<LetterStats>) -> u64 {
     seen.map_or(0, |seen| seen.count)
 }
 
 /// The counts of a cause's names on both sides, the largest first.
-fn shares(cause: &BTreeMap<String, Option<Seen>>, others: &BTreeMap<String, Option<Seen>>) -> Vec<Share> {
+fn rank_shares(
+    cause: &BTreeMap<String, Option<LetterStats>>,
+    others: &BTreeMap<String, Option<LetterStats>>,
+) -> Vec<Share> {
     let mut shares: Vec<_> = cause
         .iter()
         .filter(|(name, _)| *name != OTHER)
         .map(|(name, seen)| Share {
             name: name.clone(),
-            count: count(*seen),
-            others: count(others.get(name).copied().flatten()),
+            count: count_of(*seen),
+            others: count_of(others.get(name).copied().flatten()),
         })
         .collect();
     shares.sort_by_key(|share| Reverse(share.count));
@@ -291,7 +298,7 @@ fn shares(cause: &BTreeMap<String, Option<Seen>>, others: &BTreeMap<String, Opti
     shares
 }
 
-fn findings(cause: &Side, others: &Side) -> Vec<Finding> {
+fn derive_findings(cause: &CauseSide, others: &CauseSide) -> Vec<CauseFinding> {
     let (Some(of_cause), Some(of_others)) = (cause.all, others.all) else { return Vec::new() };
     if of_cause.count < COUNT_MIN {
         return Vec::new();
@@ -300,41 +307,41 @@ fn findings(cause: &Side, others: &Side) -> Vec<Finding> {
     let since_version = versions.as_ref().and_then(Versions::began_with);
     let function = if since_version.is_some() { None } else { only_function(cause, others) };
     let since = since_version.or_else(|| {
-        (of_cause.first - of_others.first >= APART).then_some(Finding::Since { first: of_cause.first })
+        (of_cause.first - of_others.first >= APART).then_some(CauseFinding::Since { first: of_cause.first })
     });
     let none_since = versions.as_ref().and_then(Versions::ended_with).or_else(|| {
-        (of_others.last - of_cause.last >= APART).then_some(Finding::NoneSince { last: of_cause.last })
+        (of_others.last - of_cause.last >= APART).then_some(CauseFinding::NoneSince { last: of_cause.last })
     });
-    [tenant(cause, others), function, since, none_since, only_hours(cause, others)]
+    [tenant_finding(cause, others), function, since, none_since, only_hours(cause, others)]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn tenant(cause: &Side, others: &Side) -> Option<Finding> {
-    let of_others = |name: &str| count(others.tenants.get(name).copied().flatten());
-    if let Some(tenant) = cause.only(&cause.tenants) {
-        return (of_others(tenant) < others.count())
-            .then(|| Finding::OnlyTenant { tenant: tenant.to_owned() });
+fn tenant_finding(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
+    let of_others = |name: &str| count_of(others.tenants.get(name).copied().flatten());
+    if let Some(tenant) = cause.only_name(&cause.tenants) {
+        return (of_others(tenant) < others.letter_count())
+            .then(|| CauseFinding::OnlyTenant { tenant: tenant.to_owned() });
     }
-    let share = shares(&cause.tenants, &others.tenants).into_iter().next()?;
-    let is_most = share.count * 100 >= cause.count() * MOSTLY_PERCENT;
-    let is_twice = share.count * others.count() >= 2 * share.others * cause.count();
+    let share = rank_shares(&cause.tenants, &others.tenants).into_iter().next()?;
+    let is_most = share.count * 100 >= cause.letter_count() * MOSTLY_PERCENT;
+    let is_twice = share.count * others.letter_count() >= 2 * share.others * cause.letter_count();
     // Beyond the table of names, those of the others are not known.
     let is_known = !others.tenants.contains_key(OTHER);
-    (is_most && is_twice && is_known).then(|| Finding::MostlyTenant {
+    (is_most && is_twice && is_known).then(|| CauseFinding::MostlyTenant {
         tenant: share,
-        count: cause.count(),
-        others: others.count(),
+        count: cause.letter_count(),
+        others: others.letter_count(),
     })
 }
 
-fn only_function(cause: &Side, others: &Side) -> Option<Finding> {
+fn only_function(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     // Where redeliver gave it up follows from its error type.
-    let is_stage = |name: &str| matches!(OpenEnum::<Stage>::read(name), Some(OpenEnum::Known(_)));
-    let function = cause.only(&cause.functions).filter(|name| !is_stage(name))?;
-    let of_others = count(others.functions.get(function).copied().flatten());
-    (of_others < others.count()).then(|| Finding::OnlyFunction { function: function.to_owned() })
+    let is_stage = |name: &str| matches!(OpenEnum::<Stage>::from_text(name), Some(OpenEnum::Known(_)));
+    let function = cause.only_name(&cause.functions).filter(|name| !is_stage(name))?;
+    let of_others = count_of(others.functions.get(function).copied().flatten());
+    (of_others < others.letter_count()).then(|| CauseFinding::OnlyFunction { function: function.to_owned() })
 }
 
 /// The versions of the function that all dead letters of a cause name, whatever their cause.
@@ -342,7 +349,7 @@ struct Versions<'s> {
     /// In the order in which they came.
     by_age: Vec<Version<'s>>,
     /// The cause's first and last dead letter.
-    cause: Seen,
+    cause: LetterStats,
 }
 
 struct Version<'s> {
@@ -353,7 +360,7 @@ struct Version<'s> {
 
 impl<'s> Versions<'s> {
     /// `None` if a dead letter of the cause names no version, or they name several functions.
-    fn new(cause: &'s Side, others: &'s Side) -> Option<Self> {
+    fn new(cause: &'s CauseSide, others: &'s CauseSide) -> Option<Self> {
         // Beyond the table of names, it is not known when a version came.
         if others.functions.contains_key(OTHER) {
             return None;
@@ -361,17 +368,17 @@ impl<'s> Versions<'s> {
         let mut named = cause.functions.keys().map(|name| parse_version(name).map(|(function, _)| function));
         let function = named.next()??;
         let are_of_one = named.all(|name| name == Some(function));
-        let named: u64 = cause.functions.values().map(|seen| count(*seen)).sum();
-        if !are_of_one || named < cause.count() {
+        let named: u64 = cause.functions.values().map(|seen| count_of(*seen)).sum();
+        if !are_of_one || named < cause.letter_count() {
             return None;
         }
         let is_of_it = |name: &str| parse_version(name).is_some_and(|(of, _)| of == function);
-        let mut all: BTreeMap<&str, (Seen, bool)> = BTreeMap::new();
+        let mut all: BTreeMap<&str, (LetterStats, bool)> = BTreeMap::new();
         for (side, has_cause) in [(cause, true), (others, false)] {
             let of_side = side.functions.iter().filter_map(|(name, seen)| Some((name.as_str(), (*seen)?)));
             for (name, seen) in of_side.filter(|(name, _)| is_of_it(name)) {
                 let entry = all.entry(name).or_insert((seen, has_cause));
-                entry.0 = entry.0.merged(seen);
+                entry.0 = entry.0.merge_with(seen);
             }
         }
         let versions = all.into_iter();
@@ -383,10 +390,10 @@ impl<'s> Versions<'s> {
     }
 
     /// The version that brought the cause: none that came before has it, and there is one.
-    fn began_with(&self) -> Option<Finding> {
+    fn began_with(&self) -> Option<CauseFinding> {
         let Version { name, came_at, .. } = self.by_age.iter().find(|version| version.has_cause)?;
         let has_earlier = self.by_age.iter().any(|version| version.came_at < *came_at);
-        has_earlier.then(|| Finding::SinceVersion {
+        has_earlier.then(|| CauseFinding::SinceVersion {
             version: (*name).to_owned(),
             first: self.cause.first,
             came_at: *came_at,
@@ -394,27 +401,28 @@ impl<'s> Versions<'s> {
     }
 
     /// The first version that came after the cause's last dead letter.
-    fn ended_with(&self) -> Option<Finding> {
+    fn ended_with(&self) -> Option<CauseFinding> {
         let Version { name, came_at, .. } =
             self.by_age.iter().find(|version| version.came_at > self.cause.last)?;
-        Some(Finding::NoneSinceVersion { version: (*name).to_owned(), came_at: *came_at })
+        Some(CauseFinding::NoneSinceVersion { version: (*name).to_owned(), came_at: *came_at })
     }
 }
 
 /// The shortest span of hours that has all of a cause, if it recurs in it and the others do not keep to it.
-fn only_hours(cause: &Side, others: &Side) -> Option<Finding> {
-    let Seen { first, last, .. } = cause.all?;
+fn only_hours(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
+    let LetterStats { first, last, .. } = cause.all?;
     // In a shorter time there are no two of the same hours.
     if last - first < TimeDelta::hours((HOURS - WINDOW_HOURS_MAX) as i64) {
         return None;
     }
     let is_within = |from: usize, length: usize, hour: usize| (hour + HOURS - from) % HOURS < length;
-    let has_all = |from: usize, length: usize, side: &Side| {
+    let has_all = |from: usize, length: usize, side: &CauseSide| {
         (0..HOURS).all(|hour| side.hours[hour] == 0 || is_within(from, length, hour))
     };
     let windows = (1..=WINDOW_HOURS_MAX).flat_map(|length| (0..HOURS).map(move |from| (from, length)));
     let (from, length) = windows.into_iter().find(|(from, length)| has_all(*from, *length, cause))?;
-    (!has_all(from, length, others)).then_some(Finding::OnlyHours { from, until: (from + length) % HOURS })
+    (!has_all(from, length, others))
+        .then_some(CauseFinding::OnlyHours { from, until: (from + length) % HOURS })
 }
 
 #[cfg(test)]

@@ -21,17 +21,17 @@ pub struct Duplicates {
     pub examples: Vec<String>,
 }
 
-type Identity = (Box<str>, u32);
+type CopyIdentity = (Box<str>, u32);
 
 /// Counts copies. A message without our metadata has only SQS's id, and no id is read twice.
 #[derive(Debug, Default)]
-pub(super) struct Copies {
-    seen: HashMap<Identity, u64>,
+pub(super) struct CopyCounter {
+    seen: HashMap<CopyIdentity, u64>,
     duplicates: Duplicates,
 }
 
-impl Copies {
-    pub(super) fn add(&mut self, record: &DeadLetterRecord) {
+impl CopyCounter {
+    pub(super) fn add_record(&mut self, record: &DeadLetterRecord) {
         let Some(metadata) = &record.metadata else {
             return;
         };
@@ -71,7 +71,7 @@ mod tests {
         let of = |id: &str, rest: &str| {
             message(&format!(r#"{{"metadata":{{"message_id":"{id}"{rest}}},"data":{{}}}}"#))
         };
-        let mut copies = Copies::default();
+        let mut copies = CopyCounter::default();
         for record in [
             of(id, ""),
             of(&id.to_uppercase(), r#","retry_attempt":0"#),
@@ -81,7 +81,7 @@ mod tests {
             foreign("same", 1),
             foreign("same", 1),
         ] {
-            copies.add(&record);
+            copies.add_record(&record);
         }
         let expected = Duplicates { messages: 1, extra: 3, examples: vec![id.to_uppercase()] };
         assert_eq!(copies.into_duplicates(), expected);

@@ -2,13 +2,15 @@
 #![allow(dead_code, unused_imports, reason = "each crate needs a part of them")]
 
 use redeliver_testing::dead_letters;
-pub(crate) use redeliver_testing::dead_letters::{at, attempt_logs, body, id, received};
+pub(crate) use redeliver_testing::dead_letters::{
+    at_seconds, attempt_logs, letter_id, received_message, retried_body,
+};
 
-use super::{AuditReport, Context, Tally};
+use super::{AuditContext, AuditReport, AuditTally};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, Retention};
 
 pub(crate) fn foreign(body: &str, number: u32) -> DeadLetterRecord {
-    DeadLetterRecord::new(dead_letters::foreign(body, number))
+    DeadLetterRecord::new(dead_letters::foreign_letter(body, number))
 }
 
 /// A message with this body.
@@ -17,28 +19,28 @@ pub(crate) fn message(body: &str) -> DeadLetterRecord {
 }
 
 pub(crate) fn annotated(body: &str, code: &str, details: &str, number: u32) -> DeadLetterRecord {
-    DeadLetterRecord::new(dead_letters::annotated(body, code, details, number))
+    DeadLetterRecord::new(dead_letters::annotated_record(body, code, details, number))
 }
 
 pub(crate) fn record(code: &str, details: &str, number: u32) -> DeadLetterRecord {
-    DeadLetterRecord::new(dead_letters::record(code, details, number))
+    DeadLetterRecord::new(dead_letters::retried_record(code, details, number))
 }
 
 pub(crate) fn retried(retry_attempt: u32, failed: &[u32]) -> DeadLetterRecord {
-    DeadLetterRecord::new(dead_letters::retried(retry_attempt, failed))
+    DeadLetterRecord::new(dead_letters::retried_message(retry_attempt, failed))
 }
 
 pub(crate) fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> DeadLetterRecord {
-    record.message.sent_at = at(seconds);
+    record.message.sent_at = at_seconds(seconds);
     record
 }
 
 /// An audit of a queue named `final-dlq`, a day after 1970 began.
-pub(crate) fn context() -> Context {
-    Context {
+pub(crate) fn context() -> AuditContext {
+    AuditContext {
         queue: "final-dlq".to_owned(),
         retention: None,
-        now: at(86_400),
+        now: at_seconds(86_400),
         virtual_now: None,
         filter: None,
     }
@@ -52,12 +54,12 @@ pub(crate) fn report(records: &[DeadLetterRecord]) -> AuditReport {
 /// The same of a queue that keeps messages for a day and ten seconds, so that SQS has ten seconds left for what was sent
 /// when 1970 began.
 pub(crate) fn report_with_retention(records: &[DeadLetterRecord]) -> AuditReport {
-    report_in(Context { retention: Retention::of_seconds(86_410), ..context() }, records)
+    report_in(AuditContext { retention: Retention::from_seconds(86_410), ..context() }, records)
 }
 
-fn report_in(context: Context, records: &[DeadLetterRecord]) -> AuditReport {
-    let mut tally = Tally::new(context);
-    records.iter().for_each(|record| tally.add(record));
+fn report_in(context: AuditContext, records: &[DeadLetterRecord]) -> AuditReport {
+    let mut tally = AuditTally::new(context);
+    records.iter().for_each(|record| tally.add_record(record));
     let seen = records.len() as u64;
     let coverage = Coverage {
         seen,

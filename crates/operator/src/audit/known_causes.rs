@@ -16,7 +16,7 @@ pub struct KnownCausesFile {
 
 impl KnownCausesFile {
     pub(super) fn read(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
-        Ok(Self { path: path.to_owned(), known: KnownCauses::read(path, queue_arn)? })
+        Ok(Self { path: path.to_owned(), known: KnownCauses::read_file(path, queue_arn)? })
     }
 
     /// Writes the causes of a printed report to the file, and the time of its warning about messages that SQS deletes
@@ -24,23 +24,23 @@ impl KnownCausesFile {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn remember(mut self, report: &AuditReport, now: Timestamp) -> Result<(), FileError> {
+    pub fn remember_report(mut self, report: &AuditReport, now: Timestamp) -> Result<(), FileError> {
         let audited_at = report.context.now;
         let has_said_deleted_soon =
             self.known.is_deleted_soon_due(audited_at) && report.deleted_soon().is_some();
-        self.known.remember(&report.groups, now);
+        self.known.remember_groups(&report.groups, now);
         self.known.remember_came_back(&report.groups);
         if has_said_deleted_soon {
             self.known.remember_deleted_soon(audited_at);
         }
-        self.known.write(&self.path)
+        self.known.merge_into_file(&self.path)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::examples::{at, record, report_with_retention, with_sent_seconds};
+    use crate::audit::examples::{at_seconds, record, report_with_retention, with_sent_seconds};
 
     /// Otherwise a cron job would print it at each run.
     #[test]
@@ -50,13 +50,13 @@ mod tests {
         let mut report =
             report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
         let read = || KnownCausesFile::read(&path, "arn").unwrap();
-        read().remember(&report, at(9)).unwrap();
+        read().remember_report(&report, at_seconds(9)).unwrap();
         let first = report.context.now;
         assert!(
             read().known.new_among(&report.groups).is_empty() && !read().known.is_deleted_soon_due(first)
         );
         report.context.now = first + chrono::TimeDelta::hours(1);
-        read().remember(&report, at(9)).unwrap();
+        read().remember_report(&report, at_seconds(9)).unwrap();
         assert!(
             read().known.is_deleted_soon_due(first + chrono::TimeDelta::days(1)),
             "counted from the first"

@@ -12,7 +12,7 @@ const SPANS_WHILE_READING: usize = 2048;
 /// The limit on spans in the report, empty ones in between included.
 const SPANS_MAX: i64 = 48;
 
-type Counts = BTreeMap<String, u64>;
+type ErrorTypeCounts = BTreeMap<String, u64>;
 
 /// Dead letters by the time they were sent to this queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,31 +20,31 @@ pub struct OverTime {
     /// The length of each span.
     pub span_seconds: i64,
     /// The spans that have dead letters, in order.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimeSpan>,
 }
 
 /// Dead letters of one span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Span {
+pub struct TimeSpan {
     #[serde(serialize_with = "millis")]
     pub start: Timestamp,
-    pub by_error_type: Counts,
+    pub by_error_type: ErrorTypeCounts,
 }
 
 #[derive(Debug)]
-pub(super) struct Times {
+pub(super) struct ArrivalTimes {
     width: i64,
-    spans: BTreeMap<i64, Counts>,
+    spans: BTreeMap<i64, ErrorTypeCounts>,
 }
 
-impl Default for Times {
+impl Default for ArrivalTimes {
     fn default() -> Self {
         Self { width: WIDTHS[0], spans: BTreeMap::new() }
     }
 }
 
-impl Times {
-    pub(super) fn add(&mut self, sent_at: Timestamp, error_type: &str) {
+impl ArrivalTimes {
+    pub(super) fn add_arrival(&mut self, sent_at: Timestamp, error_type: &str) {
         let counts = self.spans.entry(sent_at.timestamp().div_euclid(self.width)).or_default();
         match counts.get_mut(error_type) {
             Some(count) => *count += 1,
@@ -53,29 +53,29 @@ impl Times {
             }
         }
         while self.spans.len() > SPANS_WHILE_READING {
-            self.widen();
+            self.widen_spans();
         }
     }
 
     pub(super) fn into_over_time(mut self) -> OverTime {
-        while self.extent() > SPANS_MAX {
-            self.widen();
+        while self.span_count() > SPANS_MAX {
+            self.widen_spans();
         }
-        let spans = self.spans.into_iter().map(|(index, by_error_type)| Span {
+        let spans = self.spans.into_iter().map(|(index, by_error_type)| TimeSpan {
             start: Timestamp::from_timestamp(index * self.width, 0).unwrap_or_default(),
             by_error_type,
         });
         OverTime { span_seconds: self.width, spans: spans.collect() }
     }
 
-    fn extent(&self) -> i64 {
+    fn span_count(&self) -> i64 {
         match (self.spans.first_key_value(), self.spans.last_key_value()) {
             (Some((first, _)), Some((last, _))) => last - first + 1,
             _ => 0,
         }
     }
 
-    fn widen(&mut self) {
+    fn widen_spans(&mut self) {
         let wider = WIDTHS.into_iter().find(|width| *width > self.width).unwrap_or(self.width * 2);
         let narrow = std::mem::take(&mut self.spans);
         for (index, counts) in narrow {
@@ -93,9 +93,9 @@ mod tests {
     use super::*;
 
     fn over_time(seconds: impl IntoIterator<Item = i64>) -> OverTime {
-        let mut times = Times::default();
+        let mut times = ArrivalTimes::default();
         for second in seconds {
-            times.add(Timestamp::from_timestamp(second, 0).unwrap(), "A");
+            times.add_arrival(Timestamp::from_timestamp(second, 0).unwrap(), "A");
         }
         times.into_over_time()
     }

@@ -3,21 +3,21 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::sentences::{ELSEWHERE, all_invalid, behind_groups, deleted_soon, invalid_among};
-use crate::terminal::output::document;
-use crate::terminal::units::{counted, grouped};
+use crate::sentences::{ELSEWHERE, all_invalid, deleted_soon, describe_full_groups, invalid_among};
+use crate::terminal::output::json_document;
+use crate::terminal::units::{format_count, group_digits};
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::all_invalid::DEPLOYED_SETTING;
-use redeliver_core::truncate::shortened;
-use redeliver_dead_letters::groups::{Group, GroupTable, OTHER, millis};
+use redeliver_core::truncate::shorten_text;
+use redeliver_dead_letters::groups::{DeadLetterGroup, GroupTable, OTHER, millis};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged, Retention};
 use serde::Serialize;
 
-use super::age::{Age, if_any};
-use super::attempts::{Attempts, SkippedAttempts};
+use super::age::{AgeDistribution, if_any};
+use super::attempts::{AttemptCounts, SkippedAttempts};
 use super::comparison::{CauseComparison, CauseTally};
-use super::copies::{Copies, Duplicates};
-use super::over_time::{OverTime, Times};
+use super::copies::{CopyCounter, Duplicates};
+use super::over_time::{ArrivalTimes, OverTime};
 
 /// Tenants and functions that are counted apart.
 const NAMES_MAX: usize = 1000;
@@ -40,13 +40,13 @@ pub struct AuditReport {
     /// By the function that failed or gave up, of those that name one.
     pub by_function: BTreeMap<String, u64>,
     /// By fingerprint, largest first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<DeadLetterGroup>,
     /// The selected group beside all others; `None` without one, or if not the whole queue was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<CauseComparison>,
-    pub attempts: Attempts,
+    pub attempts: AttemptCounts,
     /// By time in the queue.
-    pub age: Age,
+    pub age: AgeDistribution,
     /// By time of arrival.
     pub over_time: OverTime,
     /// Copies of the same message.
@@ -60,12 +60,12 @@ pub struct AuditReport {
     /// True if `--max` ended it.
     pub max_reached: bool,
     #[serde(flatten)]
-    pub context: Context,
+    pub context: AuditContext,
 }
 
 /// The queue or file, and the time of the audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Context {
+pub struct AuditContext {
     pub queue: String,
     /// The queue's retention, if it is known.
     #[serde(skip)]
@@ -82,8 +82,8 @@ pub struct Context {
 }
 
 impl AuditReport {
-    pub fn json(&self) -> String {
-        document("audit", self)
+    pub fn to_json(&self) -> String {
+        json_document("audit", self)
     }
 
     /// The error types, the most frequent first.
@@ -92,12 +92,12 @@ impl AuditReport {
     }
 
     /// The tenants, those with the most dead letters first.
-    pub fn tenants(&self) -> Vec<(&str, u64)> {
+    pub fn counts_by_tenant(&self) -> Vec<(&str, u64)> {
         by_count(&self.by_tenant)
     }
 
     /// The functions, those with the most dead letters first.
-    pub fn functions(&self) -> Vec<(&str, u64)> {
+    pub fn counts_by_function(&self) -> Vec<(&str, u64)> {
         by_count(&self.by_function)
     }
 
@@ -109,32 +109,33 @@ impl AuditReport {
 
     /// A sentence about messages that SQS deletes soon; `None` if there are none.
     pub fn deleted_soon(&self) -> Option<String> {
-        let Age { deleted_soon: count, first_expires_at, .. } = self.age;
+        let AgeDistribution { deleted_soon: count, first_expires_at, .. } = self.age;
         deleted_soon(count, first_expires_at, self.context.retention, self.context.now)
     }
 
     /// A sentence about unread messages; `None` if all were read.
-    pub fn incompleteness(&self) -> Option<String> {
+    pub fn describe_incompleteness(&self) -> Option<String> {
         let Coverage { seen, approximate, unreadable, .. } = self.coverage;
         if self.complete {
             return None;
         }
         let unreadable_too = match unreadable {
             0 => String::new(),
-            _ => format!(", and {} that could not be understood and stay", grouped(unreadable)),
+            _ => format!(", and {} that could not be understood and stay", group_digits(unreadable)),
         };
-        let messages = counted(approximate, "message");
+        let messages = format_count(approximate, "message");
         if self.max_reached && !self.interrupted {
-            let found = counted(self.total, "dead letter");
+            let found = format_count(self.total, "dead letter");
             return Some(format!(
                 "--max ended the audit after {found}, of about {messages}{unreadable_too}."
             ));
         }
-        let part = format!("Not everything was read: {} of about {messages}{unreadable_too}", grouped(seen));
+        let part =
+            format!("Not everything was read: {} of about {messages}{unreadable_too}", group_digits(seen));
         Some(match self.interrupted {
             true => format!("{part}; the audit was interrupted."),
             false if unreadable > 0 && seen + unreadable >= approximate => format!("{part}."),
-            false => match behind_groups(self.coverage.full_groups) {
+            false => match describe_full_groups(self.coverage.full_groups) {
                 Some(behind) => format!("{part}. {behind}."),
                 None => format!("{part}; the others are {ELSEWHERE}."),
             },
@@ -150,7 +151,7 @@ fn add_name(counts: &mut BTreeMap<String, u64>, name: Option<String>) {
 
 /// The entry of a name that others chose. Beyond [`NAMES_MAX`] names all others share one.
 pub(super) fn named_entry<'m, T: Default>(entries: &'m mut BTreeMap<String, T>, name: &str) -> &'m mut T {
-    let name = shortened(name, NAME_CHARACTERS_MAX);
+    let name = shorten_text(name, NAME_CHARACTERS_MAX);
     let is_full = entries.len() >= NAMES_MAX && !entries.contains_key(&name);
     entries.entry(if is_full { OTHER.to_owned() } else { name }).or_default()
 }
@@ -164,27 +165,27 @@ fn by_count(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
 
 /// Counts records, one after the other; its size does not grow with the queue beyond its tables' limits.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct AuditTally {
     report: AuditReport,
     groups: GroupTable,
-    times: Times,
-    copies: Copies,
+    times: ArrivalTimes,
+    copies: CopyCounter,
     comparison: Option<CauseTally>,
 }
 
-impl Tally {
-    pub fn new(context: Context) -> Self {
+impl AuditTally {
+    pub fn new(context: AuditContext) -> Self {
         Self { report: AuditReport { context, ..AuditReport::default() }, ..Self::default() }
     }
 
     /// Compares a group with all others.
     #[must_use]
-    pub fn comparing(self, group: Option<&str>) -> Self {
+    pub fn with_comparison(self, group: Option<&str>) -> Self {
         Self { comparison: group.map(CauseTally::new), ..self }
     }
 
     /// Counts a record for the comparison alone, whether it is selected or not.
-    pub(super) fn observe(&mut self, record: &DeadLetterRecord) {
+    pub(super) fn compare_record(&mut self, record: &DeadLetterRecord) {
         if let Some(comparison) = &mut self.comparison {
             comparison.add_record(record);
         }
@@ -195,29 +196,29 @@ impl Tally {
         self.report.total
     }
 
-    pub fn add(&mut self, record: &DeadLetterRecord) {
+    pub fn add_record(&mut self, record: &DeadLetterRecord) {
         let Self { report, groups, times, copies, .. } = self;
         let sent_at = record.message.sent_at;
         report.total += 1;
         // One of seven codes, or none.
         *report.by_error_type.entry(record.error_type.clone()).or_default() += 1;
         add_name(&mut report.by_tenant, record.tenant());
-        add_name(&mut report.by_function, record.function());
-        report.attempts.add(record);
-        report.age.add(
+        add_name(&mut report.by_function, record.failed_function());
+        report.attempts.add_record(record);
+        report.age.add_message(
             sent_at,
             report.context.virtual_now.unwrap_or(report.context.now),
             report.context.retention,
         );
-        report.skipped_attempts.add(record);
-        groups.add(record);
-        times.add(sent_at, &record.error_type);
-        copies.add(record);
+        report.skipped_attempts.add_record(record);
+        groups.add_record(record);
+        times.add_arrival(sent_at, &record.error_type);
+        copies.add_record(record);
     }
 
     /// Counts a record that the filter could not judge.
     pub(super) fn add_not_judged(&mut self, record: &DeadLetterRecord, why: String) {
-        self.report.not_judged.add(record, why);
+        self.report.not_judged.count_record(record, why);
     }
 
     pub fn into_report(self, coverage: Coverage, interrupted: bool) -> AuditReport {

@@ -10,10 +10,10 @@ use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::{FileQueue, Pick};
 
 use super::known_causes::KnownCausesFile;
-use super::{Audited, Auditor, Context, Progress, Save, Tally, View};
+use super::{AuditContext, AuditProgress, AuditResult, AuditTally, Auditor, SaveFile, View};
 use crate::archive::PeriodArgs;
 use crate::dead_letter_source::{DeadLetterSource, DeadLetters, OpenSource};
-use crate::{Failure, Interrupted};
+use crate::{CommandFailure, Interrupted};
 
 /// The request of an audit, as the user's options describe it.
 pub struct AuditRequest<'a> {
@@ -35,8 +35,8 @@ pub struct OpenAudit {
     dead_letters: DeadLetters,
     pick: Pick,
     max: u64,
-    context: Context,
-    save: Option<Save>,
+    context: AuditContext,
+    save: Option<SaveFile>,
 }
 
 impl AuditRequest<'_> {
@@ -44,32 +44,32 @@ impl AuditRequest<'_> {
     ///
     /// # Errors
     /// If one of them cannot be used, or `stop` came. No file was created by then.
-    pub async fn open(self, stop: impl Future<Output = ()> + Unpin) -> Result<OpenAudit, Failure> {
+    pub async fn open(self, stop: impl Future<Output = ()> + Unpin) -> Result<OpenAudit, CommandFailure> {
         let OpenSource { dead_letters, name, retention } = match select(stop, pin!(self.open_source())).await
         {
             Either::Left(_) => return Err(Interrupted("anything was read").into()),
             Either::Right((opened, _)) => opened?,
         };
         let now = SystemClock.now();
-        let virtual_now = dead_letters.lines().and_then(FileQueue::virtual_now);
+        let virtual_now = dead_letters.as_file().and_then(FileQueue::virtual_now);
         let filter = self.pick.filter.as_ref().map(|filter| filter.text().to_owned());
         let arn = dead_letters.arn();
         let known_causes = self.known_causes.map(|path| KnownCausesFile::read(path, arn)).transpose()?;
-        let archive_read_at = self.source.archive()?.map(|_| now);
-        let save = self.save.map(|path| Save::create(path, archive_read_at, virtual_now)).transpose()?;
+        let archive_read_at = self.source.archive_uri()?.map(|_| now);
+        let save = self.save.map(|path| SaveFile::create(path, archive_read_at, virtual_now)).transpose()?;
         Ok(OpenAudit {
             known_causes,
             dead_letters,
             pick: self.pick,
             max: self.max,
-            context: Context { queue: name, retention, now, virtual_now, filter },
+            context: AuditContext { queue: name, retention, now, virtual_now, filter },
             save,
         })
     }
 
-    async fn open_source(&self) -> Result<OpenSource, Failure> {
+    async fn open_source(&self) -> Result<OpenSource, CommandFailure> {
         if self.save.is_some()
-            && let Some(archive) = self.source.archive()?
+            && let Some(archive) = self.source.archive_uri()?
         {
             archive.check_single_deployment(&self.source.queue.connection, self.period.owner).await?;
         }
@@ -82,16 +82,16 @@ impl OpenAudit {
     ///
     /// # Errors
     /// If the dead letters, a file or the filter cannot be used.
-    pub async fn audit(
+    pub async fn run_audit(
         self,
         view: Box<dyn View>,
         output: &mut dyn Write,
         stop: impl Future<Output = ()> + Unpin,
-        progress: impl Fn(Progress),
-    ) -> Result<Audited, Failure> {
+        progress: impl Fn(AuditProgress),
+    ) -> Result<AuditResult, CommandFailure> {
         let Self { dead_letters, pick, max, context, save, .. } = self;
-        let tally = Tally::new(context).comparing(pick.group.as_deref());
+        let tally = AuditTally::new(context).with_comparison(pick.group.as_deref());
         let auditor = Auditor { pick, max, tally, save, view, output };
-        auditor.audit(&dead_letters, &SystemClock, stop, progress).await
+        auditor.run_audit(&dead_letters, &SystemClock, stop, progress).await
     }
 }

@@ -4,24 +4,24 @@ use std::path::Path;
 
 use chrono::{SecondsFormat, SubsecRound as _, TimeDelta};
 use redeliver_core::message::Timestamp;
-use redeliver_dead_letters::{Archive, DeadLetterRecord};
+use redeliver_dead_letters::{ArchiveFile, DeadLetterRecord};
 
 use crate::files::FileError;
-use crate::terminal::units::counted;
+use crate::terminal::units::format_count;
 
 /// The time for which the final DLQ keeps a dead letter: SQS's longest.
 const FINAL_DLQ_KEEPS: TimeDelta = TimeDelta::days(14);
 
 /// The file, which is new.
 #[derive(Debug)]
-pub struct Save {
-    file: Archive,
+pub struct SaveFile {
+    file: ArchiveFile,
     /// Dead letters of an archive that died since then are in the final DLQ, too, unless they were purged or redriven.
     still_queued_since: Option<Timestamp>,
     still_queued: u64,
 }
 
-impl Save {
+impl SaveFile {
     /// Starts the file. `archive_read_at` is the time at which an archive was read.
     /// `virtual_now` is the end of the virtual time of its dead letters, if that was virtual.
     pub fn create(
@@ -31,14 +31,14 @@ impl Save {
     ) -> Result<Self, FileError> {
         // Whole seconds, so that --until with this time picks exactly those that are not counted.
         let still_queued_since = archive_read_at.map(|now| now.trunc_subsecs(0) - FINAL_DLQ_KEEPS);
-        let file = Archive::create(path)?.in_virtual_time(virtual_now);
+        let file = ArchiveFile::create(path)?.in_virtual_time(virtual_now);
         Ok(Self { file, still_queued_since, still_queued: 0 })
     }
 
-    pub(super) fn append(&mut self, record: &DeadLetterRecord) -> Result<(), FileError> {
+    pub(super) fn append_record(&mut self, record: &DeadLetterRecord) -> Result<(), FileError> {
         let is_still_queued = self.still_queued_since.is_some_and(|since| since <= record.death().at);
         self.still_queued += u64::from(is_still_queued);
-        self.file.append(&record.message)
+        self.file.append_message(&record.message)
     }
 
     pub(super) fn sync(&mut self) -> Result<(), FileError> {
@@ -46,12 +46,12 @@ impl Save {
     }
 
     /// Warns of dead letters that would exist twice if the file were sent.
-    pub(super) fn warning(&self) -> Option<String> {
+    pub(super) fn duplicates_warning(&self) -> Option<String> {
         let since = self.still_queued_since.filter(|_| self.still_queued > 0)?;
         Some(format!(
             "{} of the last 14 days saved: unless it was purged or redriven, each is in the final DLQ, too, and would exist \
              twice once the file is sent. Redrive those from there, and save the others with --until {}",
-            counted(self.still_queued, "dead letter"),
+            format_count(self.still_queued, "dead letter"),
             since.to_rfc3339_opts(SecondsFormat::Secs, true)
         ))
     }
@@ -70,14 +70,14 @@ mod tests {
         let read_at = parse_rfc3339("2026-11-29T12:00:00.250Z").unwrap();
         let seconds_of = |text| parse_rfc3339(text).unwrap().timestamp();
         let warning = |name: &str, archive_read_at| {
-            let mut save = Save::create(&folder.path().join(name), archive_read_at, None).unwrap();
+            let mut save = SaveFile::create(&folder.path().join(name), archive_read_at, None).unwrap();
             for (n, died_at) in
                 [(1, "2026-11-15T11:59:59Z"), (2, "2026-11-15T12:00:00Z"), (3, "2026-11-28T00:00:00Z")]
             {
                 let record = record("NON_RETRYABLE_ERROR", "x", n);
-                save.append(&with_sent_seconds(record, seconds_of(died_at))).unwrap();
+                save.append_record(&with_sent_seconds(record, seconds_of(died_at))).unwrap();
             }
-            save.warning()
+            save.duplicates_warning()
         };
         let warned = warning("archive.jsonl", Some(read_at)).unwrap();
         assert!(warned.starts_with("2 dead letters of the last 14 days saved: "), "{warned}");

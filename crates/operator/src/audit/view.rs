@@ -5,44 +5,44 @@ use std::io::{self, Write};
 use redeliver_dead_letters::DeadLetterRecord;
 
 use super::report::AuditReport;
-use crate::dead_letter::{Layout, Mask, lay_out};
-use crate::log_lines::LogLines;
+use crate::dead_letter::{JsonLayout, Mask, lay_out};
+use crate::log_lines::LogLinks;
 
 /// An output format.
 pub trait View {
     /// Called before the first message.
-    fn begin(&mut self, _output: &mut dyn Write) -> io::Result<()> {
+    fn begin_output(&mut self, _output: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
     /// Called for each selected message.
-    fn add(&mut self, _record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
+    fn write_record(&mut self, _record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
-    fn end(&mut self, _report: &AuditReport, _output: &mut dyn Write) -> io::Result<()> {
+    fn write_report(&mut self, _report: &AuditReport, _output: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 }
 
 /// The report as one JSON object.
-pub struct Json;
+pub struct JsonView;
 
-impl View for Json {
-    fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
-        output.write_all(report.json().as_bytes())
+impl View for JsonView {
+    fn write_report(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
+        output.write_all(report.to_json().as_bytes())
     }
 }
 
 /// One line per message: the document that filters get, and `logs`, the way to the log lines of its last attempt.
-pub struct JsonLines;
+pub struct JsonLinesView;
 
-impl View for JsonLines {
-    fn add(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
+impl View for JsonLinesView {
+    fn write_record(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
         // A body has its own line breaks.
-        let line = lay_out(&record.document(), Layout::Compact, Mask::Nothing, usize::MAX);
+        let line = lay_out(&record.filter_document(), JsonLayout::Compact, Mask::Nothing, usize::MAX);
         let line = line.map(|line| line.text).unwrap_or_default();
-        match (LogLines::of(record), line.strip_suffix('}')) {
+        match (LogLinks::for_record(record), line.strip_suffix('}')) {
             (Some(logs), Some(open)) => {
                 writeln!(output, "{open},\"logs\":{}}}", serde_json::to_string(&logs)?)
             }
@@ -61,7 +61,7 @@ mod tests {
         let mut record = record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
         record.dead_letter.as_mut().unwrap().last_attempt_logs = attempt_logs();
         let mut output = Vec::new();
-        JsonLines.add(&record, &mut output).unwrap();
+        JsonLinesView.write_record(&record, &mut output).unwrap();
         let line: serde_json::Value = serde_json::from_slice(&output).unwrap();
         let logs = &line["logs"];
         assert_eq!(
@@ -77,7 +77,7 @@ mod tests {
     fn each_message_is_one_line_whatever_its_body() {
         let mut output = Vec::new();
         for record in [message("{\"a\":\n\r\n 1e400,\t\"b\" : [ ]}"), foreign("two\nlines\u{9b}", 2)] {
-            JsonLines.add(&record, &mut output).unwrap();
+            JsonLinesView.write_record(&record, &mut output).unwrap();
         }
         let text = String::from_utf8(output).unwrap();
         let lines: Vec<_> = text.lines().collect();

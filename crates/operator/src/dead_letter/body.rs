@@ -2,20 +2,20 @@
 
 use redeliver_dead_letters::DeadLetterRecord;
 
-use super::json_text::{LaidOut, Layout, Mask, lay_out};
-use crate::terminal::escape::escaped_lines;
+use super::json_text::{JsonLayout, LaidOut, Mask, lay_out};
+use crate::terminal::escape::escape_lines;
 
 /// Lays the body out in about `bytes_max` bytes. In our own messages the values outside of `metadata` are masked, in
 /// others all values, since their meaning is unknown.
 pub fn body_for_people(record: &DeadLetterRecord, reveal: bool, bytes_max: usize) -> LaidOut {
-    let mask = if reveal { Mask::Nothing } else { Mask::of_body(record.has_open_metadata()) };
+    let mask = if reveal { Mask::Nothing } else { Mask::for_body(record.has_open_metadata()) };
     let body = &record.message.body;
-    lay_out(body, Layout::Pretty, mask, bytes_max).unwrap_or_else(|| {
+    lay_out(body, JsonLayout::Pretty, mask, bytes_max).unwrap_or_else(|| {
         if !reveal {
             return LaidOut { text: masked_text(body), is_cut: false };
         }
         let end = body.floor_char_boundary(bytes_max);
-        LaidOut { text: escaped_lines(&body[..end]), is_cut: end < body.len() }
+        LaidOut { text: escape_lines(&body[..end]), is_cut: end < body.len() }
     })
 }
 
@@ -27,7 +27,7 @@ pub(super) fn masked_text(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dead_letter::examples::{annotated, foreign, record};
+    use crate::dead_letter::examples::{annotated_record, foreign_record, sample_record};
 
     fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
         body_for_people(record, reveal, 1000).text
@@ -35,12 +35,16 @@ mod tests {
 
     #[test]
     fn data_is_masked_unless_it_is_revealed() {
-        let ours = record("NON_RETRYABLE_ERROR", "x", 1);
+        let ours = sample_record("NON_RETRYABLE_ERROR", "x", 1);
         assert!(shown(&ours, false).contains("\"card\": \"<masked string>\""));
         assert!(shown(&ours, false).contains("\"error_details\": \"slow 1\""));
         assert!(shown(&ours, true).contains("\"card\": \"secret-1\""));
-        let invalid =
-            annotated(r#"{"metadata":{"tenant":"t"},"data":"secret"}"#, "INVALID_MESSAGE_SCHEMA", "x", 1);
+        let invalid = annotated_record(
+            r#"{"metadata":{"tenant":"t"},"data":"secret"}"#,
+            "INVALID_MESSAGE_SCHEMA",
+            "x",
+            1,
+        );
         assert!(
             shown(&invalid, false).contains("\"tenant\": \"t\"")
                 && !shown(&invalid, false).contains("secret")
@@ -50,12 +54,12 @@ mod tests {
     #[test]
     fn of_a_foreign_message_everything_is_masked() {
         assert_eq!(
-            shown(&foreign(r#"{"metadata":"secret"}"#, 1), false),
+            shown(&foreign_record(r#"{"metadata":"secret"}"#, 1), false),
             "{\n  \"metadata\": \"<masked string>\"\n}"
         );
-        assert_eq!(shown(&foreign("secret", 1), false), "<masked text of 6 bytes>");
-        assert_eq!(shown(&foreign("a\n\u{1b}b", 1), true), "a\n\\u{1b}b");
-        let cut = body_for_people(&foreign("äää", 1), true, 3);
+        assert_eq!(shown(&foreign_record("secret", 1), false), "<masked text of 6 bytes>");
+        assert_eq!(shown(&foreign_record("a\n\u{1b}b", 1), true), "a\n\\u{1b}b");
+        let cut = body_for_people(&foreign_record("äää", 1), true, 3);
         assert_eq!((cut.text.as_str(), cut.is_cut), ("ä", true));
     }
 }

@@ -3,7 +3,7 @@
 use redeliver_dead_letters::redrive::EditExample;
 
 use super::body::masked_text;
-use super::json_text::{Layout, Mask, lay_out};
+use super::json_text::{JsonLayout, Mask, lay_out};
 use crate::diff::{DiffLine, diff_lines, is_compared};
 
 /// For a line that has no mask of its own.
@@ -25,26 +25,26 @@ pub enum EditLine {
 #[must_use]
 pub fn edit_lines(example: &EditExample) -> Vec<EditLine> {
     let EditExample { before, after, has_open_metadata, .. } = example;
-    let mask = Mask::of_body(*has_open_metadata);
+    let mask = Mask::for_body(*has_open_metadata);
     // Without commas at the ends: a member that is added after others would change their lines.
     let laid_out = |body: &str, mask| {
-        let laid_out = lay_out(body, Layout::Pretty, mask, usize::MAX)?;
+        let laid_out = lay_out(body, JsonLayout::Pretty, mask, usize::MAX)?;
         let lines = laid_out.text.lines().map(|line| line.strip_suffix(',').unwrap_or(line));
         Some(lines.collect::<Vec<_>>().join("\n"))
     };
     let masked = |body: &str| laid_out(body, mask).unwrap_or_else(|| masked_text(body));
     let (Some(old), Some(new)) = (laid_out(before, Mask::Nothing), laid_out(after, Mask::Nothing)) else {
-        return show(&masked(before), &masked(after), &masked(before));
+        return mask_unchanged(&masked(before), &masked(after), &masked(before));
     };
     if is_compared(&old, &new) {
-        show(&old, &new, &masked(before))
+        mask_unchanged(&old, &new, &masked(before))
     } else {
-        show(&masked(before), &masked(after), &masked(before))
+        mask_unchanged(&masked(before), &masked(after), &masked(before))
     }
 }
 
 /// The difference of two texts, with the lines of `masked` in place of the first text's that stay.
-fn show(before: &str, after: &str, masked: &str) -> Vec<EditLine> {
+fn mask_unchanged(before: &str, after: &str, masked: &str) -> Vec<EditLine> {
     let masked: Vec<_> = masked.lines().collect();
     let mut line = 0;
     let mut shown = Vec::new();

@@ -1,12 +1,12 @@
 //! The beginning of an edit for messages that were found invalid.
 
 use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_dead_letters::groups::Group;
+use redeliver_dead_letters::groups::DeadLetterGroup;
 
 /// An edit in jq that changes nothing until its last dot is replaced, at the place that the error names; `None` if the
 /// messages of the group were not found invalid.
 #[must_use]
-pub fn edit_of_invalid(group: &Group) -> Option<String> {
+pub fn edit_of_invalid(group: &DeadLetterGroup) -> Option<String> {
     let is = |reason: DeadLetterReason| group.error_type == reason.as_str();
     if is(DeadLetterReason::InvalidMessageFormat) {
         return Some(".body |= .".to_owned());
@@ -22,12 +22,12 @@ pub fn edit_of_invalid(group: &Group) -> Option<String> {
         Some((parent, _)) if rest.starts_with("is missing") => parent,
         _ => pointer,
     };
-    let steps: String = pointer.split('/').skip(1).map(step).collect();
+    let steps: String = pointer.split('/').skip(1).map(jq_step).collect();
     Some(format!(".body{steps} |= ."))
 }
 
 /// A step of a JSON Pointer as jq.
-fn step(name: &str) -> String {
+fn jq_step(name: &str) -> String {
     let name = name.replace("~1", "/").replace("~0", "~");
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     match name.bytes().next() {
@@ -39,12 +39,12 @@ fn step(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use redeliver_dead_letters::redrive::{Edit, Plan, Verdict};
+    use redeliver_dead_letters::redrive::{BodyEdit, RedriveDecision, RedrivePlan};
 
     use super::*;
     use crate::audit::examples;
 
-    fn group(code: &str, details: &str) -> Group {
+    fn group(code: &str, details: &str) -> DeadLetterGroup {
         examples::report(&[examples::record(code, details, 1)]).groups.remove(0)
     }
 
@@ -76,8 +76,12 @@ mod tests {
             let record = examples::record("INVALID_MESSAGE_SCHEMA", details, 1);
             let edit = edit_of_invalid(&examples::report(std::slice::from_ref(&record)).groups[0]).unwrap();
             assert_eq!(edit, expected);
-            let plan = Plan { edit: Some(Edit::new(&edit).unwrap()), max_generation: 3, ..Plan::default() };
-            let Verdict::Send(sent) = plan.decide(&record).unwrap() else { panic!("it is valid") };
+            let plan = RedrivePlan {
+                edit: Some(BodyEdit::new(&edit).unwrap()),
+                max_generation: 3,
+                ..RedrivePlan::default()
+            };
+            let RedriveDecision::Send(sent) = plan.decide(&record).unwrap() else { panic!("it is valid") };
             assert!(!sent.edited, "{details}");
         }
     }

@@ -2,14 +2,14 @@
 
 use serde_json::value::RawValue;
 
-use crate::terminal::escape::escaped_json;
+use crate::terminal::escape::escape_json;
 
 /// Levels that are indented; deeper ones are not, or a body of brackets alone would grow beyond all measure.
 const INDENTED_LEVELS: usize = 32;
 
 /// The layout of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum JsonLayout {
     /// On one line without spaces.
     Compact,
     /// Indented by two spaces.
@@ -28,7 +28,7 @@ pub enum Mask {
 impl Mask {
     /// The mask of a body, whose `metadata` may be redeliver's and then stays readable.
     #[must_use]
-    pub const fn of_body(has_open_metadata: bool) -> Self {
+    pub const fn for_body(has_open_metadata: bool) -> Self {
         if has_open_metadata { Self::AllButMetadata } else { Self::Everything }
     }
 }
@@ -42,7 +42,7 @@ pub struct LaidOut {
 
 /// Formats a JSON text in about `bytes_max` bytes; `None` if it is not JSON. Unsafe characters in strings are escaped,
 /// which does not change the value.
-pub fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
+pub fn lay_out(text: &str, layout: JsonLayout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
     // `RawValue` does not recurse, so a deeply nested text cannot overflow the stack.
     let text = serde_json::from_str::<&RawValue>(text).ok()?.get();
     let mut printer = Printer { layout, mask, out: String::new(), open: Vec::new(), in_metadata: false };
@@ -52,7 +52,7 @@ pub fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) -> Opti
             return Some(LaidOut { text: printer.out, is_cut: true });
         }
         let token = token_length(rest, first);
-        printer.token(first, &rest[..token], rest[token..].trim_start());
+        printer.print_token(first, &rest[..token], rest[token..].trim_start());
         rest = rest[token..].trim_start();
     }
     Some(LaidOut { text: printer.out, is_cut: false })
@@ -71,7 +71,7 @@ fn token_length(rest: &str, first: char) -> usize {
 }
 
 struct Printer {
-    layout: Layout,
+    layout: JsonLayout,
     mask: Mask,
     out: String,
     open: Vec<char>,
@@ -79,7 +79,7 @@ struct Printer {
 }
 
 impl Printer {
-    fn token(&mut self, first: char, token: &str, next: &str) {
+    fn print_token(&mut self, first: char, token: &str, next: &str) {
         match first {
             '{' | '[' => {
                 self.out.push(first);
@@ -99,7 +99,7 @@ impl Printer {
                 self.out.push(',');
                 self.new_line();
             }
-            ':' => self.out.push_str(if self.layout == Layout::Pretty { ": " } else { ":" }),
+            ':' => self.out.push_str(if self.layout == JsonLayout::Pretty { ": " } else { ":" }),
             '"' if next.starts_with(':') => {
                 // At the top level alone: `data` may have a member of that name, too. The name is read as JSON, so that
                 // an escape in it makes no difference.
@@ -107,7 +107,7 @@ impl Printer {
                     self.in_metadata =
                         serde_json::from_str::<String>(token).is_ok_and(|name| name == "metadata");
                 }
-                self.out.push_str(&escaped_json(token));
+                self.out.push_str(&escape_json(token));
             }
             _ if self.is_masked() => {
                 self.out.push_str(match first {
@@ -117,7 +117,7 @@ impl Printer {
                     _ => "\"<masked number>\"",
                 });
             }
-            _ => self.out.push_str(&escaped_json(token)),
+            _ => self.out.push_str(&escape_json(token)),
         }
     }
 
@@ -130,7 +130,7 @@ impl Printer {
     }
 
     fn new_line(&mut self) {
-        if self.layout == Layout::Pretty {
+        if self.layout == JsonLayout::Pretty {
             self.out.push('\n');
             self.out.push_str(&"  ".repeat(self.open.len().min(INDENTED_LEVELS)));
         }

@@ -3,14 +3,14 @@
 use chrono::TimeDelta;
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
-use redeliver_dead_letters::{DeadLetterRecord, plain};
+use redeliver_dead_letters::{DeadLetterRecord, format_value};
 
 use super::body::body_for_people;
-use super::timeline::{Event, Kind, Timeline};
-use crate::log_lines::LogLines;
-use crate::markup::moment;
-use crate::terminal::escape::shortened;
-use crate::terminal::units::{about, counted, float};
+use super::timeline::{Timeline, TimelineEvent, TimelineEventKind};
+use crate::log_lines::LogLinks;
+use crate::markup::render_timestamp;
+use crate::terminal::escape::shorten_text;
+use crate::terminal::units::{approximate_span, as_float, format_count};
 use crate::trace_url::{Trace, TraceUrlArgs};
 
 /// The style of a page that has stories.
@@ -34,7 +34,7 @@ pub struct Showing {
 }
 
 /// A summary line and the details behind it.
-pub fn story(record: &DeadLetterRecord, showing: &Showing) -> Markup {
+pub fn render_story(record: &DeadLetterRecord, showing: &Showing) -> Markup {
     let retries = match record.attempts() {
         None => "retries unknown".to_owned(),
         Some(1) => "1 retry".to_owned(),
@@ -42,36 +42,41 @@ pub fn story(record: &DeadLetterRecord, showing: &Showing) -> Markup {
     };
     html! {
         summary {
-            code class="id" { (shortened(record.message_id(), 128)) } " " span { (retries) } " " (moment(record.message.sent_at))
+            code class="id" { (shorten_text(record.message_id(), 128)) } " " span { (retries) } " " (render_timestamp(record.message.sent_at))
         }
-        (details(record, showing, BODY_BYTES_MAX, false))
+        (render_details(record, showing, BODY_BYTES_MAX, false))
     }
 }
 
 /// The timeline, the attributes and about `body_bytes_max` bytes of the body.
-pub fn details(record: &DeadLetterRecord, showing: &Showing, body_bytes_max: usize, is_open: bool) -> Markup {
+pub fn render_details(
+    record: &DeadLetterRecord,
+    showing: &Showing,
+    body_bytes_max: usize,
+    is_open: bool,
+) -> Markup {
     let reveal = showing.reveal;
-    let timeline = Timeline::of(record);
+    let timeline = Timeline::for_record(record);
     let message = &record.message;
     let body = body_for_people(record, reveal, body_bytes_max);
     html! {
         div class="story" {
-            (drawn(&timeline))
-            (in_words(&timeline))
+            (draw_timeline(&timeline))
+            (render_events(&timeline))
             p class="remark" {
                 "SQS message id " code { (message.sqs_message_id) }
-                ", received " (counted(message.receive_count.into(), "time"))
+                ", received " (format_count(message.receive_count.into(), "time"))
                 @if let Some(arn) = &message.redriven_from { ", moved from " (arn) }
-                @for Trace { name, id, url } in showing.traces.of(record) {
+                @for Trace { name, id, url } in showing.traces.trace_links(record) {
                     ", " (name) " "
                     @if let Some(url) = url { a href=(url) rel="noreferrer" { code { (id) } } }
                     @else { code { (id) } }
                 }
             }
-            (log_lines(record))
-            (attributes(record, reveal))
+            (render_log_lines(record))
+            (render_attributes(record, reveal))
             details class="body" open[is_open] {
-                summary { "Body " span { (counted(message.body.len() as u64, "byte")) @if !reveal { ", values masked" } } }
+                summary { "Body " span { (format_count(message.body.len() as u64, "byte")) @if !reveal { ", values masked" } } }
                 pre tabindex="0" role="group" aria-label="Body" { (body.text) @if body.is_cut { "\n… (the rest is not on this page)" } }
             }
         }
@@ -79,13 +84,13 @@ pub fn details(record: &DeadLetterRecord, showing: &Showing, body_bytes_max: usi
 }
 
 /// Draws a line with a mark for each event, placed by time, but never so close that marks overlap.
-fn drawn(timeline: &Timeline) -> Markup {
+fn draw_timeline(timeline: &Timeline) -> Markup {
     let events: Vec<_> = timeline.events.iter().filter_map(|event| Some((event, event.at?))).collect();
     let first = match events.iter().map(|(_, at)| *at).min() {
         Some(first) if events.len() > 1 => first,
         _ => return Markup::default(),
     };
-    let seconds = |at: Timestamp| float((at - first).num_seconds().unsigned_abs());
+    let seconds = |at: Timestamp| as_float((at - first).num_seconds().unsigned_abs());
     let longest = events.iter().map(|(_, at)| seconds(*at)).fold(1.0, f64::max);
     let span = WIDTH - 2.0 * MARGIN;
     let mut places: Vec<_> = events.iter().map(|(_, at)| MARGIN + span * seconds(*at) / longest).collect();
@@ -100,22 +105,22 @@ fn drawn(timeline: &Timeline) -> Markup {
     html! {
         svg class="timeline" role="img" aria-label="Timeline" viewBox={"0 0 " (WIDTH) " 32"} {
             line x1=(MARGIN) x2=(WIDTH - MARGIN) y1="16" y2="16" {}
-            @for ((event, at), x) in events.into_iter().zip(places) { (mark(event, at, x.round())) }
+            @for ((event, at), x) in events.into_iter().zip(places) { (draw_mark(event, at, x.round())) }
         }
     }
 }
 
-fn mark(event: &Event, at: Timestamp, x: f64) -> Markup {
+fn draw_mark(event: &TimelineEvent, at: Timestamp, x: f64) -> Markup {
     html! {
         g {
-            title { (event.kind.words()) ", " (at.format("%Y-%m-%d %H:%M:%S").to_string()) " " (event.error_type) }
+            title { (event.kind.describe()) ", " (at.format("%Y-%m-%d %H:%M:%S").to_string()) " " (event.error_type) }
             @match event.kind {
-                Kind::Sent => circle class="sent" cx=(x) cy="16" r="7" {},
-                Kind::Failed(attempt) => {
+                TimelineEventKind::Sent => circle class="sent" cx=(x) cy="16" r="7" {},
+                TimelineEventKind::Failed(attempt) => {
                     circle class="failed" cx=(x) cy="16" r="11" {}
                     text x=(x) y="16" { (attempt.saturating_add(1)) }
                 }
-                Kind::GivenUp | Kind::Redriven | Kind::SentHere => {
+                TimelineEventKind::GivenUp | TimelineEventKind::Redriven | TimelineEventKind::SentHere => {
                     rect class="end" x=(x - 10.0) y="6" width="20" height="20" rx="3" {}
                     text x=(x) y="16" { "×" }
                 }
@@ -124,7 +129,7 @@ fn mark(event: &Event, at: Timestamp, x: f64) -> Markup {
     }
 }
 
-fn in_words(timeline: &Timeline) -> Markup {
+fn render_events(timeline: &Timeline) -> Markup {
     let known = timeline.events.iter().scan(None, |before, event| {
         let after = event.at.zip(*before).map(|(at, before): (_, Timestamp)| at - before);
         *before = event.at.or(*before);
@@ -134,27 +139,27 @@ fn in_words(timeline: &Timeline) -> Markup {
         div class="scroll" tabindex="0" role="group" aria-label="What happened" { table class="events" {
             @for (event, after) in known {
                 tr {
-                    td { (event.kind.words()) }
-                    td class="times" { @match event.at { Some(at) => (moment(at)), None => "at an unknown time" } }
-                    td class="number" { @if let Some(after) = after { "+" (about(TimeDelta::num_seconds(&after))) } }
+                    td { (event.kind.describe()) }
+                    td class="times" { @match event.at { Some(at) => (render_timestamp(at)), None => "at an unknown time" } }
+                    td class="number" { @if let Some(after) = after { "+" (approximate_span(TimeDelta::num_seconds(&after))) } }
                     td { (event.error_type) }
-                    td class="details" tabindex=[is_long(&event.error_details)] { (shortened(&event.error_details, TEXT_MAX)) }
+                    td class="details" tabindex=[is_long(&event.error_details)] { (shorten_text(&event.error_details, TEXT_MAX)) }
                 }
             }
         } }
-        @for sentence in timeline.between() { p { (sentence) } }
-        @if let Some(gap) = timeline.gap() { p class="warning" { (gap) } }
+        @for sentence in timeline.summary_sentences() { p { (sentence) } }
+        @if let Some(gap) = timeline.describe_gap() { p class="warning" { (gap) } }
     }
 }
 
 /// The way to the log lines of the last attempt.
-fn log_lines(record: &DeadLetterRecord) -> Markup {
-    let Some(logs) = LogLines::of(record) else { return Markup::default() };
+fn render_log_lines(record: &DeadLetterRecord) -> Markup {
+    let Some(logs) = LogLinks::for_record(record) else { return Markup::default() };
     html! {
         p class="remark" {
             "Log lines of the last attempt: "
             @if let Some(id) = logs.location.request_id() { "request id " code { (id) } " " }
-            @if let Some(place) = logs.place() { "in " (place) " " }
+            @if let Some(place) = logs.describe_location() { "in " (place) " " }
             @if let Some(url) = &logs.url { a href=(url) rel="noreferrer" { "CloudWatch Logs Insights" } }
         }
         @if let Some(command) = &logs.command {
@@ -167,14 +172,14 @@ fn log_lines(record: &DeadLetterRecord) -> Markup {
 }
 
 /// The producer's attributes. Ours are shown elsewhere on the page.
-fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
+fn render_attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     let attributes = record.message.attributes.iter();
-    let mut shown = attributes.filter(|(name, _)| !record.is_ours(name)).peekable();
+    let mut shown = attributes.filter(|(name, _)| !record.is_own_attribute(name)).peekable();
     html! {
         @if shown.peek().is_some() {
             div class="scroll" tabindex="0" role="group" aria-label="Attributes" { table class="attributes" {
                 @for (name, attribute) in shown {
-                    @let value = if reveal || record.is_open(name) { shortened(&plain(&attribute.value), TEXT_MAX) } else { "<masked>".to_owned() };
+                    @let value = if reveal || record.is_unmasked(name) { shorten_text(&format_value(&attribute.value), TEXT_MAX) } else { "<masked>".to_owned() };
                     tr {
                         td { code { (name) } }
                         td { (attribute.data_type) }
@@ -200,9 +205,10 @@ mod tests {
 
     #[test]
     fn a_page_links_the_log_lines_of_the_last_attempt_and_has_the_command() {
-        let mut record = DeadLetterRecord::new(dead_letters::record("RETRY_ATTEMPT_EXCEEDED", "x", 1));
+        let mut record =
+            DeadLetterRecord::new(dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "x", 1));
         let page = |record: &DeadLetterRecord| {
-            details(record, &Showing::default(), BODY_BYTES_MAX, false).into_string()
+            render_details(record, &Showing::default(), BODY_BYTES_MAX, false).into_string()
         };
         assert!(!page(&record).contains("Log lines"));
         record.dead_letter.as_mut().unwrap().last_attempt_logs = dead_letters::attempt_logs();
@@ -219,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_page_links_the_traces_of_the_last_attempt_and_of_the_producer() {
-        let mut message = dead_letters::record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
+        let mut message = dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
         message.trace_header =
             Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
         let mut record = DeadLetterRecord::new(message);
@@ -227,7 +233,7 @@ mod tests {
         record.dead_letter.as_mut().unwrap().last_attempt_traceparent = Some(last.to_owned());
         let trace_url = Some("https://jaeger.example.com/{trace_id}".parse().unwrap());
         let showing = Showing { traces: TraceUrlArgs { trace_url }, ..Showing::default() };
-        let page = details(&record, &showing, BODY_BYTES_MAX, false).into_string();
+        let page = render_details(&record, &showing, BODY_BYTES_MAX, false).into_string();
         let link =
             |id| format!(r#"<a href="https://jaeger.example.com/{id}" rel="noreferrer"><code>{id}</code>"#);
         for (name, id) in [

@@ -2,14 +2,14 @@
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
-use redeliver_dead_letters::{DeadLetterRecord, Foreign};
+use redeliver_dead_letters::{DeadLetterRecord, ForeignDeadLetter};
 
-use crate::terminal::units::{counted, span};
+use crate::terminal::units::{format_count, format_span};
 
 /// A message's story in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    pub events: Vec<Event>,
+    pub events: Vec<TimelineEvent>,
     /// Attempts that the history does not have.
     pub skipped: Vec<u32>,
     /// The total time for which it was held.
@@ -22,8 +22,8 @@ pub struct Timeline {
 
 /// A point of the timeline, with the error of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub kind: Kind,
+pub struct TimelineEvent {
+    pub kind: TimelineEventKind,
     /// `None` if it cannot be read.
     pub at: Option<Timestamp>,
     pub error_type: String,
@@ -31,7 +31,7 @@ pub struct Event {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TimelineEventKind {
     Sent,
     /// This attempt failed; 0 is the first.
     Failed(u32),
@@ -44,50 +44,68 @@ pub enum Kind {
 
 impl Timeline {
     /// The events of a dead letter, oldest first: its first send, the last five failures at most, and its end.
-    pub fn of(record: &DeadLetterRecord) -> Self {
+    pub fn for_record(record: &DeadLetterRecord) -> Self {
         let history = record.metadata.iter().flat_map(|metadata| &metadata.retry_history);
         let failures = history.map(|past| {
             let failed_at = parse_rfc3339(&past.failed_at);
-            Event::new(Kind::Failed(past.attempt), failed_at, &past.error_type, &past.error_details)
+            TimelineEvent::new(
+                TimelineEventKind::Failed(past.attempt),
+                failed_at,
+                &past.error_type,
+                &past.error_details,
+            )
         });
         let (sent_at, details) = (record.message.sent_at, &record.error_details);
         // Each document says more than the next one: ours, then SQS's own of a redrive, then another service's.
         let (start, end) = if let Some(ours) = &record.dead_letter {
             let (given_up_at, cause) = (parse_rfc3339(&ours.dead_lettered_at), &ours.cause);
-            let given_up = Event::new(Kind::GivenUp, given_up_at, &cause.error_type, &cause.message);
+            let given_up = TimelineEvent::new(
+                TimelineEventKind::GivenUp,
+                given_up_at,
+                &cause.error_type,
+                &cause.message,
+            );
             (Some(record.first_sent()), given_up)
         } else if record.message.redriven_from.is_some() {
             // A redrive keeps the clock of the first queue.
-            (Some(sent_at), Event::new(Kind::Redriven, None, "", details))
-        } else if let Some(Foreign { error_type, message, failed_at, .. }) = &record.foreign {
+            (Some(sent_at), TimelineEvent::new(TimelineEventKind::Redriven, None, "", details))
+        } else if let Some(ForeignDeadLetter { error_type, message, failed_at, .. }) = &record.foreign {
             // When the service says it, else when it came here.
-            (None, Event::new(Kind::GivenUp, failed_at.or(Some(sent_at)), error_type, message))
+            (
+                None,
+                TimelineEvent::new(
+                    TimelineEventKind::GivenUp,
+                    failed_at.or(Some(sent_at)),
+                    error_type,
+                    message,
+                ),
+            )
         } else {
-            (None, Event::new(Kind::SentHere, Some(sent_at), "", details))
+            (None, TimelineEvent::new(TimelineEventKind::SentHere, Some(sent_at), "", details))
         };
-        let sent = start.map(|at| Event::new(Kind::Sent, Some(at), "", ""));
+        let sent = start.map(|at| TimelineEvent::new(TimelineEventKind::Sent, Some(at), "", ""));
         let events = sent.into_iter().chain(failures).chain([end]).collect();
         let (held_seconds, redrive_count) = (record.held_seconds(), record.redrive_count());
-        let remarks = record.foreign.as_ref().map(Foreign::remarks).unwrap_or_default();
+        let remarks = record.foreign.as_ref().map(ForeignDeadLetter::remarks).unwrap_or_default();
         Self { events, skipped: skipped_attempts(record), held_seconds, redrive_count, remarks }
     }
 
     /// Sentences about facts without a time of their own: how long it was held in all, how often it came back after SQS had
     /// moved it, and remarks on the record of another service.
-    pub fn between(&self) -> Vec<String> {
+    pub fn summary_sentences(&self) -> Vec<String> {
         let held = (self.held_seconds > 0).then(|| {
-            let held = span(self.held_seconds.into());
+            let held = format_span(self.held_seconds.into());
             format!("It was held for {held} in all, not called, since its target was down.")
         });
         let moved = (self.redrive_count > 0).then(|| {
-            let times = counted(self.redrive_count.into(), "time");
+            let times = format_count(self.redrive_count.into(), "time");
             format!("It came back {times} after SQS had moved it without a recorded outcome.")
         });
         held.into_iter().chain(moved).chain(self.remarks.iter().cloned()).collect()
     }
 
     /// A sentence about attempts that the history does not have.
-    pub fn gap(&self) -> Option<String> {
+    pub fn describe_gap(&self) -> Option<String> {
         let attempts: Vec<_> =
             self.skipped.iter().take(10).map(|attempt| (attempt + 1).to_string()).collect();
         let more = if self.skipped.len() > attempts.len() { ", …" } else { "" };
@@ -96,15 +114,15 @@ impl Timeline {
     }
 }
 
-impl Event {
-    fn new(kind: Kind, at: Option<Timestamp>, error_type: &str, error_details: &str) -> Self {
+impl TimelineEvent {
+    fn new(kind: TimelineEventKind, at: Option<Timestamp>, error_type: &str, error_details: &str) -> Self {
         Self { kind, at, error_type: error_type.to_owned(), error_details: error_details.to_owned() }
     }
 }
 
-impl Kind {
+impl TimelineEventKind {
     /// A few words, such as `attempt 1 failed`; attempts are counted from 1.
-    pub fn words(self) -> String {
+    pub fn describe(self) -> String {
         match self {
             Self::Sent => "first sent".to_owned(),
             Self::Failed(attempt) => format!("attempt {} failed", attempt.saturating_add(1)),
@@ -135,17 +153,17 @@ pub fn skipped_attempts(record: &DeadLetterRecord) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dead_letter::examples::{foreign, record, retried};
+    use crate::dead_letter::examples::{foreign_record, retried_record, sample_record};
 
     #[test]
     fn a_timeline_goes_from_the_first_send_over_the_failures_to_the_end() {
-        let timeline = Timeline::of(&record("RETRY_ATTEMPT_EXCEEDED", "too often", 1));
+        let timeline = Timeline::for_record(&sample_record("RETRY_ATTEMPT_EXCEEDED", "too often", 1));
         let story: Vec<_> = timeline
             .events
             .iter()
             .map(|event| {
                 (
-                    event.kind.words(),
+                    event.kind.describe(),
                     event.at.unwrap().timestamp(),
                     event.error_type.as_str(),
                     event.error_details.as_str(),
@@ -161,39 +179,42 @@ mod tests {
                 ("given up".to_owned(), 600, "HttpStatus.503", "too often"),
             ]
         );
-        assert_eq!(timeline.gap(), None);
+        assert_eq!(timeline.describe_gap(), None);
     }
 
     #[test]
     fn of_a_foreign_message_little_is_known() {
         let story = |record: &DeadLetterRecord| {
-            let events = Timeline::of(record).events.into_iter();
+            let events = Timeline::for_record(record).events.into_iter();
             events.map(|event| (event.kind, event.at.map(|at| at.timestamp()))).collect::<Vec<_>>()
         };
-        let mut record = foreign("x", 1);
-        assert_eq!(story(&record), [(Kind::SentHere, Some(0))]);
+        let mut record = foreign_record("x", 1);
+        assert_eq!(story(&record), [(TimelineEventKind::SentHere, Some(0))]);
         record.message.redriven_from = Some("arn:source".to_owned());
-        assert_eq!(story(&record), [(Kind::Sent, Some(0)), (Kind::Redriven, None)]);
-        assert_eq!(story(&retried(1, &[0])), [(Kind::Failed(0), Some(60)), (Kind::SentHere, Some(0))]);
+        assert_eq!(story(&record), [(TimelineEventKind::Sent, Some(0)), (TimelineEventKind::Redriven, None)]);
+        assert_eq!(
+            story(&retried_record(1, &[0])),
+            [(TimelineEventKind::Failed(0), Some(60)), (TimelineEventKind::SentHere, Some(0))]
+        );
     }
 
     #[test]
     fn holds_and_moves_are_told() {
-        let mut record = record("MESSAGE_EXPIRED", "too old", 1);
-        assert_eq!(Timeline::of(&record).between(), [""; 0]);
+        let mut record = sample_record("MESSAGE_EXPIRED", "too old", 1);
+        assert_eq!(Timeline::for_record(&record).summary_sentences(), [""; 0]);
         let ours = record.dead_letter.as_mut().unwrap();
         (ours.held_seconds, ours.redrive_count) = (Some(11_520), Some(1));
         assert_eq!(
-            Timeline::of(&record).between(),
+            Timeline::for_record(&record).summary_sentences(),
             [
                 "It was held for 3h 12m in all, not called, since its target was down.",
                 "It came back 1 time after SQS had moved it without a recorded outcome."
             ]
         );
         let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001","held_seconds":60,"redrive_count":2},"data":{}}"#;
-        let foreign = foreign(body, 1);
+        let foreign = foreign_record(body, 1);
         assert_eq!(
-            Timeline::of(&foreign).between(),
+            Timeline::for_record(&foreign).summary_sentences(),
             [
                 "It was held for 1m in all, not called, since its target was down.",
                 "It came back 2 times after SQS had moved it without a recorded outcome."
@@ -203,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_told() {
-        let gap = Timeline::of(&retried(3, &[1])).gap();
+    fn missing_attempts_are_a_sentence_of_the_timeline() {
+        let gap = Timeline::for_record(&retried_record(3, &[1])).describe_gap();
         assert_eq!(gap.as_deref(), Some("The history has no record of attempt 1, 3."));
     }
 
@@ -221,11 +242,11 @@ mod tests {
             (2, &[0, 0, 1], &[]), // a snooze is a failure without an attempt of its own
         ] {
             assert_eq!(
-                skipped_attempts(&retried(retry_attempt, history)),
+                skipped_attempts(&retried_record(retry_attempt, history)),
                 expected,
                 "{retry_attempt} {history:?}"
             );
         }
-        assert_eq!(skipped_attempts(&foreign("plain", 1)), Vec::<u32>::new());
+        assert_eq!(skipped_attempts(&foreign_record("plain", 1)), Vec::<u32>::new());
     }
 }

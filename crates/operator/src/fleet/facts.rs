@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redeliver_core::message::Timestamp;
 
-use crate::queues::{Counts, QueueAddress, RedrivePolicy};
+use crate::queues::{QueueAddress, QueueCounts, RedrivePolicy};
 use crate::status::Receives;
 
 /// A queue, wherever it is.
@@ -23,17 +23,17 @@ pub(super) struct Survey {
     /// The account that the region was read in; `None` if nothing was listed.
     pub(super) account: Option<String>,
     /// `None` if they could not be listed.
-    pub(super) queues: Option<Vec<Queue>>,
+    pub(super) queues: Option<Vec<SurveyedQueue>>,
     /// Functions whose own DLQ is a queue.
-    pub(super) functions: Vec<Sender>,
+    pub(super) functions: Vec<FailureSender>,
     /// The timeouts of functions in seconds, by name. Those of published versions are not known.
     pub(super) timeouts: BTreeMap<String, u64>,
     /// Event source mappings whose destination for failures is a queue.
-    pub(super) mappings: Vec<Sender>,
+    pub(super) mappings: Vec<FailureSender>,
     /// Subscribers of custom event buses whose queue for failures is known.
-    pub(super) subscribers: Vec<Sender>,
+    pub(super) subscribers: Vec<FailureSender>,
     /// Functions that read queues; `None` if they could not be listed.
-    pub(super) readers: Option<Vec<Reader>>,
+    pub(super) readers: Option<Vec<FunctionReader>>,
     /// `None` if they could not be read.
     pub(super) alarms: Option<Vec<Alarm>>,
     /// Errors about what could not be read.
@@ -41,14 +41,14 @@ pub(super) struct Survey {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Queue {
+pub(super) struct SurveyedQueue {
     pub(super) id: QueueId,
-    pub(super) state: State,
+    pub(super) state: SurveyedState,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Read(Attributes),
+pub(super) enum SurveyedState {
+    Read(QueueAttributes),
     /// Deleted since it was listed.
     Gone,
     /// Its attributes could not be read, for this reason.
@@ -57,8 +57,8 @@ pub(super) enum State {
 
 /// The attributes of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Attributes {
-    pub(super) counts: Counts,
+pub(super) struct QueueAttributes {
+    pub(super) counts: QueueCounts,
     pub(super) visibility_seconds: Option<u64>,
     /// The queue that its redrive policy names.
     pub(super) redrives_to: Option<QueueId>,
@@ -66,7 +66,7 @@ pub(super) struct Attributes {
 
 /// A function, mapping or subscriber that sends its failures to a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sender {
+pub(super) struct FailureSender {
     /// The function's or subscriber's name.
     pub(super) name: String,
     pub(super) to: QueueId,
@@ -74,7 +74,7 @@ pub(super) struct Sender {
 
 /// A function that reads a queue, by an event source mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reader {
+pub(super) struct FunctionReader {
     pub(super) function: String,
     pub(super) of: QueueId,
     pub(super) mapping_uuid: String,
@@ -88,19 +88,19 @@ pub(super) struct Alarm {
     pub(super) name: String,
     /// `OK`, `ALARM` or `INSUFFICIENT_DATA`.
     pub(super) state: String,
-    pub(super) watches: Vec<Watch>,
+    pub(super) watches: Vec<AlarmWatch>,
 }
 
 /// The queues of an SQS metric that an alarm watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Watch {
+pub(super) struct AlarmWatch {
     /// The queue's account, if the alarm is in another one.
     pub(super) account: Option<String>,
-    pub(super) queues: Watched,
+    pub(super) queues: WatchedQueues,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Watched {
+pub(super) enum WatchedQueues {
     /// The queue of this name.
     Named(String),
     /// All queues that a query of CloudWatch Metrics Insights selects.
@@ -109,20 +109,20 @@ pub(super) enum Watched {
 
 /// The age of a queue's oldest message at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Age {
+pub(super) struct OldestMessageAge {
     pub(super) seconds: i64,
     pub(super) at: Timestamp,
 }
 
 /// Ages of the oldest messages of non-empty queues.
-pub(super) type Ages = BTreeMap<QueueId, Age>;
+pub(super) type Ages = BTreeMap<QueueId, OldestMessageAge>;
 
 /// Receives of the non-empty queues that no function reads.
-pub(super) type Received = BTreeMap<QueueId, Receives>;
+pub(super) type ReceivesByQueue = BTreeMap<QueueId, Receives>;
 
 impl QueueId {
     /// `None` if it is not the ARN of a queue: a function's DLQ may be an SNS topic.
-    pub(super) fn in_arn(arn: &str) -> Option<Self> {
+    pub(super) fn from_arn(arn: &str) -> Option<Self> {
         match arn.parse() {
             Ok(QueueAddress::Arn { region, account, name, .. }) => Some(Self { account, region, name }),
             _ => None,
@@ -130,7 +130,7 @@ impl QueueId {
     }
 
     /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`; an emulator's URL has no region.
-    pub(super) fn in_url(url: &str, region: &str) -> Option<Self> {
+    pub(super) fn from_url(url: &str, region: &str) -> Option<Self> {
         let mut last = url.rsplit('/');
         let (name, account) = (last.next()?.to_owned(), last.next()?.to_owned());
         Some(Self { account, region: region.to_owned(), name })
@@ -141,29 +141,29 @@ impl QueueId {
     }
 }
 
-impl Attributes {
+impl QueueAttributes {
     pub(super) fn new(said: &BTreeMap<String, String>) -> Self {
         Self {
-            counts: Counts::of(said),
+            counts: QueueCounts::from_attributes(said),
             visibility_seconds: said.get("VisibilityTimeout").and_then(|text| text.parse().ok()),
-            redrives_to: RedrivePolicy::of(said)
-                .and_then(|policy| QueueId::in_arn(&policy.dead_letter_target_arn?)),
+            redrives_to: RedrivePolicy::from_attributes(said)
+                .and_then(|policy| QueueId::from_arn(&policy.dead_letter_target_arn?)),
         }
     }
 }
 
-impl Watch {
-    pub(super) fn sees(&self, name: &str) -> bool {
+impl AlarmWatch {
+    pub(super) fn includes_queue(&self, name: &str) -> bool {
         match &self.queues {
-            Watched::Named(queue) => queue == name,
-            Watched::SelectedBy(query) => selects(query, name),
+            WatchedQueues::Named(queue) => queue == name,
+            WatchedQueues::SelectedBy(query) => selects_queue(query, name),
         }
     }
 }
 
 /// True if a query on SQS metrics certainly selects this queue: it has no condition, or one that names the queue. A
 /// wrong "no alarm" costs a check; a wrong "has an alarm" costs messages.
-fn selects(query: &str, name: &str) -> bool {
+fn selects_queue(query: &str, name: &str) -> bool {
     match query.to_ascii_uppercase().find("WHERE") {
         None => true,
         Some(condition) => {

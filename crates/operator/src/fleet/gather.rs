@@ -19,11 +19,11 @@ use futures_util::{StreamExt as _, join, stream};
 use indicatif::ProgressBar;
 use redeliver_core::message::Timestamp;
 
-use super::facts::{Ages, QueueId, Received, Survey};
-use super::judge::Surveyed;
+use super::facts::{Ages, QueueId, ReceivesByQueue, Survey};
+use super::judge::FleetSurvey;
 use super::report::Fleet;
-use crate::Failure;
-use crate::queues::{Connection, Requests};
+use crate::CommandFailure;
+use crate::queues::{AwsConnection, RequestLog};
 
 /// Regions that are read at the same time.
 const REGIONS_AT_ONCE: usize = 4;
@@ -33,8 +33,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const TRY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A region seen with a profile.
-struct Region<'a> {
-    connection: &'a Connection,
+struct RegionClients<'a> {
+    connection: &'a AwsConnection,
     name: String,
     sqs: aws_sdk_sqs::Client,
     lambda: aws_sdk_lambda::Client,
@@ -45,23 +45,27 @@ struct Region<'a> {
 }
 
 /// Reads all regions, then the ages and receives of the DLQs with messages, and judges them.
-pub(super) async fn look(connections: &[Connection], now: Timestamp, progress: &ProgressBar) -> Fleet {
+pub(super) async fn survey_connections(
+    connections: &[AwsConnection],
+    now: Timestamp,
+    progress: &ProgressBar,
+) -> Fleet {
     let regions = connections.iter().map(async |connection| {
-        let region = Region::open(connection).await;
+        let region = RegionClients::open(connection).await;
         let survey = match &region {
-            Ok(region) => region.survey(progress).await,
-            Err(error) => unopened(connection, error),
+            Ok(region) => region.survey_region(progress).await,
+            Err(error) => failed_survey(connection, error),
         };
         (region.ok(), survey)
     });
     let (regions, mut surveys): (Vec<_>, Vec<_>) =
         stream::iter(regions).buffered(REGIONS_AT_ONCE).unzip().await;
 
-    let known = Surveyed::new(&surveys);
-    let not_empty: BTreeSet<QueueId> = known.not_empty().into_iter().cloned().collect();
+    let known = FleetSurvey::new(&surveys);
+    let not_empty: BTreeSet<QueueId> = known.non_empty_dlqs().into_iter().cloned().collect();
     let unread: BTreeSet<QueueId> =
         not_empty.iter().filter(|id| known.functions_reading(id).is_empty()).cloned().collect();
-    let (mut ages, mut received) = (Ages::new(), Received::new());
+    let (mut ages, mut received) = (Ages::new(), ReceivesByQueue::new());
     for (region, survey) in regions.iter().zip(&mut surveys) {
         let Some(region) = region else { continue };
         let here = not_empty
@@ -71,26 +75,26 @@ pub(super) async fn look(connections: &[Connection], now: Timestamp, progress: &
         let without_function: Vec<_> = here.iter().copied().filter(|id| unread.contains(id)).collect();
         // Ages first: if CloudWatch refuses them, no other request is made.
         let asked = async {
-            ages.extend(region.ages(&here, now).await?);
-            received.extend(region.receives(&without_function, now).await?);
+            ages.extend(region.fetch_ages(&here, now).await?);
+            received.extend(region.fetch_receives(&without_function, now).await?);
             Ok(())
         };
         survey.problems.extend(asked.await.err());
     }
-    Surveyed::new(&surveys).judge(&ages, &received, now)
+    FleetSurvey::new(&surveys).judge_dlqs(&ages, &received, now)
 }
 
 /// The survey of a region whose connection cannot be opened.
-fn unopened(connection: &Connection, error: &Failure) -> Survey {
+fn failed_survey(connection: &AwsConnection, error: &CommandFailure) -> Survey {
     let profile = connection.profile();
     let error = error.to_string();
     let own_words = profile.and_then(|name| error.strip_prefix(&format!("--profile {name}: ")));
-    let problem = told(profile, connection.region(), own_words.unwrap_or(&error));
+    let problem = format_problem(profile, connection.region(), own_words.unwrap_or(&error));
     Survey { profile: profile.map(str::to_owned), problems: vec![problem], ..Survey::default() }
 }
 
-impl<'a> Region<'a> {
-    async fn open(connection: &'a Connection) -> Result<Self, Failure> {
+impl<'a> RegionClients<'a> {
+    async fn open(connection: &'a AwsConnection) -> Result<Self, CommandFailure> {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
         let timeouts = timeouts.operation_attempt_timeout(TRY_TIMEOUT).build();
         let config = connection.sdk_config(None).await?.into_builder().timeout_config(timeouts);
@@ -98,14 +102,14 @@ impl<'a> Region<'a> {
         Ok(Self::new(connection, &config))
     }
 
-    fn new(connection: &'a Connection, config: &SdkConfig) -> Self {
-        let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Requests::default()).build();
-        let lambda = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests::default()).build();
+    fn new(connection: &'a AwsConnection, config: &SdkConfig) -> Self {
+        let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(RequestLog::default()).build();
+        let lambda = aws_sdk_lambda::config::Builder::from(config).interceptor(RequestLog::default()).build();
         let cloudwatch =
-            aws_sdk_cloudwatch::config::Builder::from(config).interceptor(Requests::default()).build();
+            aws_sdk_cloudwatch::config::Builder::from(config).interceptor(RequestLog::default()).build();
         let is_aws = config.endpoint_url().is_none();
         let mut events =
-            aws_sdk_eventbridgev2::config::Builder::from(config).interceptor(Requests::default());
+            aws_sdk_eventbridgev2::config::Builder::from(config).interceptor(RequestLog::default());
         if !is_aws {
             // An emulator that does not know the service may answer with status 500, each time.
             events = events.retry_config(RetryConfig::disabled());
@@ -121,13 +125,13 @@ impl<'a> Region<'a> {
         }
     }
 
-    async fn survey(&self, progress: &ProgressBar) -> Survey {
+    async fn survey_region(&self, progress: &ProgressBar) -> Survey {
         let (queues, functions, mappings, subscribers, alarms) = join!(
-            self.queues(progress),
-            self.functions(),
-            self.mappings(),
-            self.subscribers(),
-            self.alarms()
+            self.fetch_queues(progress),
+            self.fetch_functions(),
+            self.fetch_mappings(),
+            self.fetch_subscribers(),
+            self.fetch_alarms()
         );
         let mut problems = Vec::new();
         let queues = or_problem(queues, &mut problems);
@@ -136,7 +140,7 @@ impl<'a> Region<'a> {
             .map_or_else(Default::default, |mappings| (mappings.senders, Some(mappings.readers)));
         let subscribers = subscribers.into_iter().filter_map(|one| or_problem(one, &mut problems)).collect();
         let alarms = or_problem(alarms, &mut problems);
-        problems.extend(queues.iter().flatten().filter_map(|queue| self.unread(queue)));
+        problems.extend(queues.iter().flatten().filter_map(|queue| self.unread_problem(queue)));
         let of_queues = queues.iter().flatten().next().map(|queue| queue.id.account.clone());
         Survey {
             profile: self.connection.profile().map(str::to_owned),
@@ -154,7 +158,7 @@ impl<'a> Region<'a> {
     }
 
     /// Returns the answer, or an error that says where the request failed.
-    async fn read<T, E>(
+    async fn check_response<T, E>(
         &self,
         action: &str,
         answer: Result<T, SdkError<E, HttpResponse>>,
@@ -164,24 +168,24 @@ impl<'a> Region<'a> {
     {
         match answer {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(self.failed(action, &error).await),
+            Err(error) => Err(self.describe_failure(action, &error).await),
         }
     }
 
-    async fn failed<E>(&self, action: &str, error: &SdkError<E, HttpResponse>) -> String
+    async fn describe_failure<E>(&self, action: &str, error: &SdkError<E, HttpResponse>) -> String
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
-        let why = self.connection.failed(error, |reason| format!("{action}: {reason}")).await;
-        self.told(&why.to_string())
+        let why = self.connection.explain_failure(error, |reason| format!("{action}: {reason}")).await;
+        self.locate_problem(&why.to_string())
     }
 
-    fn told(&self, what: &str) -> String {
-        told(self.connection.profile(), Some(&self.name), what)
+    fn locate_problem(&self, what: &str) -> String {
+        format_problem(self.connection.profile(), Some(&self.name), what)
     }
 }
 
-fn told(profile: Option<&str>, region: Option<&str>, what: &str) -> String {
+fn format_problem(profile: Option<&str>, region: Option<&str>, what: &str) -> String {
     match (profile, region) {
         (Some(profile), Some(region)) => format!("{region}, profile {profile}: {what}"),
         (Some(profile), None) => format!("profile {profile}: {what}"),

@@ -1,52 +1,52 @@
 //! The report as one web page.
 
 use maud::{Markup, html};
-use redeliver_dead_letters::groups::written;
+use redeliver_dead_letters::groups::format_timestamp;
 
-use super::report::{Dlq, Finding, Fleet};
-use super::table::{cells, place};
-use crate::markup::{self, Fact, page};
-use crate::terminal::units::{counted, grouped};
+use super::report::{Dlq, Fleet, QueueFinding};
+use super::table::{format_cells, format_region};
+use crate::markup::{self, Fact, render_standalone_page};
+use crate::terminal::units::{format_count, group_digits};
 
 /// Renders the report as one HTML page, which needs no other file.
-pub fn of(fleet: &Fleet) -> String {
+pub fn render_page(fleet: &Fleet) -> String {
     let body = html! {
         header {
-            h1 { (counted(fleet.dlqs.len() as u64, "dead-letter queue")) }
+            h1 { (format_count(fleet.dlqs.len() as u64, "dead-letter queue")) }
             p { "Read " (fleet.at.format("%Y-%m-%d %H:%M:%S").to_string()) "." }
         }
-        (content(fleet))
+        (render_content(fleet))
         footer {
             "Made by " code { "redeliver fleet" } ". Times are UTC. Counts and ages are SQS's own and approximate."
         }
     };
-    page(&counted(fleet.dlqs.len() as u64, "dead-letter queue"), STYLE, &body)
+    render_standalone_page(&format_count(fleet.dlqs.len() as u64, "dead-letter queue"), STYLE, &body)
 }
 
 /// The styles of the page, for the console too.
 pub const STYLE: &str = include_str!("html/page.css");
 
 /// The totals, and each DLQ by account and region.
-pub fn content(fleet: &Fleet) -> Markup {
+pub fn render_content(fleet: &Fleet) -> Markup {
     html! {
-        @for problem in fleet.problems_in_short() { p class="warning" { "Incomplete: " (problem) } }
-        (facts(fleet))
-        @for (account, region) in fleet.places() {
+        @for problem in fleet.shortened_problems() { p class="warning" { "Incomplete: " (problem) } }
+        (render_facts(fleet))
+        @for (account, region) in fleet.account_regions() {
             section {
-                h2 { (place(fleet, account, region)) }
+                h2 { (format_region(fleet, account, region)) }
                 @let dlqs: Vec<_> = fleet.dlqs_in(account, region).collect();
-                @if !dlqs.is_empty() { (rows(fleet, &dlqs)) }
+                @if !dlqs.is_empty() { (render_rows(fleet, &dlqs)) }
                 @for queue in fleet.queues_in(account, region) {
                     p { strong { (queue.name) } }
-                    (list(&queue.findings, None))
+                    (render_findings(&queue.findings, None))
                 }
             }
         }
     }
 }
 
-fn facts(fleet: &Fleet) -> Markup {
-    let messages = fleet.dlqs.iter().map(|dlq| dlq.counts.messages()).fold(0, u64::saturating_add);
+fn render_facts(fleet: &Fleet) -> Markup {
+    let messages = fleet.dlqs.iter().map(|dlq| dlq.counts.total_messages()).fold(0, u64::saturating_add);
     let first = fleet
         .dlqs
         .iter()
@@ -58,26 +58,26 @@ fn facts(fleet: &Fleet) -> Markup {
     let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_well()).count() + fleet.queues.len();
     let others = match fleet.queues.len() as u64 {
         0 => String::new(),
-        others => format!(" and {}", counted(others, "other queue")),
+        others => format!(" and {}", format_count(others, "other queue")),
     };
     let queues = fleet.regions.iter().map(|region| region.queues).sum();
-    let dlqs = counted(fleet.dlqs.len() as u64, "DLQ");
-    markup::facts(&[
-        Fact::new("Messages", grouped(messages), &format!("in {}", counted(full as u64, "DLQ"))),
+    let dlqs = format_count(fleet.dlqs.len() as u64, "DLQ");
+    markup::render_fact_list(&[
+        Fact::new("Messages", group_digits(messages), &format!("in {}", format_count(full as u64, "DLQ"))),
         Fact {
             is_alarm: wrong > 0,
-            ..Fact::new("Something wrong", grouped(wrong as u64), &format!("of {dlqs}{others}"))
+            ..Fact::new("Something wrong", group_digits(wrong as u64), &format!("of {dlqs}{others}"))
         },
         Fact::new("First deleted", first, "by SQS, at the latest"),
         Fact::new(
             "Queues",
-            grouped(queues),
-            &format!("in {}", counted(fleet.regions.len() as u64, "region")),
+            group_digits(queues),
+            &format!("in {}", format_count(fleet.regions.len() as u64, "region")),
         ),
     ])
 }
 
-fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
+fn render_rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Dead-letter queues" { table class="dlqs" {
             thead { tr {
@@ -86,19 +86,19 @@ fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
                 th { "Alarm" } th { "Fed by" }
             } }
             tbody { @for dlq in dlqs {
-                @let [name, visible, in_flight, oldest, deleted_in, kept, alarm, fed_by] = cells(fleet, dlq);
+                @let [name, visible, in_flight, oldest, deleted_in, kept, alarm, fed_by] = format_cells(fleet, dlq);
                 "\n" tr {
-                    td { strong { (name) } (list(&dlq.findings, dlq.error.as_deref())) }
+                    td { strong { (name) } (render_findings(&dlq.findings, dlq.error.as_deref())) }
                     td class="number" data-name="Visible" { (visible) }
                     td class="number" data-name="In flight" { (in_flight) }
                     td class="number" data-name="Oldest" { (oldest) }
-                    td class="number" data-name="Deleted in" title=[dlq.first_deleted_by.map(written)] { (deleted_in) }
+                    td class="number" data-name="Deleted in" title=[dlq.first_deleted_by.map(format_timestamp)] { (deleted_in) }
                     td class="number" data-name="Kept" { (kept) }
-                    td data-name="Alarm" { (alarm) (alarms(dlq)) }
+                    td data-name="Alarm" { (alarm) (render_alarms(dlq)) }
                     td data-name="Fed by" {
                         (fed_by)
                         @for function in &dlq.read_by { div class="remark" { "read by " (function) } }
-                        @if let Some(readers) = &dlq.readers { div class="remark" { (readers.in_words()) } }
+                        @if let Some(readers) = &dlq.readers { div class="remark" { (readers.describe()) } }
                     }
                 }
             } }
@@ -106,7 +106,7 @@ fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
     }
 }
 
-fn list(findings: &[Finding], error: Option<&str>) -> Markup {
+fn render_findings(findings: &[QueueFinding], error: Option<&str>) -> Markup {
     html! {
         @if !findings.is_empty() || error.is_some() {
             ul {
@@ -119,7 +119,7 @@ fn list(findings: &[Finding], error: Option<&str>) -> Markup {
     }
 }
 
-fn alarms(dlq: &Dlq) -> Markup {
+fn render_alarms(dlq: &Dlq) -> Markup {
     html! {
         @for alarm in dlq.alarms.iter().flatten() {
             div class="remark" { (alarm.name) " (" (alarm.state.replace('_', " ").to_ascii_lowercase()) ")" }

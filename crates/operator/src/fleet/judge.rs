@@ -8,30 +8,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
-use super::facts::{Age, Ages, Attributes, QueueId, Received, Sender, State, Survey};
-use super::report::{CheckedQueue, Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Finding, Fleet, Region};
+use super::facts::{
+    Ages, FailureSender, OldestMessageAge, QueueAttributes, QueueId, ReceivesByQueue, Survey, SurveyedState,
+};
+use super::report::{
+    CheckedQueue, Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Fleet, QueueFinding, RegionSummary,
+};
 use crate::status::{Receives, readers::Readers};
 
 /// All that was read, by queue.
 #[derive(Debug)]
-pub(super) struct Surveyed<'a> {
+pub(super) struct FleetSurvey<'a> {
     surveys: &'a [Survey],
-    queues: BTreeMap<&'a QueueId, &'a State>,
+    queues: BTreeMap<&'a QueueId, &'a SurveyedState>,
     feeders: BTreeMap<&'a QueueId, BTreeSet<Feeder>>,
     /// Accounts and regions whose queues were listed.
     listed: BTreeSet<(&'a str, &'a str)>,
 }
 
-impl<'a> Surveyed<'a> {
+impl<'a> FleetSurvey<'a> {
     pub(super) fn new(surveys: &'a [Survey]) -> Self {
         let mut known = Self {
             surveys,
             queues: BTreeMap::new(),
             feeders: BTreeMap::new(),
-            listed: surveys.iter().filter_map(listed).collect(),
+            listed: surveys.iter().filter_map(listed_region).collect(),
         };
         for queue in surveys.iter().flat_map(|survey| survey.queues.iter().flatten()) {
-            known.add(&queue.id, &queue.state);
+            known.add_queue(&queue.id, &queue.state);
         }
         for Survey { functions, mappings, subscribers, .. } in surveys {
             known.add_feeders(FeederKind::Function, functions);
@@ -41,45 +45,49 @@ impl<'a> Surveyed<'a> {
         known
     }
 
-    fn add_feeders(&mut self, kind: FeederKind, senders: &'a [Sender]) {
-        for Sender { name, to } in senders {
+    fn add_feeders(&mut self, kind: FeederKind, senders: &'a [FailureSender]) {
+        for FailureSender { name, to } in senders {
             self.feeders.entry(to).or_default().insert(Feeder { kind, name: name.clone() });
         }
     }
 
     /// Two profiles may list the same queue, and only one of them may be able to read its attributes.
-    fn add(&mut self, id: &'a QueueId, state: &'a State) {
-        if let State::Read(Attributes { redrives_to: Some(dlq), .. }) = state {
+    fn add_queue(&mut self, id: &'a QueueId, state: &'a SurveyedState) {
+        if let SurveyedState::Read(QueueAttributes { redrives_to: Some(dlq), .. }) = state {
             let feeder = Feeder { kind: FeederKind::Queue, name: id.name.clone() };
             self.feeders.entry(dlq).or_default().insert(feeder);
         }
         let known = self.queues.entry(id).or_insert(state);
-        if matches!(state, State::Read(_)) {
+        if matches!(state, SurveyedState::Read(_)) {
             *known = state;
         }
     }
 
     /// Queues that a redrive policy, a function, a mapping or a subscriber points to, and queues with a DLQ's name.
     pub(super) fn dlqs(&self) -> BTreeSet<&'a QueueId> {
-        let named =
-            self.queues.iter().filter(|(id, state)| is_named_like_one(&id.name) && ***state != State::Gone);
+        let named = self
+            .queues
+            .iter()
+            .filter(|(id, state)| has_dlq_name(&id.name) && ***state != SurveyedState::Gone);
         self.feeders.keys().copied().chain(named.map(|(id, _)| *id)).collect()
     }
 
     /// The DLQs that have messages.
-    pub(super) fn not_empty(&self) -> BTreeSet<&'a QueueId> {
-        let has_messages =
-            |id: &&QueueId| self.attributes(id).is_some_and(|attributes| attributes.counts.has_messages());
+    pub(super) fn non_empty_dlqs(&self) -> BTreeSet<&'a QueueId> {
+        let has_messages = |id: &&QueueId| {
+            self.queue_attributes(id).is_some_and(|attributes| attributes.counts.has_messages())
+        };
         self.dlqs().into_iter().filter(has_messages).collect()
     }
 
     /// Judges every DLQ.
-    pub(super) fn judge(&self, ages: &Ages, received: &Received, now: Timestamp) -> Fleet {
+    pub(super) fn judge_dlqs(&self, ages: &Ages, received: &ReceivesByQueue, now: Timestamp) -> Fleet {
         let dlqs = self.dlqs().into_iter();
-        let mut dlqs: Vec<_> = dlqs.map(|id| self.dlq(id, ages.get(id), received.get(id), now)).collect();
-        dlqs.sort_by(|one, other| order(one).cmp(&order(other)));
+        let mut dlqs: Vec<_> =
+            dlqs.map(|id| self.judge_dlq(id, ages.get(id), received.get(id), now)).collect();
+        dlqs.sort_by(|one, other| dlq_order(one).cmp(&dlq_order(other)));
         let regions = self.surveys.iter().filter_map(|survey| {
-            Some(Region {
+            Some(RegionSummary {
                 account: survey.account.clone(),
                 region: survey.region.clone(),
                 profile: survey.profile.clone(),
@@ -91,14 +99,20 @@ impl<'a> Surveyed<'a> {
         Fleet { at: now, regions: regions.collect(), dlqs, queues, problems: problems.collect() }
     }
 
-    fn dlq(&self, id: &QueueId, age: Option<&Age>, received: Option<&Receives>, now: Timestamp) -> Dlq {
-        let counts = self.attributes(id).map(|attributes| attributes.counts).unwrap_or_default();
+    fn judge_dlq(
+        &self,
+        id: &QueueId,
+        age: Option<&OldestMessageAge>,
+        received: Option<&Receives>,
+        now: Timestamp,
+    ) -> Dlq {
+        let counts = self.queue_attributes(id).map(|attributes| attributes.counts).unwrap_or_default();
         let since = age.and_then(|age| age.at.checked_sub_signed(TimeDelta::try_seconds(age.seconds)?));
         let mut dlq = Dlq {
             name: id.name.clone(),
             account: id.account.clone(),
             region: id.region.clone(),
-            state: self.state(id),
+            state: self.dlq_state(id),
             fed_by: self.feeders.get(id).into_iter().flatten().cloned().collect(),
             read_by: self.functions_reading(id),
             readers: received.map(|received| {
@@ -108,16 +122,17 @@ impl<'a> Surveyed<'a> {
             counts,
             oldest_seconds: since.map(|since| (now - since).num_seconds()),
             first_deleted_by: since.zip(counts.retention()).and_then(|(since, kept)| kept.ends_at(since)),
-            alarms: self.alarms(id),
+            alarms: self.queue_alarms(id),
             findings: Vec::new(),
             error: match self.queues.get(id) {
-                Some(State::Unread(why)) => Some(why.clone()),
+                Some(SurveyedState::Unread(why)) => Some(why.clone()),
                 _ => None,
             },
         };
-        dlq.findings = finding::findings(&dlq, &self.sources(id), now);
-        dlq.findings
-            .extend(self.attributes(id).into_iter().flat_map(|read| self.findings_of_readers(id, read)));
+        dlq.findings = finding::find_faults(&dlq, &self.source_queues(id), now);
+        dlq.findings.extend(
+            self.queue_attributes(id).into_iter().flat_map(|read| self.findings_of_readers(id, read)),
+        );
         dlq
     }
 
@@ -127,7 +142,7 @@ impl<'a> Surveyed<'a> {
         let others = self.queues.keys().copied();
         let others = others.filter(|id| !dlqs.contains(id) && !self.has_blocked_groups(id));
         let checked = others.filter_map(|id| {
-            let read = self.attributes(id)?;
+            let read = self.queue_attributes(id)?;
             let findings: Vec<_> =
                 finding::no_dlq(read).into_iter().chain(self.findings_of_readers(id, read)).collect();
             let QueueId { account, region, name } = id.clone();
@@ -143,7 +158,7 @@ impl<'a> Surveyed<'a> {
         self.queues.contains_key(&QueueId { name: format!("{deployment}-final-dlq"), ..id.clone() })
     }
 
-    fn findings_of_readers(&self, id: &QueueId, read: &Attributes) -> Vec<Finding> {
+    fn findings_of_readers(&self, id: &QueueId, read: &QueueAttributes) -> Vec<QueueFinding> {
         let readers = self.surveys.iter().flat_map(|survey| {
             let readers = survey.readers.iter().flatten().filter(|reader| reader.of == *id);
             readers.map(|reader| (reader, survey.timeouts.get(&reader.function).copied()))
@@ -155,29 +170,29 @@ impl<'a> Surveyed<'a> {
                 known.entry((&reader.mapping_uuid, &reader.function)).or_insert((reader, timeout));
             *seen = seen.or(timeout);
         }
-        finding::of_readers(read, &known.into_values().collect::<Vec<_>>())
+        finding::find_reader_faults(read, &known.into_values().collect::<Vec<_>>())
     }
 
-    fn attributes(&self, id: &QueueId) -> Option<&'a Attributes> {
+    fn queue_attributes(&self, id: &QueueId) -> Option<&'a QueueAttributes> {
         match self.queues.get(id) {
-            Some(State::Read(attributes)) => Some(attributes),
+            Some(SurveyedState::Read(attributes)) => Some(attributes),
             _ => None,
         }
     }
 
-    fn state(&self, id: &QueueId) -> DlqState {
+    fn dlq_state(&self, id: &QueueId) -> DlqState {
         match self.queues.get(id) {
-            Some(State::Read(_)) => DlqState::There,
-            Some(State::Unread(_)) => DlqState::Unreadable,
-            Some(State::Gone) => DlqState::Missing,
+            Some(SurveyedState::Read(_)) => DlqState::There,
+            Some(SurveyedState::Unread(_)) => DlqState::Unreadable,
+            Some(SurveyedState::Gone) => DlqState::Missing,
             None if self.listed.contains(&(id.account.as_str(), id.region.as_str())) => DlqState::Missing,
             None => DlqState::NotLookedAt,
         }
     }
 
     /// The queues whose redrive policies name this one.
-    fn sources(&self, id: &QueueId) -> Vec<(&'a QueueId, &'a Attributes)> {
-        let read = self.queues.keys().filter_map(|source| Some((*source, self.attributes(source)?)));
+    fn source_queues(&self, id: &QueueId) -> Vec<(&'a QueueId, &'a QueueAttributes)> {
+        let read = self.queues.keys().filter_map(|source| Some((*source, self.queue_attributes(source)?)));
         read.filter(|(_, attributes)| attributes.redrives_to.as_ref() == Some(id)).collect()
     }
 
@@ -196,7 +211,7 @@ impl<'a> Surveyed<'a> {
     }
 
     /// The alarms on a queue. An alarm watches queues of its region, which may be another account's.
-    fn alarms(&self, id: &QueueId) -> Option<Vec<DlqAlarm>> {
+    fn queue_alarms(&self, id: &QueueId) -> Option<Vec<DlqAlarm>> {
         let here = || self.surveys.iter().filter(|survey| survey.region == id.region);
         let own_are_known =
             here().any(|survey| survey.account.as_ref() == Some(&id.account) && survey.alarms.is_some());
@@ -206,7 +221,11 @@ impl<'a> Surveyed<'a> {
                 let of_account = |account: &Option<String>| {
                     account.as_ref().or(survey.account.as_ref()) == Some(&id.account)
                 };
-                if alarm.watches.iter().any(|watch| of_account(&watch.account) && watch.sees(&id.name)) {
+                if alarm
+                    .watches
+                    .iter()
+                    .any(|watch| of_account(&watch.account) && watch.includes_queue(&id.name))
+                {
                     found.insert(DlqAlarm { name: alarm.name.clone(), state: alarm.state.clone() });
                 }
             }
@@ -215,16 +234,16 @@ impl<'a> Surveyed<'a> {
     }
 }
 
-fn listed(survey: &Survey) -> Option<(&str, &str)> {
+fn listed_region(survey: &Survey) -> Option<(&str, &str)> {
     survey.queues.as_ref()?;
     Some((survey.account.as_deref()?, &survey.region))
 }
 
-fn order(dlq: &Dlq) -> impl Ord + '_ {
-    (&dlq.account, &dlq.region, dlq.is_well(), Reverse(dlq.counts.messages()), &dlq.name)
+fn dlq_order(dlq: &Dlq) -> impl Ord + '_ {
+    (&dlq.account, &dlq.region, dlq.is_well(), Reverse(dlq.counts.total_messages()), &dlq.name)
 }
 
-fn is_named_like_one(name: &str) -> bool {
+fn has_dlq_name(name: &str) -> bool {
     let letters: String = name.to_ascii_lowercase().chars().filter(char::is_ascii_alphabetic).collect();
     letters.contains("dlq") || letters.contains("deadletter")
 }

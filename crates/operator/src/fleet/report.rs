@@ -4,9 +4,9 @@ use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
 use crate::ExitCode;
-use crate::queues::Counts;
+use crate::queues::QueueCounts;
 use crate::status::readers::Readers;
-use crate::terminal::units::counted;
+use crate::terminal::units::format_count;
 
 /// Problems that the table and the page show; JSON has all of them.
 const PROBLEMS_MAX: usize = 10;
@@ -19,7 +19,7 @@ pub struct Fleet {
     /// The start of the reads, in whole seconds.
     pub at: Timestamp,
     /// The regions that were read.
-    pub regions: Vec<Region>,
+    pub regions: Vec<RegionSummary>,
     /// By account and region; those with a finding first, then those with the most messages.
     pub dlqs: Vec<Dlq>,
     /// The other queues that have findings, by account and region.
@@ -34,12 +34,12 @@ pub struct CheckedQueue {
     pub name: String,
     pub account: String,
     pub region: String,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<QueueFinding>,
 }
 
 /// A region, seen with a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Region {
+pub struct RegionSummary {
     /// `None` if it has no queue, so that nothing names it.
     pub account: Option<String>,
     pub region: String,
@@ -60,13 +60,13 @@ pub struct Dlq {
     /// Other readers that were seen; `None` if a function reads it, if it is empty, or if CloudWatch was not asked.
     pub readers: Option<Readers>,
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: QueueCounts,
     /// The age of the oldest message.
     pub oldest_seconds: Option<i64>,
     /// When SQS deletes the oldest message, at the latest: it may have waited in its source before.
     pub first_deleted_by: Option<Timestamp>,
     pub alarms: Option<Vec<DlqAlarm>>,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<QueueFinding>,
     /// The error if it could not be read.
     pub error: Option<String>,
 }
@@ -113,15 +113,15 @@ pub struct DlqAlarm {
 
 /// A fault of a queue or a remark on it, with advice in its sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    pub code: Code,
+pub struct QueueFinding {
+    pub code: FindingCode,
     pub sentence: String,
 }
 
 /// The kind of a finding. All but the remarks change the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+pub enum FindingCode {
     /// The DLQ does not exist.
     Missing,
     PointsToItself,
@@ -156,9 +156,10 @@ impl Fleet {
     }
 
     /// The first problems, and how many more there are.
-    pub fn problems_in_short(&self) -> Vec<String> {
+    pub fn shortened_problems(&self) -> Vec<String> {
         let more = self.problems.len().saturating_sub(PROBLEMS_MAX) as u64;
-        let more = (more > 0).then(|| format!("and {} more: see --format json", counted(more, "problem")));
+        let more =
+            (more > 0).then(|| format!("and {} more: see --format json", format_count(more, "problem")));
         self.problems.iter().take(PROBLEMS_MAX).cloned().chain(more).collect()
     }
 
@@ -168,7 +169,7 @@ impl Fleet {
     }
 
     /// Each account and region once, in the order of the DLQs.
-    pub fn places(&self) -> Vec<(Option<&str>, &str)> {
+    pub fn account_regions(&self) -> Vec<(Option<&str>, &str)> {
         let mut places: Vec<_> =
             self.regions.iter().map(|one| (one.account.as_deref(), one.region.as_str())).collect();
         places.extend(self.dlqs.iter().map(|dlq| (Some(dlq.account.as_str()), dlq.region.as_str())));
@@ -188,7 +189,7 @@ impl Fleet {
     }
 
     /// The reads of this account and region: one for each profile.
-    pub fn seen_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &Region> {
+    pub fn regions_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &RegionSummary> {
         self.regions.iter().filter(move |one| one.account.as_deref() == account && one.region == region)
     }
 }
@@ -199,7 +200,7 @@ impl Dlq {
     }
 }
 
-impl Code {
+impl FindingCode {
     /// True if nothing is known to be wrong.
     pub const fn is_remark(self) -> bool {
         matches!(self, Self::Orphan | Self::AgeUncertain)
@@ -207,7 +208,7 @@ impl Code {
 }
 
 /// `a, b, c and 2 more`
-pub(super) fn some_of(names: &[&str]) -> String {
+pub(super) fn join_names(names: &[&str]) -> String {
     match names.len().checked_sub(NAMES_MAX).filter(|more| *more > 0) {
         None => names.join(", "),
         Some(more) => format!("{} and {more} more", names[..NAMES_MAX].join(", ")),

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_smithy_cbor::Encoder;
 use redeliver_core::message::Timestamp;
-use redeliver_testing::loopback::{Body, Loopback, Request};
+use redeliver_testing::loopback::{Loopback, LoopbackBody, LoopbackRequest};
 use serde_json::{Value, json};
 
 use super::report::DlqState;
 use super::*;
 use crate::ExitCode;
 use crate::permissions;
-use crate::queues::Connection;
+use crate::queues::AwsConnection;
 
-type Answer = Option<(u16, Body)>;
+type Answer = Option<(u16, LoopbackBody)>;
 
 const ACCOUNT: &str = "123456789012";
 
@@ -59,7 +59,7 @@ fn alarms() -> Answer {
     cbor.map(1).str("MetricAlarms").array(1).map(4);
     cbor.str("AlarmName").str("pager").str("StateValue").str("ALARM").str("Namespace").str("AWS/SQS");
     cbor.str("Dimensions").array(1).map(2).str("Name").str("QueueName").str("Value").str("orders-dlq");
-    Some((200, Body::cbor(cbor.into_writer())))
+    Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
 /// The DLQ's oldest message is there since yesterday at noon.
@@ -68,7 +68,7 @@ fn ages() -> Answer {
     let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
     cbor.map(1).str("MetricDataResults").array(1).map(3).str("Id").str("q0");
     cbor.str("Timestamps").array(1).timestamp(&at).str("Values").array(1).double(86_280.0);
-    Some((200, Body::cbor(cbor.into_writer())))
+    Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
 const SUBSCRIBER: &str =
@@ -79,7 +79,7 @@ fn subscribers() -> Answer {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("Subscribers").array(1).map(2);
     cbor.str("SubscriberArn").str(SUBSCRIBER).str("Name").str("large-orders");
-    Some((200, Body::cbor(cbor.into_writer())))
+    Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
 /// Its failures go to the DLQ.
@@ -87,13 +87,13 @@ fn subscriber() -> Answer {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(3).str("SubscriberArn").str(SUBSCRIBER).str("Name").str("large-orders");
     cbor.str("OnFailureConfiguration").map(1).str("Arn").str(&arn("orders-dlq"));
-    Some((200, Body::cbor(cbor.into_writer())))
+    Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
 fn error_in_cbor(status: u16, code: &str) -> Answer {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(2).str("__type").str(code).str("message").str("no");
-    Some((status, Body::cbor(cbor.into_writer())))
+    Some((status, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
 fn denied() -> Answer {
@@ -104,7 +104,7 @@ fn refused() -> Answer {
     Some((403, json!({ "__type": "AccessDeniedException", "Message": "no", "message": "no" }).into()))
 }
 
-fn service(request: &Request) -> &'static str {
+fn service(request: &LoopbackRequest) -> &'static str {
     let services = [
         "DescribeAlarms",
         "DescribeSubscriber",
@@ -118,7 +118,7 @@ fn service(request: &Request) -> &'static str {
 }
 
 /// All of AWS.
-fn well(request: &Request) -> Answer {
+fn well(request: &LoopbackRequest) -> Answer {
     match service(request) {
         "DescribeAlarms" => alarms(),
         "GetMetricData" => ages(),
@@ -139,18 +139,20 @@ fn well(request: &Request) -> Answer {
     }
 }
 
-async fn looked(servers: &[&Loopback]) -> Fleet {
+async fn survey_servers(servers: &[&Loopback]) -> Fleet {
     let connections: Vec<_> = servers
         .iter()
-        .map(|server| Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())))
+        .map(|server| {
+            AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned()))
+        })
         .collect();
-    gather::look(&connections, now(), &ProgressBar::hidden()).await
+    gather::survey_connections(&connections, now(), &ProgressBar::hidden()).await
 }
 
 #[tokio::test]
 async fn all_is_asked_for_once_and_put_together() {
-    let server = Loopback::answering(well);
-    let fleet = looked(&[&server]).await;
+    let server = Loopback::start_answering(well);
+    let fleet = survey_servers(&[&server]).await;
     let expected = json!({
         "at": "2026-11-23T12:00:00Z",
         "regions": [{ "account": "123456789012", "region": "eu-central-1", "profile": null, "queues": 2 }],
@@ -216,12 +218,13 @@ async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else(
         ("/functions", refused, "lambda:ListFunctions: AccessDeniedException: no"),
         ("/event-source-mappings", refused, "lambda:ListEventSourceMappings: AccessDeniedException: no"),
     ] {
-        let server = Loopback::answering(
-            move |request| {
-                if service(request) == refuses { answer() } else { well(request) }
-            },
-        );
-        let fleet = looked(&[&server]).await;
+        let server =
+            Loopback::start_answering(
+                move |request| {
+                    if service(request) == refuses { answer() } else { well(request) }
+                },
+            );
+        let fleet = survey_servers(&[&server]).await;
         assert_eq!(fleet.problems, [format!("eu-central-1: {problem}")]);
         assert_eq!(fleet.exit_code(), ExitCode::Incomplete, "{refuses}");
         let dlq = &fleet.dlqs[0];
@@ -238,12 +241,13 @@ async fn no_custom_event_buses_and_a_deleted_subscriber_are_no_problem() {
     let unsupported: fn() -> Answer = || Some((400, json!({ "error": "Unsupported service" }).into()));
     let gone: fn() -> Answer = || error_in_cbor(400, "com.amazonaws.eventbridgev2#ResourceNotFoundException");
     for (asked, answer) in [("ListSubscribers", unsupported), ("DescribeSubscriber", gone)] {
-        let server = Loopback::answering(
-            move |request| {
-                if service(request) == asked { answer() } else { well(request) }
-            },
-        );
-        let fleet = looked(&[&server]).await;
+        let server =
+            Loopback::start_answering(
+                move |request| {
+                    if service(request) == asked { answer() } else { well(request) }
+                },
+            );
+        let fleet = survey_servers(&[&server]).await;
         assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::Done), "{asked}");
         let feeders: Vec<_> = fleet.dlqs[0].fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
         assert_eq!(feeders, ["orders", "mailer"], "{asked}");
@@ -257,21 +261,21 @@ fn ages_asked_for(server: &Loopback) -> Vec<(bool, bool)> {
 
 #[tokio::test]
 async fn a_dlq_that_no_function_reads_is_asked_for_its_receives() {
-    let server = Loopback::answering(|request| match service(request) {
+    let server = Loopback::start_answering(|request| match service(request) {
         "/event-source-mappings" => json(json!({ "EventSourceMappings": [] })),
         "GetMetricData" if request.1.contains("NumberOfEmptyReceives") => {
             let mut cbor = Encoder::new(Vec::new());
             let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
             cbor.map(1).str("MetricDataResults").array(1).map(3).str("Id").str("q1");
             cbor.str("Timestamps").array(1).timestamp(&at).str("Values").array(1).double(3.0);
-            Some((200, Body::cbor(cbor.into_writer())))
+            Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
         }
         _ => well(request),
     });
-    let fleet = looked(&[&server]).await;
+    let fleet = survey_servers(&[&server]).await;
     assert_eq!(fleet.problems, Vec::<String>::new());
     assert_eq!(
-        fleet.dlqs[0].readers.as_ref().unwrap().in_words(),
+        fleet.dlqs[0].readers.as_ref().unwrap().describe(),
         "read by something that is not an event source mapping (a container, or an audit?): 0 messages received and 3 empty \
          receives in the last 15 minutes"
     );
@@ -281,12 +285,12 @@ async fn a_dlq_that_no_function_reads_is_asked_for_its_receives() {
 #[tokio::test]
 async fn each_account_is_asked_for_the_ages_of_its_own_queues() {
     const OTHER: &str = "210987654321";
-    let own = Loopback::answering(well);
-    let other = Loopback::answering(|(head, body)| {
+    let own = Loopback::start_answering(well);
+    let other = Loopback::start_answering(|(head, body)| {
         let (status, answer) = well(&(head.clone(), body.replace(OTHER, ACCOUNT)))?;
-        Some((status, answer.replacing(ACCOUNT, OTHER)))
+        Some((status, answer.with_replaced(ACCOUNT, OTHER)))
     });
-    let fleet = looked(&[&own, &other]).await;
+    let fleet = survey_servers(&[&own, &other]).await;
     let seen: Vec<_> = fleet.dlqs.iter().map(|dlq| (dlq.account.as_str(), dlq.oldest_seconds)).collect();
     assert_eq!(seen, [(ACCOUNT, Some(86_400)), (OTHER, Some(86_400))]);
     assert_eq!([&own, &other].map(ages_asked_for), [[(true, false)], [(true, false)]]);
@@ -294,19 +298,19 @@ async fn each_account_is_asked_for_the_ages_of_its_own_queues() {
 
 #[tokio::test]
 async fn two_profiles_of_one_account_see_each_dlq_once() {
-    let [first, second] = [Loopback::answering(well), Loopback::answering(well)];
-    let fleet = looked(&[&first, &second]).await;
+    let [first, second] = [Loopback::start_answering(well), Loopback::start_answering(well)];
+    let fleet = survey_servers(&[&first, &second]).await;
     assert_eq!((fleet.dlqs.len(), fleet.regions.len()), (1, 2));
     assert_eq!([&first, &second].map(|server| ages_asked_for(server).len()), [1, 0]);
 }
 
 #[tokio::test]
 async fn a_queue_that_cannot_be_read_is_a_row_with_the_reason() {
-    let server = Loopback::answering(|request| {
+    let server = Loopback::start_answering(|request| {
         let is_it = service(request) == "GetQueueAttributes" && request.1.contains("orders-dlq");
         if is_it { refused() } else { well(request) }
     });
-    let fleet = looked(&[&server]).await;
+    let fleet = survey_servers(&[&server]).await;
     let dlq = &fleet.dlqs[0];
     let why = "sqs:GetQueueAttributes: AccessDeniedException: no";
     assert_eq!(
@@ -319,43 +323,43 @@ async fn a_queue_that_cannot_be_read_is_a_row_with_the_reason() {
 
 #[tokio::test]
 async fn a_queue_that_is_deleted_meanwhile_is_missing_and_no_problem() {
-    let server = Loopback::answering(|request| {
+    let server = Loopback::start_answering(|request| {
         if service(request) != "GetQueueAttributes" || !request.1.contains("orders-dlq") {
             return well(request);
         }
         let code = "com.amazonaws.sqs#QueueDoesNotExist";
         Some((400, json!({ "__type": code, "message": "The specified queue does not exist." }).into()))
     });
-    let fleet = looked(&[&server]).await;
+    let fleet = survey_servers(&[&server]).await;
     let codes: Vec<_> = fleet.dlqs[0].findings.iter().map(|finding| finding.code).collect();
-    assert_eq!((fleet.dlqs[0].state, codes), (DlqState::Missing, vec![Code::Missing]));
+    assert_eq!((fleet.dlqs[0].state, codes), (DlqState::Missing, vec![FindingCode::Missing]));
     assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::Found));
 }
 
 #[tokio::test]
 async fn a_request_that_is_throttled_is_made_again() {
     let mut throttled = false;
-    let server = Loopback::answering(move |request| {
+    let server = Loopback::start_answering(move |request| {
         if service(request) != "GetQueueAttributes" || std::mem::replace(&mut throttled, true) {
             return well(request);
         }
         Some((400, json!({ "__type": "ThrottlingException", "message": "Rate exceeded" }).into()))
     });
-    let fleet = looked(&[&server]).await;
+    let fleet = survey_servers(&[&server]).await;
     assert_eq!((fleet.dlqs.len(), fleet.problems.len()), (1, 0));
 }
 
 #[tokio::test]
 async fn a_region_that_lets_nobody_in_does_not_hide_the_others() {
-    let closed = Loopback::answering(|request| match service(request) {
+    let closed = Loopback::start_answering(|request| match service(request) {
         "DescribeAlarms" | "GetMetricData" | "ListSubscribers" => denied(),
         _ => refused(),
     });
-    let open = Loopback::answering(well);
-    let fleet = looked(&[&closed, &open]).await;
+    let open = Loopback::start_answering(well);
+    let fleet = survey_servers(&[&closed, &open]).await;
     assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 5));
     assert_eq!(fleet.exit_code(), ExitCode::Incomplete);
-    let nothing = looked(&[&closed]).await;
+    let nothing = survey_servers(&[&closed]).await;
     assert_eq!(nothing.regions, [], "which is an error, with exit code 1");
 }
 
@@ -364,7 +368,7 @@ fn hundreds_of_problems_are_not_all_said() {
     let in_short = |count: u64| {
         let problems = (0..count).map(|n| format!("problem {n}")).collect();
         Fleet { at: now(), regions: Vec::new(), dlqs: Vec::new(), queues: Vec::new(), problems }
-            .problems_in_short()
+            .shortened_problems()
     };
     assert_eq!(in_short(10)[9..], ["problem 9"]);
     assert_eq!(in_short(12)[9..], ["problem 9", "and 2 problems more: see --format json"]);
@@ -372,8 +376,8 @@ fn hundreds_of_problems_are_not_all_said() {
 
 #[tokio::test]
 async fn the_printed_rights_are_those_that_are_used() {
-    let server = Loopback::answering(well);
-    looked(&[&server]).await;
+    let server = Loopback::start_answering(well);
+    survey_servers(&[&server]).await;
     let used = server.requests().into_iter().map(|request| match service(&request) {
         "/functions" => "lambda:ListFunctions".to_owned(),
         "/event-source-mappings" => "lambda:ListEventSourceMappings".to_owned(),
@@ -381,9 +385,9 @@ async fn the_printed_rights_are_those_that_are_used() {
         of_events @ ("ListSubscribers" | "DescribeSubscriber") => format!("events:{of_events}"),
         of_sqs => format!("sqs:{of_sqs}"),
     });
-    let policy = permissions::policy(
-        permissions::Command::Fleet,
-        &permissions::Names::placeholders(permissions::Command::Fleet),
+    let policy = permissions::build_policy(
+        permissions::PolicyCommand::Fleet,
+        &permissions::PolicyNames::with_placeholders(permissions::PolicyCommand::Fleet),
     );
     let printed: BTreeSet<String> = serde_json::from_value(policy["Statement"][0]["Action"].clone()).unwrap();
     assert_eq!(used.collect::<BTreeSet<_>>(), printed);

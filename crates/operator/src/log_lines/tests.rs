@@ -9,15 +9,15 @@ const ID: &str = "0191f3a2-7b1c-4d3e-8f00-0123456789ab";
 const STREAM: &str = "2026/07/25/[$LATEST]0123456789abcdef";
 
 /// The ways to the log lines of a dead letter whose document has these members, read from this queue.
-fn lines(members: Value, queue_arn: &str) -> Option<LogLines> {
-    let mut message = dead_letters::record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
+fn lines(members: Value, queue_arn: &str) -> Option<LogLinks> {
+    let mut message = dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
     queue_arn.clone_into(&mut message.queue_arn);
     let document = message.attributes.get_mut("DeadLetter").unwrap();
     let mut written: Value = serde_json::from_str(document.text().unwrap()).unwrap();
     let Value::Object(members) = members else { panic!("{members}") };
     written.as_object_mut().unwrap().extend(members);
     *document = redeliver_core::message::Attribute::string(written.to_string());
-    LogLines::of(&DeadLetterRecord::new(message))
+    LogLinks::for_record(&DeadLetterRecord::new(message))
 }
 
 fn logs(more: Value) -> Value {
@@ -34,7 +34,7 @@ fn whole() -> Value {
 #[test]
 fn a_link_shows_the_stream_during_the_call_and_a_command_prints_the_lines_with_its_request_id() {
     let found = lines(whole(), ARN).unwrap();
-    assert_eq!(found.place(), Some(format!("/aws/lambda/orders {STREAM}")));
+    assert_eq!(found.describe_location(), Some(format!("/aws/lambda/orders {STREAM}")));
     assert_eq!(
         found.command.as_deref(),
         Some(
@@ -66,14 +66,17 @@ fn a_function_that_was_invoked_is_looked_for_in_its_default_log_group_and_this_i
         lines(members, ARN).unwrap()
     };
     let found = function("orders:7");
-    assert_eq!(found.place().unwrap(), "/aws/lambda/orders, unless the function has another log group");
+    assert_eq!(
+        found.describe_location().unwrap(),
+        "/aws/lambda/orders, unless the function has another log group"
+    );
     let command = found.command.unwrap();
     assert!(command.contains(" --log-group-name /aws/lambda/orders --filter-pattern '\""), "{command}");
     let url = found.url.unwrap();
     assert!(url.contains("filter*20*40message*20like*20*220191f3a2-7b1c-4d3e"), "{url}");
     for unknown in ["", ":7", "$(id):7"] {
         let found = function(unknown);
-        let ways = (found.place(), found.url, found.command);
+        let ways = (found.describe_location(), found.url, found.command);
         assert_eq!(ways, (None, None, None), "{unknown}");
         assert_eq!(found.location.request_id(), Some(ID));
     }
@@ -150,7 +153,7 @@ proptest! {
         members["cause"] = json!({ "type": "E", "message": "", "function": function });
         members["source_queue_arn"] = json!(format!("arn:aws:sqs:{region}:0:q"));
         let found = [ARN, "file:dead.jsonl"].map(|arn| lines(members.clone(), arn));
-        for LogLines { url, command, .. } in found.into_iter().flatten() {
+        for LogLinks { url, command, .. } in found.into_iter().flatten() {
             if let Some(command) = command {
                 let words = words(&command);
                 prop_assert!(words.is_some(), "{}", command);

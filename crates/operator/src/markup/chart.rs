@@ -2,9 +2,9 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::markup::safe;
-use crate::terminal::escape::shortened;
-use crate::terminal::units::{float, grouped};
+use crate::markup::escape_markup;
+use crate::terminal::escape::shorten_text;
+use crate::terminal::units::{as_float, group_digits};
 
 const STYLE: &str = include_str!("chart.css");
 
@@ -39,7 +39,7 @@ pub struct Plot {
 
 /// An entry of a legend, with its class.
 #[derive(Clone, Copy)]
-pub enum Key {
+pub enum LegendKey {
     Area(&'static str, &'static str),
     Line(&'static str, &'static str),
     /// A short upright line.
@@ -56,79 +56,79 @@ pub struct Figure {
 
 impl Axis {
     /// From 0 to a round number that is at least `most`.
-    pub fn counts(most: u64) -> Self {
-        let Scale { step, steps } = scale(most, 4);
-        let marks = (0..=steps).map(|index| (float(index * step), grouped(index * step))).collect();
-        Self { from: 0.0, to: float(step * steps), marks, has_lines: true }
+    pub fn for_counts(most: u64) -> Self {
+        let Scale { step, steps } = fit_scale(most, 4);
+        let marks = (0..=steps).map(|index| (as_float(index * step), group_digits(index * step))).collect();
+        Self { from: 0.0, to: as_float(step * steps), marks, has_lines: true }
     }
 
     /// The position of a value between two places.
-    fn place(&self, value: f64, start: f64, end: f64) -> f64 {
+    fn map_value(&self, value: f64, start: f64, end: f64) -> f64 {
         start + (end - start) * (value - self.from) / (self.to - self.from)
     }
 }
 
 impl Plot {
-    fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        (self.x.place(x, LEFT, RIGHT), self.y.place(y, TOP + self.height, TOP))
+    fn map_point(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (self.x.map_value(x, LEFT, RIGHT), self.y.map_value(y, TOP + self.height, TOP))
     }
 
     /// A rectangle between two corners.
-    pub fn rectangle(&self, class: &str, one: (f64, f64), other: (f64, f64)) -> Markup {
-        let ((left, one), (right, other)) = (self.at(one), self.at(other));
-        let [x, y] = [left, one.min(other)].map(pixels);
-        html! { rect class=(class) x=(x) y=(y) width=(pixels(right - left)) height=(pixels((one - other).abs())) {} }
+    pub fn draw_rectangle(&self, class: &str, one: (f64, f64), other: (f64, f64)) -> Markup {
+        let ((left, one), (right, other)) = (self.map_point(one), self.map_point(other));
+        let [x, y] = [left, one.min(other)].map(round_pixels);
+        html! { rect class=(class) x=(x) y=(y) width=(round_pixels(right - left)) height=(round_pixels((one - other).abs())) {} }
     }
 
     /// A line through all of the points.
-    pub fn line(&self, class: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Markup {
-        html! { polyline class=(class) points=(self.points(points)) {} }
+    pub fn draw_line(&self, class: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Markup {
+        html! { polyline class=(class) points=(self.format_points(points)) {} }
     }
 
     /// Fills the area between the points.
-    pub fn area(&self, class: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Markup {
-        html! { polygon class=(class) points=(self.points(points)) {} }
+    pub fn draw_area(&self, class: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Markup {
+        html! { polygon class=(class) points=(self.format_points(points)) {} }
     }
 
     /// A vertical line with a label at its top.
-    pub fn marked(&self, x: f64, label: &str) -> Markup {
-        let (left, top) = self.at((x, self.y.to));
+    pub fn draw_marker(&self, x: f64, label: &str) -> Markup {
+        let (left, top) = self.map_point((x, self.y.to));
         let is_left = left < (LEFT + RIGHT) / 2.0;
         let (class, label_x) =
             if is_left { ("quiet halo", left + 6.0) } else { ("quiet halo end", left - 6.0) };
         html! {
-            (self.line("ink dashed thin", [(x, self.y.from), (x, self.y.to)]))
-            text class=(class) x=(pixels(label_x)) y=(pixels(top + 10.0)) { (label) }
+            (self.draw_line("ink dashed thin", [(x, self.y.from), (x, self.y.to)]))
+            text class=(class) x=(round_pixels(label_x)) y=(round_pixels(top + 10.0)) { (label) }
         }
     }
 
-    fn points(&self, points: impl IntoIterator<Item = (f64, f64)>) -> String {
-        let points = points.into_iter().map(|point| self.at(point));
-        points.map(|(x, y)| format!("{},{}", pixels(x), pixels(y))).collect::<Vec<_>>().join(" ")
+    fn format_points(&self, points: impl IntoIterator<Item = (f64, f64)>) -> String {
+        let points = points.into_iter().map(|point| self.map_point(point));
+        points.map(|(x, y)| format!("{},{}", round_pixels(x), round_pixels(y))).collect::<Vec<_>>().join(" ")
     }
 
     /// The chart: its grid, the drawing, the name of the axis below it, and a legend.
-    pub fn figure(
+    pub fn draw_figure(
         &self,
         title: impl Into<String>,
         note: impl Into<String>,
         drawn: &Markup,
         below: &str,
-        legend: &[(Key, String)],
+        legend: &[(LegendKey, String)],
     ) -> Figure {
         let (title, note) = (title.into(), note.into());
         let bottom = TOP + self.height;
         let first_line = bottom + LINE * if below.is_empty() { 2.0 } else { 3.0 };
-        let height = first_line + LINE * float(legend.len().div_ceil(COLUMNS) as u64) - LINE / 2.0;
+        let height = first_line + LINE * as_float(legend.len().div_ceil(COLUMNS) as u64) - LINE / 2.0;
         let chart = html! {
             svg class="chart" role="img" aria-label=(title) width=(WIDTH) height=(height) viewBox={"0 0 " (WIDTH) " " (height)} {
                 @for (value, words) in &self.y.marks {
-                    @let y = pixels(self.y.place(*value, bottom, TOP));
+                    @let y = round_pixels(self.y.map_value(*value, bottom, TOP));
                     @if self.y.has_lines { line class="grid" x1=(LEFT) x2=(RIGHT) y1=(y) y2=(y) {} }
                     text class="quiet end" x=(LEFT - 8.0) y=(y) { (words) }
                 }
                 @for (value, words) in &self.x.marks {
-                    @let x = pixels(self.x.place(*value, LEFT, RIGHT));
+                    @let x = round_pixels(self.x.map_value(*value, LEFT, RIGHT));
                     @if self.x.has_lines { line class="grid" x1=(x) x2=(x) y1=(TOP) y2=(bottom) {} }
                     text class="quiet middle" x=(x) y=(bottom + 18.0) { (words) }
                 }
@@ -137,10 +137,10 @@ impl Plot {
                     text class="quiet middle" x=((LEFT + RIGHT) / 2.0) y=(bottom + 18.0 + LINE) { (below) }
                 }
                 @for (index, (key, words)) in legend.iter().enumerate() {
-                    @let x = WIDTH / float(COLUMNS as u64) * float((index % COLUMNS) as u64) + 14.0;
-                    @let y = first_line + LINE * float((index / COLUMNS) as u64);
-                    (key.drawn(x, y))
-                    text x=(x + 24.0) y=(y) { (shortened(words, LETTERS)) }
+                    @let x = WIDTH / as_float(COLUMNS as u64) * as_float((index % COLUMNS) as u64) + 14.0;
+                    @let y = first_line + LINE * as_float((index / COLUMNS) as u64);
+                    (key.draw_key(x, y))
+                    text x=(x + 24.0) y=(y) { (shorten_text(words, LETTERS)) }
                 }
             }
         };
@@ -148,8 +148,8 @@ impl Plot {
     }
 }
 
-impl Key {
-    fn drawn(self, x: f64, y: f64) -> Markup {
+impl LegendKey {
+    fn draw_key(self, x: f64, y: f64) -> Markup {
         let line = |from: (f64, f64), to: (f64, f64)| format!("{},{} {},{}", from.0, from.1, to.0, to.1);
         html! {
             @match self {
@@ -182,14 +182,14 @@ pub fn columns_only(
 }
 
 /// A picture of its own: the charts one under the other.
-pub fn picture(figures: &[Figure]) -> String {
+pub fn render_picture(figures: &[Figure]) -> String {
     const HEADING: f64 = 58.0;
     let height = figures.iter().map(|figure| figure.height + HEADING).sum::<f64>() + 10.0;
     let mut top = 0.0;
     let mut placed = String::new();
     for Figure { title, note, chart, height } in figures {
         let drawn = html! {
-            text class="title" x="14" y=(top + 22.0) { (shortened(title, TITLE_LETTERS)) }
+            text class="title" x="14" y=(top + 22.0) { (shorten_text(title, TITLE_LETTERS)) }
             text class="quiet" x="14" y=(top + 44.0) { (note) }
             g transform={"translate(0," (top + HEADING) ")"} { (chart) } "\n"
         };
@@ -203,7 +203,7 @@ pub fn picture(figures: &[Figure]) -> String {
             (PreEscaped(placed))
         }
     };
-    safe(&picture) + "\n"
+    escape_markup(&picture) + "\n"
 }
 
 /// The marks of an axis.
@@ -215,7 +215,7 @@ pub struct Scale {
 }
 
 /// A scale up to `most`, with at most `marks_max` steps.
-pub fn scale(most: u64, marks_max: u64) -> Scale {
+pub fn fit_scale(most: u64, marks_max: u64) -> Scale {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
     let mut steps = powers.flat_map(|power| [power, power.saturating_mul(2), power.saturating_mul(5)]);
     let step = steps.find(|step| most.div_ceil(*step) <= marks_max).unwrap_or(most.max(1));
@@ -223,7 +223,7 @@ pub fn scale(most: u64, marks_max: u64) -> Scale {
 }
 
 /// A length rounded to a tenth of a pixel.
-pub fn pixels(length: f64) -> f64 {
+pub fn round_pixels(length: f64) -> f64 {
     (length * 10.0).round() / 10.0
 }
 
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_grid_has_at_most_four_lines_at_round_numbers() {
-        let of = [0, 1, 4, 5, 9, 37, 1040, 2000].map(|most| scale(most, 4));
+        let of = [0, 1, 4, 5, 9, 37, 1040, 2000].map(|most| fit_scale(most, 4));
         assert_eq!(
             of.map(|Scale { step, steps }| (step, steps)),
             [(1, 1), (1, 1), (1, 4), (2, 3), (5, 2), (10, 4), (500, 3), (500, 4)]
@@ -244,15 +244,21 @@ mod tests {
     fn a_picture_has_each_place_where_its_value_is() {
         let axis = |to| Axis { from: 0.0, to, marks: vec![(to, "most".to_owned())], has_lines: false };
         let plot = Plot { x: axis(10.0), y: axis(4.0), height: 100.0 };
-        let half = plot.rectangle("s1", (0.0, 0.0), (5.0, 1.0)).into_string();
+        let half = plot.draw_rectangle("s1", (0.0, 0.0), (5.0, 1.0)).into_string();
         assert_eq!(half, r#"<rect class="s1" x="62" y="85" width="227" height="25"></rect>"#);
-        let line = plot.line("s1 thin", [(0.0, 4.0), (10.0, 0.0)]).into_string();
+        let line = plot.draw_line("s1 thin", [(0.0, 4.0), (10.0, 0.0)]).into_string();
         assert_eq!(line, r#"<polyline class="s1 thin" points="62,10 516,110"></polyline>"#);
-        let marked = plot.marked(7.5, "late").into_string();
+        let marked = plot.draw_marker(7.5, "late").into_string();
         let line = r#"<polyline class="ink dashed thin" points="402.5,110 402.5,10"></polyline>"#;
         assert_eq!(marked, format!(r#"{line}<text class="quiet halo end" x="396.5" y="20">late</text>"#));
-        let figure = plot.figure("<title>", "", &PreEscaped(half), "", &[(Key::Tick("ink"), "x".repeat(33))]);
-        let picture = picture(&[figure]);
+        let figure = plot.draw_figure(
+            "<title>",
+            "",
+            &PreEscaped(half),
+            "",
+            &[(LegendKey::Tick("ink"), "x".repeat(33))],
+        );
+        let picture = render_picture(&[figure]);
         assert!(picture.contains("&lt;title&gt;") && !picture.contains("<title>"), "{picture}");
         assert!(picture.contains(&format!(">{}…{}</text>", "x".repeat(21), "x".repeat(10))), "{picture}");
     }

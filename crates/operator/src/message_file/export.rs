@@ -7,13 +7,13 @@ use std::fmt;
 use chrono::DateTime;
 use redeliver_core::archive::{ArchivedAttribute, ArchivedMessage};
 use redeliver_core::message::Timestamp;
-use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::message::metadata::format_rfc3339;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use uuid::Builder;
 
-use crate::terminal::units::counted;
+use crate::terminal::units::format_count;
 
 /// The members of a message in the answer of `ReceiveMessage` (Amazon SQS API Reference, "Message").
 const MESSAGE_MEMBERS: [&str; 7] = [
@@ -34,13 +34,13 @@ const FIRST_OF_EVENT: [&str; 2] = ["Records", "messageId"];
 
 /// The messages of a document.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Export {
-    pub(super) kind: Kind,
+pub(super) struct MessageExport {
+    pub(super) kind: ExportKind,
     pub(super) elements: Vec<Element>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ExportKind {
     Received,
     LambdaEvent,
     /// A message of one of the two alone, as `jq '.Messages[]'` prints it.
@@ -58,9 +58,9 @@ pub(super) enum Element {
 
 /// The documents of an input so far, and their messages.
 #[derive(Debug, Default)]
-pub(super) struct Tally(BTreeMap<Kind, (u64, u64)>);
+pub(super) struct ExportTally(BTreeMap<ExportKind, (u64, u64)>);
 
-impl Export {
+impl MessageExport {
     /// Reads a document; `None` if it is a body or anything else. A whole input that is an array of objects, or of
     /// strings, is a list of bodies. On one line of several, such an array is a body.
     pub(super) fn read(document: &str, is_whole_input: bool) -> Option<Self> {
@@ -85,31 +85,34 @@ impl Export {
     }
 }
 
-fn read_object(document: &str) -> Option<Export> {
-    let members = members(document)?;
+fn read_object(document: &str) -> Option<MessageExport> {
+    let members = parse_members(document)?;
     if let Some(messages) = members.get("Messages") {
         let messages: Option<Vec<&RawValue>> = serde_json::from_str(messages.get()).ok()?;
         let messages = messages.unwrap_or_default();
         let is_received = if messages.is_empty() {
             members.keys().all(|name| RESPONSE_MEMBERS.contains(&name.as_str()))
         } else {
-            messages.iter().all(|message| self::members(message.get()).is_some_and(|it| is_received(&it, 1)))
+            messages
+                .iter()
+                .all(|message| self::parse_members(message.get()).is_some_and(|it| is_received(&it, 1)))
         };
-        return is_received.then(|| Export::new(Kind::Received, &messages));
+        return is_received.then(|| MessageExport::new(ExportKind::Received, &messages));
     }
     if let Some(records) = members.get("Records") {
         let records: Vec<&RawValue> = serde_json::from_str(records.get()).ok()?;
-        let is_record = |record: &&RawValue| self::members(record.get()).is_some_and(|it| is_record(&it));
+        let is_record =
+            |record: &&RawValue| self::parse_members(record.get()).is_some_and(|it| is_record(&it));
         let is_event = !records.is_empty() && records.iter().all(is_record);
-        return is_event.then(|| Export::new(Kind::LambdaEvent, &records));
+        return is_event.then(|| MessageExport::new(ExportKind::LambdaEvent, &records));
     }
-    (is_received(&members, 2) || is_record(&members)).then(|| Export {
-        kind: Kind::Message,
+    (is_received(&members, 2) || is_record(&members)).then(|| MessageExport {
+        kind: ExportKind::Message,
         elements: vec![Element::Exported(document.trim().to_owned())],
     })
 }
 
-fn read_array(document: &str, is_whole_input: bool) -> Option<Export> {
+fn read_array(document: &str, is_whole_input: bool) -> Option<MessageExport> {
     let array: Vec<&RawValue> = serde_json::from_str(document).ok()?;
     let begin_with = |first| array.iter().all(|element| element.get().starts_with(first));
     let elements = if begin_with('{') {
@@ -131,32 +134,32 @@ fn read_array(document: &str, is_whole_input: bool) -> Option<Export> {
     } else {
         return None;
     };
-    Some(Export { kind: Kind::Array, elements })
+    Some(MessageExport { kind: ExportKind::Array, elements })
 }
 
-impl Export {
-    fn new(kind: Kind, messages: &[&RawValue]) -> Self {
+impl MessageExport {
+    fn new(kind: ExportKind, messages: &[&RawValue]) -> Self {
         let elements = messages.iter().map(|message| Element::Exported(message.get().to_owned())).collect();
         Self { kind, elements }
     }
 }
 
-type Members<'a> = BTreeMap<String, &'a RawValue>;
+type ExportMembers<'a> = BTreeMap<String, &'a RawValue>;
 
 /// The members of an object. A document of anything else is never read.
-fn members(document: &str) -> Option<Members<'_>> {
+fn parse_members(document: &str) -> Option<ExportMembers<'_>> {
     serde_json::from_str(document).ok()
 }
 
 /// True for a message with a body and nothing else than a message has.
-fn is_received(members: &Members<'_>, members_min: usize) -> bool {
+fn is_received(members: &ExportMembers<'_>, members_min: usize) -> bool {
     members.len() >= members_min
         && members.get("Body").is_some_and(|body| body.get().starts_with('"'))
         && members.keys().all(|name| MESSAGE_MEMBERS.contains(&name.as_str()))
 }
 
 /// True for a record of an event that SQS is the source of. The events of S3, SNS and others are bodies.
-fn is_record(members: &Members<'_>) -> bool {
+fn is_record(members: &ExportMembers<'_>) -> bool {
     members.get("eventSource").is_some_and(|source| source.get() == r#""aws:sqs""#)
         && members.get("body").is_some_and(|body| body.get().starts_with('"'))
 }
@@ -169,7 +172,7 @@ struct Exported {
     #[serde(rename = "Body", alias = "body")]
     body: String,
     #[serde(default, rename = "Attributes", alias = "attributes")]
-    system: Option<System>,
+    system: Option<ExportedSystemAttributes>,
     #[serde(default, rename = "MessageAttributes", alias = "messageAttributes")]
     attributes: Option<BTreeMap<String, ExportedAttribute>>,
     #[serde(default, rename = "eventSourceARN")]
@@ -179,7 +182,7 @@ struct Exported {
 /// The system attributes that a message keeps.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct System {
+struct ExportedSystemAttributes {
     sent_timestamp: Option<String>,
     approximate_first_receive_timestamp: Option<String>,
     approximate_receive_count: Option<String>,
@@ -204,7 +207,7 @@ struct ExportedAttribute {
 ///
 /// # Errors
 /// The message's defect, without its values.
-pub(super) fn archived(
+pub(super) fn archived_message(
     exported: &str,
     number: usize,
     otherwise: Timestamp,
@@ -217,7 +220,7 @@ pub(super) fn archived(
     let system = system.unwrap_or_default();
     let moment = |text: String, name: &str| {
         let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
-        moment.map(rfc3339).ok_or_else(|| format!("its {name} is not a number of milliseconds"))
+        moment.map(format_rfc3339).ok_or_else(|| format!("its {name} is not a number of milliseconds"))
     };
     let sent_at = system.sent_timestamp.map(|text| moment(text, "SentTimestamp")).transpose()?;
     let first_received_at = system.approximate_first_receive_timestamp;
@@ -231,7 +234,7 @@ pub(super) fn archived(
     Ok(ArchivedMessage {
         sqs_message_id: message_id.unwrap_or_else(|| derived_id(exported, number)),
         queue_arn: queue_arn.unwrap_or_default(),
-        sent_at: sent_at.unwrap_or_else(|| rfc3339(otherwise)),
+        sent_at: sent_at.unwrap_or_else(|| format_rfc3339(otherwise)),
         first_received_at: first_received_at
             .map(|text| moment(text, "ApproximateFirstReceiveTimestamp"))
             .transpose()?,
@@ -254,8 +257,8 @@ fn derived_id(exported: &str, number: usize) -> String {
     Builder::from_custom_bytes(bytes).into_uuid().to_string()
 }
 
-impl Tally {
-    pub(super) fn add(&mut self, export: &Export) {
+impl ExportTally {
+    pub(super) fn add(&mut self, export: &MessageExport) {
         let (documents, messages) = self.0.entry(export.kind).or_default();
         *documents += 1;
         *messages += export.elements.len() as u64;
@@ -266,20 +269,20 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for ExportTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (kind, (documents, messages))) in self.0.iter().enumerate() {
             let what = match (kind, documents) {
-                (Kind::Received, 1) => "of a receive-message export",
-                (Kind::Received, _) => "of receive-message exports",
-                (Kind::LambdaEvent, 1) => "of a Lambda event",
-                (Kind::LambdaEvent, _) => "of Lambda events",
-                (Kind::Message, _) => "as SQS returns them",
-                (Kind::Array, 1) => "of a JSON array",
-                (Kind::Array, _) => "of JSON arrays",
+                (ExportKind::Received, 1) => "of a receive-message export",
+                (ExportKind::Received, _) => "of receive-message exports",
+                (ExportKind::LambdaEvent, 1) => "of a Lambda event",
+                (ExportKind::LambdaEvent, _) => "of Lambda events",
+                (ExportKind::Message, _) => "as SQS returns them",
+                (ExportKind::Array, 1) => "of a JSON array",
+                (ExportKind::Array, _) => "of JSON arrays",
             };
             let and = if index > 0 { " and " } else { "" };
-            write!(f, "{and}{} {what}", counted(*messages, "message"))?;
+            write!(f, "{and}{} {what}", format_count(*messages, "message"))?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use redeliver_dead_letters::LINE_BYTES_MAX;
 use serde::de::IgnoredAny;
 
 use super::SEND_AGAIN;
-use super::export::{Element, Export, Tally, archived};
+use super::export::{Element, ExportTally, MessageExport, archived_message};
 
 /// Maximum bytes of a line in memory: a whole message and its line break.
 const KEPT_BYTES: usize = MESSAGE_BYTES_MAX + 2;
@@ -19,22 +19,22 @@ const KEPT_BYTES: usize = MESSAGE_BYTES_MAX + 2;
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The messages of an input.
-pub struct Lines<R> {
+pub struct InputLines<R> {
     /// The bytes that were read ahead, and the rest.
     reader: Chain<Cursor<Vec<u8>>, R>,
-    kind: Kind,
+    kind: InputKind,
     kept_bytes: usize,
-    layout: Layout,
+    layout: InputLayout,
     /// The rest of the document that was read last.
     elements: VecDeque<Element>,
-    tally: Tally,
+    tally: ExportTally,
     is_over: bool,
     number: usize,
     end: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum InputKind {
     Messages,
     /// Input of another kind of function: it may be an event itself.
     Payloads,
@@ -43,7 +43,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Layout {
+enum InputLayout {
     /// Nothing was read.
     Unknown,
     Lines,
@@ -52,15 +52,15 @@ enum Layout {
 }
 
 /// The next document of an input that is not only lines.
-enum Document {
+enum InputDocument {
     /// One message over several lines, up to the end of the input.
     Message,
-    Export(Export),
+    Export(MessageExport),
 }
 
 /// A message of an input: a line, or an element of a document.
 #[derive(Debug)]
-pub struct Line {
+pub struct InputLine {
     /// 1 for the first.
     pub number: usize,
     /// Bytes of the input up to its end.
@@ -71,32 +71,32 @@ pub struct Line {
     is_exported: bool,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> InputLines<R> {
     /// Messages: one body per line, or documents with several. An input that is one JSON document over several lines is one
     /// message, as the AWS CLI sends it with `--message-body file://…`.
-    pub fn of_messages(reader: R) -> Self {
-        Self::new(reader, Kind::Messages, KEPT_BYTES)
+    pub fn for_messages(reader: R) -> Self {
+        Self::new(reader, InputKind::Messages, KEPT_BYTES)
     }
 
     /// Payloads: as messages, except that none holds others.
-    pub fn of_payloads(reader: R) -> Self {
-        Self::new(reader, Kind::Payloads, KEPT_BYTES)
+    pub fn for_payloads(reader: R) -> Self {
+        Self::new(reader, InputKind::Payloads, KEPT_BYTES)
     }
 
     /// Dead letters, one per line, or documents with several. `otherwise` is the time of one that does not say when it was
     /// sent.
-    pub fn of_dead_letters(reader: R, otherwise: Timestamp) -> Self {
-        Self::new(reader, Kind::DeadLetters(otherwise), LINE_BYTES_MAX)
+    pub fn for_dead_letters(reader: R, otherwise: Timestamp) -> Self {
+        Self::new(reader, InputKind::DeadLetters(otherwise), LINE_BYTES_MAX)
     }
 
-    fn new(reader: R, kind: Kind, kept_bytes: usize) -> Self {
+    fn new(reader: R, kind: InputKind, kept_bytes: usize) -> Self {
         Self {
             reader: Cursor::default().chain(reader),
             kind,
             kept_bytes,
-            layout: Layout::Unknown,
+            layout: InputLayout::Unknown,
             elements: VecDeque::new(),
-            tally: Tally::default(),
+            tally: ExportTally::default(),
             is_over: false,
             number: 0,
             end: 0,
@@ -104,26 +104,26 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The forms other than lines that were read, such as `12 messages of a receive-message export`.
-    pub fn recognized(&self) -> Option<String> {
+    pub fn describe_recognized(&self) -> Option<String> {
         (!self.tally.is_empty()).then(|| self.tally.to_string())
     }
 
     /// Reads ahead until the next document is known; `None` if it is no more than a line, or none is left. If the first
     /// line is a whole message, or cannot begin a document, nothing more is read: a pipe must not be held up.
-    fn document(&mut self) -> io::Result<Option<Document>> {
+    fn next_document(&mut self) -> io::Result<Option<InputDocument>> {
         let (ahead, reader) = self.reader.get_mut();
         let ahead = ahead.get_mut();
-        let may_be_export = self.kind != Kind::Payloads;
-        let follows_export = self.layout == Layout::Documents;
+        let may_be_export = self.kind != InputKind::Payloads;
+        let follows_export = self.layout == InputLayout::Documents;
         let (mut lines, mut looked_at, mut limit) = (0, 0, self.kept_bytes);
         loop {
             let before = ahead.len();
             reader.by_ref().take(limit.saturating_sub(before) as u64).read_until(b'\n', ahead)?;
             if ahead.len() >= limit {
                 if limit == DOCUMENT_BYTES_MAX {
-                    return Err(invalid(TOO_LARGE));
+                    return Err(invalid_input(TOO_LARGE));
                 }
-                if !may_be_export || !Export::is_begun_by(ahead) {
+                if !may_be_export || !MessageExport::is_begun_by(ahead) {
                     return Ok(None);
                 }
                 limit = DOCUMENT_BYTES_MAX;
@@ -147,9 +147,9 @@ impl<R: BufRead> Lines<R> {
                     if error.is_eof()
                         && (lines > 1 || follows_export)
                         && may_be_export
-                        && Export::is_begun_by(ahead) =>
+                        && MessageExport::is_begun_by(ahead) =>
                 {
-                    return Err(invalid(CUT_OFF));
+                    return Err(invalid_input(CUT_OFF));
                 }
                 _ => return Ok(None),
             };
@@ -159,17 +159,17 @@ impl<R: BufRead> Lines<R> {
             let may_be_export =
                 may_be_export && (spans_lines || follows_export || document[0] == b'[' && is_alone);
             let export = str::from_utf8(document).ok().filter(|_| may_be_export);
-            match export.and_then(|document| Export::read(document, true)) {
+            match export.and_then(|document| MessageExport::read(document, true)) {
                 // It may be the first of several lines.
                 Some(_) if !spans_lines && !follows_export && !is_end => {}
                 Some(export) => {
                     ahead.drain(..end);
                     self.end += end as u64;
-                    return Ok(Some(Document::Export(export)));
+                    return Ok(Some(InputDocument::Export(export)));
                 }
                 None if spans_lines && is_alone && !is_end => {}
-                None if spans_lines && is_alone && !matches!(self.kind, Kind::DeadLetters(_)) => {
-                    return Ok(Some(Document::Message));
+                None if spans_lines && is_alone && !matches!(self.kind, InputKind::DeadLetters(_)) => {
+                    return Ok(Some(InputDocument::Message));
                 }
                 None => return Ok(None),
             }
@@ -177,24 +177,24 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// Takes what [`document`](Self::document) has found.
-    fn begin(&mut self) -> io::Result<Option<Line>> {
-        match self.document()? {
-            Some(Document::Message) => {
+    fn begin_document(&mut self) -> io::Result<Option<InputLine>> {
+        match self.next_document()? {
+            Some(InputDocument::Message) => {
                 let (ahead, _) = self.reader.get_mut();
                 let bytes = std::mem::take(ahead.get_mut());
                 (self.is_over, self.number, self.end) = (true, 1, bytes.len() as u64);
-                return Ok(Some(self.line(Ok(bytes.trim_ascii_end().to_vec()))));
+                return Ok(Some(self.current_line(Ok(bytes.trim_ascii_end().to_vec()))));
             }
-            Some(Document::Export(export)) => {
-                self.layout = Layout::Documents;
-                self.expand(export);
+            Some(InputDocument::Export(export)) => {
+                self.layout = InputLayout::Documents;
+                self.queue_elements(export);
             }
-            None if self.layout == Layout::Unknown => self.layout = Layout::Lines,
+            None if self.layout == InputLayout::Unknown => self.layout = InputLayout::Lines,
             None => {
                 let (ahead, _) = self.reader.get_ref();
                 if !ahead.get_ref().trim_ascii().is_empty() {
                     let why = format!("after {} there is JSON of another kind, or none", self.tally);
-                    return Err(invalid(&why));
+                    return Err(invalid_input(&why));
                 }
                 self.is_over = true;
             }
@@ -202,17 +202,17 @@ impl<R: BufRead> Lines<R> {
         Ok(None)
     }
 
-    fn expand(&mut self, export: Export) {
+    fn queue_elements(&mut self, export: MessageExport) {
         self.tally.add(&export);
         self.elements.extend(export.elements);
     }
 
     /// The next line as it is; `None` at the end of the input, or if it has several messages.
-    fn read_line(&mut self) -> io::Result<Option<Line>> {
+    fn read_line(&mut self) -> io::Result<Option<InputLine>> {
         let mut bytes = Vec::new();
         let mut length = self.reader.by_ref().take(self.kept_bytes as u64).read_until(b'\n', &mut bytes)?;
         let is_cut = |bytes: &[u8], length| length == bytes.len() && !bytes.ends_with(b"\n");
-        if length == self.kept_bytes && is_cut(&bytes, length) && self.recognizes(&bytes) {
+        if length == self.kept_bytes && is_cut(&bytes, length) && self.may_begin_export(&bytes) {
             let rest = DOCUMENT_BYTES_MAX - length;
             length += self.reader.by_ref().take(rest as u64).read_until(b'\n', &mut bytes)?;
         }
@@ -237,42 +237,42 @@ impl<R: BufRead> Lines<R> {
             }
             Ok(bytes)
         };
-        let text = content.as_deref().ok().filter(|_| self.kind != Kind::Payloads);
-        if let Some(export) = text.and_then(|text| Export::read(str::from_utf8(text).ok()?, false)) {
-            self.expand(export);
+        let text = content.as_deref().ok().filter(|_| self.kind != InputKind::Payloads);
+        if let Some(export) = text.and_then(|text| MessageExport::read(str::from_utf8(text).ok()?, false)) {
+            self.queue_elements(export);
             return Ok(None);
         }
         // With `--plain` it would be sent as a body, with all messages that it holds.
         if text.is_some_and(is_cut_export) {
-            return Err(invalid(CUT_OFF));
+            return Err(invalid_input(CUT_OFF));
         }
         self.number += 1;
-        Ok(Some(self.line(content)))
+        Ok(Some(self.current_line(content)))
     }
 
-    fn recognizes(&self, beginning: &[u8]) -> bool {
-        self.kind != Kind::Payloads && Export::is_begun_by(beginning)
+    fn may_begin_export(&self, beginning: &[u8]) -> bool {
+        self.kind != InputKind::Payloads && MessageExport::is_begun_by(beginning)
     }
 
-    fn line(&self, content: Result<Vec<u8>, usize>) -> Line {
-        Line { number: self.number, end: self.end, content, is_exported: false }
+    fn current_line(&self, content: Result<Vec<u8>, usize>) -> InputLine {
+        InputLine { number: self.number, end: self.end, content, is_exported: false }
     }
 
     /// The next message of the document that was read last.
-    fn element(&mut self, element: Element) -> Line {
+    fn element_line(&mut self, element: Element) -> InputLine {
         self.number += 1;
         let on_one_line = |json: String| json.replace(['\n', '\r'], " ");
         let (content, is_exported) = match (element, self.kind) {
-            (Element::Body(body), Kind::DeadLetters(_)) => (on_one_line(body), false),
+            (Element::Body(body), InputKind::DeadLetters(_)) => (on_one_line(body), false),
             (Element::Body(body), _) => (body, false),
-            (Element::Exported(message), Kind::DeadLetters(otherwise)) => {
-                let archived = archived(&message, self.number, otherwise).ok();
+            (Element::Exported(message), InputKind::DeadLetters(otherwise)) => {
+                let archived = archived_message(&message, self.number, otherwise).ok();
                 let line = archived.and_then(|archived| serde_json::to_string(&archived).ok());
                 (line.unwrap_or_else(|| on_one_line(message)), false)
             }
             (Element::Exported(message), _) => (message, true),
         };
-        Line { is_exported, ..self.line(Ok(content.into_bytes())) }
+        InputLine { is_exported, ..self.current_line(Ok(content.into_bytes())) }
     }
 }
 
@@ -280,32 +280,32 @@ impl<R: BufRead> Lines<R> {
 fn is_cut_export(line: &[u8]) -> bool {
     let is_object = line.trim_ascii_start().starts_with(b"{");
     let is_cut = || serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof());
-    is_object && Export::is_begun_by(line) && is_cut()
+    is_object && MessageExport::is_begun_by(line) && is_cut()
 }
 
 const CUT_OFF: &str = "it ends in the middle of a JSON document";
 const TOO_LARGE: &str =
     "a JSON document of more than 256 MiB; write each message on a line of its own, as `jq -c '.[]'` does";
 
-fn invalid(why: &str) -> io::Error {
+fn invalid_input(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-impl<R: BufRead> Iterator for Lines<R> {
-    type Item = io::Result<Line>;
+impl<R: BufRead> Iterator for InputLines<R> {
+    type Item = io::Result<InputLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(element) = self.elements.pop_front() {
-                return Some(Ok(self.element(element)));
+                return Some(Ok(self.element_line(element)));
             }
             // After its end a terminal must not be read again: it would wait for more input.
             if self.is_over {
                 return None;
             }
             let read = match self.layout {
-                Layout::Unknown | Layout::Documents => self.begin(),
-                Layout::Lines => self.read_line(),
+                InputLayout::Unknown | InputLayout::Documents => self.begin_document(),
+                InputLayout::Lines => self.read_line(),
             };
             self.is_over |= read.is_err();
             if let Some(line) = read.transpose() {
@@ -315,23 +315,23 @@ impl<R: BufRead> Iterator for Lines<R> {
     }
 }
 
-impl Line {
+impl InputLine {
     /// SQS's id of a message that an export has.
     pub fn sqs_message_id(&self) -> Option<String> {
         let message = str::from_utf8(self.content.as_deref().ok().filter(|_| self.is_exported)?).ok()?;
-        Some(archived(message, self.number, Timestamp::UNIX_EPOCH).ok()?.sqs_message_id)
+        Some(archived_message(message, self.number, Timestamp::UNIX_EPOCH).ok()?.sqs_message_id)
     }
 
     /// The line as a message that can be sent.
     ///
     /// # Errors
     /// It is too long, not UTF-8, a dead letter, or breaks a rule of SQS, such as ten message attributes at most.
-    pub fn message(self) -> Result<OutgoingMessage, String> {
+    pub fn into_message(self) -> Result<OutgoingMessage, String> {
         let bytes = self.content.map_err(|bytes| NotSendable::TooLarge { bytes }.to_string())?;
         let body = String::from_utf8(bytes)
             .map_err(|error| format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))?;
         let content = if self.is_exported {
-            exported(&body, self.number)?
+            exported_content(&body, self.number)?
         } else {
             Content { body, ..Content::default() }
         };
@@ -340,12 +340,12 @@ impl Line {
 }
 
 /// The message of an export, to send it as a new one.
-fn exported(message: &str, number: usize) -> Result<Content, String> {
-    let archived = archived(message, number, Timestamp::UNIX_EPOCH)?;
+fn exported_content(message: &str, number: usize) -> Result<Content, String> {
+    let archived = archived_message(message, number, Timestamp::UNIX_EPOCH)?;
     if archived.attributes.contains_key(DEAD_LETTER) {
         return Err(SEND_AGAIN.to_owned());
     }
-    let received = archived.restored().ok_or("a message attribute has no value of its data type")?;
+    let received = archived.into_message().ok_or("a message attribute has no value of its data type")?;
     Ok(Content {
         body: received.body,
         attributes: received.attributes,
@@ -360,7 +360,10 @@ mod tests {
     use super::*;
 
     fn contents(bytes: &[u8]) -> Vec<(usize, Result<Vec<u8>, usize>)> {
-        Lines::of_messages(bytes).map(|line| line.unwrap()).map(|line| (line.number, line.content)).collect()
+        InputLines::for_messages(bytes)
+            .map(|line| line.unwrap())
+            .map(|line| (line.number, line.content))
+            .collect()
     }
 
     #[test]
@@ -425,7 +428,7 @@ mod tests {
             }
         }
         for line in ["{}\n", "text\n", "{\"a\n"] {
-            let first = Lines::of_messages(Stops(line.as_bytes())).next().unwrap().unwrap();
+            let first = InputLines::for_messages(Stops(line.as_bytes())).next().unwrap().unwrap();
             assert_eq!(first.content.unwrap(), line.trim_end().as_bytes());
         }
     }
@@ -436,10 +439,10 @@ mod tests {
         bytes.extend(b"\r\n");
         bytes.extend(vec![b'y'; MESSAGE_BYTES_MAX + 2]);
         bytes.extend(b"\r\nz");
-        let mut lines = Lines::of_messages(&*bytes).map(|line| line.unwrap());
-        assert_eq!(lines.next().unwrap().message().unwrap().size(), MESSAGE_BYTES_MAX);
+        let mut lines = InputLines::for_messages(&*bytes).map(|line| line.unwrap());
+        assert_eq!(lines.next().unwrap().into_message().unwrap().size(), MESSAGE_BYTES_MAX);
         let long = lines.next().unwrap();
-        assert!(long.message().unwrap_err().starts_with("1048580 bytes"));
+        assert!(long.into_message().unwrap_err().starts_with("1048580 bytes"));
         let last = lines.next().unwrap();
         assert_eq!((last.number, last.end), (3, bytes.len() as u64));
     }
@@ -447,20 +450,20 @@ mod tests {
     #[test]
     fn one_byte_more_than_a_message_may_have_is_told_too() {
         let bytes = vec![b'x'; MESSAGE_BYTES_MAX + 1];
-        let line = Lines::of_messages(&*bytes).next().unwrap().unwrap();
-        assert!(line.message().unwrap_err().starts_with("1048577 bytes"));
+        let line = InputLines::for_messages(&*bytes).next().unwrap().unwrap();
+        assert!(line.into_message().unwrap_err().starts_with("1048577 bytes"));
     }
 
     fn bodies(input: &str) -> (Vec<Result<String, String>>, Option<String>) {
-        let mut lines = Lines::of_messages(input.as_bytes());
+        let mut lines = InputLines::for_messages(input.as_bytes());
         let mut bodies = Vec::new();
         for line in lines.by_ref() {
             match line {
-                Ok(line) => bodies.push(line.message().map(|message| message.into_content().body)),
+                Ok(line) => bodies.push(line.into_message().map(|message| message.into_content().body)),
                 Err(error) => bodies.push(Err(error.to_string())),
             }
         }
-        (bodies, lines.recognized())
+        (bodies, lines.describe_recognized())
     }
 
     fn all(bodies: &[&str]) -> Vec<Result<String, String>> {
@@ -547,11 +550,11 @@ mod tests {
             let attributes = format!(r#"{{"{name}":{{"DataType":"String","StringValue":"v"}}}}"#);
             format!(r#"{{"MessageId":"m","Body":"x","MessageAttributes":{attributes}}}"#)
         };
-        let mut lines = Lines::of_messages(Cursor::new(message("t") + "\n" + &message(DEAD_LETTER)));
+        let mut lines = InputLines::for_messages(Cursor::new(message("t") + "\n" + &message(DEAD_LETTER)));
         let first = lines.next().unwrap().unwrap();
         assert_eq!(first.sqs_message_id().as_deref(), Some("m"));
-        assert_eq!(first.message().unwrap().content().attributes.len(), 1);
-        assert_eq!(lines.next().unwrap().unwrap().message().unwrap_err(), SEND_AGAIN);
+        assert_eq!(first.into_message().unwrap().content().attributes.len(), 1);
+        assert_eq!(lines.next().unwrap().unwrap().into_message().unwrap_err(), SEND_AGAIN);
     }
 
     /// The event is the input of the function that is called asynchronously.
@@ -559,7 +562,8 @@ mod tests {
     fn a_payload_is_never_taken_apart() {
         let event = r#"{"Records":[{"eventSource":"aws:sqs","body":"x"}]}"#;
         for payload in [event, "[{\"a\":1}]", "[\n{}\n]"] {
-            let lines: Vec<_> = Lines::of_payloads(payload.as_bytes()).map(|line| line.unwrap()).collect();
+            let lines: Vec<_> =
+                InputLines::for_payloads(payload.as_bytes()).map(|line| line.unwrap()).collect();
             assert_eq!(lines.len(), 1);
             assert_eq!(lines[0].content.as_deref(), Ok(payload.as_bytes()));
         }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, RandomState};
 
-use super::Message;
+use super::FileMessage;
 
 /// Messages whose ids are remembered: 25 bytes each in a map of 2^20 places, 26 MB. Later ones are compared with these.
 const IDS_MAX: usize = 900_000;
 /// Lines that are reported one by one.
-const TOLD_MAX: u64 = 10;
+const REPORTED_MAX: u64 = 10;
 
 /// The ids of the messages so far, as keyed hashes of 64 bits. Among 900,000 ids two collide once in 45 million runs,
 /// and the result is only a warning.
@@ -25,7 +25,7 @@ pub struct SeenIds {
 impl SeenIds {
     /// Returns a warning about a line whose `message_id` an earlier line has; `None` for a new id, a message without an id,
     /// and from the eleventh repeated line on.
-    pub fn see(&mut self, number: usize, message: &Message) -> Option<String> {
+    pub fn record_id(&mut self, number: usize, message: &FileMessage) -> Option<String> {
         let id = self.keys.hash_one(message.id?);
         let body = self.keys.hash_one(&message.sendable.content().body);
         let has_room = self.first.len() < IDS_MAX;
@@ -41,7 +41,7 @@ impl SeenIds {
             }
         };
         self.again += 1;
-        (self.again <= TOLD_MAX).then(|| {
+        (self.again <= REPORTED_MAX).then(|| {
             if is_copy {
                 return format!("the same message as on line {first}: a copy");
             }
@@ -53,8 +53,8 @@ impl SeenIds {
     }
 
     /// Summarises the repeated ids that were not reported line by line.
-    pub fn rest(&self) -> Vec<String> {
-        let more = self.again.saturating_sub(TOLD_MAX);
+    pub fn describe_rest(&self) -> Vec<String> {
+        let more = self.again.saturating_sub(REPORTED_MAX);
         let more = (more > 0).then(|| format!("{more} more lines repeat a message_id of an earlier line"));
         let limit = format!("only the first {IDS_MAX} messages were checked for repeated message_ids");
         more.into_iter().chain(self.is_full.then_some(limit)).collect()
@@ -68,37 +68,44 @@ mod tests {
 
     use super::*;
 
-    fn message(id: u128, body: &str) -> Message {
+    fn message(id: u128, body: &str) -> FileMessage {
         let content = Content { body: body.to_owned(), ..Content::default() };
         let sendable = OutgoingMessage::new(content).unwrap();
-        Message { sendable, id: Some(Uuid::from_u128(id)), is_plain: false }
+        FileMessage { sendable, id: Some(Uuid::from_u128(id)), is_plain: false }
     }
 
     #[test]
     fn ten_lines_are_told_with_the_line_that_had_their_id_first_and_the_others_are_counted() {
         let mut seen = SeenIds::default();
-        assert_eq!((seen.see(1, &message(1, "a")), seen.see(2, &message(2, "a"))), (None, None));
-        assert_eq!(seen.see(3, &message(1, "a")).unwrap(), "the same message as on line 1: a copy");
+        assert_eq!((seen.record_id(1, &message(1, "a")), seen.record_id(2, &message(2, "a"))), (None, None));
+        assert_eq!(seen.record_id(3, &message(1, "a")).unwrap(), "the same message as on line 1: a copy");
         assert!(
-            seen.see(4, &message(2, "b"))
+            seen.record_id(4, &message(2, "b"))
                 .unwrap()
                 .starts_with("the message_id of line 2 with another content: ")
         );
-        assert_eq!(seen.see(5, &Message { id: None, ..message(2, "b") }), None, "SQS will give it one");
-        assert_eq!(seen.rest(), [""; 0]);
-        let told = (6..=25).filter(|line| seen.see(*line, &message(1, "c")).is_some()).count();
-        assert_eq!(told, 8);
-        assert_eq!(seen.rest(), ["12 more lines repeat a message_id of an earlier line"]);
+        assert_eq!(
+            seen.record_id(5, &FileMessage { id: None, ..message(2, "b") }),
+            None,
+            "SQS will give it one"
+        );
+        assert_eq!(seen.describe_rest(), [""; 0]);
+        let output_text = (6..=25).filter(|line| seen.record_id(*line, &message(1, "c")).is_some()).count();
+        assert_eq!(output_text, 8);
+        assert_eq!(seen.describe_rest(), ["12 more lines repeat a message_id of an earlier line"]);
     }
 
     #[test]
     fn memory_is_bounded_and_what_was_not_compared_is_said() {
         let mut seen = SeenIds::default();
         for number in 1..=IDS_MAX + 1 {
-            assert_eq!(seen.see(number, &message(number as u128, "a")), None);
+            assert_eq!(seen.record_id(number, &message(number as u128, "a")), None);
         }
         assert_eq!((seen.first.len(), seen.first.capacity()), (IDS_MAX, 917_504));
-        assert!(seen.see(IDS_MAX + 2, &message(7, "b")).unwrap().contains("of line 7 "));
-        assert_eq!(seen.rest(), ["only the first 900000 messages were checked for repeated message_ids"]);
+        assert!(seen.record_id(IDS_MAX + 2, &message(7, "b")).unwrap().contains("of line 7 "));
+        assert_eq!(
+            seen.describe_rest(),
+            ["only the first 900000 messages were checked for repeated message_ids"]
+        );
     }
 }

@@ -4,30 +4,30 @@ use std::time::Duration;
 
 use redeliver_core::ports::Clock;
 
-use crate::queues::event_sources::{EventSources, LambdaError, Mapping};
+use crate::queues::event_sources::{EventSources, LambdaError, LambdaMapping};
 
 /// The pause between two checks of a mapping in an intermediate state.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The time limit for a mapping. Most take less than a minute.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The wanted state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum MappingState {
     Disabled,
     Enabled,
 }
 
-impl Wanted {
+impl MappingState {
     /// Lambda's name of the state.
-    pub const fn state(self) -> &'static str {
+    pub const fn state_name(self) -> &'static str {
         match self {
             Self::Disabled => "Disabled",
             Self::Enabled => "Enabled",
         }
     }
 
-    pub(super) const fn doing(self) -> &'static str {
+    pub(super) const fn progress_phrase(self) -> &'static str {
         match self {
             Self::Disabled => "pausing the readers of",
             Self::Enabled => "resuming the readers of",
@@ -43,46 +43,46 @@ impl Wanted {
 }
 
 /// Brings a mapping to the wanted state within three minutes, or returns an error about what was tried.
-pub async fn switch(
+pub async fn switch_mapping(
     sources: &EventSources,
     clock: &impl Clock,
-    mapping: &Mapping,
-    wanted: Wanted,
+    mapping: &LambdaMapping,
+    wanted: MappingState,
 ) -> Result<(), String> {
-    let state = bring(sources, clock, mapping, wanted).await.map_err(|error| error.to_string())?;
-    if state == wanted.state() {
+    let state = drive_to_state(sources, clock, mapping, wanted).await.map_err(|error| error.to_string())?;
+    if state == wanted.state_name() {
         return Ok(());
     }
-    Err(format!("is {state}, not {}, after {} s", wanted.state(), PATIENCE.as_secs()))
+    Err(format!("is {state}, not {}, after {} s", wanted.state_name(), PATIENCE.as_secs()))
 }
 
 /// Brings a mapping to the wanted state, and returns the state that it has at the end.
-async fn bring(
+async fn drive_to_state(
     sources: &EventSources,
     clock: &impl Clock,
-    mapping: &Mapping,
-    wanted: Wanted,
+    mapping: &LambdaMapping,
+    wanted: MappingState,
 ) -> Result<String, LambdaError> {
     let deadline = clock.now() + PATIENCE;
     let mut state = mapping.state.clone();
-    while state != wanted.state() {
+    while state != wanted.state_name() {
         // In an intermediate state Lambda refuses a change.
-        if state == wanted.opposite().state() {
-            match sources.set_enabled(&mapping.uuid, wanted == Wanted::Enabled).await {
+        if state == wanted.opposite().state_name() {
+            match sources.set_enabled(&mapping.uuid, wanted == MappingState::Enabled).await {
                 Ok(changed) => state = changed.state,
-                Err(error) if error.may_pass() => {}
+                Err(error) if error.is_transient() => {}
                 Err(error) => return Err(error),
             }
         }
         // Lambda answers at once with an intermediate state (`Disabling`), in which the function is still invoked. Only
         // the final state counts.
-        if state == wanted.state() || clock.now() + BETWEEN_LOOKS > deadline {
+        if state == wanted.state_name() || clock.now() + POLL_INTERVAL > deadline {
             break;
         }
-        clock.sleep(BETWEEN_LOOKS).await;
-        match sources.get(&mapping.uuid).await {
+        clock.sleep(POLL_INTERVAL).await;
+        match sources.get_mapping(&mapping.uuid).await {
             Ok(now) => state = now.state,
-            Err(error) if error.may_pass() => {}
+            Err(error) if error.is_transient() => {}
             Err(error) => return Err(error),
         }
     }

@@ -1,19 +1,19 @@
 //! `pause` and `resume` against answers that are written down.
 
 use clap::Parser;
-use redeliver_testing::loopback::{Body, Loopback};
+use redeliver_testing::loopback::{Loopback, LoopbackBody};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::status::denied;
-use crate::terminal::output::document;
+use crate::terminal::output::json_document;
 
 #[derive(Debug, Parser)]
 struct Program {
     #[command(flatten)]
-    queues: Queues,
+    queues: QueueSelection,
     #[command(flatten)]
-    connection: Connection,
+    connection: AwsConnection,
 }
 
 fn queue(name: &str) -> [(u16, Value); 2] {
@@ -29,7 +29,7 @@ fn mapping(uuid: &str, state: &str) -> (u16, Value) {
     (200, json!({ "EventSourceMappings": [{ "UUID": uuid, "State": state, "FunctionArn": function }] }))
 }
 
-async fn switched(endpoint: &Loopback, queues: [&str; 2], all: bool, wanted: Wanted) -> Switched {
+async fn switched(endpoint: &Loopback, queues: [&str; 2], all: bool, wanted: MappingState) -> SwitchReport {
     let there = ["program", "--endpoint-url", endpoint.url(), "--region", "eu-central-1"];
     let Program { queues, connection } = Program::parse_from(there.iter().chain(&queues));
     switch_readers(&queues, &connection, all, wanted, false).await.unwrap()
@@ -37,23 +37,23 @@ async fn switched(endpoint: &Loopback, queues: [&str; 2], all: bool, wanted: Wan
 
 /// The planned changes of the mappings of three queues, of which `pause --all` has disabled all and a person has enabled
 /// one.
-async fn planned(all: bool, wanted: Wanted) -> Switched {
+async fn planned(all: bool, wanted: MappingState) -> SwitchReport {
     let urls = ["annotation", "final-dlq", "intermediate-dlq", "source"].map(|name| queue(name)[0].clone());
     let attributes =
         ["source", "intermediate-dlq", "annotation", "final-dlq"].map(|name| queue(name)[1].clone());
     let mappings = [mapping("one", "Enabled"), mapping("two", "Disabled"), mapping("three", "Disabled")];
-    let endpoint = Loopback::start(urls.into_iter().chain(attributes).chain(mappings));
+    let endpoint = Loopback::start_scripted(urls.into_iter().chain(attributes).chain(mappings));
     switched(&endpoint, ["--prefix", "orders"], all, wanted).await
 }
 
 #[tokio::test]
 async fn resume_starts_all_that_a_pause_of_all_has_stopped() {
-    let report = planned(true, Wanted::Enabled).await;
+    let report = planned(true, MappingState::Enabled).await;
     let of: Vec<_> =
         report.mappings.iter().map(|changed| (changed.uuid.as_str(), changed.from.as_str())).collect();
     assert_eq!(of, [("one", "Enabled"), ("two", "Disabled"), ("three", "Disabled")]);
     assert!(!report.applied);
-    let lines = report.lines();
+    let lines = report.describe_changes();
     assert_eq!(lines.lines().count(), 3, "{lines}");
     assert!(lines.starts_with("reader at source: is Enabled already\nreader at "), "{lines}");
     assert!(lines.contains(": would be Enabled, is Disabled\n"), "{lines}");
@@ -61,18 +61,18 @@ async fn resume_starts_all_that_a_pause_of_all_has_stopped() {
 
 #[tokio::test]
 async fn a_pause_is_of_the_source_queue_alone_unless_all_is_asked_for() {
-    let report = planned(false, Wanted::Disabled).await;
+    let report = planned(false, MappingState::Disabled).await;
     assert_eq!(report.mappings.iter().map(|changed| changed.uuid.as_str()).collect::<Vec<_>>(), ["one"]);
 }
 
 #[tokio::test]
 async fn a_queue_is_paused_by_its_name() {
     let [url, attributes] = queue("my-orders");
-    let endpoint = Loopback::start([url, attributes, mapping("one", "Enabled")]);
-    let report = switched(&endpoint, ["--queue", "my-orders"], false, Wanted::Disabled).await;
-    assert_eq!(report.lines(), "reader at my-orders: would be Disabled, is Enabled\n");
+    let endpoint = Loopback::start_scripted([url, attributes, mapping("one", "Enabled")]);
+    let report = switched(&endpoint, ["--queue", "my-orders"], false, MappingState::Disabled).await;
+    assert_eq!(report.describe_changes(), "reader at my-orders: would be Disabled, is Enabled\n");
     assert_eq!(
-        document("pause", &report),
+        json_document("pause", &report),
         "{\"schema\":\"redeliver.pause/1\",\"applied\":false,\"mappings\":[{\"queue\":\"my-orders\",\"function\":\"reader\",\
          \"uuid\":\"one\",\"from\":\"Enabled\",\"to\":\"Disabled\",\"error\":null}],\
          \"without_mapping\":[]}\n"
@@ -81,19 +81,23 @@ async fn a_queue_is_paused_by_its_name() {
 
 #[tokio::test]
 async fn a_queue_that_containers_read_is_not_paused_and_what_to_do_is_said() {
-    let [url, attributes] = queue("my-orders").map(|(status, body)| (status, Body::from(body)));
+    let [url, attributes] = queue("my-orders").map(|(status, body)| (status, LoopbackBody::from(body)));
     let mappings = (200, json!({ "EventSourceMappings": [] }).into());
-    let endpoint = Loopback::start([url, attributes, mappings, denied()]);
-    let report = switched(&endpoint, ["--queue", "my-orders"], false, Wanted::Disabled).await;
+    let endpoint = Loopback::start_scripted([url, attributes, mappings, denied()]);
+    let report = switched(&endpoint, ["--queue", "my-orders"], false, MappingState::Disabled).await;
     assert_eq!(
-        report.without_mapping.iter().map(|queue| queue.in_words(Wanted::Disabled)).collect::<Vec<_>>(),
+        report
+            .without_mapping
+            .iter()
+            .map(|queue| queue.explain_remedy(MappingState::Disabled))
+            .collect::<Vec<_>>(),
         ["my-orders: nothing was paused, since it has no event source mapping; its readers are unknown: \
         cloudwatch:GetMetricData: AccessDenied: not authorized. Stop containers where they run, for example with \
         `kubectl scale \
           deployment NAME --replicas 0` or `aws ecs update-service --service NAME --desired-count 0`"]
     );
     assert_eq!(
-        (report.mappings.len(), report.lines().as_str(), report.exit_code()),
+        (report.mappings.len(), report.describe_changes().as_str(), report.exit_code()),
         (0, "", ExitCode::NotThere)
     );
 }
@@ -108,7 +112,7 @@ fn a_queue_beside_others_that_could_not_be_paused_is_no_success() {
         (vec![without()], None, ExitCode::NotAllDone),
         (vec![without()], Some("no".to_owned()), ExitCode::NotAllDone),
     ] {
-        let changed = Changed {
+        let changed = MappingChange {
             queue: "bills".to_owned(),
             function: "reader".to_owned(),
             uuid: "one".to_owned(),
@@ -116,7 +120,7 @@ fn a_queue_beside_others_that_could_not_be_paused_is_no_success() {
             to: "Disabled",
             error,
         };
-        let report = Switched { applied: true, mappings: vec![changed], without_mapping };
+        let report = SwitchReport { applied: true, mappings: vec![changed], without_mapping };
         assert_eq!(report.exit_code(), expected, "{report:?}");
     }
 }

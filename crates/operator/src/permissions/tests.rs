@@ -13,7 +13,7 @@ fn statement(policy: &Value, resource: &str) -> Value {
 
 #[test]
 fn an_audit_may_not_delete_and_a_purge_may() {
-    let policy = |command| policy(command, &Names::placeholders(command));
+    let policy = |command| build_policy(command, &PolicyNames::with_placeholders(command));
     let reads = ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"];
     assert_eq!(
         policy(Audit),
@@ -29,11 +29,11 @@ fn an_audit_may_not_delete_and_a_purge_may() {
 
 #[test]
 fn a_deployment_by_its_names_has_no_stack_and_its_keys_are_named() {
-    let mut names = Names::placeholders(Redrive);
-    names.by = By::Names("orders-prod".to_owned());
+    let mut names = PolicyNames::with_placeholders(Redrive);
+    names.by = DeploymentLookup::Names("orders-prod".to_owned());
     names.keys.insert(Role::Source, "arn:aws:kms:REGION:ACCOUNT:key/k".to_owned());
     names.keys.insert(Role::FinalDlq, "alias/mine".to_owned());
-    let redrive = policy(Redrive, &names);
+    let redrive = build_policy(Redrive, &names);
     let names = statement(&redrive, "arn:aws:sqs:REGION:ACCOUNT:orders-prod-*");
     assert_eq!(names["Action"], json!(["sqs:GetQueueUrl"]));
     let key = statement(&redrive, "arn:aws:kms:REGION:ACCOUNT:key/k");
@@ -46,20 +46,20 @@ fn a_deployment_by_its_names_has_no_stack_and_its_keys_are_named() {
 
 #[test]
 fn the_right_to_decide_on_blocked_groups_is_one_on_both_queues() {
-    let unblock = policy(Unblock, &Names::placeholders(Unblock));
+    let unblock = build_policy(Unblock, &PolicyNames::with_placeholders(Unblock));
     let on_source = ["sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"];
     assert_eq!(statement(&unblock, "arn:aws:sqs:REGION:ACCOUNT:SOURCE")["Action"], json!(on_source));
     let on_notices =
         ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"];
     assert_eq!(statement(&unblock, "arn:aws:sqs:REGION:ACCOUNT:BLOCKED_GROUPS")["Action"], json!(on_notices));
-    let status = policy(Status, &Names::placeholders(Status)).to_string();
+    let status = build_policy(Status, &PolicyNames::with_placeholders(Status)).to_string();
     assert!(!status.contains("BLOCKED_GROUPS"), "only with the strategy ordered");
 }
 
 #[test]
 fn the_docs_name_every_command_that_has_a_policy() {
     let page = include_str!("../../../../docs/deploy/permissions.md");
-    for command in Command::value_variants() {
+    for command in PolicyCommand::value_variants() {
         let value = command.to_possible_value().unwrap();
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
         let mut names = rows.flat_map(|row| row.split(" | ").next().unwrap_or_default().split('`'));

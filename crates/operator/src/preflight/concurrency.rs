@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::terminal::units::grouped;
+use crate::terminal::units::group_digits;
 
 /// The part of an account's concurrency that no function can reserve ("Understanding reserved concurrency", AWS Lambda
 /// Developer Guide).
@@ -28,7 +28,7 @@ pub struct Concurrency {
 
 /// The concurrency that a template wants.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedConcurrency {
     /// The most invocations at once of the functions that event source mappings start, with what their reservations need
     /// around them.
     pub concurrency: u64,
@@ -37,14 +37,16 @@ pub(super) struct Wanted {
 }
 
 /// Adds up a template's limits and reservations.
-pub(super) fn wanted(template: &Value) -> Wanted {
+pub(super) fn sum_concurrency(template: &Value) -> WantedConcurrency {
     let resources = template["Resources"].as_object();
     let of_type = |kind: &'static str| {
         resources.into_iter().flatten().filter(move |(_, resource)| resource["Type"] == kind)
     };
     let mut reserved = BTreeMap::new();
     for (id, function) in of_type("AWS::Lambda::Function") {
-        if let Some(number) = number(template, &function["Properties"]["ReservedConcurrentExecutions"]) {
+        if let Some(number) =
+            resolve_number(template, &function["Properties"]["ReservedConcurrentExecutions"])
+        {
             reserved.insert(id.as_str(), number);
         }
     }
@@ -56,8 +58,8 @@ pub(super) fn wanted(template: &Value) -> Wanted {
         if id.is_some_and(|id| reserved.contains_key(id)) {
             continue;
         }
-        let pollers = number(template, &properties["ProvisionedPollerConfig"]["MaximumPollers"]);
-        let limit = number(template, &properties["ScalingConfig"]["MaximumConcurrency"]);
+        let pollers = resolve_number(template, &properties["ProvisionedPollerConfig"]["MaximumPollers"]);
+        let limit = resolve_number(template, &properties["ScalingConfig"]["MaximumConcurrency"]);
         match limit.or(pollers.map(|pollers| pollers * PER_POLLER)) {
             Some(limit) => unreserved += limit,
             None => unlimited.push(mapping_id.clone()),
@@ -67,12 +69,12 @@ pub(super) fn wanted(template: &Value) -> Wanted {
         0 => unreserved,
         reserved => reserved + unreserved.max(UNRESERVED_MIN),
     };
-    Wanted { concurrency, unlimited }
+    WantedConcurrency { concurrency, unlimited }
 }
 
 /// A number, or a parameter's default.
-fn number(template: &Value, value: &Value) -> Option<u64> {
-    let by_default = |name: &str| number(template, &template["Parameters"][name]["Default"]);
+fn resolve_number(template: &Value, value: &Value) -> Option<u64> {
+    let by_default = |name: &str| resolve_number(template, &template["Parameters"][name]["Default"]);
     let text = value.as_str().and_then(|text| text.parse().ok());
     value.as_u64().or(text).or_else(|| by_default(value["Ref"].as_str()?))
 }
@@ -88,9 +90,9 @@ impl Concurrency {
                  aws service-quotas request-service-quota-increase \
                  --service-code lambda --quota-code L-B99A9384 --desired-value {ask_for} --region {region}; or lower \
                  maxConcurrency and innerConcurrency",
-                grouped(quota),
-                grouped(wanted),
-                grouped(ask_for)
+                group_digits(quota),
+                group_digits(wanted),
+                group_digits(ask_for)
             )
         });
         Self { wanted, quota, advice }
@@ -122,21 +124,21 @@ mod tests {
     #[test]
     fn a_stack_wants_what_its_mappings_may_run_at_once() {
         let [a, b, c] = ["A", "B", "C"].map(|name| mapping(name, limit(json!(10))));
-        assert_eq!(wanted(&json!({ "Resources": { "a": a, "b": b, "c": c } })).concurrency, 30);
+        assert_eq!(sum_concurrency(&json!({ "Resources": { "a": a, "b": b, "c": c } })).concurrency, 30);
         let pollers = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
             "FunctionName": { "Ref": "A" }, "ProvisionedPollerConfig": { "MaximumPollers": 3 } } });
-        assert_eq!(wanted(&json!({ "Resources": { "a": pollers, "b": b } })).concurrency, 40);
-        let not_known = wanted(&json!({ "Resources": { "a": mapping("A", Value::Null) } }));
-        assert_eq!(not_known, Wanted { concurrency: 0, unlimited: vec!["a".to_owned()] });
+        assert_eq!(sum_concurrency(&json!({ "Resources": { "a": pollers, "b": b } })).concurrency, 40);
+        let not_known = sum_concurrency(&json!({ "Resources": { "a": mapping("A", Value::Null) } }));
+        assert_eq!(not_known, WantedConcurrency { concurrency: 0, unlimited: vec!["a".to_owned()] });
     }
 
     #[test]
     fn a_reservation_takes_all_of_itself_and_leaves_a_hundred_to_others() {
         let resources = json!({ "A": function(json!(25)), "a": mapping("A", limit(json!(10))),
             "b": mapping("B", limit(json!(10))), "c": mapping("C", limit(json!(10))) });
-        assert_eq!(wanted(&json!({ "Resources": resources })).concurrency, 125);
+        assert_eq!(sum_concurrency(&json!({ "Resources": resources })).concurrency, 125);
         let resources = json!({ "A": function(json!(25)), "b": mapping("B", limit(json!(150))) });
-        assert_eq!(wanted(&json!({ "Resources": resources })).concurrency, 175);
+        assert_eq!(sum_concurrency(&json!({ "Resources": resources })).concurrency, 175);
     }
 
     #[test]
@@ -144,7 +146,10 @@ mod tests {
         let template = json!({ "Parameters": { "InnerConcurrency": { "Default": "7" }, "Max": { "Default": 5 } },
             "Resources": { "a": mapping("A", limit(json!({ "Ref": "InnerConcurrency" }))),
                 "b": mapping("B", limit(json!({ "Ref": "Max" }))), "c": mapping("C", limit(json!({ "Ref": "None" }))) } });
-        assert_eq!(wanted(&template), Wanted { concurrency: 12, unlimited: vec!["c".to_owned()] });
+        assert_eq!(
+            sum_concurrency(&template),
+            WantedConcurrency { concurrency: 12, unlimited: vec!["c".to_owned()] }
+        );
     }
 
     #[test]

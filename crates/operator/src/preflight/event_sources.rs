@@ -4,7 +4,7 @@ use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use super::MappedQueue;
-use crate::queues::event_sources::{Mapping, report_failures_command};
+use crate::queues::event_sources::{LambdaMapping, report_failures_command};
 use crate::queues::{name_in, region_in};
 
 /// A mapping, and what to do about it.
@@ -17,24 +17,25 @@ pub struct EventSourceProblem {
 }
 
 /// The problems of a deployment's mappings, queue by queue.
-pub(super) fn problems(queues: &[MappedQueue]) -> Vec<EventSourceProblem> {
+pub(super) fn find_problems(queues: &[MappedQueue]) -> Vec<EventSourceProblem> {
     // The final DLQ may have any reader.
     let read = queues.iter().filter(|queue| queue.role != Some(Role::FinalDlq));
     read.flat_map(|queue| {
         let on: Vec<_> = queue.mappings.iter().filter(|mapping| mapping.is_on()).collect();
         if queue.role.is_some() && on.len() > 1 {
             // One of them goes, so what it lacks does not matter.
-            let shared = on.iter().map(|mapping| problem(queue, mapping, shared_advice(queue, mapping, &on)));
+            let shared =
+                on.iter().map(|mapping| mapping_problem(queue, mapping, shared_advice(queue, mapping, &on)));
             return shared.collect::<Vec<_>>();
         }
         let unreported = queue.mappings.iter().filter(|mapping| !mapping.reports_failures);
-        unreported.map(|mapping| problem(queue, mapping, unreported_advice(queue, mapping))).collect()
+        unreported.map(|mapping| mapping_problem(queue, mapping, unreported_advice(queue, mapping))).collect()
     })
     .collect()
 }
 
-fn problem(queue: &MappedQueue, mapping: &Mapping, advice: String) -> EventSourceProblem {
-    let Mapping { uuid, function, .. } = mapping;
+fn mapping_problem(queue: &MappedQueue, mapping: &LambdaMapping, advice: String) -> EventSourceProblem {
+    let LambdaMapping { uuid, function, .. } = mapping;
     EventSourceProblem {
         queue: name_in(&queue.arn).to_owned(),
         function: function.clone(),
@@ -43,7 +44,7 @@ fn problem(queue: &MappedQueue, mapping: &Mapping, advice: String) -> EventSourc
     }
 }
 
-fn unreported_advice(queue: &MappedQueue, Mapping { function, uuid, .. }: &Mapping) -> String {
+fn unreported_advice(queue: &MappedQueue, LambdaMapping { function, uuid, .. }: &LambdaMapping) -> String {
     let (name, region) = (name_in(&queue.arn), region_in(&queue.arn).unwrap_or_default());
     let command = report_failures_command(uuid, region);
     match queue.role {
@@ -58,9 +59,9 @@ fn unreported_advice(queue: &MappedQueue, Mapping { function, uuid, .. }: &Mappi
     }
 }
 
-fn shared_advice(queue: &MappedQueue, mapping: &Mapping, all: &[&Mapping]) -> String {
+fn shared_advice(queue: &MappedQueue, mapping: &LambdaMapping, all: &[&LambdaMapping]) -> String {
     let (name, region) = (name_in(&queue.arn), region_in(&queue.arn).unwrap_or_default());
-    let Mapping { function, uuid, .. } = mapping;
+    let LambdaMapping { function, uuid, .. } = mapping;
     let others = all.iter().filter(|other| other.uuid != mapping.uuid).map(|other| other.function.as_str());
     let others = others.collect::<Vec<_>>().join(" and ");
     format!(

@@ -1,24 +1,24 @@
-use redeliver_testing::loopback::{Body, Loopback};
+use redeliver_testing::loopback::{Loopback, LoopbackBody};
 use serde_json::json;
 
 use super::*;
 
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:p-";
 
-fn connection(endpoint: &Loopback) -> Connection {
-    Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned()))
+fn connection(endpoint: &Loopback) -> AwsConnection {
+    AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned()))
 }
 
-fn no_such_stack() -> (u16, Body) {
+fn no_such_stack() -> (u16, LoopbackBody) {
     let error = "<ErrorResponse><Error><Code>ValidationError</Code><Message>Stack with id p does not exist</Message>\
                  </Error></ErrorResponse>";
-    (400, Body::xml(error))
+    (400, LoopbackBody::from_xml(error))
 }
 
 const NOT_DEPLOYED: &str = "deployment: it does not exist, so there are no mappings to check; if it should, check its name, the region \
                             and the profile\n";
 
-fn deployed() -> (u16, Body) {
+fn deployed() -> (u16, LoopbackBody) {
     let output = |name: &str, queue: &str| {
         format!(
             "<member><OutputKey>{name}</OutputKey><OutputValue>http://127.0.0.1:1/123456789012/p-{queue}</OutputValue></member>"
@@ -32,10 +32,10 @@ fn deployed() -> (u16, Body) {
          2026-01-01T00:00:00Z</CreationTime><StackStatus>UPDATE_COMPLETE</StackStatus><Outputs>{outputs}</Outputs></member>\
          </Stacks></DescribeStacksResult></DescribeStacksResponse>"
     );
-    (200, Body::xml(&stacks))
+    (200, LoopbackBody::from_xml(&stacks))
 }
 
-fn queue(name: &str) -> (u16, Body) {
+fn queue(name: &str) -> (u16, LoopbackBody) {
     (200, json!({ "Attributes": { "QueueArn": format!("{ARN}{name}") } }).into())
 }
 
@@ -52,7 +52,7 @@ fn mapping(function: &str, queue: &str, state: &str, types: &[&str]) -> serde_js
 
 const REPORTED: &[&str] = &["ReportBatchItemFailures"];
 
-fn listed(mappings: &[serde_json::Value]) -> (u16, Body) {
+fn listed(mappings: &[serde_json::Value]) -> (u16, LoopbackBody) {
     (200, json!({ "EventSourceMappings": mappings }).into())
 }
 
@@ -64,8 +64,8 @@ async fn mapped(source: &[serde_json::Value], of_functions: &[&[serde_json::Valu
     answers.extend(["source", "annotation", "final-dlq"].map(queue));
     answers.extend([listed(source), listed(&[]), listed(&[exporter])]);
     answers.extend(of_functions.iter().map(|mappings| listed(mappings)));
-    let endpoint = Loopback::start(answers);
-    let found = look(&connection(&endpoint), &Queues::of_stack("p"), None).await.unwrap();
+    let endpoint = Loopback::start_scripted(answers);
+    let found = run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), None).await.unwrap();
     assert_eq!(found.problems, Vec::<String>::new());
     let requests = endpoint.requests();
     assert_eq!(requests.len(), 8 + of_functions.len(), "{requests:?}");
@@ -74,8 +74,8 @@ async fn mapped(source: &[serde_json::Value], of_functions: &[&[serde_json::Valu
 
 #[tokio::test]
 async fn a_stack_that_is_not_deployed_is_not_paused() {
-    let endpoint = Loopback::start([no_such_stack()]);
-    let found = look(&connection(&endpoint), &Queues::of_stack("p"), None).await.unwrap();
+    let endpoint = Loopback::start_scripted([no_such_stack()]);
+    let found = run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), None).await.unwrap();
     assert_eq!(
         (found.exit_code(), found),
         (
@@ -97,7 +97,7 @@ async fn a_mapping_that_is_off_is_found() {
     let found = mapped(std::slice::from_ref(&source), &[std::slice::from_ref(&source)]).await;
     assert_eq!((found.exit_code(), found.paused.as_ref().unwrap().len()), (ExitCode::Found, 1));
     let advice = "a deployment may enable it: resume first, or pause again after it";
-    assert_eq!(found.lines(), format!("paused: f at p-source is Disabled; {advice}\n"));
+    assert_eq!(found.describe_findings(), format!("paused: f at p-source is Disabled; {advice}\n"));
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn sound_mappings_are_no_finding() {
     stream["EventSourceArn"] = "arn:aws:kinesis:eu-central-1:123456789012:stream/clicks".into();
     let refunds = mapping("f:live", "refunds", "Disabled", REPORTED);
     let found = mapped(std::slice::from_ref(&source), &[&[source.clone(), stream, refunds]]).await;
-    assert_eq!((found.exit_code(), found.lines().as_str()), (ExitCode::Done, ""));
+    assert_eq!((found.exit_code(), found.describe_findings().as_str()), (ExitCode::Done, ""));
 }
 
 /// Lambda deletes what a function without `ReportBatchItemFailures` names as failed.
@@ -135,7 +135,7 @@ async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() 
             command("f-refunds")
         ),
     ];
-    assert_eq!((found.exit_code(), found.lines()), (ExitCode::Found, lines.concat()));
+    assert_eq!((found.exit_code(), found.describe_findings()), (ExitCode::Found, lines.concat()));
 }
 
 /// Half of the messages would never reach redeliver.
@@ -153,7 +153,7 @@ async fn each_of_two_readers_of_a_queue_is_found_and_one_that_is_off_takes_nothi
             )
         };
         assert_eq!(found.exit_code(), ExitCode::Found);
-        assert_eq!(found.lines(), line("f", other) + &line(other, "f"));
+        assert_eq!(found.describe_findings(), line("f", other) + &line(other, "f"));
     }
     let ours = mapping("f", "p-source", "Enabled", REPORTED);
     let off = mapping("old", "p-source", "Disabled", REPORTED);
@@ -165,8 +165,8 @@ async fn each_of_two_readers_of_a_queue_is_found_and_one_that_is_off_takes_nothi
 async fn a_missing_right_is_a_sentence_with_its_name() {
     let denied =
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>";
-    let endpoint = Loopback::start([(403, Body::xml(denied))]);
-    let found = look(&connection(&endpoint), &Queues::of_stack("p"), None).await.unwrap();
+    let endpoint = Loopback::start_scripted([(403, LoopbackBody::from_xml(denied))]);
+    let found = run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), None).await.unwrap();
     assert_eq!((found.exit_code(), &found.paused), (ExitCode::Incomplete, &None));
     assert_eq!(
         found.problems,
@@ -200,22 +200,27 @@ async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
         &json!({ "a": queue("p-final-dlq".into()), "b": queue("p-source".into()), "c": queue(named_later) }),
     );
     let missing = json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no" });
-    let endpoint = Loopback::start([
+    let endpoint = Loopback::start_scripted([
         (200, json!({ "AccountLimit": { "ConcurrentExecutions": 1000 } }).into()),
         no_such_stack(),
         (200, json!({ "QueueUrl": "http://127.0.0.1:1/123456789012/p-final-dlq" }).into()),
         (400, missing.into()),
     ]);
-    let found = look(&connection(&endpoint), &Queues::of_stack("p"), Some(template.path())).await.unwrap();
+    let found =
+        run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), Some(template.path()))
+            .await
+            .unwrap();
     assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
     let taken = "name: p-final-dlq exists, so the new stack cannot create it; another stack owns it, or a removed one retained \
                  it: change the prefix or the stage, or delete the queue if its messages are not needed\n";
-    assert_eq!(found.lines(), NOT_DEPLOYED.to_owned() + taken);
+    assert_eq!(found.describe_findings(), NOT_DEPLOYED.to_owned() + taken);
 }
 
-async fn with_quota(settings: (u16, Body), wanted: u64) -> Preflight {
-    let endpoint = Loopback::start([settings, no_such_stack()]);
-    look(&connection(&endpoint), &Queues::of_stack("p"), Some(template(wanted).path())).await.unwrap()
+async fn with_quota(settings: (u16, LoopbackBody), wanted: u64) -> Preflight {
+    let endpoint = Loopback::start_scripted([settings, no_such_stack()]);
+    run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), Some(template(wanted).path()))
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -224,12 +229,12 @@ async fn a_new_account_is_told_which_quota_to_ask_for() {
     let found = with_quota(ten(), 11).await;
     assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
     assert_eq!(found.concurrency, Some(Concurrency::new(11, 10, "eu-central-1")));
-    let lines = found.lines();
+    let lines = found.describe_findings();
     let limit = "concurrency: the Lambda limit in this account and region is 10 concurrent executions";
     assert!(lines.starts_with(&(NOT_DEPLOYED.to_owned() + limit)), "{lines}");
     assert!(lines.contains("--quota-code L-B99A9384 --desired-value 1000 --region eu-central-1"), "{lines}");
     let enough = with_quota(ten(), 10).await;
-    assert_eq!((enough.exit_code(), enough.lines()), (ExitCode::Done, NOT_DEPLOYED.to_owned()));
+    assert_eq!((enough.exit_code(), enough.describe_findings()), (ExitCode::Done, NOT_DEPLOYED.to_owned()));
 }
 
 #[tokio::test]
@@ -247,10 +252,14 @@ async fn without_the_right_to_read_the_quota_the_rest_is_done() {
 
 #[tokio::test]
 async fn a_template_that_is_none_ends_it_before_any_request() {
-    let endpoint = Loopback::start::<Body>([]);
-    let error = look(&connection(&endpoint), &Queues::of_stack("p"), Some(Path::new("no-such.json")))
-        .await
-        .unwrap_err();
+    let endpoint = Loopback::start_scripted::<LoopbackBody>([]);
+    let error = run_preflight(
+        &connection(&endpoint),
+        &QueueSelection::from_stack("p"),
+        Some(Path::new("no-such.json")),
+    )
+    .await
+    .unwrap_err();
     assert!(error.to_string().starts_with("no-such.json: "), "{error}");
     assert_eq!(endpoint.requests().len(), 0);
 }
@@ -261,8 +270,8 @@ async fn json_that_is_not_a_template_is_refused() {
     use std::io::Write as _;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "{{\"max_attempts\":2}}").unwrap();
-    let endpoint = Loopback::start::<Body>([]);
-    let error = look(&connection(&endpoint), &Queues::of_stack("p"), Some(file.path()))
+    let endpoint = Loopback::start_scripted::<LoopbackBody>([]);
+    let error = run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), Some(file.path()))
         .await
         .unwrap_err()
         .to_string();

@@ -10,36 +10,36 @@ use aws_sdk_sts::Client;
 use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
 use redeliver_aws::archive::AccountId;
 
-use crate::queues::{Connection, Requests, region_in};
+use crate::queues::{AwsConnection, RequestLog, region_in};
 use crate::terminal::stderr;
 
 /// An emulator may have no STS or never answer. The command continues without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The account of the credentials; `None` if STS does not say.
-pub(crate) async fn own_account(connection: &Connection) -> Option<AccountId> {
+pub(crate) async fn own_account(connection: &AwsConnection) -> Option<AccountId> {
     let config = connection.sdk_config(None).await.ok()?;
-    caller(&config).await?.account?.parse().ok()
+    caller_identity(&config).await?.account?.parse().ok()
 }
 
 /// Asks STS whose credentials these are. `GetCallerIdentity` needs no permission.
-async fn caller(config: &SdkConfig) -> Option<GetCallerIdentityOutput> {
+async fn caller_identity(config: &SdkConfig) -> Option<GetCallerIdentityOutput> {
     let config = aws_sdk_sts::config::Builder::from(config)
         .retry_config(RetryConfig::disabled())
         .timeout_config(TimeoutConfig::builder().operation_timeout(PATIENCE).build())
-        .interceptor(Requests::default())
+        .interceptor(RequestLog::default())
         .build();
     Client::from_conf(config).get_caller_identity().send().await.ok()
 }
 
-async fn account_of(config: &SdkConfig) -> String {
-    match caller(config).await {
-        Some(caller) => in_words(caller.account, caller.arn),
-        None => in_words(None, None),
+async fn describe_account(config: &SdkConfig) -> String {
+    match caller_identity(config).await {
+        Some(caller) => format_account(caller.account, caller.arn),
+        None => format_account(None, None),
     }
 }
 
-fn in_words(account: Option<String>, arn: Option<String>) -> String {
+fn format_account(account: Option<String>, arn: Option<String>) -> String {
     match (account, arn) {
         (Some(account), Some(arn)) => format!("account {account} ({arn})"),
         (Some(account), None) => format!("account {account}"),
@@ -49,10 +49,10 @@ fn in_words(account: Option<String>, arn: Option<String>) -> String {
 
 /// Prints the account and the change that follows or is planned; `account unknown` if STS does not answer within 5 s.
 /// The request goes to the queue's region, since no other may be set.
-pub async fn announce(connection: &Connection, queue_arn: &str, what: impl Display) {
+pub async fn announce_change(connection: &AwsConnection, queue_arn: &str, what: impl Display) {
     let account = match connection.sdk_config(region_in(queue_arn)).await {
-        Ok(config) => account_of(&config).await,
-        Err(_) => in_words(None, None),
+        Ok(config) => describe_account(&config).await,
+        Err(_) => format_account(None, None),
     };
     stderr::remark(format_args!("{account}: {what}"));
 }
@@ -65,17 +65,17 @@ mod tests {
 
     #[tokio::test]
     async fn an_endpoint_without_sts_stops_nothing() {
-        let endpoint = Loopback::start([(404, serde_json::json!({ "message": "no such service" }))]);
-        assert_eq!(account_of(&sdk_config(endpoint.url())).await, "account unknown");
-        let silent = Loopback::start::<serde_json::Value>([]);
-        assert_eq!(account_of(&sdk_config(silent.url())).await, "account unknown");
+        let endpoint = Loopback::start_scripted([(404, serde_json::json!({ "message": "no such service" }))]);
+        assert_eq!(describe_account(&sdk_config(endpoint.url())).await, "account unknown");
+        let silent = Loopback::start_scripted::<serde_json::Value>([]);
+        assert_eq!(describe_account(&sdk_config(silent.url())).await, "account unknown");
     }
 
     #[test]
     fn an_account_is_told_with_who_is_at_work() {
         let arn = "arn:aws:sts::123456789012:assumed-role/ops/ana".to_owned();
         assert_eq!(
-            in_words(Some("123456789012".to_owned()), Some(arn)),
+            format_account(Some("123456789012".to_owned()), Some(arn)),
             "account 123456789012 (arn:aws:sts::123456789012:assumed-role/ops/ana)"
         );
     }

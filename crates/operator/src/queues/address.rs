@@ -60,7 +60,11 @@ impl FromStr for QueueAddress {
                 return Err(NoQueueAddress::Arn);
             };
             let is_whole = !region.is_empty() && is_account(account) && is_name(name);
-            return if is_whole { Ok(arn(text, region, account, name)) } else { Err(NoQueueAddress::Arn) };
+            return if is_whole {
+                Ok(arn_address(text, region, account, name))
+            } else {
+                Err(NoQueueAddress::Arn)
+            };
         }
         if is_name(text) { Ok(Self::Name(text.to_owned())) } else { Err(NoQueueAddress::Name) }
     }
@@ -83,7 +87,7 @@ pub fn name_in(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
 
-fn arn(arn: &str, region: &str, account: &str, name: &str) -> QueueAddress {
+fn arn_address(arn: &str, region: &str, account: &str, name: &str) -> QueueAddress {
     let [arn, region, account, name] = [arn, region, account, name].map(str::to_owned);
     QueueAddress::Arn { arn, region, account, name }
 }
@@ -118,7 +122,7 @@ mod tests {
         assert_eq!(parse(url), Ok(QueueAddress::Url(url.to_owned())));
         assert_eq!(parse("orders-final_dlq"), Ok(QueueAddress::Name("orders-final_dlq".to_owned())));
         let text = "arn:aws-cn:sqs:cn-north-1:123456789012:orders";
-        assert_eq!(parse(text), Ok(arn(text, "cn-north-1", "123456789012", "orders")));
+        assert_eq!(parse(text), Ok(arn_address(text, "cn-north-1", "123456789012", "orders")));
         assert!(parse("orders.fifo").unwrap().is_fifo() && !parse("orders").unwrap().is_fifo());
         for (wrong, why) in [
             ("", NoQueueAddress::Name),

@@ -4,37 +4,40 @@ use aws_config::SdkConfig;
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use redeliver_aws::{Unreached, unreached};
+use redeliver_aws::{Unreached, unreached_reason};
 use redeliver_dead_letters::archive_bucket::CREDENTIALS_ADVICE;
 
-use super::credential_error::explain;
-use super::{Connection, profile};
-use crate::Failure;
-use crate::terminal::escape::escaped;
+use super::credential_error::explain_credentials;
+use super::{AwsConnection, profile};
+use crate::CommandFailure;
+use crate::terminal::escape::escape_line;
 
-impl Connection {
+impl AwsConnection {
     /// Describes a failed request, with advice on credentials and connection. `otherwise` adds the advice on names and
     /// permissions, which is for requests that reached the service.
-    pub async fn failed<E>(
+    pub async fn explain_failure<E>(
         &self,
         error: &SdkError<E, HttpResponse>,
         otherwise: impl FnOnce(&str) -> String,
-    ) -> Failure
+    ) -> CommandFailure
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
-        match unreached(error) {
+        match unreached_reason(error) {
             // By the JSON protocol, and by the query protocol before it.
             None if error.code().is_some_and(|code| code.starts_with("ExpiredToken")) => {
-                format!("the AWS credentials have expired ({}): {CREDENTIALS_ADVICE}", describe(error))
+                format!("the AWS credentials have expired ({}): {CREDENTIALS_ADVICE}", describe_error(error))
             }
-            None => otherwise(&describe(error)),
+            None => otherwise(&describe_error(error)),
             Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS_ADVICE}"),
             Some(Unreached::UnusableCredentials(why)) => {
-                let profiles = profile::read(&EnvConfigFiles::default(), self.profile()).await.ok();
-                let explained = profiles.and_then(|profiles| explain(&profiles, error, &why));
+                let profiles = profile::read_profiles(&EnvConfigFiles::default(), self.profile()).await.ok();
+                let explained = profiles.and_then(|profiles| explain_credentials(&profiles, error, &why));
                 explained.unwrap_or_else(|| {
-                    format!("the AWS credentials cannot be loaded ({}): {CREDENTIALS_ADVICE}", escaped(&why))
+                    format!(
+                        "the AWS credentials cannot be loaded ({}): {CREDENTIALS_ADVICE}",
+                        escape_line(&why)
+                    )
                 })
             }
             Some(Unreached::NoConnection(why)) => {
@@ -52,7 +55,7 @@ impl Connection {
 }
 
 /// Describes an AWS error: the service's code and text if it answered, else the whole chain of causes.
-pub fn describe<E>(error: &SdkError<E, HttpResponse>) -> String
+pub fn describe_error<E>(error: &SdkError<E, HttpResponse>) -> String
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
@@ -62,18 +65,18 @@ where
         // The parser's error on another program's response has no useful information.
         (None, _) => match error.raw_response().map(|answer| answer.status().as_u16()) {
             Some(status) => format!("the response is not from this service (HTTP {status})"),
-            None => causes(error),
+            None => join_causes(error),
         },
     }
 }
 
 /// True if SQS says that the queue does not exist, by its JSON protocol or by the code of the older query protocol.
-pub fn is_missing(error: &impl ProvideErrorMetadata) -> bool {
+pub fn is_missing_queue(error: &impl ProvideErrorMetadata) -> bool {
     let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
     error.code().is_some_and(is_code)
 }
 
-fn causes(error: &dyn std::error::Error) -> String {
+fn join_causes(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -22,7 +22,7 @@ pub type Point = (Timestamp, i64);
 
 /// A metric with one dimension.
 #[derive(Clone, Copy, Debug)]
-pub struct Metric<'a> {
+pub struct MetricQuery<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub dimension: (&'a str, &'a str),
@@ -43,28 +43,31 @@ pub enum NoPoints {
 ///
 /// # Errors
 /// If CloudWatch refuses a request, or one of its metrics (`Forbidden`, `InternalError`).
-pub async fn points(
+pub async fn fetch_points(
     client: &Client,
-    metrics: &[Metric<'_>],
+    metrics: &[MetricQuery<'_>],
     period_seconds: i32,
     start: Timestamp,
     end: Timestamp,
 ) -> Result<Vec<Vec<Point>>, NoPoints> {
     let mut found = vec![Vec::new(); metrics.len()];
     for (some, found) in metrics.chunks(METRICS_MAX).zip(found.chunks_mut(METRICS_MAX)) {
-        let queries = some.iter().zip(0..).map(|(metric, n)| metric.query(n, period_seconds)).collect();
+        let queries =
+            some.iter().zip(0..).map(|(metric, n)| metric.to_data_query(n, period_seconds)).collect();
         let request = client.get_metric_data().set_metric_data_queries(Some(queries));
-        let request = request.start_time(moment(start)).end_time(moment(end));
+        let request = request.start_time(to_datetime(start)).end_time(to_datetime(end));
         let mut pages = request.into_paginator().send();
         while let Some(page) = pages.next().await {
             let page = page.map_err(|error| NoPoints::Request(Box::new(error)))?;
             // The points of one metric may be on several pages.
             for result in page.metric_data_results.unwrap_or_default() {
-                check(&result)?;
-                if let Some(points) = result.id().and_then(place).and_then(|place| found.get_mut(place)) {
+                check_result(&result)?;
+                if let Some(points) = result.id().and_then(query_index).and_then(|place| found.get_mut(place))
+                {
                     let both = result.timestamps().iter().zip(result.values());
-                    points
-                        .extend(both.filter_map(|(moment, value)| Some((timestamp(moment)?, whole(*value)))));
+                    points.extend(
+                        both.filter_map(|(moment, value)| Some((to_timestamp(moment)?, to_integer(*value)))),
+                    );
                 }
             }
         }
@@ -72,7 +75,7 @@ pub async fn points(
     Ok(found)
 }
 
-impl<'a> Metric<'a> {
+impl<'a> MetricQuery<'a> {
     /// A metric of SQS ("Available CloudWatch metrics for Amazon SQS"): `Approximate…` metrics are levels, all others
     /// are counts.
     pub fn of_queue(name: &'a str, queue: &'a str) -> Self {
@@ -80,7 +83,7 @@ impl<'a> Metric<'a> {
         Self { namespace: SQS, name, dimension: (QUEUE_NAME, queue), statistic }
     }
 
-    fn query(&self, n: usize, period_seconds: i32) -> MetricDataQuery {
+    fn to_data_query(self, n: usize, period_seconds: i32) -> MetricDataQuery {
         let (name, value) = self.dimension;
         let metric = types::Metric::builder()
             .namespace(self.namespace)
@@ -93,12 +96,12 @@ impl<'a> Metric<'a> {
     }
 }
 
-fn place(id: &str) -> Option<usize> {
+fn query_index(id: &str) -> Option<usize> {
     id.strip_prefix('q')?.parse().ok()
 }
 
 /// Returns an error for a metric that is refused. `PartialData` means that more pages follow.
-fn check(result: &MetricDataResult) -> Result<(), NoPoints> {
+fn check_result(result: &MetricDataResult) -> Result<(), NoPoints> {
     match &result.status_code {
         Some(code @ (StatusCode::Forbidden | StatusCode::InternalError)) => {
             let said = result.messages().iter().filter_map(|message| message.value());
@@ -110,14 +113,14 @@ fn check(result: &MetricDataResult) -> Result<(), NoPoints> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "ages are of 14 days at most, sums far below 2^53")]
-fn whole(value: f64) -> i64 {
+fn to_integer(value: f64) -> i64 {
     value as i64
 }
 
-fn moment(at: Timestamp) -> DateTime {
+fn to_datetime(at: Timestamp) -> DateTime {
     DateTime::from_secs(at.timestamp())
 }
 
-fn timestamp(at: &DateTime) -> Option<Timestamp> {
+fn to_timestamp(at: &DateTime) -> Option<Timestamp> {
     Timestamp::from_timestamp(at.secs(), at.subsec_nanos())
 }

@@ -14,18 +14,18 @@ use redeliver_aws::sqs::{POLL_TIMEOUT, SqsQueue, client_config};
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 
-use super::aws_error::is_missing;
+use super::aws_error::is_missing_queue;
 use super::credentials::SharedCredentials;
 use super::queue_args::OneQueue;
-use super::request_log::Requests;
+use super::request_log::RequestLog;
 use super::{QueueAddress, is_on_this_machine, profile};
-use crate::Failure;
+use crate::CommandFailure;
 use crate::next_command::option_words;
 use crate::terminal::help::CONNECT;
 
 /// The options that choose the AWS account, region and endpoint.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Connection {
+pub struct AwsConnection {
     /// A profile of the AWS configuration files
     ///
     /// It takes precedence over credentials in the environment.
@@ -55,7 +55,7 @@ pub struct DeadLetterQueue {
     #[arg(long, help_heading = CONNECT)]
     force: bool,
     #[command(flatten)]
-    pub connection: Connection,
+    pub connection: AwsConnection,
 }
 
 /// A queue that exists, and its attributes.
@@ -67,7 +67,7 @@ pub struct KnownQueue {
 
 impl DeadLetterQueue {
     /// The DLQ without `--force`.
-    pub fn new(which: OneQueue, connection: Connection) -> Self {
+    pub fn new(which: OneQueue, connection: AwsConnection) -> Self {
         Self { which, force: false, connection }
     }
 
@@ -75,9 +75,11 @@ impl DeadLetterQueue {
     ///
     /// # Errors
     /// If it does not exist or cannot be read, or if it has a redrive policy, unless `--force` is given.
-    pub async fn open(&self) -> Result<KnownQueue, Failure> {
-        let queue =
-            self.connection.find(&self.which.address(&self.connection, Role::FinalDlq).await?).await?;
+    pub async fn open(&self) -> Result<KnownQueue, CommandFailure> {
+        let queue = self
+            .connection
+            .find_queue(&self.which.find_address(&self.connection, Role::FinalDlq).await?)
+            .await?;
         if queue.attributes.contains_key("RedrivePolicy") && !self.force {
             return Err(format!(
                 "{} has a redrive policy: each read counts as a receive, and after enough receives SQS moves the \
@@ -90,31 +92,31 @@ impl DeadLetterQueue {
     }
 
     /// The options that were given, as words of a command line.
-    pub fn words(&self) -> Vec<String> {
+    pub fn to_arguments(&self) -> Vec<String> {
         let force = self.force.then(|| "--force".to_owned());
-        self.which.words().into_iter().chain(force).chain(self.connection.words()).collect()
+        self.which.to_arguments().into_iter().chain(force).chain(self.connection.to_arguments()).collect()
     }
 
     /// The options that name the queue's deployment and account, for a command about it; `None` if a queue is named.
-    pub fn deployment_words(&self) -> Option<Vec<String>> {
-        let words = self.which.words();
-        self.is_of_deployment().then(|| words.into_iter().chain(self.connection.words()).collect())
+    pub fn deployment_arguments(&self) -> Option<Vec<String>> {
+        let words = self.which.to_arguments();
+        self.is_of_deployment().then(|| words.into_iter().chain(self.connection.to_arguments()).collect())
     }
 
     /// True if a deployment names the DLQ, so that its messages are those of the deployment's loop.
     pub fn is_of_deployment(&self) -> bool {
-        self.which.name().is_some()
+        self.which.deployment_name().is_some()
     }
 
     /// The source queue of the deployment that this DLQ belongs to.
-    pub async fn source(&self) -> Result<QueueAddress, Failure> {
-        self.which.address(&self.connection, Role::Source).await
+    pub async fn source_address(&self) -> Result<QueueAddress, CommandFailure> {
+        self.which.find_address(&self.connection, Role::Source).await
     }
 }
 
-impl Connection {
+impl AwsConnection {
     /// The options for one profile and region, for a command that reads several.
-    pub fn at(profile: Option<String>, region: Option<String>, endpoint_url: Option<String>) -> Self {
+    pub fn from_parts(profile: Option<String>, region: Option<String>, endpoint_url: Option<String>) -> Self {
         Self { profile, region, endpoint_url, credentials: SharedCredentials::default() }
     }
 
@@ -124,15 +126,15 @@ impl Connection {
     }
 
     /// The options that were given, with their names, for a command that is to use the same account.
-    pub fn given(&self) -> Vec<(&'static str, &str)> {
+    pub fn given_options(&self) -> Vec<(&'static str, &str)> {
         let Self { profile, region, endpoint_url, credentials: _ } = self;
         let options = [("profile", profile), ("region", region), ("endpoint-url", endpoint_url)];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
 
     /// The options that were given, as words of a command line.
-    pub fn words(&self) -> Vec<String> {
-        option_words(self.given())
+    pub fn to_arguments(&self) -> Vec<String> {
+        option_words(self.given_options())
     }
 
     /// The profile, if it was given.
@@ -151,7 +153,7 @@ impl Connection {
     ///
     /// # Errors
     /// If AWS is used without a region, the endpoint is not a URL, or the profile does not exist or requires MFA.
-    pub async fn sdk_config(&self, region: Option<&str>) -> Result<SdkConfig, Failure> {
+    pub async fn sdk_config(&self, region: Option<&str>) -> Result<SdkConfig, CommandFailure> {
         let region = self.region().or(region).map(|region| Region::new(region.to_owned()));
         let mut loader =
             aws_config::defaults(BehaviorVersion::latest()).http_client(redeliver_aws::http_client());
@@ -164,7 +166,7 @@ impl Connection {
             loader = loader.endpoint_url(url);
         }
         if let Some(profile) = &self.profile {
-            profile::check(profile, &EnvConfigFiles::default()).await?;
+            profile::check_profile(profile, &EnvConfigFiles::default()).await?;
             loader = loader.profile_name(profile);
         }
         let mut config = loader.no_credentials().load().await;
@@ -183,10 +185,10 @@ impl Connection {
     }
 
     /// A client of SQS, in this region unless `--region` names one.
-    pub(super) async fn sqs_client(&self, region: Option<&str>) -> Result<Client, Failure> {
+    pub(super) async fn sqs_client(&self, region: Option<&str>) -> Result<Client, CommandFailure> {
         let config = self.sdk_config(region).await?;
         Ok(Client::from_conf(
-            client_config(&config, Some(POLL_TIMEOUT)).interceptor(Requests::default()).build(),
+            client_config(&config, Some(POLL_TIMEOUT)).interceptor(RequestLog::default()).build(),
         ))
     }
 
@@ -194,7 +196,7 @@ impl Connection {
     ///
     /// # Errors
     /// If it does not exist or SQS refuses, or if it is an ARN in another region than `--region`.
-    pub async fn find(&self, address: &QueueAddress) -> Result<KnownQueue, Failure> {
+    pub async fn find_queue(&self, address: &QueueAddress) -> Result<KnownQueue, CommandFailure> {
         if let (QueueAddress::Arn { arn, region: there, .. }, Some(region)) = (address, &self.region)
             && there != region
         {
@@ -202,12 +204,12 @@ impl Connection {
         }
         let client = self.sqs_client(address.region()).await?;
         let (name, account) = match address {
-            QueueAddress::Url(url) => return self.known(client, url).await,
+            QueueAddress::Url(url) => return self.read_queue(client, url).await,
             QueueAddress::Name(name) => (name, None),
             QueueAddress::Arn { name, account, .. } => (name, Some(account.clone())),
         };
         match self.url_of(&client, name, account).await? {
-            Some(url) => self.known(client, &url).await,
+            Some(url) => self.read_queue(client, &url).await,
             None => Err(format!(
                 "there is no queue {address} in this account and region ({}); check the name, --region and --profile",
                 client.config().region().map(ToString::to_string).unwrap_or_default()
@@ -217,7 +219,7 @@ impl Connection {
     }
 
     /// True if the account has a queue of this name in the region.
-    pub async fn has_queue(&self, name: &str) -> Result<bool, Failure> {
+    pub async fn has_queue(&self, name: &str) -> Result<bool, CommandFailure> {
         Ok(self.url_of(&self.sqs_client(None).await?, name, None).await?.is_some())
     }
 
@@ -227,21 +229,23 @@ impl Connection {
         client: &Client,
         name: &str,
         account: Option<String>,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>, CommandFailure> {
         let request = client.get_queue_url().queue_name(name).set_queue_owner_aws_account_id(account);
         match request.send().await {
             Ok(answer) => Ok(answer.queue_url),
-            Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(self.failed(&error, |reason| refused(name, "sqs:GetQueueUrl", reason)).await),
+            Err(error) if is_missing_queue(&error) => Ok(None),
+            Err(error) => Err(self
+                .explain_failure(&error, |reason| format_refusal(name, "sqs:GetQueueUrl", reason))
+                .await),
         }
     }
 
-    async fn known(&self, client: Client, url: &str) -> Result<KnownQueue, Failure> {
-        let failed = |reason: &str| refused(url, "sqs:GetQueueAttributes", reason);
+    async fn read_queue(&self, client: Client, url: &str) -> Result<KnownQueue, CommandFailure> {
+        let failed = |reason: &str| format_refusal(url, "sqs:GetQueueAttributes", reason);
         let request = client.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
         let attributes = match request.send().await {
-            Ok(answer) => by_name(answer.attributes),
-            Err(error) => return Err(self.failed(&error, failed).await),
+            Ok(answer) => attributes_by_name(answer.attributes),
+            Err(error) => return Err(self.explain_failure(&error, failed).await),
         };
         let arn = attributes.get("QueueArn").ok_or_else(|| failed("the response has no ARN"))?;
         Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
@@ -249,13 +253,13 @@ impl Connection {
 }
 
 /// The attributes of a queue.
-pub fn by_name(
+pub fn attributes_by_name(
     said: impl IntoIterator<Item = HashMap<QueueAttributeName, String>>,
 ) -> BTreeMap<String, String> {
     said.into_iter().flatten().map(|(name, value)| (name.as_str().to_owned(), value)).collect()
 }
 
-fn refused(queue: &str, action: &str, reason: &str) -> String {
+fn format_refusal(queue: &str, action: &str, reason: &str) -> String {
     format!("{queue}: {reason}; check the queue, the region, the account and your permission for {action}")
 }
 

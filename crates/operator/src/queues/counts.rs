@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// SQS's approximate counts of a queue, up to a minute old. `None` if SQS does not report one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct QueueCounts {
     /// Messages that wait to be received.
     pub visible: Option<u64>,
     /// Messages that were received and not deleted.
@@ -18,9 +18,9 @@ pub struct Counts {
     pub retention_seconds: Option<u64>,
 }
 
-impl Counts {
+impl QueueCounts {
     /// The counts in a queue's attributes.
-    pub fn of(attributes: &BTreeMap<String, String>) -> Self {
+    pub fn from_attributes(attributes: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| attributes.get(name)?.parse().ok();
         Self {
             visible: number("ApproximateNumberOfMessages"),
@@ -32,17 +32,17 @@ impl Counts {
 
     /// The retention, if SQS reports it.
     pub fn retention(&self) -> Option<Retention> {
-        Retention::of_seconds(self.retention_seconds?)
+        Retention::from_seconds(self.retention_seconds?)
     }
 
     /// Messages in all states.
-    pub fn messages(&self) -> u64 {
+    pub fn total_messages(&self) -> u64 {
         [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
     }
 
     /// True if it has messages in any state.
     pub fn has_messages(&self) -> bool {
-        self.messages() > 0
+        self.total_messages() > 0
     }
 }
 
@@ -55,10 +55,10 @@ mod tests {
         for state in ["", "NotVisible", "Delayed"] {
             let counts = |number: &str| {
                 let name = format!("ApproximateNumberOfMessages{state}");
-                Counts::of(&BTreeMap::from([(name, number.to_owned())]))
+                QueueCounts::from_attributes(&BTreeMap::from([(name, number.to_owned())]))
             };
             assert!(counts("1").has_messages() && !counts("0").has_messages(), "{state}");
         }
-        assert!(!Counts::default().has_messages());
+        assert!(!QueueCounts::default().has_messages());
     }
 }

@@ -8,9 +8,9 @@ use aws_sdk_sqs::error::SdkError;
 use aws_sdk_sso::operation::get_role_credentials::GetRoleCredentialsError;
 use aws_sdk_sts::operation::assume_role::AssumeRoleError;
 
-use super::aws_error::describe;
-use super::profile::{Origin, Source, needs_code};
-use crate::terminal::escape::{escaped, shortened};
+use super::aws_error::describe_error;
+use super::profile::{CredentialsOrigin, CredentialsSource, needs_code};
+use crate::terminal::escape::{escape_line, shorten_text};
 
 /// Characters of a `credential_process`'s message that are shown.
 const MESSAGE_CHARACTERS_MAX: usize = 500;
@@ -20,34 +20,38 @@ const HIDDEN: &str = "[hidden]";
 
 /// The reason and the remedy in one sentence; `None` if the selected profile is not what failed, or only its keys did.
 /// `why` is the last cause of the error.
-pub(super) fn explain(profiles: &ProfileSet, error: &(dyn Error + 'static), why: &str) -> Option<String> {
+pub(super) fn explain_credentials(
+    profiles: &ProfileSet,
+    error: &(dyn Error + 'static),
+    why: &str,
+) -> Option<String> {
     let selected = profiles.selected_profile();
-    let origin = Origin::of_selected(profiles)?;
+    let origin = CredentialsOrigin::for_selected(profiles)?;
     if let Some(refused) = caused_by::<SdkError<AssumeRoleError, HttpResponse>>(error) {
         return Some(match origin.mfa_profile {
             Some(asking) => needs_code(asking, selected),
             None => {
-                let refused = escaped(&describe(refused));
-                format!("the role of profile {} cannot be assumed: {refused}", escaped(selected))
+                let refused = escape_line(&describe_error(refused));
+                format!("the role of profile {} cannot be assumed: {refused}", escape_line(selected))
             }
         });
     }
-    let name = escaped(origin.profile.name());
+    let name = escape_line(origin.profile.name());
     match origin.source {
-        Source::SingleSignOn => Some(single_sign_on(&name, error, why)),
-        Source::LoginSession => Some(format!(
+        CredentialsSource::SingleSignOn => Some(single_sign_on(&name, error, why)),
+        CredentialsSource::LoginSession => Some(format!(
             "the login session of profile {name} has expired or does not exist ({}): run `aws login --profile {name}`",
-            escaped(why)
+            escape_line(why)
         )),
-        Source::CredentialProcess => Some(credential_process(origin.profile, why)),
-        Source::Keys | Source::Other => None,
+        CredentialsSource::CredentialProcess => Some(credential_process(origin.profile, why)),
+        CredentialsSource::Keys | CredentialsSource::Other => None,
     }
 }
 
 fn single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) -> String {
     // What the files lack is said by the SDK as it is.
     if let Some(wrong) = why.strip_prefix("ProfileFile provider could not be built: ") {
-        return format!("profile {name} cannot be used: {}", escaped(wrong));
+        return format!("profile {name} cannot be used: {}", escape_line(wrong));
     }
     match caused_by::<SdkError<GetRoleCredentialsError, HttpResponse>>(error) {
         Some(refused @ SdkError::ServiceError(answer))
@@ -56,26 +60,26 @@ fn single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) -> Strin
             format!(
                 "single sign-on refused credentials for profile {name} ({}): check its sso_account_id and \
                  sso_role_name",
-                escaped(&describe(refused))
+                escape_line(&describe_error(refused))
             )
         }
         Some(unanswered @ (SdkError::DispatchFailure(_) | SdkError::TimeoutError(_))) => format!(
             "no connection to the single sign-on of profile {name} ({}): check the network and its sso_region",
-            escaped(&root(unanswered))
+            escape_line(&root_cause(unanswered))
         ),
         _ => format!(
             "the single sign-on session of profile {name} has expired or does not exist ({}): run `aws sso login \
              --profile {name}`",
-            escaped(why)
+            escape_line(why)
         ),
     }
 }
 
 fn credential_process(profile: &Profile, why: &str) -> String {
-    let name = escaped(profile.name());
+    let name = escape_line(profile.name());
     let words = why.strip_prefix("Error retrieving credentials: external process exited with code ");
     let (status, said) = match words.and_then(|words| words.split_once(". Stderr:")) {
-        Some((status, stderr)) => (format!(" ({})", escaped(status)), stderr),
+        Some((status, stderr)) => (format!(" ({})", escape_line(status)), stderr),
         None => (String::new(), why),
     };
     let command = profile.get("credential_process").unwrap_or_default();
@@ -83,7 +87,7 @@ fn credential_process(profile: &Profile, why: &str) -> String {
     let said = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
     let said = match said.as_str() {
         "" => "it wrote nothing to standard error".to_owned(),
-        said => shortened(&escaped(said), MESSAGE_CHARACTERS_MAX),
+        said => shorten_text(&escape_line(said), MESSAGE_CHARACTERS_MAX),
     };
     format!("the credential_process of profile {name} failed{status}: {said}")
 }
@@ -156,8 +160,8 @@ fn caused_by<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option
     error.downcast_ref().or_else(|| caused_by(error.source()?))
 }
 
-fn root(error: &dyn Error) -> String {
-    error.source().map_or_else(|| error.to_string(), root)
+fn root_cause(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), root_cause)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 use tokio::sync::{Mutex, OnceCell};
 
-use super::profile::{self, Origin};
+use super::profile::{self, CredentialsOrigin};
 
 /// A `credential_process` may wait for a person: a touch, a password, a browser. The AWS CLI has no limit.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
@@ -85,10 +85,10 @@ impl ProfileCredentials {
     }
 
     async fn load(&self) -> Result<Credentials, CredentialsError> {
-        let files = profile::read(&self.files, self.name.as_deref()).await;
+        let files = profile::read_profiles(&self.files, self.name.as_deref()).await;
         let files = files.map_err(CredentialsError::invalid_configuration)?;
-        let has_keys = Origin::of_selected(&files).is_some_and(Origin::is_keys_alone);
-        let provider = self.provider(files).await;
+        let has_keys = CredentialsOrigin::for_selected(&files).is_some_and(CredentialsOrigin::is_keys_alone);
+        let provider = self.current_provider(files).await;
         let loaded = provider.provide_credentials().await;
         match &loaded {
             // The provider has no state that is worth keeping, and cannot load a second time.
@@ -104,7 +104,7 @@ impl ProfileCredentials {
         Ok(credentials)
     }
 
-    async fn provider(&self, files: ProfileSet) -> Arc<ProfileFileCredentialsProvider> {
+    async fn current_provider(&self, files: ProfileSet) -> Arc<ProfileFileCredentialsProvider> {
         let mut last = self.last.lock().await;
         if let Some((known, provider)) = &*last
             && *known == files
@@ -147,7 +147,7 @@ mod tests {
         let path = folder.path().join("credentials");
         let write = |key: &str| {
             let text = format!("[ops]\naws_access_key_id = {key}\naws_secret_access_key = s\n");
-            files::replace(&path, text.as_bytes()).unwrap();
+            files::replace_file(&path, text.as_bytes()).unwrap();
         };
         let files = EnvConfigFiles::builder().with_file(EnvConfigFileKind::Credentials, &path).build();
         let credentials = ProfileCredentials { files, ..ProfileCredentials::new(Some("ops"), None) };

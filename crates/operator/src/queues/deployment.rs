@@ -9,14 +9,14 @@ use aws_sdk_sqs::Client;
 use clap::Args;
 use redeliver_core::strategy::Role;
 
-use super::{Connection, Requests, describe};
-use crate::Failure;
+use super::{AwsConnection, RequestLog, describe_error};
+use crate::CommandFailure;
 use crate::terminal::help::CONNECT;
 use crate::terminal::stderr;
 
 /// The options that name a deployment.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct Deployment {
+pub(super) struct DeploymentSelector {
     /// The name of the redeliver stack [env: REDELIVER_STACK]
     #[arg(long, help_heading = CONNECT, value_name = "NAME", conflicts_with_all = ["prefix", "stage"])]
     stack: Option<String>,
@@ -32,27 +32,27 @@ pub(super) struct Deployment {
 
 /// The queues of a deployment.
 #[derive(Clone, Debug)]
-pub(super) struct Deployed {
+pub(super) struct DeployedQueues {
     name: String,
     urls: BTreeMap<Role, String>,
 }
 
-impl Deployment {
-    pub(super) fn of_names(prefix: Option<String>, stage: Option<String>) -> Self {
+impl DeploymentSelector {
+    pub(super) fn from_names(prefix: Option<String>, stage: Option<String>) -> Self {
         Self { stack: None, prefix, stage }
     }
 
-    pub(super) fn of_stack(stack: &str) -> Self {
+    pub(super) fn from_stack(stack: &str) -> Self {
         Self { stack: Some(stack.to_owned()), ..Self::default() }
     }
 
     /// The stack's name, or what the names of the queues begin with; `None` if queues are named.
     pub(super) fn name(&self) -> Option<String> {
-        self.stack.clone().or_else(|| self.names_begin_with())
+        self.stack.clone().or_else(|| self.name_prefix())
     }
 
     /// The options that were given, with their names.
-    pub(super) fn given(&self) -> Vec<(&'static str, &str)> {
+    pub(super) fn given_options(&self) -> Vec<(&'static str, &str)> {
         let options = [("stack", &self.stack), ("prefix", &self.prefix), ("stage", &self.stage)];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
@@ -61,24 +61,27 @@ impl Deployment {
         self.stack.is_some()
     }
 
-    pub(super) async fn find(&self, connection: &Connection) -> Result<Option<Deployed>, Failure> {
-        Ok(match (&self.stack, self.names_begin_with()) {
-            (Some(stack), _) => Some(Deployed::by_stack(connection, stack).await?),
-            (None, Some(name)) => Some(Deployed::by_names(connection, &name).await?),
+    pub(super) async fn find_queues(
+        &self,
+        connection: &AwsConnection,
+    ) -> Result<Option<DeployedQueues>, CommandFailure> {
+        Ok(match (&self.stack, self.name_prefix()) {
+            (Some(stack), _) => Some(DeployedQueues::by_stack(connection, stack).await?),
+            (None, Some(name)) => Some(DeployedQueues::by_names(connection, &name).await?),
             (None, None) => None,
         })
     }
 
     /// As `namesOf` of infra/lib/names.ts.
-    fn names_begin_with(&self) -> Option<String> {
+    fn name_prefix(&self) -> Option<String> {
         let [prefix, stage] = [&self.prefix, &self.stage].map(Option::as_deref);
         let is_named = prefix.or(stage).is_some();
         is_named.then(|| format!("{}-{}", prefix.unwrap_or("redeliver"), stage.unwrap_or("prod")))
     }
 }
 
-impl Deployed {
-    pub(super) fn url(&self, role: Role) -> Result<&str, Failure> {
+impl DeployedQueues {
+    pub(super) fn queue_url(&self, role: Role) -> Result<&str, CommandFailure> {
         let missing = || match role {
             Role::Blocked => format!(
                 "{} has no queue for blocked groups: this requires the strategy ordered, with on_give_up block in its \
@@ -89,25 +92,27 @@ impl Deployed {
                 "{} has no {}: is it a redeliver stack? Use --prefix and --stage for a construct in your own app, or \
                  --queue for any queue",
                 self.name,
-                output(role)
+                output_name(role)
             ),
         };
         Ok(self.urls.get(&role).ok_or_else(missing)?)
     }
 
-    async fn by_stack(connection: &Connection, name: &str) -> Result<Self, Failure> {
-        let missing = || unreadable(name, "the stack does not exist");
-        let stack = stack(connection, name).await?.ok_or_else(missing)?;
+    async fn by_stack(connection: &AwsConnection, name: &str) -> Result<Self, CommandFailure> {
+        let missing = || describe_refusal(name, "the stack does not exist");
+        let stack = find_stack(connection, name).await?.ok_or_else(missing)?;
         let urls = stack.outputs.unwrap_or_default().into_iter().filter_map(|found| {
-            let role =
-                Role::ALL.iter().copied().find(|role| found.output_key.as_deref() == Some(output(*role)))?;
+            let role = Role::ALL
+                .iter()
+                .copied()
+                .find(|role| found.output_key.as_deref() == Some(output_name(*role)))?;
             Some((role, found.output_value?))
         });
         Ok(Self { name: name.to_owned(), urls: urls.collect() })
     }
 
     /// The queues whose names begin with `name`, which is `PREFIX-STAGE`.
-    async fn by_names(connection: &Connection, name: &str) -> Result<Self, Failure> {
+    async fn by_names(connection: &AwsConnection, name: &str) -> Result<Self, CommandFailure> {
         let client = connection.sqs_client(None).await?;
         let find = async |suffix: &str| connection.url_of(&client, &format!("{name}-{suffix}"), None).await;
         let (annotation, final_dlq) = (find("annotation").await?, find("final-dlq").await?);
@@ -151,25 +156,25 @@ impl Deployed {
 }
 
 /// A stack; `None` if there is none of this name.
-pub async fn stack(connection: &Connection, name: &str) -> Result<Option<Stack>, Failure> {
+pub async fn find_stack(connection: &AwsConnection, name: &str) -> Result<Option<Stack>, CommandFailure> {
     let config = aws_sdk_cloudformation::config::Builder::from(&connection.sdk_config(None).await?);
-    let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(Requests::default()).build());
+    let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(RequestLog::default()).build());
     match client.describe_stacks().stack_name(name).send().await {
         Ok(answer) => Ok(answer.stacks.unwrap_or_default().into_iter().next()),
         // The only code for it: "Stack with id … does not exist".
         Err(error) if error.message().is_some_and(|message| message.ends_with("does not exist")) => Ok(None),
-        Err(error) => Err(connection.failed(&error, |reason| unreadable(name, reason)).await),
+        Err(error) => Err(connection.explain_failure(&error, |reason| describe_refusal(name, reason)).await),
     }
 }
 
-fn unreadable(stack: &str, reason: &str) -> String {
+fn describe_refusal(stack: &str, reason: &str) -> String {
     format!(
         "stack {stack}: {reason}; check the name, the region and your permission for cloudformation:DescribeStacks"
     )
 }
 
 /// The name of the stack's output with a queue's URL.
-const fn output(role: Role) -> &'static str {
+const fn output_name(role: Role) -> &'static str {
     match role {
         Role::Source => "SourceQueueUrl",
         Role::IntermediateDlq => "IntermediateDlqUrl",
@@ -189,7 +194,7 @@ async fn source_of(client: &Client, dlq_url: &str) -> Option<String> {
                 "the source queue was not found: {}; check your permission for sqs:ListDeadLetterSourceQueues on \
                  {dlq_url}, or name \
                  the queue with --queue",
-                describe(&error)
+                describe_error(&error)
             ));
             None
         }
@@ -213,10 +218,14 @@ mod tests {
 
     async fn deployment(
         answers: impl IntoIterator<Item = (u16, serde_json::Value)>,
-    ) -> Result<Deployed, Failure> {
-        let endpoint = Loopback::start(answers);
-        Deployed::by_names(
-            &Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned())),
+    ) -> Result<DeployedQueues, CommandFailure> {
+        let endpoint = Loopback::start_scripted(answers);
+        DeployedQueues::by_names(
+            &AwsConnection::from_parts(
+                None,
+                Some("eu-central-1".to_owned()),
+                Some(endpoint.url().to_owned()),
+            ),
             "orders-test",
         )
         .await
@@ -226,9 +235,9 @@ mod tests {
     async fn a_construct_in_ones_own_app_is_found_by_the_names_of_its_queues() {
         let names = ["annotation", "final-dlq", "intermediate-dlq", "source"];
         let stack = deployment(names.map(url)).await.unwrap();
-        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source");
-        assert_eq!(stack.url(Role::IntermediateDlq).unwrap(), "http://127.0.0.1:1/0/intermediate-dlq");
-        assert_eq!(stack.url(Role::FinalDlq).unwrap(), "http://127.0.0.1:1/0/final-dlq");
+        assert_eq!(stack.queue_url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source");
+        assert_eq!(stack.queue_url(Role::IntermediateDlq).unwrap(), "http://127.0.0.1:1/0/intermediate-dlq");
+        assert_eq!(stack.queue_url(Role::FinalDlq).unwrap(), "http://127.0.0.1:1/0/final-dlq");
     }
 
     #[tokio::test]
@@ -236,9 +245,9 @@ mod tests {
         let names = ["annotation", "final-dlq"].map(url).into_iter().chain([missing(), missing(), missing()]);
         let names = names.chain(["source.fifo", "source-dlq.fifo", "blocked"].map(url));
         let stack = deployment(names).await.unwrap();
-        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source.fifo");
-        assert_eq!(stack.url(Role::SourceDlq).unwrap(), "http://127.0.0.1:1/0/source-dlq.fifo");
-        assert_eq!(stack.url(Role::Blocked).unwrap(), "http://127.0.0.1:1/0/blocked");
+        assert_eq!(stack.queue_url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source.fifo");
+        assert_eq!(stack.queue_url(Role::SourceDlq).unwrap(), "http://127.0.0.1:1/0/source-dlq.fifo");
+        assert_eq!(stack.queue_url(Role::Blocked).unwrap(), "http://127.0.0.1:1/0/blocked");
     }
 
     #[tokio::test]
@@ -247,11 +256,11 @@ mod tests {
         let names = names.chain([missing(), missing(), missing(), missing()]);
         let names = names.chain(["source-dlq.fifo", "blocked"].map(url));
         let sources = (200, json!({ "queueUrls": ["http://127.0.0.1:1/0/orders.fifo"] }));
-        let endpoint = Loopback::start(names.chain([sources]));
+        let endpoint = Loopback::start_scripted(names.chain([sources]));
         let connection =
-            Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned()));
-        let stack = Deployed::by_names(&connection, "orders-test").await.unwrap();
-        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/orders.fifo");
+            AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned()));
+        let stack = DeployedQueues::by_names(&connection, "orders-test").await.unwrap();
+        assert_eq!(stack.queue_url(Role::Source).unwrap(), "http://127.0.0.1:1/0/orders.fifo");
         let asked = format!("{:?}", endpoint.requests().last().unwrap());
         assert!(asked.contains("source-dlq.fifo"), "{asked}");
     }
@@ -260,7 +269,7 @@ mod tests {
     fn the_outputs_of_a_stack_have_the_names_that_the_construct_gives_them() {
         let construct = include_str!("../../../../infra/lib/outputs.ts");
         for role in Role::ALL {
-            assert!(construct.contains(&format!("add('{}', ", output(*role))), "{role:?}");
+            assert!(construct.contains(&format!("add('{}', ", output_name(*role))), "{role:?}");
         }
     }
 
@@ -278,8 +287,8 @@ mod tests {
             sources,
         ];
         let stack = deployment(answers).await.unwrap();
-        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/my-orders");
-        assert!(stack.url(Role::IntermediateDlq).is_err(), "as with the strategy visibility");
+        assert_eq!(stack.queue_url(Role::Source).unwrap(), "http://127.0.0.1:1/0/my-orders");
+        assert!(stack.queue_url(Role::IntermediateDlq).is_err(), "as with the strategy visibility");
     }
 
     #[tokio::test]
@@ -296,7 +305,7 @@ mod tests {
             refused,
         ];
         let stack = deployment(answers).await.unwrap();
-        assert!(stack.url(Role::FinalDlq).is_ok() && stack.url(Role::Source).is_err());
+        assert!(stack.queue_url(Role::FinalDlq).is_ok() && stack.queue_url(Role::Source).is_err());
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ const FRAGMENT: &str = "--endpoint-url has a fragment (#…), which is never sen
 /// True if the endpoint is on this machine. An error does not repeat the endpoint, which may contain a secret.
 pub fn is_on_this_machine(text: &str) -> Result<bool, UsageError> {
     match TargetAddress::parse(text, true) {
-        Ok(TargetAddress::Url(url)) => Ok(is_loopback(url.url())),
+        Ok(TargetAddress::Url(url)) => Ok(is_loopback(url.as_url())),
         Err(TargetError::Credentials) => Err(UsageError::new(CREDENTIALS)),
         Err(TargetError::Fragment) => Err(UsageError::new(FRAGMENT)),
         Ok(TargetAddress::LambdaArn(_)) | Err(TargetError::Neither | TargetError::PlainHttp) => {

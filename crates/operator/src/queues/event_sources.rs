@@ -12,8 +12,8 @@ use redeliver_core::message::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::Failure;
-use crate::queues::{Connection, Requests, describe, region_in};
+use crate::CommandFailure;
+use crate::queues::{AwsConnection, RequestLog, describe_error, region_in};
 
 /// Lambda's event source mappings.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct EventSources {
 
 /// An event source mapping, by which Lambda polls a queue or another source for a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Mapping {
+pub struct LambdaMapping {
     pub uuid: String,
     /// The function's name, with its version or alias if it has one.
     pub function: String,
@@ -44,7 +44,7 @@ pub struct Mapping {
     pub last_modified: Option<Timestamp>,
 }
 
-impl Mapping {
+impl LambdaMapping {
     pub fn is_on(&self) -> bool {
         is_on(&self.state)
     }
@@ -75,7 +75,7 @@ pub fn is_on(state: &str) -> bool {
 /// Converts an answer. Three answers have the same members, but different types.
 macro_rules! mapping {
     ($found:ident) => {
-        Mapping {
+        LambdaMapping {
             uuid: $found.uuid.unwrap_or_default(),
             function: function_name(&$found.function_arn.unwrap_or_default()).to_owned(),
             source: $found.event_source_arn.unwrap_or_default(),
@@ -100,7 +100,7 @@ pub struct LambdaError {
 
 impl LambdaError {
     /// True if the same request may succeed later: the mapping is being changed, or there were too many requests.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         const PASSING: [&str; 4] = [
             "ResourceInUseException",
             "ResourceConflictException",
@@ -113,44 +113,47 @@ impl LambdaError {
 
 impl EventSources {
     /// The mappings of a queue's region.
-    pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
+    pub async fn for_region_of(connection: &AwsConnection, queue_arn: &str) -> Result<Self, CommandFailure> {
         Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
     }
 
     /// The mappings of an account and a region.
     pub fn new(config: &SdkConfig) -> Self {
-        let config = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests::default()).build();
+        let config = aws_sdk_lambda::config::Builder::from(config).interceptor(RequestLog::default()).build();
         Self { client: Client::from_conf(config) }
     }
 
     /// The mappings that read a queue.
-    pub async fn of(&self, queue_arn: &str) -> Result<Vec<Mapping>, LambdaError> {
-        self.list(self.client.list_event_source_mappings().event_source_arn(queue_arn)).await
+    pub async fn list_for_queue(&self, queue_arn: &str) -> Result<Vec<LambdaMapping>, LambdaError> {
+        self.list_pages(self.client.list_event_source_mappings().event_source_arn(queue_arn)).await
     }
 
     /// The mappings of a function, or of its version or alias (`NAME:QUALIFIER`).
-    pub async fn of_function(&self, function: &str) -> Result<Vec<Mapping>, LambdaError> {
-        self.list(self.client.list_event_source_mappings().function_name(function)).await
+    pub async fn list_for_function(&self, function: &str) -> Result<Vec<LambdaMapping>, LambdaError> {
+        self.list_pages(self.client.list_event_source_mappings().function_name(function)).await
     }
 
-    async fn list(&self, request: ListEventSourceMappingsFluentBuilder) -> Result<Vec<Mapping>, LambdaError> {
+    async fn list_pages(
+        &self,
+        request: ListEventSourceMappingsFluentBuilder,
+    ) -> Result<Vec<LambdaMapping>, LambdaError> {
         let answer: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
-        let mappings = answer.map_err(|error| failed("lambda:ListEventSourceMappings", &error))?;
+        let mappings = answer.map_err(|error| to_lambda_error("lambda:ListEventSourceMappings", &error))?;
         let mappings = mappings.into_iter().map(|found| mapping!(found));
         Ok(mappings.collect())
     }
 
     /// One mapping, as it is now.
-    pub async fn get(&self, uuid: &str) -> Result<Mapping, LambdaError> {
+    pub async fn get_mapping(&self, uuid: &str) -> Result<LambdaMapping, LambdaError> {
         let answer = self.client.get_event_source_mapping().uuid(uuid).send().await;
-        let found = answer.map_err(|error| failed("lambda:GetEventSourceMapping", &error))?;
+        let found = answer.map_err(|error| to_lambda_error("lambda:GetEventSourceMapping", &error))?;
         Ok(mapping!(found))
     }
 
     /// Enables or disables a mapping. Returns it in an intermediate state, such as `Disabling`.
-    pub async fn set_enabled(&self, uuid: &str, enabled: bool) -> Result<Mapping, LambdaError> {
+    pub async fn set_enabled(&self, uuid: &str, enabled: bool) -> Result<LambdaMapping, LambdaError> {
         let answer = self.client.update_event_source_mapping().uuid(uuid).enabled(enabled).send().await;
-        let found = answer.map_err(|error| failed("lambda:UpdateEventSourceMapping", &error))?;
+        let found = answer.map_err(|error| to_lambda_error("lambda:UpdateEventSourceMapping", &error))?;
         Ok(mapping!(found))
     }
 }
@@ -160,12 +163,12 @@ pub fn function_name(arn: &str) -> &str {
     arn.split_once(":function:").map_or(arn, |(_, name)| name)
 }
 
-fn failed<E>(action: impl Display, error: &SdkError<E, HttpResponse>) -> LambdaError
+fn to_lambda_error<E>(action: impl Display, error: &SdkError<E, HttpResponse>) -> LambdaError
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
     let code = error.code().unwrap_or_default().to_owned();
-    LambdaError { code, words: format!("{action}: {}", describe(error)) }
+    LambdaError { code, words: format!("{action}: {}", describe_error(error)) }
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use aws_config::profile::{Profile, ProfileFileLoadError, ProfileSet, load};
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_types::os_shim_internal::{Env, Fs};
 
-use crate::terminal::escape::escaped;
+use crate::terminal::escape::escape_line;
 
 /// Where the credentials of a profile come from, by way of the profiles that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin<'a> {
+pub(super) struct CredentialsOrigin<'a> {
     /// The profile that has the source: the last `source_profile`.
     pub(super) profile: &'a Profile,
-    pub(super) source: Source,
+    pub(super) source: CredentialsSource,
     /// The first profile of a role with `mfa_serial`, if any has one.
     pub(super) mfa_profile: Option<&'a str>,
     pub(super) assumes_role: bool,
@@ -20,7 +20,7 @@ pub(super) struct Origin<'a> {
 
 /// The source of a profile's first credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum CredentialsSource {
     SingleSignOn,
     LoginSession,
     CredentialProcess,
@@ -31,7 +31,7 @@ pub(super) enum Source {
 }
 
 /// The profiles of the files, with this one selected, or else `AWS_PROFILE` or `default`.
-pub(super) async fn read(
+pub(super) async fn read_profiles(
     files: &EnvConfigFiles,
     name: Option<&str>,
 ) -> Result<ProfileSet, ProfileFileLoadError> {
@@ -39,11 +39,11 @@ pub(super) async fn read(
 }
 
 /// Returns an error if the profile does not exist, or if its role asks for MFA: the SDK would call STS without a code.
-pub(super) async fn check(name: &str, files: &EnvConfigFiles) -> Result<(), String> {
-    let profiles = read(files, Some(name)).await;
+pub(super) async fn check_profile(name: &str, files: &EnvConfigFiles) -> Result<(), String> {
+    let profiles = read_profiles(files, Some(name)).await;
     let profiles = profiles.map_err(|error| format!("--profile {name}: {error}"))?;
     if profiles.get_profile(name).is_some() {
-        let mfa_profile = Origin::of_selected(&profiles).and_then(|origin| origin.mfa_profile);
+        let mfa_profile = CredentialsOrigin::for_selected(&profiles).and_then(|origin| origin.mfa_profile);
         return mfa_profile
             .map_or(Ok(()), |asking| Err(format!("--profile {name}: {}", needs_code(asking, name))));
     }
@@ -58,7 +58,7 @@ pub(super) async fn check(name: &str, files: &EnvConfigFiles) -> Result<(), Stri
 
 /// The refusal of a role that asks for MFA, and what to do.
 pub(super) fn needs_code(asking: &str, selected: &str) -> String {
-    let (asking, selected) = (escaped(asking), escaped(selected));
+    let (asking, selected) = (escape_line(asking), escape_line(selected));
     format!(
         "the role of profile {asking} asks for MFA (mfa_serial), and redeliver cannot ask for a code: run `eval \"$(aws \
          configure export-credentials --profile {selected} --format env)\"` and leave the profile out, or use a profile \
@@ -66,9 +66,9 @@ pub(super) fn needs_code(asking: &str, selected: &str) -> String {
     )
 }
 
-impl<'a> Origin<'a> {
+impl<'a> CredentialsOrigin<'a> {
     /// `None` if a profile is missing, or names itself by way of others.
-    pub(super) fn of_selected(profiles: &'a ProfileSet) -> Option<Self> {
+    pub(super) fn for_selected(profiles: &'a ProfileSet) -> Option<Self> {
         let (mut mfa_profile, mut visited) = (None, Vec::new());
         let mut profile = profiles.get_profile(profiles.selected_profile())?;
         loop {
@@ -83,7 +83,11 @@ impl<'a> Origin<'a> {
             }
             let next = profile.get("source_profile").filter(|next| is_role && *next != profile.name());
             let Some(next) = next else {
-                let source = if has_keys_of_source { Source::Keys } else { Source::from_profile(profile) };
+                let source = if has_keys_of_source {
+                    CredentialsSource::Keys
+                } else {
+                    CredentialsSource::from_profile(profile)
+                };
                 let assumes_role = is_role || !visited.is_empty();
                 return Some(Self { profile, source, mfa_profile, assumes_role });
             };
@@ -94,7 +98,7 @@ impl<'a> Origin<'a> {
 
     /// True if the credentials are keys as they stand in the files.
     pub(super) fn is_keys_alone(self) -> bool {
-        self.source == Source::Keys && !self.assumes_role
+        self.source == CredentialsSource::Keys && !self.assumes_role
     }
 }
 
@@ -103,7 +107,7 @@ fn is_role(profile: &Profile) -> bool {
     profile.get("role_arn").is_some() && profile.get("web_identity_token_file").is_none()
 }
 
-impl Source {
+impl CredentialsSource {
     /// In the SDK's order.
     fn from_profile(profile: &Profile) -> Self {
         let has = |names: &[&str]| names.iter().any(|name| profile.get(name).is_some());
@@ -139,25 +143,25 @@ mod tests {
     #[tokio::test]
     async fn a_profile_is_in_one_of_the_two_files_or_is_refused_with_those_that_are() {
         let files = files("[profile prod]\nregion = eu-central-1\n", "[dev]\naws_access_key_id = a\n");
-        assert_eq!(check("prod", &files).await, Ok(()));
-        assert_eq!(check("dev", &files).await, Ok(()));
+        assert_eq!(check_profile("prod", &files).await, Ok(()));
+        assert_eq!(check_profile("dev", &files).await, Ok(()));
         assert_eq!(
-            check("nope", &files).await.unwrap_err(),
+            check_profile("nope", &files).await.unwrap_err(),
             "--profile nope: no such profile in the AWS configuration files; existing profiles: dev, prod"
         );
     }
 
     #[tokio::test]
     async fn where_there_are_no_profiles_none_is_found() {
-        let error = check("prod", &files("", "")).await.unwrap_err();
+        let error = check_profile("prod", &files("", "")).await.unwrap_err();
         assert!(error.ends_with("they have no profiles (~/.aws/config, ~/.aws/credentials)"), "{error}");
     }
 
     /// The name of the profile that has the source, the source, the profile that asks for MFA, and whether a role is
     /// assumed.
-    async fn origin(config: &str, name: &str) -> Option<(String, Source, Option<String>, bool)> {
-        let profiles = read(&files(config, ""), Some(name)).await.unwrap();
-        let origin = Origin::of_selected(&profiles)?;
+    async fn origin(config: &str, name: &str) -> Option<(String, CredentialsSource, Option<String>, bool)> {
+        let profiles = read_profiles(&files(config, ""), Some(name)).await.unwrap();
+        let origin = CredentialsOrigin::for_selected(&profiles)?;
         let name = origin.profile.name().to_owned();
         Some((name, origin.source, origin.mfa_profile.map(str::to_owned), origin.assumes_role))
     }
@@ -178,18 +182,18 @@ mod tests {
                       [profile two]\nrole_arn = r\nsource_profile = one\n\
                       [profile nowhere]\nrole_arn = r\nsource_profile = none\n";
         for (name, expected) in [
-            ("sso", Some(("sso", Source::SingleSignOn, false))),
-            ("legacy", Some(("legacy", Source::SingleSignOn, false))),
-            ("login", Some(("login", Source::LoginSession, false))),
-            ("process", Some(("process", Source::CredentialProcess, false))),
-            ("keys", Some(("keys", Source::Keys, false))),
-            ("role", Some(("sso", Source::SingleSignOn, true))),
-            ("second", Some(("sso", Source::SingleSignOn, true))),
-            ("machine", Some(("machine", Source::Other, true))),
-            ("itself", Some(("itself", Source::Keys, true))),
-            ("both", Some(("sso", Source::SingleSignOn, true))),
-            ("of-both", Some(("both", Source::Keys, true))),
-            ("token", Some(("token", Source::Other, false))),
+            ("sso", Some(("sso", CredentialsSource::SingleSignOn, false))),
+            ("legacy", Some(("legacy", CredentialsSource::SingleSignOn, false))),
+            ("login", Some(("login", CredentialsSource::LoginSession, false))),
+            ("process", Some(("process", CredentialsSource::CredentialProcess, false))),
+            ("keys", Some(("keys", CredentialsSource::Keys, false))),
+            ("role", Some(("sso", CredentialsSource::SingleSignOn, true))),
+            ("second", Some(("sso", CredentialsSource::SingleSignOn, true))),
+            ("machine", Some(("machine", CredentialsSource::Other, true))),
+            ("itself", Some(("itself", CredentialsSource::Keys, true))),
+            ("both", Some(("sso", CredentialsSource::SingleSignOn, true))),
+            ("of-both", Some(("both", CredentialsSource::Keys, true))),
+            ("token", Some(("token", CredentialsSource::Other, false))),
             ("one", None),
             ("nowhere", None),
         ] {
@@ -204,9 +208,9 @@ mod tests {
                       [profile admin]\nrole_arn = r\nsource_profile = keys\nmfa_serial = m\n\
                       [profile ops]\nrole_arn = r\nsource_profile = admin\n";
         let files = files(config, "");
-        assert_eq!(check("keys", &files).await, Ok(()));
+        assert_eq!(check_profile("keys", &files).await, Ok(()));
         assert_eq!(
-            check("ops", &files).await.unwrap_err(),
+            check_profile("ops", &files).await.unwrap_err(),
             "--profile ops: the role of profile admin asks for MFA (mfa_serial), and redeliver cannot ask for a code: run \
              `eval \"$(aws configure export-credentials --profile ops --format env)\"` and leave the profile out, or use \
              a profile with `credential_process = aws configure export-credentials --profile ops`"

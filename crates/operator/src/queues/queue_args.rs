@@ -4,11 +4,11 @@ use clap::Args;
 use futures_util::future::try_join_all;
 use redeliver_core::strategy::Role;
 
-use super::deployment::Deployment;
-use super::{Connection, KnownQueue, QueueAddress};
+use super::deployment::DeploymentSelector;
+use super::{AwsConnection, KnownQueue, QueueAddress};
 use crate::next_command::option_words;
 use crate::terminal::help::CONNECT;
-use crate::{Failure, UsageError};
+use crate::{CommandFailure, UsageError};
 
 /// One queue.
 #[derive(Clone, Debug, Default, Args)]
@@ -18,25 +18,25 @@ pub struct OneQueue {
     #[arg(long, help_heading = CONNECT, value_name = "QUEUE", conflicts_with_all = ["stack", "prefix", "stage"])]
     queue: Option<QueueAddress>,
     #[command(flatten)]
-    deployment: Deployment,
+    deployment: DeploymentSelector,
 }
 
 /// The queues of a deployment, or some queues.
 #[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true, args = ["queues", "stack", "prefix", "stage"])]
-pub struct Queues {
+pub struct QueueSelection {
     /// A queue: its URL, name or ARN; may be repeated
     #[arg(long = "queue", help_heading = CONNECT, value_name = "QUEUE", conflicts_with_all = ["stack", "prefix", "stage"])]
     queues: Vec<QueueAddress>,
     #[command(flatten)]
-    deployment: Deployment,
+    deployment: DeploymentSelector,
 }
 
 /// The options that name a deployment, which need not be given.
 #[derive(Clone, Debug, Default, Args)]
 pub struct DeploymentArgs {
     #[command(flatten)]
-    deployment: Deployment,
+    deployment: DeploymentSelector,
 }
 
 /// The options that name a deployment, which must be given.
@@ -44,21 +44,21 @@ pub struct DeploymentArgs {
 #[group(required = true, multiple = true, args = ["stack", "prefix", "stage"])]
 pub struct NamedDeployment {
     #[command(flatten)]
-    deployment: Deployment,
+    deployment: DeploymentSelector,
 }
 
 impl NamedDeployment {
     /// The queues of the deployment.
-    pub fn queues(&self) -> Queues {
-        Queues { deployment: self.deployment.clone(), ..Queues::default() }
+    pub fn all_queues(&self) -> QueueSelection {
+        QueueSelection { deployment: self.deployment.clone(), ..QueueSelection::default() }
     }
 }
 
 impl DeploymentArgs {
     /// The queues of the deployment, if one is named.
-    pub fn queues(&self) -> Option<Queues> {
+    pub fn all_queues(&self) -> Option<QueueSelection> {
         self.deployment.name()?;
-        Some(Queues { deployment: self.deployment.clone(), ..Queues::default() })
+        Some(QueueSelection { deployment: self.deployment.clone(), ..QueueSelection::default() })
     }
 }
 
@@ -72,45 +72,49 @@ pub struct OpenQueue {
 
 impl OneQueue {
     /// The queue of a stack.
-    pub fn of_stack(stack: &str) -> Self {
-        Self { deployment: Deployment::of_stack(stack), ..Self::default() }
+    pub fn from_stack(stack: &str) -> Self {
+        Self { deployment: DeploymentSelector::from_stack(stack), ..Self::default() }
     }
 
     /// A queue, or the deployment with this prefix and stage.
-    pub fn of(queue: Option<QueueAddress>, prefix: Option<String>, stage: Option<String>) -> Self {
-        Self { queue, deployment: Deployment::of_names(prefix, stage) }
+    pub fn from_names(queue: Option<QueueAddress>, prefix: Option<String>, stage: Option<String>) -> Self {
+        Self { queue, deployment: DeploymentSelector::from_names(prefix, stage) }
     }
 
     /// The options that were given, as words of a command line.
-    pub fn words(&self) -> Vec<String> {
+    pub fn to_arguments(&self) -> Vec<String> {
         let queue = self.queue.iter().flat_map(|queue| ["--queue".to_owned(), queue.to_string()]);
-        queue.chain(option_words(self.deployment.given())).collect()
+        queue.chain(option_words(self.deployment.given_options())).collect()
     }
 
     /// The deployment's queues, or this one after others.
-    pub fn with(&self, others: impl IntoIterator<Item = QueueAddress>) -> Queues {
+    pub fn with_others(&self, others: impl IntoIterator<Item = QueueAddress>) -> QueueSelection {
         let queues = match &self.queue {
             Some(queue) => others.into_iter().chain([queue.clone()]).collect(),
             None => Vec::new(),
         };
-        Queues { queues, deployment: self.deployment.clone() }
+        QueueSelection { queues, deployment: self.deployment.clone() }
     }
 
     /// The queue, if it is named.
-    pub const fn queue(&self) -> Option<&QueueAddress> {
+    pub const fn named_queue(&self) -> Option<&QueueAddress> {
         self.queue.as_ref()
     }
 
     /// A deployment's name; `None` if a queue is named.
-    pub fn name(&self) -> Option<String> {
+    pub fn deployment_name(&self) -> Option<String> {
         self.deployment.name()
     }
 
     /// The queue that is named, or the deployment's queue of this role.
-    pub async fn address(&self, connection: &Connection, role: Role) -> Result<QueueAddress, Failure> {
-        match (&self.queue, self.deployment.find(connection).await?) {
+    pub async fn find_address(
+        &self,
+        connection: &AwsConnection,
+        role: Role,
+    ) -> Result<QueueAddress, CommandFailure> {
+        match (&self.queue, self.deployment.find_queues(connection).await?) {
             (Some(address), _) => Ok(address.clone()),
-            (None, Some(deployed)) => Ok(QueueAddress::Url(deployed.url(role)?.to_owned())),
+            (None, Some(deployed)) => Ok(QueueAddress::Url(deployed.queue_url(role)?.to_owned())),
             (None, None) => {
                 Err(UsageError::new("name the queue: --queue, --stack, or --prefix and --stage").into())
             }
@@ -118,20 +122,20 @@ impl OneQueue {
     }
 }
 
-impl Queues {
+impl QueueSelection {
     /// The queues of a stack.
-    pub fn of_stack(stack: &str) -> Self {
-        Self { deployment: Deployment::of_stack(stack), ..Self::default() }
+    pub fn from_stack(stack: &str) -> Self {
+        Self { deployment: DeploymentSelector::from_stack(stack), ..Self::default() }
     }
 
     /// A deployment's name; `None` if queues are named.
-    pub fn name(&self) -> Option<String> {
+    pub fn deployment_name(&self) -> Option<String> {
         self.deployment.name()
     }
 
     /// The options that name the deployment, as words of a command line; none if queues are named.
-    pub fn deployment_words(&self) -> Vec<String> {
-        option_words(self.deployment.given())
+    pub fn deployment_arguments(&self) -> Vec<String> {
+        option_words(self.deployment.given_options())
     }
 
     /// True if a stack's outputs name the queues.
@@ -140,13 +144,13 @@ impl Queues {
     }
 
     /// All queues, in the order in which a failing message goes through them.
-    pub async fn open(&self, connection: &Connection) -> Result<Vec<OpenQueue>, Failure> {
-        let addresses = match self.deployment.find(connection).await? {
+    pub async fn open_queues(&self, connection: &AwsConnection) -> Result<Vec<OpenQueue>, CommandFailure> {
+        let addresses = match self.deployment.find_queues(connection).await? {
             None => self.queues.iter().map(|address| (None, address.clone())).collect(),
             Some(deployed) => {
                 let mut addresses = Vec::new();
                 for &role in Role::ALL {
-                    match deployed.url(role) {
+                    match deployed.queue_url(role) {
                         Ok(url) => addresses.push((Some(role), QueueAddress::Url(url.to_owned()))),
                         // Not every strategy has these DLQs, and an existing source queue may not be found.
                         Err(_)
@@ -161,7 +165,7 @@ impl Queues {
             }
         };
         let open = addresses.iter().map(async |(role, address)| {
-            Ok(OpenQueue { role: *role, known: connection.find(address).await? })
+            Ok(OpenQueue { role: *role, known: connection.find_queue(address).await? })
         });
         try_join_all(open).await
     }
@@ -176,13 +180,13 @@ mod tests {
     #[derive(Debug, clap::Parser)]
     struct Program {
         #[command(flatten)]
-        queues: Queues,
+        queues: QueueSelection,
     }
 
     #[test]
     fn a_deployment_has_the_names_that_the_construct_gives() {
         let named = |arguments: &[&str]| {
-            Program::try_parse_from(["program"].iter().chain(arguments)).unwrap().queues.name()
+            Program::try_parse_from(["program"].iter().chain(arguments)).unwrap().queues.deployment_name()
         };
         assert_eq!(named(&["--prefix", "orders"]).as_deref(), Some("orders-prod"));
         assert_eq!(named(&["--stage", "test"]).as_deref(), Some("redeliver-test"));

@@ -17,7 +17,7 @@ pub struct RedrivePolicy {
 
 impl RedrivePolicy {
     /// By a queue's attributes; `None` if it has none, or one that cannot be read.
-    pub fn of(attributes: &BTreeMap<String, String>) -> Option<Self> {
+    pub fn from_attributes(attributes: &BTreeMap<String, String>) -> Option<Self> {
         serde_json::from_str(attributes.get("RedrivePolicy")?).ok()
     }
 

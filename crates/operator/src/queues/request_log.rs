@@ -15,16 +15,16 @@ use crate::terminal::stderr;
 
 /// Counts requests by action, including retries, and logs them without bodies and headers.
 #[derive(Clone, Debug, Default)]
-pub struct Requests(Arc<Mutex<BTreeMap<String, u64>>>);
+pub struct RequestLog(Arc<Mutex<BTreeMap<String, u64>>>);
 
-impl Requests {
+impl RequestLog {
     /// The number of requests so far, by action.
-    pub fn counts(&self) -> BTreeMap<String, u64> {
+    pub fn counts_by_action(&self) -> BTreeMap<String, u64> {
         lock(&self.0).clone()
     }
 }
 
-impl Intercept for Requests {
+impl Intercept for RequestLog {
     fn name(&self) -> &'static str {
         "Requests"
     }

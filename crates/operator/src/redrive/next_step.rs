@@ -1,9 +1,9 @@
 //! The texts for the user before and after a run.
 
-use redeliver_dead_letters::redrive::{Ending, RedriveReport};
+use redeliver_dead_letters::redrive::{RedriveEnding, RedriveReport};
 
-use crate::sentences::{NotDeletedWords, why_not_deleted};
-use crate::terminal::units::{counted, grouped};
+use crate::sentences::{NotDeletedReason, why_not_deleted};
+use crate::terminal::units::{format_count, group_digits};
 
 /// The user's words for continuing a run.
 #[derive(Clone, Copy, Debug)]
@@ -15,31 +15,33 @@ pub struct Continuation {
 }
 
 /// Advice for after the run; `None` if nothing is left to do, or if the report has the advice.
-pub fn next_step(report: &RedriveReport, ending: Ending, with: Continuation) -> Option<String> {
+pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuation) -> Option<String> {
     let Continuation { again, anyway } = with;
-    let [back, sent] = [report.came_back_count(), report.sent].map(|count| counted(count, "message"));
+    let [back, sent] = [report.came_back_count(), report.sent].map(|count| format_count(count, "message"));
     match ending {
-        Ending::Done => None,
-        Ending::Left => (report.came_back_count() > 0).then(|| format!("{back} came straight back and stay")),
+        RedriveEnding::Done => None,
+        RedriveEnding::Left => {
+            (report.came_back_count() > 0).then(|| format!("{back} came straight back and stay"))
+        }
         // The report has the advice on these.
-        Ending::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
-        Ending::NotSeen => Some(format!(
+        RedriveEnding::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
+        RedriveEnding::NotSeen => Some(format!(
             "not all of the DLQ was read: another program reads it, or did; messages held by a killed run or an audit are \
              visible again within two minutes; {again} then"
         )),
-        Ending::Failed => Some(format!("{again}: it continues where this run ended")),
-        Ending::Interrupted => Some(format!("interrupted: {again} to finish")),
-        Ending::Stopped => {
-            let back = grouped(report.came_back_count());
-            let waiting = grouped(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
+        RedriveEnding::Failed => Some(format!("{again}: it continues where this run ended")),
+        RedriveEnding::Interrupted => Some(format!("interrupted: {again} to finish")),
+        RedriveEnding::Stopped => {
+            let back = group_digits(report.came_back_count());
+            let waiting = group_digits(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
             Some(format!(
                 "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: \
                  the cause remains. Fix it and {again}, or continue anyway with {anyway}"
             ))
         }
-        Ending::NotDeleted => {
-            let count = counted(report.not_deleted, "message");
-            let NotDeletedWords { why, remedy } = why_not_deleted(report);
+        RedriveEnding::NotDeleted => {
+            let count = format_count(report.not_deleted, "message");
+            let NotDeletedReason { why, remedy } = why_not_deleted(report);
             Some(format!(
                 "sent, NOT deleted: {count} of the DLQ are in the source queue, too. {why} Do not send them back by other \
                  means, or from another machine: that makes copies. {remedy}, then {again}: it deletes them according to \
@@ -50,10 +52,10 @@ pub fn next_step(report: &RedriveReport, ending: Ending, with: Continuation) -> 
 }
 
 /// Why messages stay, a line for each reason. `from_queue` is false for a file.
-pub fn staying(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item = String> {
+pub fn describe_staying(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item = String> {
     let left = if from_queue { "left in the DLQ" } else { "left out" };
     report.staying.iter().map(move |(reason, (count, examples))| {
-        format!("{} {left}: {reason} (e.g. {})", grouped(*count), examples.join(", "))
+        format!("{} {left}: {reason} (e.g. {})", group_digits(*count), examples.join(", "))
     })
 }
 
@@ -68,7 +70,7 @@ pub fn not_consumed(why: &str) -> String {
 mod tests {
     use redeliver_core::ports::{EntryError, Fault};
     use redeliver_dead_letters::NotDeleted;
-    use redeliver_dead_letters::redrive::Watched;
+    use redeliver_dead_letters::redrive::PilotResult;
 
     use super::*;
 
@@ -76,7 +78,7 @@ mod tests {
 
     #[test]
     fn stopped_run_names_what_failed_again_and_how_to_continue() {
-        let watched = Watched { seconds: 90, sent: 50, came_back: 2, waiting: Some(30) };
+        let watched = PilotResult { seconds: 90, sent: 50, came_back: 2, waiting: Some(30) };
         let report = RedriveReport {
             sent: 50,
             watched: Some(watched),
@@ -84,19 +86,22 @@ mod tests {
             ..RedriveReport::default()
         };
         assert_eq!(
-            next_step(&report, Ending::Stopped, HERE).unwrap(),
+            next_step(&report, RedriveEnding::Stopped, HERE).unwrap(),
             "stopped: of 50 messages that this run sent, 2 came straight back, and about 30 wait for a retry: the cause \
              remains. Fix it and go on here, or continue anyway with 100 %"
         );
-        assert_eq!(next_step(&report, Ending::Left, HERE).unwrap(), "2 messages came straight back and stay");
-        assert_eq!(next_step(&report, Ending::Done, HERE), None);
+        assert_eq!(
+            next_step(&report, RedriveEnding::Left, HERE).unwrap(),
+            "2 messages came straight back and stay"
+        );
+        assert_eq!(next_step(&report, RedriveEnding::Done, HERE), None);
     }
 
     #[test]
     fn messages_in_both_queues_are_reported_with_the_reason_and_the_remedy() {
         let sentence = |why_not_deleted| {
             let report = RedriveReport { not_deleted: 2, why_not_deleted, ..RedriveReport::default() };
-            next_step(&report, Ending::NotDeleted, HERE).unwrap()
+            next_step(&report, RedriveEnding::NotDeleted, HERE).unwrap()
         };
         let failed = |fault, code| Some(NotDeleted::Failed(EntryError::new(fault, code)));
         for (why, reason, remedy) in [

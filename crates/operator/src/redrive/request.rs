@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use redeliver_dead_letters::redrive::{Plan, RedriveReport, plan_id};
+use redeliver_dead_letters::redrive::{RedrivePlan, RedriveReport, plan_id};
 
-use super::Pace;
-use crate::Failure;
+use super::RedrivePace;
+use crate::CommandFailure;
 use crate::archive::PeriodArgs;
 use crate::dead_letter_source::{DeadLetterSource, DeadLetters};
-use crate::file_journals::{check_not_begun, journal_of_redrive, journal_of_send, or_all_once_more};
+use crate::file_journals::{check_not_begun, redrive_journal_path, send_journal_path, with_journal_hint};
 use crate::queues::QueueAddress;
 
 /// The request of a redrive, as the user's options describe it.
@@ -16,8 +16,8 @@ pub struct RedriveRequest<'a> {
     pub from: &'a DeadLetterSource,
     /// The queue to send to; the deployment's source queue if `None`.
     pub to: Option<&'a QueueAddress>,
-    pub plan: Plan,
-    pub pace: Pace,
+    pub plan: RedrivePlan,
+    pub pace: RedrivePace,
     /// Messages in all.
     pub max: u64,
     /// The journal, if it is named.
@@ -27,7 +27,7 @@ pub struct RedriveRequest<'a> {
 }
 
 /// The result of a plan or a run.
-pub struct Redriven {
+pub struct RedriveResult {
     pub report: RedriveReport,
     /// Sentences about ids and groups that were named and not found. Empty if not all dead letters were read.
     pub missing: Vec<String>,
@@ -37,17 +37,18 @@ pub struct Redriven {
 
 impl RedriveRequest<'_> {
     /// Opens the source. Refuses a file of which only the journal of `send --backup` says what was sent.
-    pub(super) async fn open_source(&self) -> Result<DeadLetters, Failure> {
+    pub(super) async fn open_source(&self) -> Result<DeadLetters, CommandFailure> {
         let opened = self.from.open(PeriodArgs::default()).await?;
         if let Some(file) = self.from.regular_file().filter(|_| self.journal.is_none()) {
-            check_not_begun(&journal_of_send(file), "redeliver send --backup").map_err(or_all_once_more)?;
+            check_not_begun(&send_journal_path(file), "redeliver send --backup")
+                .map_err(with_journal_hint)?;
         }
         Ok(opened.dead_letters)
     }
 
     /// The journal that is named, or else the file's own.
     pub(super) fn known_journal(&self) -> Option<PathBuf> {
-        let of_file = || self.from.regular_file().map(journal_of_redrive);
+        let of_file = || self.from.regular_file().map(redrive_journal_path);
         self.journal.map(Path::to_owned).or_else(of_file)
     }
 
@@ -63,7 +64,7 @@ impl RedriveRequest<'_> {
         if self.from.regular_file().is_some() {
             return plan_id(&[from, to]);
         }
-        let Plan { pick, edit, new_id, .. } = &self.plan;
+        let RedrivePlan { pick, edit, new_id, .. } = &self.plan;
         let filter = pick.filter.as_ref().map_or("", |filter| filter.text());
         let ids = pick.ids.iter().map(String::as_str).collect::<Vec<_>>().join(",");
         let group = pick.group.as_deref().unwrap_or_default();
@@ -78,31 +79,39 @@ impl RedriveRequest<'_> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use redeliver_dead_letters::redrive::Edit;
+    use redeliver_dead_letters::redrive::BodyEdit;
     use redeliver_dead_letters::{Filter, Pick};
 
     use super::*;
-    use crate::queues::{Connection, DeadLetterQueue, OneQueue};
+    use crate::queues::{AwsConnection, DeadLetterQueue, OneQueue};
 
     fn source(file: Option<&Path>) -> DeadLetterSource {
-        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::default());
+        let queue = DeadLetterQueue::new(OneQueue::default(), AwsConnection::default());
         DeadLetterSource { file: file.map(Path::to_owned), queue }
     }
 
-    fn request(from: &DeadLetterSource, plan: Plan) -> RedriveRequest<'_> {
-        RedriveRequest { from, to: None, plan, pace: Pace::default(), max: 1, journal: None, applied: true }
+    fn request(from: &DeadLetterSource, plan: RedrivePlan) -> RedriveRequest<'_> {
+        RedriveRequest {
+            from,
+            to: None,
+            plan,
+            pace: RedrivePace::default(),
+            max: 1,
+            journal: None,
+            applied: true,
+        }
     }
 
-    fn plans() -> [Plan; 6] {
-        let filter = || Some(Filter::of_dead_letters("true").unwrap());
-        let edit = || Some(Edit::new(".body.data.n = 1").unwrap());
+    fn plans() -> [RedrivePlan; 6] {
+        let filter = || Some(Filter::for_dead_letters("true").unwrap());
+        let edit = || Some(BodyEdit::new(".body.data.n = 1").unwrap());
         [
-            Plan::default(),
-            Plan { pick: Pick::one("a"), ..Plan::default() },
-            Plan { pick: Pick::new(Some("g".to_owned()), [], None), ..Plan::default() },
-            Plan { pick: Pick::new(None, [], filter()), ..Plan::default() },
-            Plan { edit: edit(), ..Plan::default() },
-            Plan { edit: edit(), new_id: true, ..Plan::default() },
+            RedrivePlan::default(),
+            RedrivePlan { pick: Pick::with_id("a"), ..RedrivePlan::default() },
+            RedrivePlan { pick: Pick::new(Some("g".to_owned()), [], None), ..RedrivePlan::default() },
+            RedrivePlan { pick: Pick::new(None, [], filter()), ..RedrivePlan::default() },
+            RedrivePlan { edit: edit(), ..RedrivePlan::default() },
+            RedrivePlan { edit: edit(), new_id: true, ..RedrivePlan::default() },
         ]
     }
 
@@ -111,7 +120,7 @@ mod tests {
     fn all_redrives_of_a_file_to_a_queue_share_the_journal_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("dead.jsonl");
-        redeliver_dead_letters::files::replace(&file, b"").unwrap();
+        redeliver_dead_letters::files::replace_file(&file, b"").unwrap();
         let from = source(Some(&file));
         let ids: BTreeSet<_> = plans()
             .map(|plan| {
@@ -122,7 +131,7 @@ mod tests {
             })
             .into();
         assert_eq!(ids.len(), 1, "{ids:?}");
-        let all = request(&from, Plan::default());
+        let all = request(&from, RedrivePlan::default());
         assert!(!ids.contains(&all.id("file", "another queue")));
         let named = RedriveRequest { journal: Some(Path::new("own.jsonl")), ..all };
         assert_eq!(named.journal_path("id"), Path::new("own.jsonl"));
@@ -133,7 +142,7 @@ mod tests {
         let from = source(None);
         let ids = plans().map(|plan| request(&from, plan).id("dlq", "queue"));
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 6, "{ids:?}");
-        let journal = request(&from, Plan::default()).journal_path(&ids[0]);
+        let journal = request(&from, RedrivePlan::default()).journal_path(&ids[0]);
         assert_eq!(journal, PathBuf::from(format!("redeliver-redrive-{}.jsonl", ids[0])));
     }
 }

@@ -1,11 +1,11 @@
 //! The progress of a run in words: the part that is done, and the time that is left.
 
 use redeliver_core::message::Timestamp;
-use redeliver_dead_letters::redrive::Progress;
+use redeliver_dead_letters::redrive::RedriveProgress;
 
 use super::describe_wait;
 use crate::terminal::remaining::Remaining;
-use crate::terminal::units::grouped;
+use crate::terminal::units::group_digits;
 
 /// The progress of a run, and the estimate of the time that is left.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +27,13 @@ impl RunEstimate {
 
     /// Records an event, and describes the progress for the end of a line: `, 300 of about 2,000 read, about 3m left`,
     /// or the event that the run waits for.
-    pub fn observe(&mut self, progress: Progress, now: Timestamp) -> String {
+    pub fn record_progress(&mut self, progress: RedriveProgress, now: Timestamp) -> String {
         match progress {
-            Progress::Sent(sent) => self.sent = sent,
-            Progress::Read { seen, approximate } => {
+            RedriveProgress::Sent(sent) => self.sent = sent,
+            RedriveProgress::Read { seen, approximate } => {
                 (self.seen, self.approximate) = (seen, approximate.max(seen));
             }
-            Progress::CameBack(_) | Progress::Watching(_) | Progress::Waiting(_) => {}
+            RedriveProgress::CameBack(_) | RedriveProgress::Watching(_) | RedriveProgress::Waiting(_) => {}
         }
         // The messages to send are known only if they are limited; else all of the DLQ is gone through.
         let is_limited = self.max < self.approximate;
@@ -48,8 +48,10 @@ impl RunEstimate {
         };
         let part = match (is_limited, self.approximate) {
             (_, 0) => String::new(),
-            (true, _) => format!(" of at most {}", grouped(self.max)),
-            (false, _) => format!(", {} of about {} read", grouped(self.seen), grouped(self.approximate)),
+            (true, _) => format!(" of at most {}", group_digits(self.max)),
+            (false, _) => {
+                format!(", {} of about {} read", group_digits(self.seen), group_digits(self.approximate))
+            }
         };
         part + &self.remaining.describe(done, total, now)
     }
@@ -59,36 +61,45 @@ impl RunEstimate {
 mod tests {
     use std::time::Duration;
 
-    use redeliver_testing::dead_letters::at;
+    use redeliver_testing::dead_letters::at_seconds;
 
     use super::*;
 
     #[test]
     fn a_run_shows_the_part_of_the_queue_that_it_has_read_and_the_time_that_is_left() {
-        let mut run = RunEstimate::new(u64::MAX, at(0));
-        assert_eq!(run.observe(Progress::Sent(0), at(0)), "");
-        let read = |seen| Progress::Read { seen, approximate: 2000 };
-        assert_eq!(run.observe(read(50), at(1)), ", 50 of about 2,000 read");
-        let watching = Progress::Watching(Duration::from_secs(42));
-        assert_eq!(run.observe(watching, at(100)), ", watching the pilot, 42s left");
+        let mut run = RunEstimate::new(u64::MAX, at_seconds(0));
+        assert_eq!(run.record_progress(RedriveProgress::Sent(0), at_seconds(0)), "");
+        let read = |seen| RedriveProgress::Read { seen, approximate: 2000 };
+        assert_eq!(run.record_progress(read(50), at_seconds(1)), ", 50 of about 2,000 read");
+        let watching = RedriveProgress::Watching(Duration::from_secs(42));
+        assert_eq!(run.record_progress(watching, at_seconds(100)), ", watching the pilot, 42s left");
         // The second pass begins after the pilot, and only its own time counts.
-        assert_eq!(run.observe(read(60), at(102)), ", 60 of about 2,000 read");
+        assert_eq!(run.record_progress(read(60), at_seconds(102)), ", 60 of about 2,000 read");
         let shown = ", 200 of about 2,000 read, about 1m 30s left";
-        for progress in [read(200), Progress::Sent(190), Progress::CameBack(1)] {
-            assert_eq!(run.observe(progress, at(110)), shown);
+        for progress in [read(200), RedriveProgress::Sent(190), RedriveProgress::CameBack(1)] {
+            assert_eq!(run.record_progress(progress, at_seconds(110)), shown);
         }
     }
 
     #[test]
     fn a_run_with_a_limit_shows_the_time_until_it_is_reached() {
-        let mut run = RunEstimate::new(100, at(0));
-        assert_eq!(run.observe(Progress::Read { seen: 60, approximate: 2000 }, at(5)), " of at most 100");
-        assert_eq!(run.observe(Progress::Sent(25), at(10)), " of at most 100, about 30s left");
-        let watching = Progress::Watching(Duration::from_secs(1));
-        assert_eq!(run.observe(watching, at(60)), ", watching the pilot, 1s left");
-        assert_eq!(run.observe(Progress::Sent(50), at(65)), " of at most 100, about 10s left");
-        let mut small = RunEstimate::new(100, at(0));
-        let read = Progress::Read { seen: 60, approximate: 50 };
-        assert_eq!(small.observe(read, at(5)), ", 60 of about 60 read");
+        let mut run = RunEstimate::new(100, at_seconds(0));
+        assert_eq!(
+            run.record_progress(RedriveProgress::Read { seen: 60, approximate: 2000 }, at_seconds(5)),
+            " of at most 100"
+        );
+        assert_eq!(
+            run.record_progress(RedriveProgress::Sent(25), at_seconds(10)),
+            " of at most 100, about 30s left"
+        );
+        let watching = RedriveProgress::Watching(Duration::from_secs(1));
+        assert_eq!(run.record_progress(watching, at_seconds(60)), ", watching the pilot, 1s left");
+        assert_eq!(
+            run.record_progress(RedriveProgress::Sent(50), at_seconds(65)),
+            " of at most 100, about 10s left"
+        );
+        let mut small = RunEstimate::new(100, at_seconds(0));
+        let read = RedriveProgress::Read { seen: 60, approximate: 50 };
+        assert_eq!(small.record_progress(read, at_seconds(5)), ", 60 of about 60 read");
     }
 }

@@ -5,21 +5,21 @@ use std::path::Path;
 
 use redeliver_aws::SystemClock;
 use redeliver_dead_letters::files::sync_directory_of;
-use redeliver_dead_letters::redrive::{Journal, JournalError, Redrive, RedriveReport};
+use redeliver_dead_letters::redrive::{JournalError, RedriveJob, RedriveJournal, RedriveReport};
 
-use super::{RedriveRequest, Redriven, without_queue};
-use crate::Failure;
+use super::{RedriveRequest, RedriveResult, without_queue};
+use crate::CommandFailure;
 use crate::dead_letter_source::DeadLetters;
 use crate::sentences::picked_without_members;
-use crate::terminal::output::create;
-use crate::terminal::units::counted;
+use crate::terminal::output::create_file;
+use crate::terminal::units::format_count;
 
 /// A redrive whose file and journal are open.
 pub struct RedriveToFile<'a> {
     request: RedriveRequest<'a>,
     from: DeadLetters,
     /// The journal that is named, or the file's. What it says was sent is not written: it would be sent twice.
-    journal: Option<Journal>,
+    journal: Option<RedriveJournal>,
 }
 
 impl<'a> RedriveToFile<'a> {
@@ -27,19 +27,19 @@ impl<'a> RedriveToFile<'a> {
     ///
     /// # Errors
     /// If one of them cannot be used, or another command has begun to send the file.
-    pub async fn open(request: RedriveRequest<'a>) -> Result<Self, Failure> {
+    pub async fn open(request: RedriveRequest<'a>) -> Result<Self, CommandFailure> {
         let from = request.open_source().await?;
         let journal = match request.known_journal() {
-            Some(path) => Journal::read_of_source(&path, from.name_in_journal()),
+            Some(path) => RedriveJournal::read_for_source(&path, from.name_in_journal()),
             None => Ok(None),
         };
         Ok(Self { journal: journal.map_err(JournalError::for_file)?, request, from })
     }
 
     /// Warns of messages that a run may have sent without writing it to the journal.
-    pub fn warning(&self) -> Option<String> {
+    pub fn duplicates_warning(&self) -> Option<String> {
         let unknown = self.journal.as_ref()?.counts().unknown;
-        let messages = counted(unknown, "message");
+        let messages = format_count(unknown, "message");
         (unknown > 0).then(|| {
             format!(
                 "{messages} may have been sent by a run that was killed, or without an answer, and may then be sent \
@@ -53,30 +53,34 @@ impl<'a> RedriveToFile<'a> {
     ///
     /// # Errors
     /// If a file or a filter cannot be used.
-    pub async fn run(&self, path: &Path, interrupted: &dyn Fn() -> bool) -> Result<Redriven, Failure> {
+    pub async fn run(
+        &self,
+        path: &Path,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<RedriveResult, CommandFailure> {
         let plan = &self.request.plan;
         let redrive = without_queue(&self.from, plan, self.request.max, interrupted);
         let report = if self.request.applied {
-            write(&redrive, self.journal.as_ref(), path).await?
+            write_file(&redrive, self.journal.as_ref(), path).await?
         } else {
             redrive.dry_run_after(self.journal.as_ref()).await?
         };
-        let missing = if report.early.is_none() { plan.pick.missing() } else { Vec::new() };
+        let missing = if report.early.is_none() { plan.pick.describe_missing() } else { Vec::new() };
         let is_empty = self.request.applied && report.early.is_none() && report.sent == 0;
         let not_made =
             is_empty.then(|| format!("there is nothing to write, so {} was not created", path.display()));
         let remarks = picked_without_members(&plan.pick).into_iter().chain(not_made).collect();
-        Ok(Redriven { report, missing, remarks })
+        Ok(RedriveResult { report, missing, remarks })
     }
 }
 
-async fn write(
-    redrive: &Redrive<'_, DeadLetters, (), SystemClock>,
-    journal: Option<&Journal>,
+async fn write_file(
+    redrive: &RedriveJob<'_, DeadLetters, (), SystemClock>,
+    journal: Option<&RedriveJournal>,
     path: &Path,
-) -> Result<RedriveReport, Failure> {
-    let mut output = BufWriter::new(create(path)?);
-    let report = redrive.write(journal, &mut output).await;
+) -> Result<RedriveReport, CommandFailure> {
+    let mut output = BufWriter::new(create_file(path)?);
+    let report = redrive.write_lines(journal, &mut output).await;
     let report = report.and_then(|report| {
         output.flush()?;
         // The dead letters may be deleted next. A pipe cannot be synchronised.
@@ -96,45 +100,45 @@ async fn write(
 
 #[cfg(test)]
 mod tests {
-    use redeliver_dead_letters::redrive::Plan;
+    use redeliver_dead_letters::redrive::RedrivePlan;
     use redeliver_dead_letters::{ArchivedMessage, Pick};
-    use redeliver_testing::dead_letters::record;
+    use redeliver_testing::dead_letters::retried_record;
 
     use super::*;
     use crate::dead_letter_source::DeadLetterSource;
-    use crate::queues::{Connection, DeadLetterQueue, OneQueue};
-    use crate::redrive::Pace;
+    use crate::queues::{AwsConnection, DeadLetterQueue, OneQueue};
+    use crate::redrive::RedrivePace;
 
     /// An empty file would pass for one whose messages were sent.
     #[tokio::test]
     async fn a_file_without_messages_is_not_made() {
         let folder = tempfile::tempdir().unwrap();
         let [file, output] = ["dead.jsonl", "fixed.jsonl"].map(|name| folder.path().join(name));
-        let mut message = record("NON_RETRYABLE_ERROR", "x", 1);
+        let mut message = retried_record("NON_RETRYABLE_ERROR", "x", 1);
         let kept = ["DeadLetter", "ErrorType", "ErrorDetails"];
         message.attributes.retain(|name, _| kept.contains(&name.as_str()));
         let line = serde_json::to_vec(&ArchivedMessage::new(&message)).unwrap();
-        redeliver_dead_letters::files::replace(&file, &line).unwrap();
-        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::default());
+        redeliver_dead_letters::files::replace_file(&file, &line).unwrap();
+        let queue = DeadLetterQueue::new(OneQueue::default(), AwsConnection::default());
         let from = DeadLetterSource { file: Some(file), queue };
         for (group, sent) in [(Some("0".repeat(16)), 0), (None, 1)] {
-            let plan = Plan {
+            let plan = RedrivePlan {
                 pick: Pick::new(group, [], None),
                 into_lines: true,
                 max_generation: 3,
-                ..Plan::default()
+                ..RedrivePlan::default()
             };
             let request = RedriveRequest {
                 from: &from,
                 to: None,
                 plan,
-                pace: Pace::default(),
+                pace: RedrivePace::default(),
                 max: u64::MAX,
                 journal: None,
                 applied: true,
             };
             let redrive = RedriveToFile::open(request).await.unwrap();
-            let Redriven { report, remarks, .. } = redrive.run(&output, &|| false).await.unwrap();
+            let RedriveResult { report, remarks, .. } = redrive.run(&output, &|| false).await.unwrap();
             assert_eq!((report.sent, output.exists()), (sent, sent > 0), "{:?}", report.staying);
             let remark = format!("there is nothing to write, so {} was not created", output.display());
             assert_eq!(remarks, if sent > 0 { Vec::new() } else { vec![remark] });

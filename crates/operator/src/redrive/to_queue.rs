@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::ports::{Queue as _, is_fifo};
-use redeliver_dead_letters::redrive::Progress;
+use redeliver_dead_letters::redrive::RedriveProgress;
 
 use super::{
-    Applied, RedriveRequest, RedriveTask, Redriven, TO_THEIR_OWN, check_destination, dry_run, from_elsewhere,
+    AppliedRedrive, RedriveRequest, RedriveResult, RedriveTask, TO_THEIR_OWN, check_destination, dry_run,
+    from_elsewhere,
 };
-use crate::Failure;
+use crate::CommandFailure;
 use crate::dead_letter_source::DeadLetters;
 use crate::sentences::picked_without_members;
 use crate::status::consumer::Consumer;
@@ -27,12 +28,12 @@ impl<'a> RedriveToQueue<'a> {
     ///
     /// # Errors
     /// If one of them cannot be used, or another command has begun to send the file.
-    pub async fn open(mut request: RedriveRequest<'a>) -> Result<Self, Failure> {
+    pub async fn open(mut request: RedriveRequest<'a>) -> Result<Self, CommandFailure> {
         let from = request.open_source().await?;
         let queue = &request.from.queue;
         let to = match request.to {
-            Some(address) => queue.connection.find(address).await?.queue,
-            None => queue.connection.find(&queue.source().await?).await?.queue,
+            Some(address) => queue.connection.find_queue(address).await?.queue,
+            None => queue.connection.find_queue(&queue.source_address().await?).await?.queue,
         };
         check_destination(&from, to.arn())?;
         request.plan.to_fifo = is_fifo(to.arn());
@@ -42,7 +43,7 @@ impl<'a> RedriveToQueue<'a> {
     }
 
     fn may_be_shared(&self) -> bool {
-        self.from.lines().is_none() && !self.request.plan.from_deployment
+        self.from.as_file().is_none() && !self.request.plan.from_deployment
     }
 
     /// True if the messages go to a FIFO queue.
@@ -69,9 +70,9 @@ impl<'a> RedriveToQueue<'a> {
     ///
     /// # Errors
     /// If there is no connection to AWS.
-    pub async fn consumer(&self) -> Result<Consumer, Failure> {
+    pub async fn find_consumer(&self) -> Result<Consumer, CommandFailure> {
         let is_stack = self.request.to.is_none();
-        Consumer::look(&self.request.from.queue.connection, self.to.arn(), is_stack).await
+        Consumer::query_consumer(&self.request.from.queue.connection, self.to.arn(), is_stack).await
     }
 
     /// Counts the dead letters of a shared DLQ that come from other queues than the one to send to, and says how many. A
@@ -79,7 +80,10 @@ impl<'a> RedriveToQueue<'a> {
     ///
     /// # Errors
     /// If the dead letters or a filter cannot be used.
-    pub async fn from_elsewhere(&self, interrupted: &dyn Fn() -> bool) -> Result<Option<String>, Failure> {
+    pub async fn from_elsewhere(
+        &self,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<String>, CommandFailure> {
         if !self.may_be_shared() {
             return Ok(None);
         }
@@ -96,24 +100,24 @@ impl<'a> RedriveToQueue<'a> {
         &self,
         is_consumed: bool,
         interrupted: &dyn Fn() -> bool,
-        progress: &dyn Fn(Progress),
-    ) -> Result<Redriven, Failure> {
+        progress: &dyn Fn(RedriveProgress),
+    ) -> Result<RedriveResult, CommandFailure> {
         let RedriveRequest { plan, pace, max, .. } = &self.request;
         let (from, to) = (&self.from, &self.to);
         let task = RedriveTask { from, to, plan, pace: *pace, max: *max, is_consumed, interrupted, progress };
         let path = self.journal_path();
         // Only the first run over the whole queue can show that a message is missing. In a file all stay.
-        let is_file = from.lines().is_some();
-        let missing = |is_whole| if is_whole { plan.pick.missing() } else { Vec::new() };
+        let is_file = from.as_file().is_some();
+        let missing = |is_whole| if is_whole { plan.pick.describe_missing() } else { Vec::new() };
         if self.request.applied {
-            let Applied { report, is_first, .. } = task.apply(&path, &self.id).await?;
+            let AppliedRedrive { report, is_first, .. } = task.apply(&path, &self.id).await?;
             let missing = missing(report.is_covered() && (is_first || is_file));
-            return Ok(Redriven { report, missing, remarks: Vec::new() });
+            return Ok(RedriveResult { report, missing, remarks: Vec::new() });
         }
         let report = task.dry_run(&path, &self.id).await?;
         let elsewhere = from_elsewhere(&report, to.arn()).filter(|_| self.may_be_shared());
         let elsewhere = elsewhere.map(|sentence| format!("{sentence}: {TO_THEIR_OWN}"));
         let remarks = elsewhere.into_iter().chain(picked_without_members(&plan.pick)).collect();
-        Ok(Redriven { missing: missing(report.is_covered()), report, remarks })
+        Ok(RedriveResult { missing: missing(report.is_covered()), report, remarks })
     }
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::ports::{Queue as _, is_fifo};
-use redeliver_dead_letters::redrive::{Early, Progress, Reason, RedriveReport, Sources};
+use redeliver_dead_letters::redrive::{EarlyEnd, RedriveProgress, RedriveReport, Sources, StayReason};
 
-use super::{Applied, RedriveRequest, RedriveTask, Redriven, check_destination, dry_run};
-use crate::Failure;
+use super::{AppliedRedrive, RedriveRequest, RedriveResult, RedriveTask, check_destination, dry_run};
+use crate::CommandFailure;
 use crate::dead_letter_source::DeadLetters;
 use crate::queues::{QueueAddress, name_in};
 use crate::sentences::picked_without_members;
@@ -34,25 +34,26 @@ impl<'a> RedriveToSources<'a> {
     pub async fn open(
         mut request: RedriveRequest<'a>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let from = request.open_source().await?;
         let known = |unusable| Sources::Known { unusable };
         request.plan.sources = known(BTreeMap::new());
         let mut planned = dry_run(&from, &request.plan, request.max, None, interrupted).await?;
         let (mut sources, mut unusable) = (Vec::new(), BTreeMap::new());
         for arn in planned.by_source.keys() {
-            match find(&request, &from, arn).await {
+            match find_source(&request, &from, arn).await {
                 Ok(source) => sources.push(source),
                 Err(error) => drop(unusable.insert(arn.clone(), error.to_string())),
             }
         }
-        let reasons = unusable.values().cloned().map(Reason::UnusableSource).chain([Reason::UnknownSource]);
+        let reasons =
+            unusable.values().cloned().map(StayReason::UnusableSource).chain([StayReason::UnknownSource]);
         let staying = reasons.map(|reason| reason.to_string()).collect();
         if !unusable.is_empty() {
             request.plan.sources = known(unusable);
             planned = dry_run(&from, &request.plan, request.max, None, interrupted).await?;
         }
-        let missing = if planned.is_covered() { request.plan.pick.missing() } else { Vec::new() };
+        let missing = if planned.is_covered() { request.plan.pick.describe_missing() } else { Vec::new() };
         Ok(Self { request, from, planned, missing, sources, staying })
     }
 
@@ -62,7 +63,7 @@ impl<'a> RedriveToSources<'a> {
     }
 
     /// The ARNs of the queues that the dead letters go back to.
-    pub fn destinations(&self) -> impl Iterator<Item = &str> {
+    pub fn destination_arns(&self) -> impl Iterator<Item = &str> {
         self.sources.iter().map(SqsQueue::arn)
     }
 
@@ -84,14 +85,14 @@ impl<'a> RedriveToSources<'a> {
     ///
     /// # Errors
     /// If there is no connection to AWS.
-    pub async fn consumer(&self, to: &str) -> Result<Consumer, Failure> {
-        Consumer::look(&self.request.from.queue.connection, to, false).await
+    pub async fn find_consumer(&self, to: &str) -> Result<Consumer, CommandFailure> {
+        Consumer::query_consumer(&self.request.from.queue.connection, to, false).await
     }
 
     /// The plan.
-    pub fn planned(self) -> Redriven {
+    pub fn into_plan(self) -> RedriveResult {
         let remarks = picked_without_members(&self.request.plan.pick).into_iter().collect();
-        Redriven { report: self.planned, missing: self.missing, remarks }
+        RedriveResult { report: self.planned, missing: self.missing, remarks }
     }
 
     /// Sends the dead letters back, one queue after the other. `is_consumed` is true for a queue with a consumer.
@@ -102,8 +103,8 @@ impl<'a> RedriveToSources<'a> {
         mut self,
         is_consumed: impl Fn(&str) -> bool,
         interrupted: &dyn Fn() -> bool,
-        progress: &dyn Fn(Progress),
-    ) -> Result<Redriven, Failure> {
+        progress: &dyn Fn(RedriveProgress),
+    ) -> Result<RedriveResult, CommandFailure> {
         let mut report = self.planned.without_runs(&self.staying);
         for to in &self.sources {
             let id = self.request.id(self.from.name_in_journal(), to.arn());
@@ -121,21 +122,21 @@ impl<'a> RedriveToSources<'a> {
                 interrupted,
                 progress: &|at| {
                     progress(match at {
-                        Progress::Sent(sent) => Progress::Sent(sent_before + sent),
+                        RedriveProgress::Sent(sent) => RedriveProgress::Sent(sent_before + sent),
                         other => other,
                     });
                 },
             };
             // The next queue's messages may have failed for another cause.
             let goes_on = match task.apply(&journal, &id).await {
-                Ok(Applied { report: run, .. }) => {
-                    let goes_on = matches!(run.early, None | Some(Early::Stopped)) && run.not_deleted == 0;
-                    report.add(run);
+                Ok(AppliedRedrive { report: run, .. }) => {
+                    let goes_on = matches!(run.early, None | Some(EarlyEnd::Stopped)) && run.not_deleted == 0;
+                    report.add_report(run);
                     goes_on
                 }
-                Err(error) if report.done() == 0 => return Err(error),
+                Err(error) if report.done_count() == 0 => return Err(error),
                 Err(error) => {
-                    report.early = Some(Early::Failed(error.to_string()));
+                    report.early = Some(EarlyEnd::Failed(error.to_string()));
                     false
                 }
             };
@@ -143,13 +144,17 @@ impl<'a> RedriveToSources<'a> {
                 break;
             }
         }
-        Ok(Redriven { report, missing: self.missing, remarks: Vec::new() })
+        Ok(RedriveResult { report, missing: self.missing, remarks: Vec::new() })
     }
 }
 
-async fn find(request: &RedriveRequest<'_>, from: &DeadLetters, arn: &str) -> Result<SqsQueue, Failure> {
+async fn find_source(
+    request: &RedriveRequest<'_>,
+    from: &DeadLetters,
+    arn: &str,
+) -> Result<SqsQueue, CommandFailure> {
     let address: QueueAddress = arn.parse().map_err(|error| format!("{arn} {error}"))?;
-    let queue = request.from.queue.connection.find(&address).await?.queue;
+    let queue = request.from.queue.connection.find_queue(&address).await?.queue;
     check_destination(from, queue.arn())?;
     Ok(queue)
 }

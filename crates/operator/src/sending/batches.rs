@@ -6,34 +6,34 @@ use std::time::Duration;
 use futures_util::stream::{self, FusedStream};
 use futures_util::{FutureExt as _, Stream, StreamExt as _, select_biased};
 use redeliver_core::message::OutgoingMessage;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::ports::Clock;
 
 use super::confirmed::Digest;
-use super::pace::Pace;
-use super::reader::Numbered;
+use super::pace::SendPace;
+use super::reader::NumberedMessage;
 
 /// The time that an incomplete batch waits for more lines, for an input that is still being written.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// The messages of one request.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct LineBatch {
     /// Numbers and digests, in order.
     pub(super) lines: Vec<(usize, Digest)>,
     /// The messages, in the same order.
     pub(super) messages: Vec<OutgoingMessage>,
 }
 
-impl Batch {
-    fn push(&mut self, line: Numbered) {
+impl LineBatch {
+    fn push(&mut self, line: NumberedMessage) {
         self.lines.push((line.number, line.digest));
         self.messages.push(line.message);
     }
 
     /// Removes the first messages, as many as fit in one request.
-    fn cut(&mut self) -> Self {
-        let fitting = pack(&self.messages).first().map_or(0, |batch| batch.entries().len());
+    fn take_fitting(&mut self) -> Self {
+        let fitting = pack_batches(&self.messages).first().map_or(0, |batch| batch.entries().len());
         Self {
             lines: self.lines.drain(..fitting).collect(),
             messages: self.messages.drain(..fitting).collect(),
@@ -42,19 +42,19 @@ impl Batch {
 }
 
 /// The batches of all lines. Holds back at most ten lines.
-pub(super) fn batches(
-    lines: impl FusedStream<Item = Numbered>,
+pub(super) fn batch_lines(
+    lines: impl FusedStream<Item = NumberedMessage>,
     clock: &impl Clock,
-    pace: Pace,
-) -> impl Stream<Item = Batch> {
-    let start = (Box::pin(lines), Batch::default(), pace);
+    pace: SendPace,
+) -> impl Stream<Item = LineBatch> {
+    let start = (Box::pin(lines), LineBatch::default(), pace);
     stream::unfold(start, async move |(mut lines, mut waiting, mut pace)| {
         if waiting.messages.is_empty() {
             waiting.push(lines.next().await?);
         }
         // One timer for the whole batch, from its first line on: slowly arriving lines must not hold back the first.
         let mut enough = pin!(clock.sleep(LINGER).fuse());
-        while waiting.messages.len() < pace.batch() {
+        while waiting.messages.len() < pace.batch_size() {
             select_biased! {
                 line = lines.next() => match line {
                     Some(line) => waiting.push(line),
@@ -64,7 +64,7 @@ pub(super) fn batches(
             }
         }
         // Not all of them may fit in 1 MiB: the rest waits for the next batch.
-        let batch = waiting.cut();
+        let batch = waiting.take_fitting();
         clock.sleep(pace.reserve(clock.now(), batch.lines.len())).await;
         Some((batch, (lines, waiting, pace)))
     })

@@ -7,7 +7,7 @@ use std::ops::BitXorAssign;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::message_file::Lines;
+use crate::message_file::InputLines;
 
 /// A digest of lines in any order: the exclusive or of 128 bits of each line's SHA-256. It detects changes of a file,
 /// not deliberate forgery.
@@ -49,13 +49,13 @@ impl TryFrom<String> for Digest {
 
 /// Lines that were sent, and whose send SQS has confirmed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Confirmed {
+pub struct ConfirmedLines {
     /// First and last line of each range; no two of them touch.
     ranges: BTreeMap<usize, usize>,
     digest: Digest,
 }
 
-impl Confirmed {
+impl ConfirmedLines {
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -90,7 +90,7 @@ impl Confirmed {
     }
 
     /// True if the confirmed lines of the input still have the digest of those that were sent.
-    pub(crate) fn matches(&self, lines: Lines<impl BufRead>) -> io::Result<bool> {
+    pub(crate) fn has_same_lines(&self, lines: InputLines<impl BufRead>) -> io::Result<bool> {
         let last = self.ranges.last_key_value().map_or(0, |(_, last)| *last);
         let mut digest = Digest::default();
         for line in lines {
@@ -109,7 +109,7 @@ impl Confirmed {
 }
 
 /// Ascending numbers as ranges of first and last.
-pub(super) fn ranges(numbers: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
+pub(super) fn number_ranges(numbers: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers {
         match ranges.last_mut() {
@@ -126,9 +126,9 @@ mod tests {
 
     use super::*;
 
-    fn confirmed(content: &[u8], numbers: &[usize]) -> Confirmed {
-        let mut confirmed = Confirmed::default();
-        for line in Lines::of_messages(content).map(|line| line.unwrap()) {
+    fn confirmed(content: &[u8], numbers: &[usize]) -> ConfirmedLines {
+        let mut confirmed = ConfirmedLines::default();
+        for line in InputLines::for_messages(content).map(|line| line.unwrap()) {
             if numbers.contains(&line.number) {
                 let digest = Digest::for_line(line.number, &line.content.unwrap());
                 confirmed.add(&[(line.number, line.number)], digest);
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn ranges_in_any_order_are_the_set_of_their_lines() {
         let added = [(5, 9), (20, 20), (1, 2), (4, 4), (10, 12), (3, 3), (19, 25), (40, 41)];
-        let mut confirmed = Confirmed::default();
+        let mut confirmed = ConfirmedLines::default();
         let mut expected = BTreeSet::new();
         for (first, last) in added {
             confirmed.add(&[(first, last)], Digest::default());
@@ -149,14 +149,14 @@ mod tests {
             assert_eq!(found, expected);
         }
         assert_eq!(confirmed.ranges, [(1, 12), (19, 25), (40, 41)].into());
-        assert_eq!(ranges(expected), [(1, 12), (19, 25), (40, 41)]);
-        assert_eq!(ranges([]), []);
+        assert_eq!(number_ranges(expected), [(1, 12), (19, 25), (40, 41)]);
+        assert_eq!(number_ranges([]), []);
     }
 
     #[test]
     fn the_lines_that_were_sent_must_be_the_same_and_the_others_need_not() {
         let confirmed = confirmed(b"a\nb\nc\nd\n", &[3, 1]);
-        let matches = |content: &[u8]| confirmed.matches(Lines::of_messages(content)).unwrap();
+        let matches = |content: &[u8]| confirmed.has_same_lines(InputLines::for_messages(content)).unwrap();
         for same in ["a\nb\nc\nd\n", "a\nB\nc", "a\r\nb\nc\nd\ne\n"] {
             assert!(matches(same.as_bytes()), "{same:?}");
         }

@@ -11,16 +11,16 @@ use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Queue as _;
-use redeliver_dead_letters::Backup;
+use redeliver_dead_letters::BackupReader;
 use tokio::sync::mpsc;
 
-use super::journal::{self, Journal};
-use super::reader::{Rules, Step};
-use super::sender::{Sender, Watcher, count};
+use super::journal::{self, SendJournal};
+use super::reader::{InputStep, LineRules};
+use super::sender::{FileSender, Watcher, count_step};
 use super::summary::Summary;
-use crate::Failure;
-use crate::message_file::{self, Form};
-use crate::queues::{Connection, KnownQueue, QueueAddress};
+use crate::CommandFailure;
+use crate::message_file::{self, LineForm};
+use crate::queues::{AwsConnection, KnownQueue, QueueAddress};
 
 /// Lines that are read ahead, of at most 1 MiB each.
 const READ_AHEAD: usize = 32;
@@ -42,43 +42,47 @@ pub struct FileToSend<'a> {
 pub struct OpenFile {
     pub queue: SqsQueue,
     input: Box<dyn BufRead + Send>,
-    rules: Rules,
-    journal: Option<Journal<File>>,
+    rules: LineRules,
+    journal: Option<SendJournal<File>>,
     journal_path: Option<PathBuf>,
 }
 
 impl FileToSend<'_> {
     /// Opens the file and its journal, and finds the queue. Nothing is begun if the queue cannot be the right one.
-    pub async fn open(self, connection: &Connection, address: &QueueAddress) -> Result<OpenFile, Failure> {
-        let input = message_file::open(self.path)?;
+    pub async fn open(
+        self,
+        connection: &AwsConnection,
+        address: &QueueAddress,
+    ) -> Result<OpenFile, CommandFailure> {
+        let input = message_file::open_input(self.path)?;
         if address.is_fifo() && !self.is_backup {
             return Err(format!(
                 "{address} is a FIFO queue, and a line has no message group: let your producer send it"
             )
             .into());
         }
-        let KnownQueue { queue, attributes } = connection.find(address).await?;
+        let KnownQueue { queue, attributes } = connection.find_queue(address).await?;
         let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
         let form = if self.is_backup {
-            Form::Backup(Box::new(Backup::new(self.schema, queue.arn())))
+            LineForm::Backup(Box::new(BackupReader::new(self.schema, queue.arn())))
         } else {
-            Form::Body(Box::new(self.schema))
+            LineForm::Body(Box::new(self.schema))
         };
-        if let Form::Backup(backup) = &form
+        if let LineForm::Backup(backup) = &form
             && self.journal.is_some()
         {
             // Before a journal is begun for a queue that was named by mistake.
-            let first = form.lines(message_file::open(self.path)?).next().and_then(Result::ok);
+            let first = form.read_lines(message_file::open_input(self.path)?).next().and_then(Result::ok);
             backup.check_queue(&first.and_then(|line| line.content.ok()).unwrap_or_default())?;
         }
         let journal = self
             .journal
             // A dry run needs no journal unless a send has begun one.
             .filter(|path| self.applied || path.exists())
-            .map(|path| journal::open(path, self.path, queue.arn(), &form))
+            .map(|path| journal::open_journal(path, self.path, queue.arn(), &form))
             .transpose()?;
         let (journal, confirmed) = journal.unzip();
-        let rules = Rules {
+        let rules = LineRules {
             form,
             largest: largest.unwrap_or(MESSAGE_BYTES_MAX),
             confirmed: confirmed.unwrap_or_default(),
@@ -92,8 +96,8 @@ impl OpenFile {
     /// Counts what a send would do with each line.
     pub fn preview(self, watcher: &impl Watcher) -> Summary {
         let mut summary = Summary::default();
-        for step in self.rules.steps(self.input) {
-            summary.planned += u64::from(count(step, &mut summary, watcher).is_some());
+        for step in self.rules.read_steps(self.input) {
+            summary.planned += u64::from(count_step(step, &mut summary, watcher).is_some());
         }
         summary
     }
@@ -106,8 +110,8 @@ impl OpenFile {
         stop: impl Future<Output = ()>,
     ) -> Summary {
         let Self { queue, input, rules, mut journal, journal_path } = self;
-        let sender = Sender { queue: &queue, clock: &SystemClock, rate, watcher };
-        let summary = sender.send(read_ahead(rules.steps(input)), journal.as_mut(), stop).await;
+        let sender = FileSender { queue: &queue, clock: &SystemClock, rate, watcher };
+        let summary = sender.send(read_ahead(rules.read_steps(input)), journal.as_mut(), stop).await;
         if let Some(path) = &journal_path {
             remove_unused_journal(path, &summary);
         }
@@ -124,7 +128,7 @@ fn remove_unused_journal(path: &Path, summary: &Summary) {
 }
 
 /// Reads and checks on a thread of its own: an input that is silent must not hold up batches that are under way.
-fn read_ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item = Step> {
+fn read_ahead(steps: impl Iterator<Item = InputStep> + Send + 'static) -> impl Stream<Item = InputStep> {
     let (sender, mut receiver) = mpsc::channel(READ_AHEAD);
     std::thread::spawn(move || {
         for step in steps {
@@ -146,7 +150,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join("input.sent");
         let left = |summary: Summary| {
-            redeliver_dead_letters::files::replace(&journal, b"its first line").unwrap();
+            redeliver_dead_letters::files::replace_file(&journal, b"its first line").unwrap();
             remove_unused_journal(&journal, &summary);
             journal.exists()
         };

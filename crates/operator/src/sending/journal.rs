@@ -7,8 +7,8 @@ use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::confirmed::{Confirmed, Digest, ranges};
-pub use file::open;
+use super::confirmed::{ConfirmedLines, Digest, number_ranges};
+pub use file::open_journal;
 
 const VERSION: u32 = 1;
 /// The beginning of every journal.
@@ -16,7 +16,7 @@ const BEGINNING: &[u8] = br#"{"redeliver_send":"#;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Header {
+struct SendJournalHeader {
     /// The version of this format.
     redeliver_send: u32,
     queue: String,
@@ -24,7 +24,7 @@ struct Header {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Batch {
+struct BatchRecord {
     /// First and last line of each range.
     lines: Vec<(usize, usize)>,
     digest: Digest,
@@ -35,13 +35,13 @@ pub(super) struct Replayed {
     /// The queue's ARN; `None` if the journal is empty.
     pub queue: Option<String>,
     /// The lines that were sent there.
-    pub confirmed: Confirmed,
+    pub confirmed: ConfirmedLines,
     /// Bytes of whole records.
     pub bytes: u64,
 }
 
 /// Reads a journal.
-pub(super) fn read(mut reader: impl BufRead) -> Result<Replayed, String> {
+pub(super) fn read_journal(mut reader: impl BufRead) -> Result<Replayed, String> {
     let mut known = Replayed::default();
     for record in 1.. {
         let mut bytes = Vec::new();
@@ -58,13 +58,13 @@ pub(super) fn read(mut reader: impl BufRead) -> Result<Replayed, String> {
             break;
         }
         if record == 1 {
-            let header: Header = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+            let header: SendJournalHeader = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
             if header.redeliver_send != VERSION {
                 return Err(damaged());
             }
             known.queue = Some(header.queue);
         } else {
-            let Batch { lines, digest } = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+            let BatchRecord { lines, digest } = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
             if lines.iter().any(|(first, last)| first > last) {
                 return Err(damaged());
             }
@@ -77,15 +77,15 @@ pub(super) fn read(mut reader: impl BufRead) -> Result<Replayed, String> {
 
 /// A journal that is being written.
 #[derive(Debug)]
-pub struct Journal<W> {
+pub struct SendJournal<W> {
     output: W,
 }
 
-impl<W: Write> Journal<W> {
+impl<W: Write> SendJournal<W> {
     /// Begins a journal: its first record has the version of the format and the ARN of the queue.
     pub fn begin(output: W, queue: &str) -> io::Result<Self> {
         let mut journal = Self { output };
-        journal.append(&Header { redeliver_send: VERSION, queue: queue.to_owned() })?;
+        journal.append_record(&SendJournalHeader { redeliver_send: VERSION, queue: queue.to_owned() })?;
         Ok(journal)
     }
 
@@ -95,13 +95,16 @@ impl<W: Write> Journal<W> {
     }
 
     /// Records lines that are confirmed, in ascending order.
-    pub fn confirm(&mut self, lines: &[(usize, Digest)]) -> io::Result<()> {
+    pub fn record_confirmed(&mut self, lines: &[(usize, Digest)]) -> io::Result<()> {
         // Batches are confirmed in any order: an exclusive or is the same in all of them.
         let mut digest = Digest::default();
         for (_, of_line) in lines {
             digest ^= *of_line;
         }
-        self.append(&Batch { lines: ranges(lines.iter().map(|(number, _)| *number)), digest })
+        self.append_record(&BatchRecord {
+            lines: number_ranges(lines.iter().map(|(number, _)| *number)),
+            digest,
+        })
     }
 
     /// The underlying writer.
@@ -110,7 +113,7 @@ impl<W: Write> Journal<W> {
         self.output
     }
 
-    fn append(&mut self, record: &impl Serialize) -> io::Result<()> {
+    fn append_record(&mut self, record: &impl Serialize) -> io::Result<()> {
         // One write for the whole record. A crash may still tear it, but then it has no line break, and does not count.
         let mut bytes = serde_json::to_vec(record)?;
         bytes.push(b'\n');

@@ -4,25 +4,25 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::message::Timestamp;
 
 /// The time at which the next batch may be sent. An unused rate is not saved for later.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct SendPace {
     rate: Option<NonZeroU32>,
     free_at: Option<Timestamp>,
 }
 
-impl Pace {
+impl SendPace {
     /// Messages per second; unlimited if `None`.
     pub(super) fn new(rate: Option<NonZeroU32>) -> Self {
         Self { rate, free_at: None }
     }
 
     /// The maximum size of a batch: ten messages, or those of one second if the rate is lower.
-    pub(super) fn batch(&self) -> usize {
+    pub(super) fn batch_size(&self) -> usize {
         let rate = self.rate.and_then(|rate| usize::try_from(rate.get()).ok());
         rate.map_or(BATCH_ENTRIES_MAX, |rate| rate.min(BATCH_ENTRIES_MAX))
     }
@@ -37,7 +37,7 @@ impl Pace {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let taken = TimeDelta::microseconds(count.saturating_mul(1_000_000) / i64::from(rate.get()));
         self.free_at = start.checked_add_signed(taken);
-        until(now, start)
+        time_until(now, start)
     }
 }
 
@@ -51,8 +51,8 @@ mod tests {
 
     #[test]
     fn messages_leave_at_their_rate_and_a_pause_is_not_made_up_for() {
-        let mut pace = Pace::new(NonZeroU32::new(20));
-        assert_eq!(pace.batch(), 10);
+        let mut pace = SendPace::new(NonZeroU32::new(20));
+        assert_eq!(pace.batch_size(), 10);
         assert_eq!(pace.reserve(at(0), 10), Duration::ZERO);
         assert_eq!(pace.reserve(at(100), 10), Duration::from_millis(400));
         assert_eq!(pace.reserve(at(500), 5), Duration::from_millis(500));
@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn a_batch_is_at_most_a_seconds_messages_and_without_a_rate_nothing_waits() {
-        assert_eq!(Pace::new(NonZeroU32::new(3)).batch(), 3);
-        let mut pace = Pace::new(None);
-        assert_eq!(pace.batch(), 10);
+        assert_eq!(SendPace::new(NonZeroU32::new(3)).batch_size(), 3);
+        let mut pace = SendPace::new(None);
+        assert_eq!(pace.batch_size(), 10);
         assert_eq!((pace.reserve(at(0), 10), pace.reserve(at(0), 10)), (Duration::ZERO, Duration::ZERO));
     }
 }

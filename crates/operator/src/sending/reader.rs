@@ -5,14 +5,14 @@ use std::io::BufRead;
 
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::OutgoingMessage;
-use redeliver_dead_letters::Backup;
+use redeliver_dead_letters::BackupReader;
 
-use super::confirmed::{Confirmed, Digest};
-use crate::message_file::{Form, Line, SeenIds};
+use super::confirmed::{ConfirmedLines, Digest};
+use crate::message_file::{InputLine, LineForm, SeenIds};
 
 /// A message and the line that it is on.
 #[derive(Debug)]
-pub struct Numbered {
+pub struct NumberedMessage {
     /// 1 for the first.
     pub number: usize,
     pub digest: Digest,
@@ -21,8 +21,8 @@ pub struct Numbered {
 
 /// The result of checking a line.
 #[derive(Debug)]
-pub enum Checked {
-    Valid(Numbered),
+pub enum LineCheck {
+    Valid(NumberedMessage),
     /// Has problems, and is never sent.
     Invalid {
         /// 1 for the first.
@@ -41,11 +41,11 @@ pub enum Checked {
 
 /// One step through the input.
 #[derive(Debug)]
-pub struct Step {
+pub struct InputStep {
     /// Bytes of the input so far.
     pub bytes: u64,
     /// The result for the line, or the end.
-    pub checked: Checked,
+    pub checked: LineCheck,
     /// Warnings about a line that is sent nevertheless, or about all lines.
     pub warnings: Vec<(Option<usize>, String)>,
 }
@@ -53,20 +53,20 @@ pub struct Step {
 /// The checks of a send: the form of each line, the queue's size limit (1 MiB by default), and the lines that an
 /// earlier run has sent.
 #[derive(Debug)]
-pub struct Rules {
-    pub form: Form,
+pub struct LineRules {
+    pub form: LineForm,
     /// The queue's `MaximumMessageSize` in bytes.
     pub largest: usize,
-    pub confirmed: Confirmed,
+    pub confirmed: ConfirmedLines,
 }
 
-impl Rules {
+impl LineRules {
     /// All steps through an input, in order.
-    pub fn steps<R: BufRead>(self, input: R) -> impl Iterator<Item = Step> + use<R> {
-        let mut lines = self.form.lines(input);
+    pub fn read_steps<R: BufRead>(self, input: R) -> impl Iterator<Item = InputStep> + use<R> {
+        let mut lines = self.form.read_lines(input);
         let mut bytes = 0;
         let mut over = false;
-        let mut seen = Seen::default();
+        let mut seen = SeenLines::default();
         std::iter::from_fn(move || {
             if over {
                 return None;
@@ -75,69 +75,74 @@ impl Rules {
             let checked = match lines.next() {
                 Some(Ok(line)) => {
                     bytes = line.end;
-                    self.check(line, &mut seen, &mut warnings)
+                    self.check_line(line, &mut seen, &mut warnings)
                 }
-                Some(Err(error)) => Checked::Unreadable(error.to_string()),
+                Some(Err(error)) => LineCheck::Unreadable(error.to_string()),
                 None => {
-                    warnings.extend(seen.ids.rest().into_iter().map(|warning| (None, warning)));
-                    Checked::End(lines.recognized())
+                    warnings.extend(seen.ids.describe_rest().into_iter().map(|warning| (None, warning)));
+                    LineCheck::End(lines.describe_recognized())
                 }
             };
-            over = matches!(checked, Checked::Unreadable(_) | Checked::End(_));
-            Some(Step { bytes, checked, warnings })
+            over = matches!(checked, LineCheck::Unreadable(_) | LineCheck::End(_));
+            Some(InputStep { bytes, checked, warnings })
         })
     }
 
-    fn check(&self, line: Line, seen: &mut Seen, warnings: &mut Vec<(Option<usize>, String)>) -> Checked {
+    fn check_line(
+        &self,
+        line: InputLine,
+        seen: &mut SeenLines,
+        warnings: &mut Vec<(Option<usize>, String)>,
+    ) -> LineCheck {
         let number = line.number;
         // The digest is that of the line in the file, which the next run compares.
         let digest =
             line.content.as_ref().map(|content| Digest::for_line(number, content)).unwrap_or_default();
         let is_repeated = seen.has_received(&self.form, &line);
-        let read = self.form.read(line);
+        let read = self.form.read_message(line);
         // Lines that were sent before count, too: a corrected line may have the same id.
-        let warning = read.as_ref().ok().and_then(|message| seen.ids.see(number, message));
+        let warning = read.as_ref().ok().and_then(|message| seen.ids.record_id(number, message));
         warnings.extend(warning.map(|warning| (Some(number), warning)));
         if self.confirmed.contains(number) {
-            return Checked::Confirmed;
+            return LineCheck::Confirmed;
         }
         if is_repeated {
-            return Checked::Repeated;
+            return LineCheck::Repeated;
         }
         let message = match read {
             Ok(message) => message.sendable,
-            Err(findings) => return Checked::Invalid { number, findings },
+            Err(findings) => return LineCheck::Invalid { number, findings },
         };
         if message.size() > self.largest {
             let reason = format!("{} bytes; the queue's limit is {}", message.size(), self.largest);
-            return Checked::Invalid { number, findings: vec![reason] };
+            return LineCheck::Invalid { number, findings: vec![reason] };
         }
-        Checked::Valid(Numbered { number, digest, message })
+        LineCheck::Valid(NumberedMessage { number, digest, message })
     }
 }
 
 /// The lines so far.
 #[derive(Default)]
-struct Seen {
+struct SeenLines {
     ids: SeenIds,
     /// SQS's ids, as of a [`redeliver_dead_letters::FileQueue`]: a hash of one could be another's, which would be lost.
     received: HashSet<String>,
 }
 
-impl Seen {
+impl SeenLines {
     /// True if a line before has the message of this one, which SQS has delivered twice.
-    fn has_received(&mut self, form: &Form, line: &Line) -> bool {
+    fn has_received(&mut self, form: &LineForm, line: &InputLine) -> bool {
         let id = match (form, &line.content) {
-            (Form::Backup(_), Ok(content)) => Backup::id(content),
+            (LineForm::Backup(_), Ok(content)) => BackupReader::read_id(content),
             _ => line.sqs_message_id(),
         };
         id.is_some_and(|id| !self.received.insert(id))
     }
 }
 
-impl Default for Rules {
+impl Default for LineRules {
     fn default() -> Self {
-        Self { form: Form::default(), largest: MESSAGE_BYTES_MAX, confirmed: Confirmed::default() }
+        Self { form: LineForm::default(), largest: MESSAGE_BYTES_MAX, confirmed: ConfirmedLines::default() }
     }
 }
 

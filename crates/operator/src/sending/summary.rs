@@ -4,7 +4,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::ExitCode;
-use crate::terminal::units::{grouped, table};
+use crate::terminal::units::{format_table, group_digits};
 
 /// The outcome of a send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -51,7 +51,7 @@ impl Summary {
     }
 
     /// Records the reason to stop. The first one counts.
-    pub(crate) fn end(&mut self, why: Stopped) {
+    pub(crate) fn record_stop(&mut self, why: Stopped) {
         self.stopped.get_or_insert(why);
     }
 
@@ -66,7 +66,7 @@ impl Summary {
     }
 
     /// The counts as text for people; all but the first are left out if they are 0.
-    pub fn table(&self, applied: bool) -> String {
+    pub fn render_table(&self, applied: bool) -> String {
         let first = if applied { ("sent", self.sent) } else { ("would be sent", self.planned) };
         let others = [
             ("sent before", self.sent_before),
@@ -74,6 +74,6 @@ impl Summary {
             ("not confirmed by SQS", self.unconfirmed),
         ];
         let rows = [first].into_iter().chain(others.into_iter().filter(|(_, count)| *count > 0));
-        table(&[], rows.map(|(name, count)| vec![name.to_owned(), grouped(count)]), [1])
+        format_table(&[], rows.map(|(name, count)| vec![name.to_owned(), group_digits(count)]), [1])
     }
 }

@@ -10,22 +10,22 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::ExitCode;
-use crate::message_file::Form;
+use crate::message_file::LineForm;
 use futures_util::stream;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
-use super::confirmed::Confirmed;
-use super::journal::Journal;
-use super::reader::Rules;
-use super::sender::Sender;
+use super::confirmed::ConfirmedLines;
+use super::journal::SendJournal;
+use super::reader::LineRules;
+use super::sender::FileSender;
 use super::summary::Stopped;
 use super::*;
 use world::{World, journal, message, messages};
 
-fn confirmed(journal: Journal<Vec<u8>>) -> Confirmed {
-    journal::read(&*journal.into_output()).unwrap().confirmed
+fn confirmed(journal: SendJournal<Vec<u8>>) -> ConfirmedLines {
+    journal::read_journal(&*journal.into_output()).unwrap().confirmed
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn valid_lines_are_sent_in_full_batches_and_the_others_are_told_with_their_numbe
     let summary = world.send(&input, &mut journal);
     assert_eq!(summary, Summary { sent: 21, invalid: 3, ..Summary::default() });
     assert_eq!(summary.exit_code(), ExitCode::NotAllDone);
-    assert_eq!(world.sqs.requests()["SendMessageBatch"], 3);
+    assert_eq!(world.sqs.request_counts()["SendMessageBatch"], 3);
     let problems = world.problems();
     assert!(problems[0].starts_with("21: INVALID_MESSAGE_FORMAT "), "{problems:?}");
     assert!(problems[1].starts_with("22: INVALID_MESSAGE_SCHEMA "), "{problems:?}");
@@ -53,9 +53,9 @@ fn a_batch_has_at_most_1_mib_and_a_message_at_most_what_the_queue_takes() {
     let large = |number| message(number).replace("{}", &format!(r#"{{"x":"{}"}}"#, "x".repeat(400_000)));
     let input: String = (1..=5).map(|number| large(number) + "\n").collect();
     assert_eq!(world.send(&input, &mut journal()).sent, 5);
-    assert_eq!(world.sqs.requests()["SendMessageBatch"], 3);
-    let rules = Rules { largest: 262_144, ..Rules::default() };
-    let summary = world.send_with(&input, rules, None::<&mut Journal<Vec<u8>>>, pending());
+    assert_eq!(world.sqs.request_counts()["SendMessageBatch"], 3);
+    let rules = LineRules { largest: 262_144, ..LineRules::default() };
+    let summary = world.send_with(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (0, 5));
     assert_eq!(world.problems()[0], "1: 400082 bytes; the queue's limit is 262144");
 }
@@ -63,11 +63,11 @@ fn a_batch_has_at_most_1_mib_and_a_message_at_most_what_the_queue_takes() {
 #[test]
 fn throttles_and_lost_answers_are_tried_again_and_a_lost_answer_may_leave_a_copy() {
     for (injection, failing, copies) in [
-        (Injection::Throttled, When::Chance(0.3), false),
-        (Injection::LostAnswer, When::Numbers(vec![3, 40, 41]), true),
+        (Injection::Throttled, FaultTrigger::Chance(0.3), false),
+        (Injection::LostAnswer, FaultTrigger::Numbers(vec![3, 40, 41]), true),
     ] {
         let world = World::new();
-        world.fail(Scope::Entry, failing, injection);
+        world.fail(FaultScope::Entry, failing, injection);
         let summary = world.send(&messages(500), &mut journal());
         assert_eq!((summary.sent, summary.exit_code()), (500, ExitCode::Done), "{injection:?}");
         let bodies = world.bodies();
@@ -79,14 +79,14 @@ fn throttles_and_lost_answers_are_tried_again_and_a_lost_answer_may_leave_a_copy
 #[test]
 fn an_entry_that_sqs_refuses_is_told_with_its_line_and_code_and_sent_in_the_next_run() {
     let world = World::new();
-    world.fail(Scope::Entry, When::Numbers(vec![3, 15]), Injection::Sender);
+    world.fail(FaultScope::Entry, FaultTrigger::Numbers(vec![3, 15]), Injection::Sender);
     let mut journal = journal();
     let summary = world.send(&messages(30), &mut journal);
     assert_eq!((summary.sent, summary.unconfirmed, summary.exit_code()), (28, 2, ExitCode::NotAllDone));
     let refused = "not confirmed by SQS: refused (InvalidParameterValue)";
     assert_eq!(world.problems(), [format!("3: {refused}"), format!("15: {refused}")]);
-    let rules = Rules { confirmed: confirmed(journal), ..Rules::default() };
-    let summary = world.send_with(&messages(30), rules, None::<&mut Journal<Vec<u8>>>, pending());
+    let rules = LineRules { confirmed: confirmed(journal), ..LineRules::default() };
+    let summary = world.send_with(&messages(30), rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.sent_before, summary.exit_code()), (2, 28, ExitCode::Done));
     assert!(world.bodies().values().all(|count| *count == 1));
 }
@@ -94,7 +94,7 @@ fn an_entry_that_sqs_refuses_is_told_with_its_line_and_code_and_sent_in_the_next
 #[test]
 fn a_queue_that_confirms_nothing_ends_the_send() {
     let world = World::new();
-    world.fail(Scope::Request, When::Chance(1.0), Injection::Sender);
+    world.fail(FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     let summary = world.send(&messages(10_000), &mut journal());
     assert_eq!(summary.stopped, Some(Stopped::Refused("refused (InvalidParameterValue)".to_owned())));
     assert_eq!((summary.sent, summary.exit_code()), (0, ExitCode::Failed));
@@ -114,7 +114,7 @@ fn an_interrupt_brings_what_is_on_its_way_to_its_end() {
     let world = World { rate: NonZeroU32::new(10), ..World::new() };
     let mut journal = journal();
     let stop = world.clock.sleep(Duration::from_millis(2500));
-    let summary = world.send_with(&messages(1000), Rules::default(), Some(&mut journal), stop);
+    let summary = world.send_with(&messages(1000), LineRules::default(), Some(&mut journal), stop);
     assert_eq!((summary.sent, summary.exit_code()), (30, ExitCode::Interrupted));
     let confirmed = confirmed(journal);
     assert!(confirmed.contains(30) && !confirmed.contains(31));
@@ -130,17 +130,18 @@ fn an_input_that_cannot_be_read_on_is_no_end() {
         }
     }
     let world = World::new();
-    let sender = Sender { queue: &world.queue, clock: &world.clock, rate: None, watcher: &world.told };
+    let sender =
+        FileSender { queue: &world.queue, clock: &world.clock, rate: None, watcher: &world.reported };
     let three = messages(3);
     let input = io::Read::chain(three.as_bytes(), Broken);
-    let steps: Vec<_> = Rules::default().steps(io::BufReader::new(input)).collect();
-    let none = None::<&mut Journal<Vec<u8>>>;
+    let steps: Vec<_> = LineRules::default().read_steps(io::BufReader::new(input)).collect();
+    let none = None::<&mut SendJournal<Vec<u8>>>;
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
     assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::Failed));
     assert!(matches!(summary.stopped, Some(Stopped::Unreadable(_))), "{summary:?}");
     // A reader that died says nothing at all.
-    let steps: Vec<_> = Rules::default().steps(messages(3).as_bytes()).take(3).collect();
-    let none = None::<&mut Journal<Vec<u8>>>;
+    let steps: Vec<_> = LineRules::default().read_steps(messages(3).as_bytes()).take(3).collect();
+    let none = None::<&mut SendJournal<Vec<u8>>>;
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
     assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::Failed));
 }

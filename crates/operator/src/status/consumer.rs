@@ -3,9 +3,9 @@
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 
-use crate::Failure;
-use crate::queues::Connection;
-use crate::queues::event_sources::{EventSources, LambdaError, Mapping};
+use crate::CommandFailure;
+use crate::queues::AwsConnection;
+use crate::queues::event_sources::{EventSources, LambdaError, LambdaMapping};
 use crate::status::readers::Readers;
 
 /// The consumer of the source queue.
@@ -24,20 +24,29 @@ impl Consumer {
     ///
     /// # Errors
     /// If the AWS configuration cannot be loaded. A refusal of Lambda or CloudWatch is not an error.
-    pub async fn look(connection: &Connection, source_arn: &str, is_stack: bool) -> Result<Self, Failure> {
-        let mappings = EventSources::near(connection, source_arn).await?.of(source_arn).await;
+    pub async fn query_consumer(
+        connection: &AwsConnection,
+        source_arn: &str,
+        is_stack: bool,
+    ) -> Result<Self, CommandFailure> {
+        let mappings =
+            EventSources::for_region_of(connection, source_arn).await?.list_for_queue(source_arn).await;
         let readers = match &mappings {
-            Ok(mappings) if is_stack || !mappings.is_empty() => {
-                Some(Readers::look(connection, source_arn, Some(mappings), None, SystemClock.now()).await)
-            }
+            Ok(mappings) if is_stack || !mappings.is_empty() => Some(
+                Readers::query_readers(connection, source_arn, Some(mappings), None, SystemClock.now()).await,
+            ),
             // A queue outside of the stack may have any reader.
             _ => None,
         };
-        Ok(Self::of(mappings, readers.as_ref(), is_stack))
+        Ok(Self::from_readers(mappings, readers.as_ref(), is_stack))
     }
 
     /// Judges the queue's event source mappings (or Lambda's error instead of them) and its other readers.
-    fn of(mappings: Result<Vec<Mapping>, LambdaError>, readers: Option<&Readers>, is_stack: bool) -> Self {
+    fn from_readers(
+        mappings: Result<Vec<LambdaMapping>, LambdaError>,
+        readers: Option<&Readers>,
+        is_stack: bool,
+    ) -> Self {
         match (mappings, readers) {
             (Err(_), _) if !is_stack => Self::There,
             (Err(error), _) => Self::Unknown(error.to_string()),
@@ -45,7 +54,7 @@ impl Consumer {
             // Someone who read the queue once is not a consumer.
             (_, Some(readers)) if readers.is_steady() => Self::There,
             (Ok(mappings), Some(readers)) if mappings.is_empty() => {
-                Self::Unknown(format!("no event source mapping reads it; {}", readers.in_words()))
+                Self::Unknown(format!("no event source mapping reads it; {}", readers.describe()))
             }
             (Ok(mappings), Some(_)) => {
                 let functions: Vec<_> = mappings
@@ -65,11 +74,11 @@ mod tests {
 
     use super::*;
     use crate::status::denied;
-    use redeliver_testing::loopback::{Body, Loopback};
+    use redeliver_testing::loopback::{Loopback, LoopbackBody};
 
     const ORDERS: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
 
-    fn listed(mappings: &Value) -> (u16, Body) {
+    fn listed(mappings: &Value) -> (u16, LoopbackBody) {
         (200, json!({ "EventSourceMappings": mappings }).into())
     }
 
@@ -79,9 +88,13 @@ mod tests {
         let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";
         let off = json!([{ "UUID": "u", "State": "Disabled", "FunctionArn": function }]);
         for is_stack in [true, false] {
-            let endpoint = Loopback::start([listed(&off), denied()]);
-            let seen = Consumer::look(
-                &Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned())),
+            let endpoint = Loopback::start_scripted([listed(&off), denied()]);
+            let seen = Consumer::query_consumer(
+                &AwsConnection::from_parts(
+                    None,
+                    Some("eu-central-1".to_owned()),
+                    Some(endpoint.url().to_owned()),
+                ),
                 ORDERS,
                 is_stack,
             )
@@ -89,9 +102,13 @@ mod tests {
             let why = "the source queue's event source mapping is off: that of reader is Disabled";
             assert_eq!(seen.unwrap(), Consumer::Nobody(why.to_owned()), "{is_stack}");
         }
-        let endpoint = Loopback::start([listed(&json!([]))]);
-        let seen = Consumer::look(
-            &Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned())),
+        let endpoint = Loopback::start_scripted([listed(&json!([]))]);
+        let seen = Consumer::query_consumer(
+            &AwsConnection::from_parts(
+                None,
+                Some("eu-central-1".to_owned()),
+                Some(endpoint.url().to_owned()),
+            ),
             ORDERS,
             false,
         )
@@ -103,8 +120,8 @@ mod tests {
         );
     }
 
-    fn mapping(state: &str) -> Mapping {
-        Mapping {
+    fn mapping(state: &str) -> LambdaMapping {
+        LambdaMapping {
             uuid: "u".to_owned(),
             function: "prod-message-processor".to_owned(),
             source: String::new(),
@@ -120,7 +137,7 @@ mod tests {
     fn a_paused_stack_is_told_and_containers_and_queues_of_somebody_elses_are_not_taken_for_one() {
         let off =
             "the source queue's event source mapping is off: that of prod-message-processor is Disabled";
-        let nobody = Readers::NobodySeen { minutes: 15 };
+        let unseen_readers = Readers::NobodySeen { minutes: 15 };
         let unseen = "no event source mapping reads it; no reader seen in the last 15 minutes".to_owned();
         let container = Readers::SomethingElse {
             mappings_known: true,
@@ -139,15 +156,15 @@ mod tests {
         let on = Readers::EventSourceMapping;
         for (mappings, readers, is_stack, expected) in [
             (vec![mapping("Disabled"), mapping("Enabled")], Some(&on), true, Consumer::There),
-            (vec![mapping("Disabled")], Some(&nobody), true, Consumer::Nobody(off.to_owned())),
-            (vec![mapping("Disabled")], Some(&nobody), false, Consumer::Nobody(off.to_owned())),
+            (vec![mapping("Disabled")], Some(&unseen_readers), true, Consumer::Nobody(off.to_owned())),
+            (vec![mapping("Disabled")], Some(&unseen_readers), false, Consumer::Nobody(off.to_owned())),
             (vec![mapping("Disabled")], Some(&container), true, Consumer::There),
             (vec![mapping("Disabled")], Some(&once), true, Consumer::Nobody(off.to_owned())),
             (vec![], Some(&container), true, Consumer::There),
-            (vec![], Some(&nobody), true, Consumer::Unknown(unseen)),
+            (vec![], Some(&unseen_readers), true, Consumer::Unknown(unseen)),
             (vec![], None, false, Consumer::There),
         ] {
-            let seen = Consumer::of(Ok(mappings.clone()), readers, is_stack);
+            let seen = Consumer::from_readers(Ok(mappings.clone()), readers, is_stack);
             assert_eq!(seen, expected, "{mappings:?} {readers:?} {is_stack}");
         }
     }

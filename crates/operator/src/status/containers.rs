@@ -12,9 +12,9 @@ use redeliver_core::message::Timestamp;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 
-use super::target::{Outage, QUIET, Target};
-use super::{Problem, Service};
-use crate::Failure;
+use super::target::{OngoingOutage, QUIET, TargetStatus};
+use super::{Problem, QueriedService};
+use crate::CommandFailure;
 use crate::queues::cloudwatch::Point;
 
 /// The counters that are read, in the order of the points of [`History`].
@@ -64,32 +64,32 @@ impl Containers {
     ///
     /// # Errors
     /// If the client cannot be built, such as without a TLS library.
-    pub fn new(urls: Vec<MetricsUrl>) -> Result<Self, Failure> {
+    pub fn new(urls: Vec<MetricsUrl>) -> Result<Self, CommandFailure> {
         // Each connection ends with its response: the next request may come from another thread.
         let client =
             Client::builder().redirect(Policy::none()).no_proxy().timeout(TIMEOUT).pool_max_idle_per_host(0);
-        let client = client.build().map_err(|error| format!("--metrics: {}", causes(&error)))?;
+        let client = client.build().map_err(|error| format!("--metrics: {}", last_cause(&error)))?;
         Ok(Self { client, urls })
     }
 
     /// Reads all URLs at the same time, and returns their counters in the order of the URLs. A URL is a problem without
     /// a response of status 2xx within 2 s, or if that is longer than 1 MiB or has none of redeliver's counters.
-    pub async fn ask(&self) -> Vec<Result<Counters, Problem>> {
+    pub async fn read_counters(&self) -> Vec<Result<CounterValues, Problem>> {
         let asked = self.urls.iter().map(async |MetricsUrl(url)| {
-            self.get(url).await.map_err(|why| {
+            self.fetch_counters(url).await.map_err(|why| {
                 let about = vec![without_password(url)];
-                Problem { service: Service::Container, missing: "metrics", about, why }
+                Problem { service: QueriedService::Container, missing: "metrics", about, why }
             })
         });
         join_all(asked).await
     }
 
-    async fn get(&self, url: &Url) -> Result<Counters, String> {
-        let answer = self.client.get(url.clone()).send().await.map_err(|error| causes(&error))?;
+    async fn fetch_counters(&self, url: &Url) -> Result<CounterValues, String> {
+        let answer = self.client.get(url.clone()).send().await.map_err(|error| last_cause(&error))?;
         if !answer.status().is_success() {
             return Err(format!("HTTP {}", answer.status().as_u16()));
         }
-        let counters = counters(&text(answer).await?);
+        let counters = parse_counters(&read_text(answer).await?);
         if counters.is_empty() {
             return Err("the response has no redeliver counters".to_owned());
         }
@@ -97,9 +97,9 @@ impl Containers {
     }
 }
 
-async fn text(mut answer: Response) -> Result<String, String> {
+async fn read_text(mut answer: Response) -> Result<String, String> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(|error| causes(&error))? {
+    while let Some(chunk) = answer.chunk().await.map_err(|error| last_cause(&error))? {
         if bytes.len() + chunk.len() > BYTES_MAX {
             return Err("the response is longer than 1 MiB".to_owned());
         }
@@ -108,7 +108,7 @@ async fn text(mut answer: Response) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn causes(error: &reqwest::Error) -> String {
+fn last_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return format!("no response within {} s", TIMEOUT.as_secs());
     }
@@ -129,15 +129,15 @@ fn without_password(url: &Url) -> String {
 }
 
 /// Series by name and labels, each with its counter's place in `COUNTERS` and its value.
-pub type Counters = BTreeMap<String, (usize, u64)>;
+pub type CounterValues = BTreeMap<String, (usize, u64)>;
 
 /// The counters in a text of OpenMetrics or Prometheus. Lines of anything else are passed over.
-fn counters(text: &str) -> Counters {
-    text.lines().filter_map(counter).collect()
+fn parse_counters(text: &str) -> CounterValues {
+    text.lines().filter_map(parse_counter).collect()
 }
 
 /// `name{label="value",…} number`, optionally followed by a time or an exemplar.
-fn counter(line: &str) -> Option<(String, (usize, u64))> {
+fn parse_counter(line: &str) -> Option<(String, (usize, u64))> {
     let place = COUNTERS
         .iter()
         .position(|name| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ', '\t'])))?;
@@ -170,7 +170,7 @@ fn labels_end(text: &str) -> Option<usize> {
 #[derive(Debug, Default)]
 pub struct History {
     /// The last look at each URL.
-    looks: Vec<Option<Look>>,
+    looks: Vec<Option<CounterRead>>,
     points: [Vec<Point>; COUNTERS.len()],
     /// The first look.
     since: Option<Timestamp>,
@@ -179,14 +179,14 @@ pub struct History {
 }
 
 #[derive(Debug)]
-struct Look {
+struct CounterRead {
     at: Timestamp,
-    values: Counters,
+    values: CounterValues,
 }
 
 impl History {
     /// Adds the answers of all URLs, in their order.
-    pub fn add(&mut self, now: Timestamp, answers: &[Result<Counters, Problem>]) {
+    pub fn record_counters(&mut self, now: Timestamp, answers: &[Result<CounterValues, Problem>]) {
         self.looks.resize_with(answers.len(), || None);
         for points in &mut self.points {
             points.retain(|(at, _)| now - *at < TimeDelta::days(1));
@@ -211,7 +211,7 @@ impl History {
                     look.values.extend(counters.clone());
                 }
                 _ => {
-                    *look = Some(Look { at: now, values: counters.clone() });
+                    *look = Some(CounterRead { at: now, values: counters.clone() });
                     self.since.get_or_insert(now);
                     self.started_at = Some(now);
                 }
@@ -220,25 +220,30 @@ impl History {
     }
 
     /// The time of the first look. `None` if no URL could ever be read.
-    pub(super) const fn since(&self) -> Option<Timestamp> {
+    pub(super) const fn first_read_at(&self) -> Option<Timestamp> {
         self.since
     }
 
     /// The increases of processed, held, dead-lettered and `CircuitOpen`.
-    pub(super) const fn points(&self) -> &[Vec<Point>; COUNTERS.len()] {
+    pub(super) const fn counter_points(&self) -> &[Vec<Point>; COUNTERS.len()] {
         &self.points
     }
 
     /// The state of the target, by what containers found.
-    pub fn target(&self, now: Timestamp) -> Target {
+    pub fn target_status(&self, now: Timestamp) -> TargetStatus {
         if !self.looks.iter().flatten().any(|look| now - look.at <= GAP_MAX) {
-            return Target::Unknown;
+            return TargetStatus::Unknown;
         }
-        Target::of([Outage::with_signs_apart(&self.points[CIRCUIT_OPEN], now, SIGNS_APART).map(|outage| {
+        TargetStatus::from_outages([OngoingOutage::with_signs_apart(
+            &self.points[CIRCUIT_OPEN],
+            now,
+            SIGNS_APART,
+        )
+        .map(|outage| {
             let is_first = self.started_at.is_some_and(|started_at| {
                 outage.since >= started_at && outage.since - started_at <= SIGNS_APART
             });
-            Outage { or_longer: is_first, ..outage }
+            OngoingOutage { or_longer: is_first, ..outage }
         })])
     }
 }

@@ -7,31 +7,31 @@ use redeliver_aws::telemetry::metrics::{self, FUNCTION, NAMESPACE};
 use redeliver_core::message::Timestamp;
 use redeliver_core::strategy::Role;
 
+use super::breaker_functions;
 use super::containers::History;
-use super::metrics::Metrics;
+use super::metrics::MetricsClient;
 use super::report::{NAMED, QueueStatus};
-use super::with_breaker;
-use crate::Failure;
-use crate::queues::Connection;
-use crate::queues::cloudwatch::{Metric, Point};
+use crate::CommandFailure;
+use crate::queues::AwsConnection;
+use crate::queues::cloudwatch::{MetricQuery, Point};
 
 /// The half hours of a day.
 pub const PERIODS: usize = 48;
 const PERIOD: TimeDelta = TimeDelta::minutes(30);
 
 /// The counts of one kind, for each half hour.
-pub type Counts = [u64; PERIODS];
+pub type HalfHourCounts = [u64; PERIODS];
 
 /// Counts and their origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
-    pub counts: Counts,
-    pub origin: Origin,
+    pub counts: HalfHourCounts,
+    pub origin: SeriesOrigin,
 }
 
 /// The origin of counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum SeriesOrigin {
     /// SQS's metrics in CloudWatch.
     Queues,
     /// redeliver's own in CloudWatch.
@@ -47,7 +47,7 @@ pub struct Day {
     pub from: Timestamp,
     /// Sends to the source queue, less the messages that left the intermediate DLQ, which are sends again. `None`
     /// without CloudWatch.
-    pub came_in: Option<Counts>,
+    pub came_in: Option<HalfHourCounts>,
     /// Processed messages; without redeliver's own metrics, deletions from the source queue that were not hand-offs.
     pub done: Series,
     /// Holds: a message that is held ten times counts ten times. `None` without redeliver's own metrics.
@@ -60,21 +60,21 @@ pub struct Day {
 
 impl Day {
     /// Asks CloudWatch for five metrics of queues and three of each function that calls the target.
-    pub async fn look(
-        connection: &Connection,
+    pub async fn query_day(
+        connection: &AwsConnection,
         queues: &[QueueStatus],
         dlq_arn: &str,
         now: Timestamp,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         const SENT: &str = "NumberOfMessagesSent";
         const DELETED: &str = "NumberOfMessagesDeleted";
-        let of_role = |role: Role| queues.iter().find(|queue| queue.role == role.in_words());
+        let of_role = |role: Role| queues.iter().find(|queue| queue.role == role.display_name());
         let named = || queues.iter().find(|queue| queue.role == NAMED && queue.arn != dlq_arn);
         let source = of_role(Role::Source).or_else(named);
         let intermediate = of_role(Role::IntermediateDlq);
         let final_dlq = of_role(Role::FinalDlq);
         let functions =
-            source.and_then(|queue| queue.mappings.as_deref()).map(with_breaker).unwrap_or_default();
+            source.and_then(|queue| queue.mappings.as_deref()).map(breaker_functions).unwrap_or_default();
         let Some(first) = queues.first() else { return Err("no queues to read".into()) };
         let of_queues = [
             (source, SENT),
@@ -87,7 +87,7 @@ impl Day {
         let mut places = Vec::new();
         for (place, (queue, name)) in of_queues.into_iter().enumerate() {
             if let Some(queue) = queue {
-                asked.push(Metric::of_queue(name, &queue.name));
+                asked.push(MetricQuery::of_queue(name, &queue.name));
                 places.push(place);
             }
         }
@@ -95,36 +95,41 @@ impl Day {
             let own = [metrics::Metric::Processed, metrics::Metric::Held, metrics::Metric::CircuitOpen];
             for (place, metric) in (of_queues.len()..).zip(own) {
                 let dimension = (FUNCTION, function);
-                asked.push(Metric { namespace: NAMESPACE, name: metric.name(), dimension, statistic: "Sum" });
+                asked.push(MetricQuery {
+                    namespace: NAMESPACE,
+                    name: metric.name(),
+                    dimension,
+                    statistic: "Sum",
+                });
                 places.push(place);
             }
         }
-        let Range { start: from, end } = asked_for(now);
-        let metrics = Metrics::near(connection, &first.arn).await?;
-        let points = metrics.points(&asked, PERIOD, from, end).await?;
+        let Range { start: from, end } = day_range(now);
+        let metrics = MetricsClient::for_region_of(connection, &first.arn).await?;
+        let points = metrics.query_points(&asked, PERIOD, from, end).await?;
         let mut all = [const { Vec::new() }; 8];
         for (place, points) in places.into_iter().zip(points) {
             all[place].extend(points);
         }
-        Ok(Self::of(from, &all, final_dlq.is_some()))
+        Ok(Self::from_points(from, &all, final_dlq.is_some()))
     }
 
     /// The day in the points of the source queue's sends and deletions, the intermediate DLQ's, sends to the final DLQ,
     /// and processed, held and `CircuitOpen` of the functions.
-    fn of(from: Timestamp, points: &[Vec<Point>; 8], has_final_dlq: bool) -> Self {
+    fn from_points(from: Timestamp, points: &[Vec<Point>; 8], has_final_dlq: bool) -> Self {
         let [sent, deleted, handed_off, resent, dead, processed, held, circuit_open] =
-            points.each_ref().map(|points| counts(from, points));
+            points.each_ref().map(|points| sum_periods(from, points));
         let [.., own_processed, own_held, _] = points;
         let has_own_metrics = !own_processed.is_empty() || !own_held.is_empty();
-        let by_functions = |counts| Series { counts, origin: Origin::Functions };
-        let by_queues = |counts| Series { counts, origin: Origin::Queues };
+        let by_functions = |counts| Series { counts, origin: SeriesOrigin::Functions };
+        let by_queues = |counts| Series { counts, origin: SeriesOrigin::Queues };
         Self {
             from,
-            came_in: Some(less(sent, resent)),
+            came_in: Some(subtract_counts(sent, resent)),
             done: if has_own_metrics {
                 by_functions(processed)
             } else {
-                by_queues(less(deleted, handed_off))
+                by_queues(subtract_counts(deleted, handed_off))
             },
             held: has_own_metrics.then(|| by_functions(held)),
             dead: has_final_dlq.then(|| by_queues(dead)),
@@ -135,17 +140,18 @@ impl Day {
     /// CloudWatch's day with what it lacks from containers. Its own counts stay, since they are of the whole day. A row
     /// without any is late, or of an emulator.
     pub fn with_containers(cloudwatch: Option<&Self>, history: &History, now: Timestamp) -> Option<Self> {
-        let Some(since) = history.since() else { return cloudwatch.cloned() };
-        let from = cloudwatch.map_or_else(|| asked_for(now).start, |day| day.from);
+        let Some(since) = history.first_read_at() else { return cloudwatch.cloned() };
+        let from = cloudwatch.map_or_else(|| day_range(now).start, |day| day.from);
         let [processed, held, dead, circuit_open] =
-            history.points().each_ref().map(|points| counts(from, points));
-        let series = |counts| Series { counts, origin: Origin::Containers(since.max(from)) };
+            history.counter_points().each_ref().map(|points| sum_periods(from, points));
+        let series = |counts| Series { counts, origin: SeriesOrigin::Containers(since.max(from)) };
         let outages = circuit_open.map(|signs| signs > 0);
         let Some(day) = cloudwatch.cloned() else {
             let (done, held, dead) = (series(processed), Some(series(held)), Some(series(dead)));
             return Some(Self { from, came_in: None, done, held, dead, outages });
         };
-        let counted = |series: &Series| series.counts != [0; PERIODS] || series.origin == Origin::Functions;
+        let counted =
+            |series: &Series| series.counts != [0; PERIODS] || series.origin == SeriesOrigin::Functions;
         Some(Self {
             done: if counted(&day.done) { day.done } else { series(processed) },
             outages: if day.held.is_some() { day.outages } else { outages },
@@ -157,11 +163,11 @@ impl Day {
 
     /// True once another half hour has begun: its counts have no place in this day.
     pub fn is_over(&self, now: Timestamp) -> bool {
-        now >= self.start(PERIODS)
+        now >= self.period_start(PERIODS)
     }
 
     /// The start of a half hour.
-    pub fn start(&self, period: usize) -> Timestamp {
+    pub fn period_start(&self, period: usize) -> Timestamp {
         self.from + PERIOD * i32::try_from(period).unwrap_or(0)
     }
 
@@ -179,12 +185,12 @@ impl Day {
 }
 
 /// From the start of the first half hour to the end of the last.
-fn asked_for(now: Timestamp) -> Range<Timestamp> {
+fn day_range(now: Timestamp) -> Range<Timestamp> {
     let end = now.duration_trunc(PERIOD).unwrap_or(now) + PERIOD; // fails only after the year 2262
     end - TimeDelta::days(1)..end
 }
 
-fn counts(from: Timestamp, points: &[Point]) -> Counts {
+fn sum_periods(from: Timestamp, points: &[Point]) -> HalfHourCounts {
     let mut counts = [0; PERIODS];
     for (at, value) in points {
         let period = usize::try_from((*at - from).num_seconds().div_euclid(PERIOD.num_seconds()));
@@ -196,7 +202,7 @@ fn counts(from: Timestamp, points: &[Point]) -> Counts {
 }
 
 /// A message may be sent in one half hour and deleted in the next, so no count falls below 0.
-fn less(mut counts: Counts, others: Counts) -> Counts {
+fn subtract_counts(mut counts: HalfHourCounts, others: HalfHourCounts) -> HalfHourCounts {
     counts.iter_mut().zip(others).for_each(|(count, other)| *count = count.saturating_sub(other));
     counts
 }
@@ -207,7 +213,7 @@ mod tests {
 
     use super::super::metrics::tests::page;
     use super::*;
-    use crate::queues::event_sources::Mapping;
+    use crate::queues::event_sources::LambdaMapping;
 
     const FROM: i64 = 1_795_305_600 + 3600;
 
@@ -231,11 +237,11 @@ mod tests {
             vec![],
             vec![],
         ];
-        let day = Day::of(from(), &points, true);
+        let day = Day::from_points(from(), &points, true);
         let came_in = day.came_in.unwrap();
         assert_eq!((came_in[0], came_in[1], came_in[47]), (65, 0, 30));
         assert_eq!((day.done.counts[0], day.held, day.dead.unwrap().counts[1]), (50, None, 2));
-        assert_eq!(Day::of(from(), &points, false).dead, None, "SQS does not count its own moves");
+        assert_eq!(Day::from_points(from(), &points, false).dead, None, "SQS does not count its own moves");
     }
 
     #[test]
@@ -245,26 +251,27 @@ mod tests {
         points[5] = vec![at(3, 50), at(3, 1)];
         points[6] = vec![at(4, 7)];
         points[7] = vec![at(4, 2), at(5, 1), at(9, 1), at(10, 0)];
-        let day = Day::of(from(), &points, true);
+        let day = Day::from_points(from(), &points, true);
         assert_eq!((day.done.counts[3], day.held.as_ref().unwrap().counts[4]), (51, 7));
         assert_eq!(day.outage_bands(), [(4, 6), (9, 10)]);
-        assert_eq!(day.start(9), from() + TimeDelta::minutes(270));
+        assert_eq!(day.period_start(9), from() + TimeDelta::minutes(270));
         let end = from() + TimeDelta::days(1);
         assert!(day.is_over(end) && !day.is_over(end - TimeDelta::seconds(1)));
     }
 
     #[tokio::test]
     async fn a_deployment_is_asked_for_five_metrics_of_queues_and_three_of_its_function() {
-        let server = Loopback::start([
+        let server = Loopback::start_scripted([
             page("q0", "Complete", &[(FROM, 12.0)], Some("more")),
             page("q5", "Complete", &[(FROM, 10.0)], None),
         ]);
-        let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned()));
+        let connection =
+            AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned()));
         let queue = |role: Role, name: &str| {
             let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{name}");
-            QueueStatus::new(role.in_words(), &arn, &std::collections::BTreeMap::new())
+            QueueStatus::new(role.display_name(), &arn, &std::collections::BTreeMap::new())
         };
-        let mapping = Mapping {
+        let mapping = LambdaMapping {
             uuid: "u".to_owned(),
             function: "caller:live".to_owned(),
             source: String::new(),
@@ -277,7 +284,7 @@ mod tests {
         let source = QueueStatus { mappings: Some(vec![mapping]), ..queue(Role::Source, "in") };
         let queues = [source, queue(Role::IntermediateDlq, "again"), queue(Role::FinalDlq, "dead")];
         let now = from() + TimeDelta::days(1) - TimeDelta::minutes(1);
-        let day = Day::look(&connection, &queues, "", now).await.unwrap();
+        let day = Day::query_day(&connection, &queues, "", now).await.unwrap();
         assert_eq!((day.from, day.came_in.unwrap()[0], day.done.counts[0]), (from(), 12, 10));
         let (_, body) = &server.requests()[0];
         for word in ["again", "dead", "Processed", "Held", "CircuitOpen", "caller"] {

@@ -8,9 +8,9 @@ use redeliver_aws::telemetry::metrics::{self, FUNCTION, NAMESPACE};
 use redeliver_core::message::Timestamp;
 
 use super::target::{self, PERIOD};
-use crate::Failure;
-use crate::queues::cloudwatch::{Metric, NO_STATE, NoPoints, OLDEST_MESSAGE, Point, points};
-use crate::queues::{Connection, Requests, describe, name_in, region_in};
+use crate::CommandFailure;
+use crate::queues::cloudwatch::{MetricQuery, NO_STATE, NoPoints, OLDEST_MESSAGE, Point, fetch_points};
+use crate::queues::{AwsConnection, RequestLog, describe_error, name_in, region_in};
 
 /// Receives within this time show a reader. CloudWatch has them a few minutes late.
 pub const RECEIVES_LOOK_BACK: TimeDelta = TimeDelta::minutes(15);
@@ -27,7 +27,7 @@ pub struct Receives {
 
 /// The metrics of a region.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct MetricsClient {
     client: Client,
 }
 
@@ -42,47 +42,54 @@ pub struct TargetPoints {
 
 /// The flow through a queue, as points in any order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Flow {
+pub struct QueueFlow {
     pub age_seconds: Vec<Point>,
     pub sent: Vec<Point>,
     pub deleted: Vec<Point>,
 }
 
-impl Metrics {
+impl MetricsClient {
     /// The metrics of a queue's region.
-    pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
+    pub async fn for_region_of(connection: &AwsConnection, queue_arn: &str) -> Result<Self, CommandFailure> {
         let config = connection.sdk_config(region_in(queue_arn)).await?;
         let config =
-            aws_sdk_cloudwatch::config::Builder::from(&config).interceptor(Requests::default()).build();
+            aws_sdk_cloudwatch::config::Builder::from(&config).interceptor(RequestLog::default()).build();
         Ok(Self { client: Client::from_conf(config) })
     }
 
     /// For each queue, the age of the oldest message, sends and deletions in the last hour: a point every five minutes,
     /// a few minutes late.
-    pub async fn flows(&self, queues: &[&str], now: Timestamp) -> Result<Vec<Flow>, Failure> {
+    pub async fn query_flows(
+        &self,
+        queues: &[&str],
+        now: Timestamp,
+    ) -> Result<Vec<QueueFlow>, CommandFailure> {
         const HOUR: TimeDelta = TimeDelta::hours(1);
         let names = [OLDEST_MESSAGE, "NumberOfMessagesSent", "NumberOfMessagesDeleted"];
-        let metrics = queues.iter().flat_map(|queue| names.map(|name| Metric::of_queue(name, queue)));
-        let points = self.points(&metrics.collect::<Vec<_>>(), PERIOD, now - HOUR, now + PERIOD).await?;
+        let metrics = queues.iter().flat_map(|queue| names.map(|name| MetricQuery::of_queue(name, queue)));
+        let points =
+            self.query_points(&metrics.collect::<Vec<_>>(), PERIOD, now - HOUR, now + PERIOD).await?;
         let mut points = points.into_iter();
         let mut next = || points.next().unwrap_or_default();
-        Ok(queues.iter().map(|_| Flow { age_seconds: next(), sent: next(), deleted: next() }).collect())
+        Ok(queues.iter().map(|_| QueueFlow { age_seconds: next(), sent: next(), deleted: next() }).collect())
     }
 
     /// Receives from a queue within [`RECEIVES_LOOK_BACK`].
-    pub async fn receives(&self, queue_arn: &str, now: Timestamp) -> Result<Receives, Failure> {
-        let metrics = RECEIVE_METRICS.map(|name| Metric::of_queue(name, name_in(queue_arn)));
-        let points = self.points(&metrics, TimeDelta::minutes(1), now - RECEIVES_LOOK_BACK, now).await?;
+    pub async fn query_receives(&self, queue_arn: &str, now: Timestamp) -> Result<Receives, CommandFailure> {
+        let metrics = RECEIVE_METRICS.map(|name| MetricQuery::of_queue(name, name_in(queue_arn)));
+        let points =
+            self.query_points(&metrics, TimeDelta::minutes(1), now - RECEIVES_LOOK_BACK, now).await?;
         let mut points = points.into_iter();
         let mut next = || points.next().unwrap_or_default();
         Ok(Receives { messages: next(), empty: next() })
     }
 
     /// The alarms whose names begin with `prefix`, each with its state.
-    pub async fn alarms(&self, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
+    pub async fn query_alarms(&self, prefix: &str) -> Result<Vec<(String, String)>, CommandFailure> {
         let request = self.client.describe_alarms().alarm_name_prefix(prefix);
         let pages: Result<Vec<_>, _> = request.into_paginator().send().collect().await;
-        let pages = pages.map_err(|error| format!("cloudwatch:DescribeAlarms: {}", describe(&error)))?;
+        let pages =
+            pages.map_err(|error| format!("cloudwatch:DescribeAlarms: {}", describe_error(&error)))?;
         let alarms = pages.into_iter().flat_map(|page| page.metric_alarms.unwrap_or_default());
         Ok(alarms
             .map(|alarm| {
@@ -94,9 +101,13 @@ impl Metrics {
 
     /// The points of `CircuitOpen` and of `LongestHoldSeconds` of each function in the last 14 days and 15 minutes.
     /// Points of five minutes are kept for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
-    pub async fn target(&self, functions: &[&str], now: Timestamp) -> Result<TargetPoints, Failure> {
+    pub async fn query_target_points(
+        &self,
+        functions: &[&str],
+        now: Timestamp,
+    ) -> Result<TargetPoints, CommandFailure> {
         let of_functions = |metric: metrics::Metric| {
-            functions.iter().map(move |function| Metric {
+            functions.iter().map(move |function| MetricQuery {
                 namespace: NAMESPACE,
                 name: metric.name(),
                 dimension: (FUNCTION, function),
@@ -105,23 +116,23 @@ impl Metrics {
         };
         let circuit_open = of_functions(metrics::Metric::CircuitOpen);
         let metrics: Vec<_> = circuit_open.chain(of_functions(metrics::Metric::LongestHoldSeconds)).collect();
-        let Range { start, end } = target::asked_for(now);
-        let mut circuit_open = self.points(&metrics, PERIOD, start, end).await?;
+        let Range { start, end } = target::query_range(now);
+        let mut circuit_open = self.query_points(&metrics, PERIOD, start, end).await?;
         let longest_hold_seconds = circuit_open.split_off(functions.len()).concat();
         Ok(TargetPoints { circuit_open, longest_hold_seconds })
     }
 
-    pub(super) async fn points(
+    pub(super) async fn query_points(
         &self,
-        metrics: &[Metric<'_>],
+        metrics: &[MetricQuery<'_>],
         period: TimeDelta,
         start: Timestamp,
         end: Timestamp,
-    ) -> Result<Vec<Vec<Point>>, Failure> {
+    ) -> Result<Vec<Vec<Point>>, CommandFailure> {
         let period_seconds = period.num_seconds().try_into()?;
-        points(&self.client, metrics, period_seconds, start, end).await.map_err(|error| {
+        fetch_points(&self.client, metrics, period_seconds, start, end).await.map_err(|error| {
             let why = match error {
-                NoPoints::Request(error) => describe(&*error),
+                NoPoints::Request(error) => describe_error(&*error),
                 NoPoints::Metric(why) => why,
             };
             format!("cloudwatch:GetMetricData: {why}").into()

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 /// Information that is missing because a service refused or did not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    pub service: Service,
+    pub service: QueriedService,
     /// The missing information: `outages`.
     pub missing: &'static str,
     /// Its subject: queues, functions or addresses.
@@ -17,14 +17,14 @@ pub struct Problem {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum QueriedService {
     Lambda,
     Sqs,
     CloudWatch,
     Container,
 }
 
-impl Service {
+impl QueriedService {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lambda => "Lambda",
@@ -37,7 +37,7 @@ impl Service {
 
 impl Problem {
     /// Adds a problem. Queues and functions with the same problem share one.
-    pub fn note(problems: &mut Vec<Self>, new: Self) {
+    pub fn record_problem(problems: &mut Vec<Self>, new: Self) {
         let is_same = |known: &&mut Self| {
             (known.service, known.missing, &known.why) == (new.service, new.missing, &new.why)
         };

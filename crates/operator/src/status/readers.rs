@@ -7,11 +7,11 @@ use std::fmt::{self, Display, Formatter};
 use redeliver_core::message::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::metrics::{Metrics, RECEIVES_LOOK_BACK, Receives};
-use crate::queues::Connection;
+use super::metrics::{MetricsClient, RECEIVES_LOOK_BACK, Receives};
+use crate::queues::AwsConnection;
 use crate::queues::cloudwatch::Point;
-use crate::queues::event_sources::Mapping;
-use crate::terminal::units::counted;
+use crate::queues::event_sources::LambdaMapping;
+use crate::terminal::units::format_count;
 
 /// A queue with receives in this many minutes has a poller, which asks at least three times a minute; an audit is over
 /// after a minute or two.
@@ -61,7 +61,7 @@ impl Display for NotCounted {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoFigures { minutes } => {
-                write!(formatter, "CloudWatch has no data for the last {}", counted(*minutes, "minute"))
+                write!(formatter, "CloudWatch has no data for the last {}", format_count(*minutes, "minute"))
             }
             Self::Failed(why) => formatter.write_str(why),
         }
@@ -76,24 +76,26 @@ impl Serialize for NotCounted {
 
 impl Readers {
     /// Queries CloudWatch if no event source mapping is on. `mappings` are `None` if Lambda did not list them.
-    pub async fn look(
-        connection: &Connection,
+    pub async fn query_readers(
+        connection: &AwsConnection,
         queue_arn: &str,
-        mappings: Option<&[Mapping]>,
+        mappings: Option<&[LambdaMapping]>,
         in_flight: Option<u64>,
         now: Timestamp,
     ) -> Self {
-        if mappings.is_some_and(|mappings| mappings.iter().any(Mapping::is_on)) {
+        if mappings.is_some_and(|mappings| mappings.iter().any(LambdaMapping::is_on)) {
             return Self::EventSourceMapping;
         }
-        let asked = async { Metrics::near(connection, queue_arn).await?.receives(queue_arn, now).await };
-        let receives = asked.await.map_err(|error: crate::Failure| error.to_string());
-        Self::beside(mappings, in_flight, receives, now)
+        let asked = async {
+            MetricsClient::for_region_of(connection, queue_arn).await?.query_receives(queue_arn, now).await
+        };
+        let receives = asked.await.map_err(|error: crate::CommandFailure| error.to_string());
+        Self::from_receives(mappings, in_flight, receives, now)
     }
 
     /// Deduces the readers of a queue whose event source mappings are all off.
-    fn beside(
-        mappings: Option<&[Mapping]>,
+    fn from_receives(
+        mappings: Option<&[LambdaMapping]>,
         in_flight: Option<u64>,
         receives: Result<Receives, String>,
         now: Timestamp,
@@ -153,8 +155,8 @@ impl Readers {
     }
 
     /// A sentence without a full stop, with the reason for what is not known.
-    pub fn in_words(&self) -> String {
-        let words = self.in_short();
+    pub fn describe(&self) -> String {
+        let words = self.summary();
         match self {
             Self::InFlight { why, .. } => format!("{words}; the reader is unknown: {why}"),
             Self::NotKnown { why } => format!("{words}: {why}"),
@@ -163,33 +165,33 @@ impl Readers {
     }
 
     /// The same sentence without reasons.
-    pub fn in_short(&self) -> String {
+    pub fn summary(&self) -> String {
         match self {
             Self::EventSourceMapping => "read by an event source mapping".to_owned(),
             Self::SomethingElse { mappings_known, messages_received, empty_receives, minutes, .. } => {
                 let (messages, minutes) =
-                    (counted(*messages_received, "message"), counted(*minutes, "minute"));
+                    (format_count(*messages_received, "message"), format_count(*minutes, "minute"));
                 format!(
                     "read by {}: {messages} received and {} in the last {minutes}",
-                    something(*mappings_known),
-                    counted(*empty_receives, "empty receive")
+                    unknown_reader(*mappings_known),
+                    format_count(*empty_receives, "empty receive")
                 )
             }
             Self::InFlight { mappings_known, messages, .. } => {
                 let (verb, messages) =
-                    (if *messages == 1 { "is" } else { "are" }, counted(*messages, "message"));
-                let something = something(*mappings_known);
+                    (if *messages == 1 { "is" } else { "are" }, format_count(*messages, "message"));
+                let something = unknown_reader(*mappings_known);
                 format!("read by {something}: {messages} {verb} in flight")
             }
             Self::NobodySeen { minutes } => {
-                format!("no reader seen in the last {}", counted(*minutes, "minute"))
+                format!("no reader seen in the last {}", format_count(*minutes, "minute"))
             }
             Self::NotKnown { .. } => "its readers are unknown".to_owned(),
         }
     }
 }
 
-const fn something(mappings_known: bool) -> &'static str {
+const fn unknown_reader(mappings_known: bool) -> &'static str {
     if mappings_known {
         "something that is not an event source mapping (a container, or an audit?)"
     } else {

@@ -8,12 +8,12 @@ use redeliver_dead_letters::blocked::BlockedGroup;
 use serde::Serialize;
 
 use super::Problem;
-use super::target::Target;
-use crate::queues::event_sources::Mapping;
-use crate::queues::{Counts, RedrivePolicy, name_in};
+use super::target::TargetStatus;
+use crate::queues::event_sources::LambdaMapping;
+use crate::queues::{QueueCounts, RedrivePolicy, name_in};
 use crate::status::readers::Readers;
-use crate::terminal::layout::Layout;
-use crate::terminal::units::{about, counted, grouped, span};
+use crate::terminal::layout::TextLayout;
+use crate::terminal::units::{approximate_span, format_count, format_span, group_digits};
 
 /// The role of a queue that was named.
 pub(super) const NAMED: &str = "queue";
@@ -31,7 +31,7 @@ pub struct Status {
     /// The name of the stack, or prefix and stage; `None` if queues were named.
     pub deployment: Option<String>,
     /// `None` if no function has a circuit breaker.
-    pub target: Option<Target>,
+    pub target: Option<TargetStatus>,
     /// The longest time that a message has been held in all; `None` if none was held in the last quarter of an hour.
     pub longest_hold_seconds: Option<i64>,
     /// In the order in which a failing message goes through them.
@@ -50,17 +50,17 @@ pub struct QueueStatus {
     pub name: String,
     pub arn: String,
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: QueueCounts,
     /// The queue to which SQS moves messages that were received too often.
-    pub redrive: Option<Redrive>,
+    pub redrive: Option<QueueRedrive>,
     /// Its event source mappings; `None` if they could not be read.
-    pub mappings: Option<Vec<Mapping>>,
+    pub mappings: Option<Vec<LambdaMapping>>,
     /// Its readers; `None` for a final DLQ, which no program should read.
     pub readers: Option<Readers>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Redrive {
+pub struct QueueRedrive {
     /// Receives before the message is moved.
     pub max_receive_count: u64,
     /// The name of the queue it is moved to.
@@ -73,8 +73,8 @@ impl QueueStatus {
             role,
             name: name_in(arn).to_owned(),
             arn: arn.to_owned(),
-            counts: Counts::of(attributes),
-            redrive: RedrivePolicy::of(attributes).and_then(Redrive::of),
+            counts: QueueCounts::from_attributes(attributes),
+            redrive: RedrivePolicy::from_attributes(attributes).and_then(QueueRedrive::from_policy),
             mappings: None,
             readers: None,
         }
@@ -88,9 +88,9 @@ impl QueueStatus {
     }
 }
 
-impl Redrive {
+impl QueueRedrive {
     /// `None` of a policy without a queue or a number.
-    fn of(policy: RedrivePolicy) -> Option<Self> {
+    fn from_policy(policy: RedrivePolicy) -> Option<Self> {
         Some(Self {
             max_receive_count: policy.max_receive_count()?,
             target: name_in(&policy.dead_letter_target_arn?).to_owned(),
@@ -100,20 +100,20 @@ impl Redrive {
 
 impl Status {
     /// The report for people.
-    pub fn table(&self, layout: &Layout) -> String {
+    pub fn render_table(&self, layout: &TextLayout) -> String {
         let hold = self
             .longest_hold_seconds
-            .map_or_else(String::new, |seconds| format!("Longest hold: {}\n", about(seconds)));
+            .map_or_else(String::new, |seconds| format!("Longest hold: {}\n", approximate_span(seconds)));
         let target = self.target.map(|target| {
-            let target = layout.paragraph(&format!("Target: {}", target.in_words()), 2);
+            let target = layout.wrap_paragraph(&format!("Target: {}", target.describe()), 2);
             format!("{target}\n{hold}\n")
         });
         let mappings = self.mapping_table(layout).map(|table| format!("\n{table}"));
         let others = self.other_readers(layout).map(|lines| format!("\n{lines}"));
         let blocked = (!self.blocked.is_empty()).then(|| {
-            format!("\n{}\n{}\n", blocked_table(&self.blocked, layout), layout.paragraph(UNBLOCK, 0))
+            format!("\n{}\n{}\n", blocked_table(&self.blocked, layout), layout.wrap_paragraph(UNBLOCK, 0))
         });
-        let unseen = self.dead_letters().map(|_| format!("\n{}\n", layout.paragraph(UNSEEN, 0)));
+        let unseen = self.dead_letters().map(|_| format!("\n{}\n", layout.wrap_paragraph(UNSEEN, 0)));
         [target, Some(self.queue_table(layout)), blocked, mappings, others, unseen]
             .into_iter()
             .flatten()
@@ -132,53 +132,55 @@ impl Status {
             self.queues.iter().filter_map(|queue| Some(&queue.redrive.as_ref()?.target)).collect();
         let is_dlq = |queue: &&QueueStatus| match queue.role {
             NAMED => targets.contains(&&queue.name),
-            role => role == Role::FinalDlq.in_words(),
+            role => role == Role::FinalDlq.display_name(),
         };
         self.queues.iter().filter(is_dlq).find(|queue| queue.counts.has_messages())
     }
 
-    fn queue_table(&self, layout: &Layout) -> String {
+    fn queue_table(&self, layout: &TextLayout) -> String {
         let rows = self.queues.iter().map(|queue| {
-            let Counts { visible, in_flight, delayed, retention_seconds } = queue.counts;
+            let QueueCounts { visible, in_flight, delayed, retention_seconds } = queue.counts;
             vec![
                 queue.role.to_owned(),
                 queue.name.clone(),
-                shown(visible.map(grouped)),
-                shown(in_flight.map(grouped)),
-                shown(delayed.map(grouped)),
-                shown(retention_seconds.map(span)),
+                or_unknown(visible.map(group_digits)),
+                or_unknown(in_flight.map(group_digits)),
+                or_unknown(delayed.map(group_digits)),
+                or_unknown(retention_seconds.map(format_span)),
                 match &queue.redrive {
-                    Some(Redrive { max_receive_count, target }) => {
-                        format!("{} → {target}", counted(*max_receive_count, "receive"))
+                    Some(QueueRedrive { max_receive_count, target }) => {
+                        format!("{} → {target}", format_count(*max_receive_count, "receive"))
                     }
                     None => "-".to_owned(),
                 },
             ]
         });
         let header = ["", "queue", "visible", "in flight", "delayed", "kept", "redrive after"];
-        layout.table(&header, rows.collect(), &[2, 3, 4])
+        layout.format_table(&header, rows.collect(), &[2, 3, 4])
     }
 
-    fn mapping_table(&self, layout: &Layout) -> Option<String> {
+    fn mapping_table(&self, layout: &TextLayout) -> Option<String> {
         let rows: Vec<_> = self
             .queues
             .iter()
-            .flat_map(|queue| queue.mappings.iter().flatten().map(|mapping| reader(queue.label(), mapping)))
+            .flat_map(|queue| {
+                queue.mappings.iter().flatten().map(|mapping| mapping_row(queue.label(), mapping))
+            })
             .collect();
         let header = ["queue", "read by", "state", "batch", "concurrency", "event source mapping"];
-        (!rows.is_empty()).then(|| layout.table(&header, rows, &[3]))
+        (!rows.is_empty()).then(|| layout.format_table(&header, rows, &[3]))
     }
 
     /// The readers of queues without an event source mapping.
-    fn other_readers(&self, layout: &Layout) -> Option<String> {
+    fn other_readers(&self, layout: &TextLayout) -> Option<String> {
         let lines: Vec<_> = self
             .queues
             .iter()
             .filter_map(|queue| match queue.readers.as_ref()? {
                 Readers::EventSourceMapping => None,
                 readers => {
-                    let sentence = format!("{}: {}", queue.label(), readers.in_words());
-                    Some(layout.paragraph(&sentence, 2) + "\n")
+                    let sentence = format!("{}: {}", queue.label(), readers.describe());
+                    Some(layout.wrap_paragraph(&sentence, 2) + "\n")
                 }
             })
             .collect();
@@ -187,24 +189,25 @@ impl Status {
 }
 
 /// The blocked groups, with the reason and since when.
-pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>, layout: &Layout) -> String {
+pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>, layout: &TextLayout) -> String {
     let row = |group: &BlockedGroup| {
-        let attempts = shown(group.attempts);
+        let attempts = or_unknown(group.attempts);
         let why = format!("{}: {}", group.error_type, group.error_details);
-        let since = parse_rfc3339(&group.since).map_or_else(|| group.since.clone(), |at| layout.moment(at));
+        let since =
+            parse_rfc3339(&group.since).map_or_else(|| group.since.clone(), |at| layout.format_moment(at));
         vec![group.group.clone(), since, attempts, group.message_id.clone(), why]
     };
     let header = ["blocked group", "since", "retries", "first message", "reason"];
-    layout.table(&header, groups.into_iter().map(row).collect(), &[2])
+    layout.format_table(&header, groups.into_iter().map(row).collect(), &[2])
 }
 
-fn reader(role: &str, mapping: &Mapping) -> Vec<String> {
-    let Mapping { uuid, function, state, batch_size, maximum_concurrency, .. } = mapping.clone();
+fn mapping_row(role: &str, mapping: &LambdaMapping) -> Vec<String> {
+    let LambdaMapping { uuid, function, state, batch_size, maximum_concurrency, .. } = mapping.clone();
     let concurrency = maximum_concurrency.map_or_else(|| "no limit".to_owned(), |n| n.to_string());
-    vec![role.to_owned(), function, state, shown(batch_size), concurrency, uuid]
+    vec![role.to_owned(), function, state, or_unknown(batch_size), concurrency, uuid]
 }
 
-fn shown(number: Option<impl ToString>) -> String {
+fn or_unknown(number: Option<impl ToString>) -> String {
     number.map_or_else(|| "?".to_owned(), |number| number.to_string())
 }
 

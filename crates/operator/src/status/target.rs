@@ -8,7 +8,7 @@ use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
 use crate::queues::cloudwatch::Point;
-use crate::terminal::units::about;
+use crate::terminal::units::approximate_span;
 
 /// The period of a point, the same as for the alarm `target-down` and of all graphs (`PERIOD` of infra/lib/metrics.ts).
 pub(super) const PERIOD: TimeDelta = TimeDelta::minutes(5);
@@ -26,8 +26,8 @@ const LOOK_BACK: TimeDelta = TimeDelta::days(14);
 /// The state of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum Target {
-    Down(Outage),
+pub enum TargetStatus {
+    Down(OngoingOutage),
     NoOutageSeen,
     /// The metric could not be read.
     Unknown,
@@ -35,7 +35,7 @@ pub enum Target {
 
 /// An outage that is not over. Its times are the starts of metric periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Outage {
+pub struct OngoingOutage {
     /// The first point above 0.
     #[serde(rename = "down_since")]
     pub since: Timestamp,
@@ -49,8 +49,8 @@ pub struct Outage {
 
 /// The time range to ask for, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a
 /// sign in the quarter of an hour before that.
-pub(super) fn asked_for(now: Timestamp) -> Range<Timestamp> {
-    longest(now) - QUIET..period_of(now) + PERIOD
+pub(super) fn query_range(now: Timestamp) -> Range<Timestamp> {
+    earliest_start(now) - QUIET..period_of(now) + PERIOD
 }
 
 /// The longest time that a message has been held in all, in the points of some functions. `None` if none was held
@@ -65,10 +65,10 @@ fn is_recent(sign: Timestamp, now: Timestamp, quiet: TimeDelta) -> bool {
     period_of(now - LATE) - sign <= quiet
 }
 
-impl Outage {
+impl OngoingOutage {
     /// The outage in the points of one function, which may be in any order. `None` if the last point above 0 is more
     /// than 15 minutes old, plus 2 for its arrival in CloudWatch.
-    pub fn of(points: &[Point], now: Timestamp) -> Option<Self> {
+    pub fn from_points(points: &[Point], now: Timestamp) -> Option<Self> {
         Self::with_signs_apart(points, now, QUIET)
     }
 
@@ -84,12 +84,12 @@ impl Outage {
         let gap = signs.windows(2).rposition(|pair| pair[1] - pair[0] > quiet);
         let since = signs[gap.map_or(0, |gap| gap + 1)];
         let seconds = (now - since).num_seconds();
-        Some(Self { since, or_longer: since <= longest(now), seconds, last_sign })
+        Some(Self { since, or_longer: since <= earliest_start(now), seconds, last_sign })
     }
 }
 
 /// The start of the longest outage that can be seen as a whole.
-fn longest(now: Timestamp) -> Timestamp {
+fn earliest_start(now: Timestamp) -> Timestamp {
     period_of(now) - LOOK_BACK
 }
 
@@ -97,16 +97,16 @@ fn period_of(moment: Timestamp) -> Timestamp {
     moment.duration_trunc(PERIOD).unwrap_or(moment) // fails only after the year 2262
 }
 
-impl Target {
+impl TargetStatus {
     /// The outage that began first, if several functions call the target.
-    pub fn of(seen: impl IntoIterator<Item = Option<Outage>>) -> Self {
+    pub fn from_outages(seen: impl IntoIterator<Item = Option<OngoingOutage>>) -> Self {
         seen.into_iter().flatten().min_by_key(|outage| outage.since).map_or(Self::NoOutageSeen, Self::Down)
     }
 
     /// Combines several queues: an outage outweighs "not known", which outweighs "none seen".
-    pub fn or(self, other: Self) -> Self {
+    pub fn combine_with(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Down(one), Self::Down(two)) => Self::of([Some(one), Some(two)]),
+            (Self::Down(one), Self::Down(two)) => Self::from_outages([Some(one), Some(two)]),
             (Self::Down(outage), _) | (_, Self::Down(outage)) => Self::Down(outage),
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
             (Self::NoOutageSeen, Self::NoOutageSeen) => Self::NoOutageSeen,
@@ -114,13 +114,17 @@ impl Target {
     }
 
     /// The state in one line.
-    pub fn in_words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
-            Self::Down(Outage { since, or_longer, seconds, last_sign }) => {
+            Self::Down(OngoingOutage { since, or_longer, seconds, last_sign }) => {
                 let since = if *or_longer {
                     format!("for more than {} days", LOOK_BACK.num_days())
                 } else {
-                    format!("since about {} UTC ({})", since.format("%Y-%m-%d %H:%M"), about(*seconds))
+                    format!(
+                        "since about {} UTC ({})",
+                        since.format("%Y-%m-%d %H:%M"),
+                        approximate_span(*seconds)
+                    )
                 };
                 let last_sign = last_sign.format("%H:%M");
                 format!("down {since}, last sign about {last_sign}. Its messages are held")

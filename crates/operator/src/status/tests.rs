@@ -1,21 +1,21 @@
 //! The whole of it against answers that are written down.
 
 use clap::Parser;
-use redeliver_testing::loopback::{Body, Loopback};
+use redeliver_testing::loopback::{Loopback, LoopbackBody};
 use serde_json::{Value, json};
 
 use super::metrics::tests::{denied, page};
 use super::*;
-use crate::queues::Queues;
-use crate::terminal::layout::Layout;
-use crate::terminal::output::document;
+use crate::queues::QueueSelection;
+use crate::terminal::layout::TextLayout;
+use crate::terminal::output::json_document;
 
 #[derive(Debug, Parser)]
 struct Program {
     #[command(flatten)]
-    queues: Queues,
+    queues: QueueSelection,
     #[command(flatten)]
-    connection: Connection,
+    connection: AwsConnection,
 }
 
 const MIDNIGHT: i64 = 1_795_392_000;
@@ -24,7 +24,7 @@ fn now() -> Timestamp {
     "2026-11-23T00:22:10Z".parse().unwrap()
 }
 
-fn queue(name: &str) -> [(u16, Body); 2] {
+fn queue(name: &str) -> [(u16, LoopbackBody); 2] {
     let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{name}");
     [
         (200, json!({ "QueueUrl": format!("http://127.0.0.1:1/0/{name}") }).into()),
@@ -32,7 +32,7 @@ fn queue(name: &str) -> [(u16, Body); 2] {
     ]
 }
 
-fn read_by(functions: &[&str]) -> (u16, Body) {
+fn read_by(functions: &[&str]) -> (u16, LoopbackBody) {
     let mapping = |name: &&str| {
         let arn = format!("arn:aws:lambda:eu-central-1:000000000000:function:{name}");
         json!({ "UUID": "u", "State": "Enabled", "FunctionArn": arn })
@@ -41,12 +41,12 @@ fn read_by(functions: &[&str]) -> (u16, Body) {
 }
 
 /// The status of the queue `orders` by these answers of Lambda and CloudWatch, and the number of requests it took.
-async fn seen(answers: impl IntoIterator<Item = (u16, Body)>) -> (Status, usize) {
-    let server = Loopback::start(queue("orders").into_iter().chain(answers));
+async fn seen(answers: impl IntoIterator<Item = (u16, LoopbackBody)>) -> (Status, usize) {
+    let server = Loopback::start_scripted(queue("orders").into_iter().chain(answers));
     let there = ["program", "--endpoint-url", server.url(), "--region", "eu-central-1"];
     let Program { queues, connection } = Program::parse_from(there.iter().chain(&["--queue", "orders"]));
-    let open = queues.open(&connection).await.unwrap();
-    let status = look_at(&connection, &open, queues.name(), now()).await.unwrap();
+    let open = queues.open_queues(&connection).await.unwrap();
+    let status = query_status(&connection, &open, queues.deployment_name(), now()).await.unwrap();
     (status, server.requests().len())
 }
 
@@ -64,9 +64,9 @@ fn one_problem_of_several_queues_is_one_line() {
     };
     let mut noted = Vec::new();
     for about in ["a", "b"] {
-        Problem::note(&mut noted, problem(Service::Lambda, "event source mappings", about));
+        Problem::record_problem(&mut noted, problem(QueriedService::Lambda, "event source mappings", about));
     }
-    Problem::note(&mut noted, problem(Service::CloudWatch, "outages", "f"));
+    Problem::record_problem(&mut noted, problem(QueriedService::CloudWatch, "outages", "f"));
     let noted: Vec<_> = noted.iter().map(Problem::to_string).collect();
     assert_eq!(noted, ["event source mappings of a, b: no", "outages of f: no"]);
 }
@@ -78,7 +78,7 @@ async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
         page("q0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
     let (status, _) = seen([functions, points]).await;
     assert_eq!(status.problems, []);
-    let table = status.table(&Layout::Whole);
+    let table = status.render_table(&TextLayout::Whole);
     let mut lines = table.lines();
     assert_eq!(
         lines.next(),
@@ -89,7 +89,7 @@ async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
     );
     assert_eq!(lines.next(), Some(""));
     assert!(lines.next().unwrap().trim_start().starts_with("queue "), "{table}");
-    let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
+    let json: Value = serde_json::from_str(&json_document("status", &status)).unwrap();
     let expected = json!({
         "state": "down",
         "down_since": "2026-11-23T00:00:00Z",
@@ -106,12 +106,12 @@ async fn the_longest_hold_of_the_last_quarter_of_an_hour_is_shown_below_the_targ
     let (status, _) = seen([read_by(&["orders"]), page("q1", "Complete", &holds, None)]).await;
     assert!(
         status
-            .table(&Layout::Whole)
+            .render_table(&TextLayout::Whole)
             .starts_with("Target: no outage seen in the last 15 minutes\nLongest hold: 1h 12m\n\n"),
         "{}",
-        status.table(&Layout::Whole)
+        status.render_table(&TextLayout::Whole)
     );
-    let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
+    let json: Value = serde_json::from_str(&json_document("status", &status)).unwrap();
     assert_eq!(json["longest_hold_seconds"], 4320);
     let first = [(MIDNIGHT + 900, 0.0)];
     let (status, _) = seen([read_by(&["orders"]), page("q1", "Complete", &first, None)]).await;
@@ -124,9 +124,9 @@ async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
     let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
     let (status, requests) = seen([functions, points]).await;
     assert!(
-        status.table(&Layout::Whole).starts_with("Target: down since about 2026-11-23 00:15 UTC"),
+        status.render_table(&TextLayout::Whole).starts_with("Target: down since about 2026-11-23 00:15 UTC"),
         "{}",
-        status.table(&Layout::Whole)
+        status.render_table(&TextLayout::Whole)
     );
     assert_eq!(requests, 4);
 }
@@ -135,11 +135,13 @@ async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
 async fn a_target_that_is_well_is_said_too() {
     let (status, _) = seen([read_by(&["orders"]), page("q0", "Complete", &[], None)]).await;
     assert!(
-        status.table(&Layout::Whole).starts_with("Target: no outage seen in the last 15 minutes\n\n"),
+        status
+            .render_table(&TextLayout::Whole)
+            .starts_with("Target: no outage seen in the last 15 minutes\n\n"),
         "{}",
-        status.table(&Layout::Whole)
+        status.render_table(&TextLayout::Whole)
     );
-    let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
+    let json: Value = serde_json::from_str(&json_document("status", &status)).unwrap();
     assert_eq!(json["target"], json!({ "state": "no_outage_seen" }));
     assert!(status.is_complete());
 }
@@ -147,15 +149,15 @@ async fn a_target_that_is_well_is_said_too() {
 #[tokio::test]
 async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
     let (status, _) = seen([read_by(&["orders"]), denied()]).await;
-    assert_eq!(status.target, Some(Target::Unknown));
+    assert_eq!(status.target, Some(TargetStatus::Unknown));
     assert_eq!(
         problems(&status),
         ["outages of orders: cloudwatch:GetMetricData: AccessDenied: not authorized"]
     );
     assert!(
-        status.table(&Layout::Whole).starts_with("Target: state unknown\n\n"),
+        status.render_table(&TextLayout::Whole).starts_with("Target: state unknown\n\n"),
         "{}",
-        status.table(&Layout::Whole)
+        status.render_table(&TextLayout::Whole)
     );
     assert!(status.queues[0].mappings.is_some());
 }
@@ -164,7 +166,7 @@ async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
 async fn without_the_readers_of_the_queue_the_target_is_unknown() {
     let refused = (403, json!({ "Message": "no", "__type": "AccessDeniedException" }).into());
     let (status, requests) = seen([refused, denied()]).await;
-    assert_eq!(status.target, Some(Target::Unknown));
+    assert_eq!(status.target, Some(TargetStatus::Unknown));
     assert_eq!(
         problems(&status),
         ["event source mappings of orders: lambda:ListEventSourceMappings: AccessDeniedException: no"]
@@ -179,7 +181,11 @@ async fn what_has_no_circuit_breaker_is_not_asked_for() {
     {
         let (status, requests) = seen([read_by(functions)]).await;
         assert_eq!((status.target, requests, status.problems.len()), (None, 3, 0), "{functions:?}");
-        assert!(!status.table(&Layout::Whole).contains("Target"), "{}", status.table(&Layout::Whole));
+        assert!(
+            !status.render_table(&TextLayout::Whole).contains("Target"),
+            "{}",
+            status.render_table(&TextLayout::Whole)
+        );
     }
 }
 
@@ -188,7 +194,7 @@ async fn a_container_that_reads_a_queue_is_seen_by_its_receives() {
     let polls: Vec<_> = (8..=17).map(|minute| (MIDNIGHT + minute * 60, 3.0)).collect();
     let (status, _) = seen([read_by(&[]), page("q1", "Complete", &polls, None)]).await;
     assert_eq!((status.target, status.problems.as_slice()), (None, &[][..]));
-    let table = status.table(&Layout::Whole);
+    let table = status.render_table(&TextLayout::Whole);
     let (_, readers) = table.split_once("\n\n").unwrap();
     assert_eq!(
         readers,
@@ -202,7 +208,11 @@ async fn without_cloudwatch_a_queue_without_a_mapping_is_not_said_to_be_read_by_
     let (status, _) = seen([read_by(&[]), denied()]).await;
     let expected =
         "orders: its readers are unknown: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
-    assert!(status.table(&Layout::Whole).ends_with(expected), "{}", status.table(&Layout::Whole));
+    assert!(
+        status.render_table(&TextLayout::Whole).ends_with(expected),
+        "{}",
+        status.render_table(&TextLayout::Whole)
+    );
     assert_eq!(status.problems, [], "it is said where the readers are");
     assert!(!status.is_complete(), "a script learns of it by the exit code");
 }

@@ -10,9 +10,9 @@ use icu_properties::props::{
 };
 use icu_properties::{CodePointMapData, CodePointSetData};
 
-use crate::terminal::units::counted;
+use crate::terminal::units::format_count;
 
-pub use redeliver_core::truncate::shortened;
+pub use redeliver_core::truncate::shorten_text;
 
 /// Combining marks in a row that are shown: a Hebrew letter with its points and accents, or a stack of Tibetan, has four.
 const MARKS_MAX: usize = 4;
@@ -23,22 +23,22 @@ const ZERO_WIDTH_JOINER: char = '\u{200d}';
 const KEYCAP: char = '\u{20e3}';
 
 /// Escapes text for one line.
-pub fn escaped(text: &str) -> String {
-    escaped_except(text, |_| false)
+pub fn escape_line(text: &str) -> String {
+    escape_except(text, |_| false)
 }
 
 /// The same with line breaks and tabs left as they are.
-pub fn escaped_lines(text: &str) -> String {
-    escaped_except(text, |character| matches!(character, '\n' | '\t'))
+pub fn escape_lines(text: &str) -> String {
+    escape_except(text, |character| matches!(character, '\n' | '\t'))
 }
 
-/// Escapes JSON text without changing its meaning: characters that [`escaped`] writes out or leaves out become JSON
+/// Escapes JSON text without changing its meaning: characters that [`escape_line`] writes out or leaves out become JSON
 /// escapes such as `\u200b`.
-pub fn escaped_json(json: &str) -> String {
+pub fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
-    for (character, shown) in looked_at(json) {
+    for (character, shown) in classify_characters(json) {
         // Line breaks and tabs stand between values only: JSON has none in a string.
-        if shown == Shown::AsItIs || matches!(character, '\n' | '\r' | '\t') {
+        if shown == CharacterDisplay::AsItIs || matches!(character, '\n' | '\r' | '\t') {
             escaped.push(character);
         } else {
             for unit in character.encode_utf16(&mut [0; 2]) {
@@ -49,17 +49,17 @@ pub fn escaped_json(json: &str) -> String {
     escaped
 }
 
-fn escaped_except(text: &str, keep: impl Fn(char) -> bool) -> String {
+fn escape_except(text: &str, keep: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut clipped = 0;
-    for (character, shown) in looked_at(text) {
-        if shown == Shown::Clipped {
+    for (character, shown) in classify_characters(text) {
+        if shown == CharacterDisplay::Clipped {
             clipped += 1;
             continue;
         }
         push_clipped(&mut escaped, &mut clipped);
         match character {
-            _ if shown == Shown::AsItIs || keep(character) => escaped.push(character),
+            _ if shown == CharacterDisplay::AsItIs || keep(character) => escaped.push(character),
             '\n' | '\r' | '\t' => escaped.extend(character.escape_default()),
             _ => escaped.extend(character.escape_unicode()),
         }
@@ -70,14 +70,14 @@ fn escaped_except(text: &str, keep: impl Fn(char) -> bool) -> String {
 
 fn push_clipped(escaped: &mut String, clipped: &mut u64) {
     if *clipped > 0 {
-        let _infallible = write!(escaped, "[+{}]", counted(*clipped, "mark"));
+        let _infallible = write!(escaped, "[+{}]", format_count(*clipped, "mark"));
         *clipped = 0;
     }
 }
 
 /// The way in which a character is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum CharacterDisplay {
     AsItIs,
     Escaped,
     /// It is one combining mark too many.
@@ -85,18 +85,18 @@ enum Shown {
 }
 
 /// Each character of a text with how it is shown.
-fn looked_at(text: &str) -> impl Iterator<Item = (char, Shown)> + '_ {
-    let mut before = Before::default();
+fn classify_characters(text: &str) -> impl Iterator<Item = (char, CharacterDisplay)> + '_ {
+    let mut before = PrecedingCharacters::default();
     let mut rest = text.chars();
     std::iter::from_fn(move || {
         let character = rest.next()?;
-        Some((character, before.shown(character, rest.clone().next())))
+        Some((character, before.classify(character, rest.clone().next())))
     })
 }
 
 /// The relevant characters before the current one.
 #[derive(Default)]
-struct Before {
+struct PrecedingCharacters {
     /// The last character, if it is shown as it is.
     last: Option<char>,
     /// The last character that is neither a mark nor a joiner.
@@ -105,34 +105,34 @@ struct Before {
     marks: usize,
 }
 
-impl Before {
-    fn shown(&mut self, character: char, next: Option<char>) -> Shown {
+impl PrecedingCharacters {
+    fn classify(&mut self, character: char, next: Option<char>) -> CharacterDisplay {
         if (' '..='~').contains(&character) {
-            return self.begin(character);
+            return self.start_base(character);
         }
         let category = CodePointMapData::<GeneralCategory>::new().get(character);
         let is_mark = GeneralCategoryGroup::Mark.contains(category);
         if is_hidden(character, category) {
-            if !self.needs(character, next) {
+            if !self.has_visible_effect(character, next) {
                 *self = Self::default();
-                return Shown::Escaped;
+                return CharacterDisplay::Escaped;
             }
         } else if !is_mark {
-            return self.begin(character);
+            return self.start_base(character);
         }
         self.marks += usize::from(is_mark);
         let is_shown = self.marks <= MARKS_MAX;
         self.last = is_shown.then_some(character);
-        if is_shown { Shown::AsItIs } else { Shown::Clipped }
+        if is_shown { CharacterDisplay::AsItIs } else { CharacterDisplay::Clipped }
     }
 
-    fn begin(&mut self, base: char) -> Shown {
+    fn start_base(&mut self, base: char) -> CharacterDisplay {
         *self = Self { last: Some(base), base: Some(base), marks: 0 };
-        Shown::AsItIs
+        CharacterDisplay::AsItIs
     }
 
     /// True if an invisible character is where a script or an emoji needs it, and so has a visible effect.
-    fn needs(&self, character: char, next: Option<char>) -> bool {
+    fn has_visible_effect(&self, character: char, next: Option<char>) -> bool {
         let joining = |of: Option<char>| of.map(|of| CodePointMapData::<JoiningType>::new().get(of));
         match character {
             // The contextual rules of RFC 5892, appendices A.1 and A.2, with a letter behind; and sequences of emoji.

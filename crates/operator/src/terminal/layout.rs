@@ -5,11 +5,11 @@ use std::io::{self, IsTerminal as _};
 use console::{Term, measure_text_width};
 use jiff::tz::TimeZone;
 use redeliver_core::message::Timestamp;
-use redeliver_core::truncate::shortened;
-use redeliver_dead_letters::groups::written;
+use redeliver_core::truncate::shorten_text;
+use redeliver_dead_letters::groups::format_timestamp;
 
-use crate::terminal::escape::escaped;
-use crate::terminal::units::{DAY, HOUR, MINUTE, span, table};
+use crate::terminal::escape::escape_line;
+use crate::terminal::units::{DAY, HOUR, MINUTE, format_span, format_table};
 
 /// Columns of a terminal whose size is unknown.
 const COLUMNS: usize = 80;
@@ -20,16 +20,16 @@ const GAP: usize = 2;
 
 /// The layout of a report.
 #[derive(Clone, Debug)]
-pub enum Layout {
+pub enum TextLayout {
     /// Texts are whole and times exact, for a program or a file.
     Whole,
     /// Lines have at most this number of columns, and times are relative to `now`, for people.
     Fitted { columns: usize, now: Timestamp, zone: TimeZone },
 }
 
-impl Layout {
+impl TextLayout {
     /// The layout for standard output.
-    pub fn of_stdout(now: Timestamp) -> Self {
+    pub fn for_stdout(now: Timestamp) -> Self {
         if !io::stdout().is_terminal() {
             return Self::Whole;
         }
@@ -47,15 +47,15 @@ impl Layout {
 
     /// A text, escaped, for the rest of a line from this column on. Its middle goes if it is too long.
     pub fn rest_of_line(&self, from: usize, text: &str) -> String {
-        let text = escaped(text);
+        let text = escape_line(text);
         match self.columns() {
             None => text,
-            Some(columns) => fit(&text, columns.saturating_sub(from).max(1)),
+            Some(columns) => cut_middle(&text, columns.saturating_sub(from).max(1)),
         }
     }
 
     /// A sentence that is safe to print, with lines that end between words. Later lines are indented.
-    pub fn paragraph(&self, sentence: &str, indent: usize) -> String {
+    pub fn wrap_paragraph(&self, sentence: &str, indent: usize) -> String {
         let Some(columns) = self.columns() else { return sentence.to_owned() };
         let words = sentence.trim_start();
         let mut text = " ".repeat(sentence.len() - words.len());
@@ -88,22 +88,22 @@ impl Layout {
     }
 
     /// A moment with its distance: `3h ago, 14:02 CET` on a terminal, else RFC 3339.
-    pub fn moment(&self, at: Timestamp) -> String {
-        let Self::Fitted { now, .. } = self else { return written(at) };
+    pub fn format_moment(&self, at: Timestamp) -> String {
+        let Self::Fitted { now, .. } = self else { return format_timestamp(at) };
         let seconds = (*now - at).num_seconds();
-        let distance = in_its_largest_unit(seconds.unsigned_abs());
+        let distance = format_largest_unit(seconds.unsigned_abs());
         let distance = if seconds < 0 { format!("in {distance}") } else { format!("{distance} ago") };
-        format!("{distance}, {}", self.clock(at))
+        format!("{distance}, {}", self.format_clock(at))
     }
 
     /// A moment: `14:02 CET` on a terminal, with the date if it is not today's; else RFC 3339.
-    pub fn clock(&self, at: Timestamp) -> String {
-        let Self::Fitted { now, zone, .. } = self else { return written(at) };
+    pub fn format_clock(&self, at: Timestamp) -> String {
+        let Self::Fitted { now, zone, .. } = self else { return format_timestamp(at) };
         let local = |moment: Timestamp| {
             jiff::Timestamp::from_millisecond(moment.timestamp_millis())
                 .map(|moment| moment.to_zoned(zone.clone()))
         };
-        let (Ok(there), Ok(here)) = (local(at), local(*now)) else { return written(at) };
+        let (Ok(there), Ok(here)) = (local(at), local(*now)) else { return format_timestamp(at) };
         let form = match (there.date() == here.date(), there.year() == here.year()) {
             (true, _) => "%H:%M %Z",
             (false, true) => "%b %-d %H:%M %Z",
@@ -112,27 +112,27 @@ impl Layout {
         there.strftime(form).to_string()
     }
 
-    /// A table, as [`table`]. On a narrow terminal names lose their middle, and the last columns that find no room go
-    /// to a line below their row.
-    pub fn table(&self, header: &[&str], rows: Vec<Vec<String>>, right: &[usize]) -> String {
+    /// A table, as [`format_table`]. On a narrow terminal names lose their middle, and the last columns that find no
+    /// room go to a line below their row.
+    pub fn format_table(&self, header: &[&str], rows: Vec<Vec<String>>, right: &[usize]) -> String {
         match self.columns() {
-            None => table(header, rows, right.iter().copied()),
+            None => format_table(header, rows, right.iter().copied()),
             Some(columns) => fitted_table(header, rows, right, columns),
         }
     }
 }
 
 /// `3h` of three hours and a half.
-fn in_its_largest_unit(seconds: u64) -> String {
+fn format_largest_unit(seconds: u64) -> String {
     let unit = [DAY, HOUR, MINUTE].into_iter().find(|unit| seconds >= *unit).unwrap_or(1);
-    span(seconds - seconds % unit)
+    format_span(seconds - seconds % unit)
 }
 
 /// Cuts the middle of a text until it has `columns` columns, of which a character may take two.
-fn fit(text: &str, columns: usize) -> String {
+fn cut_middle(text: &str, columns: usize) -> String {
     let mut characters = columns;
     loop {
-        let cut = shortened(text, characters);
+        let cut = shorten_text(text, characters);
         match measure_text_width(&cut).saturating_sub(columns) {
             0 => return cut,
             over => characters = characters.saturating_sub(over.div_ceil(2)),
@@ -142,7 +142,7 @@ fn fit(text: &str, columns: usize) -> String {
 
 fn fitted_table(header: &[&str], mut rows: Vec<Vec<String>>, right: &[usize], columns: usize) -> String {
     for cell in rows.iter_mut().flatten() {
-        *cell = escaped(cell);
+        *cell = escape_line(cell);
     }
     let mut widths: Vec<_> = header.iter().map(|name| measure_text_width(name)).collect();
     for row in &rows {
@@ -172,25 +172,25 @@ fn fitted_table(header: &[&str], mut rows: Vec<Vec<String>>, right: &[usize], co
         let named = header[kept..].iter().zip(rest).map(|(name, value)| format!("{name}: {value}"));
         below.push(named.collect::<Vec<_>>());
         for (cell, width) in row.iter_mut().zip(&widths) {
-            *cell = fit(cell, *width);
+            *cell = cut_middle(cell, *width);
         }
     }
-    let text = table(&header[..kept], rows, right.iter().copied().filter(|column| *column < kept));
+    let text = format_table(&header[..kept], rows, right.iter().copied().filter(|column| *column < kept));
     let mut lines = text.lines();
     let mut fitted: String = lines.next().map(|line| format!("{line}\n")).unwrap_or_default();
     for (line, below) in lines.zip(below) {
         fitted += line;
         fitted.push('\n');
-        fitted += &packed(&below, columns);
+        fitted += &pack_cells(&below, columns);
     }
     fitted
 }
 
 /// The cells that found no room, as many on a line as fit.
-fn packed(cells: &[String], columns: usize) -> String {
+fn pack_cells(cells: &[String], columns: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for cell in cells {
-        let cell = fit(cell, columns.saturating_sub(5).max(1));
+        let cell = cut_middle(cell, columns.saturating_sub(5).max(1));
         match lines.last_mut() {
             Some(line) if measure_text_width(line) + GAP + measure_text_width(&cell) < columns => {
                 *line = format!("{line}, {cell}");
@@ -204,19 +204,19 @@ fn packed(cells: &[String], columns: usize) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
-    use redeliver_testing::dead_letters::at;
+    use redeliver_testing::dead_letters::at_seconds;
 
     use super::*;
 
     /// A terminal in Berlin, a day after 1970 began.
-    pub(crate) fn terminal(columns: usize) -> Layout {
+    pub(crate) fn terminal_layout(columns: usize) -> TextLayout {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        Layout::Fitted { columns, now: at(86_400), zone }
+        TextLayout::Fitted { columns, now: at_seconds(86_400), zone }
     }
 
     #[test]
     fn a_moment_is_relative_and_local_on_a_terminal_and_exact_elsewhere() {
-        let layout = terminal(80);
+        let layout = terminal_layout(80);
         for (seconds, shown) in [
             (86_399, "1s ago, 00:59 CET"),
             (84_000, "40m ago, 00:20 CET"),
@@ -224,16 +224,16 @@ pub(crate) mod tests {
             (90_000, "in 1h, 02:00 CET"),
             (-90_000, "2d ago, 1969-12-31 00:00 CET"),
         ] {
-            assert_eq!(layout.moment(at(seconds)), shown);
+            assert_eq!(layout.format_moment(at_seconds(seconds)), shown);
         }
-        assert_eq!(Layout::Whole.moment(at(0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(TextLayout::Whole.format_moment(at_seconds(0)), "1970-01-01T00:00:00.000Z");
     }
 
     #[test]
     fn a_paragraph_breaks_between_words_and_a_pipe_gets_one_line() {
         let sentence = "the quick brown fox jumps";
-        assert_eq!(terminal(12).paragraph(sentence, 2), "the quick\n  brown fox\n  jumps");
-        assert_eq!(Layout::Whole.paragraph(sentence, 2), sentence);
+        assert_eq!(terminal_layout(12).wrap_paragraph(sentence, 2), "the quick\n  brown fox\n  jumps");
+        assert_eq!(TextLayout::Whole.wrap_paragraph(sentence, 2), sentence);
     }
 
     #[test]
@@ -241,9 +241,9 @@ pub(crate) mod tests {
         let header = ["", "queue", "visible", "redrive after"];
         let row = ["source", "a-very-long-prefix-in-production-source", "12,345", "1 receive → prod-dlq"];
         let rows = vec![row.map(str::to_owned).to_vec()];
-        let whole = Layout::Whole.table(&header, rows.clone(), &[2]);
-        assert_eq!(terminal(100).table(&header, rows.clone(), &[2]), whole);
-        let narrow = terminal(40).table(&header, rows, &[2]);
+        let whole = TextLayout::Whole.format_table(&header, rows.clone(), &[2]);
+        assert_eq!(terminal_layout(100).format_table(&header, rows.clone(), &[2]), whole);
+        let narrow = terminal_layout(40).format_table(&header, rows, &[2]);
         let lines: Vec<_> = narrow.lines().map(str::trim).collect();
         assert_eq!(
             lines[1..],
@@ -258,7 +258,7 @@ pub(crate) mod tests {
             columns in 20_usize..200,
             rows in prop::collection::vec(prop::collection::vec("[a-zä長\u{1b} -]{0,60}", 4), 0..5),
         ) {
-            let table = terminal(columns).table(&["queue", "by", "state", "reason"], rows, &[]);
+            let table = terminal_layout(columns).format_table(&["queue", "by", "state", "reason"], rows, &[]);
             for line in table.lines() {
                 prop_assert!(measure_text_width(line) <= columns, "{line}");
             }

@@ -9,14 +9,14 @@ use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::files::check_output;
 use serde::Serialize;
 
-use crate::files::{FileError, create_output, unwritable};
-use crate::terminal::escape::{escaped_json, escaped_lines};
+use crate::files::{FileError, create_output, write_error};
+use crate::terminal::escape::{escape_json, escape_lines};
 use crate::terminal::help::SHOW;
-use crate::terminal::layout::Layout;
+use crate::terminal::layout::TextLayout;
 
 /// The destination of a report.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Output {
+pub struct OutputArgs {
     /// Write to this new file instead of standard output
     ///
     /// An existing file is not overwritten.
@@ -26,7 +26,7 @@ pub struct Output {
 
 /// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum ReportFormat {
     /// For people.
     Table,
     /// One JSON object.
@@ -37,10 +37,10 @@ pub enum Format {
 #[derive(Clone, Debug, Args)]
 pub struct Printing {
     /// The format
-    #[arg(long, help_heading = SHOW, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, help_heading = SHOW, value_enum, default_value_t = ReportFormat::Table)]
+    format: ReportFormat,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 impl Printing {
@@ -51,55 +51,55 @@ impl Printing {
 
     /// The same report on standard output: the file is used for something else.
     pub fn on_stdout(&self) -> Self {
-        Self { format: self.format, output: Output::default() }
+        Self { format: self.format, output: OutputArgs::default() }
     }
 
     /// True if the report is printed for people on standard output.
     pub fn is_for_people(&self) -> bool {
-        self.format == Format::Table && self.file().is_none()
+        self.format == ReportFormat::Table && self.file().is_none()
     }
 
-    /// See [`Output::layout`].
-    pub fn layout(&self, now: Timestamp) -> Layout {
+    /// See [`OutputArgs::layout`].
+    pub fn layout(&self, now: Timestamp) -> TextLayout {
         self.output.layout(now)
     }
 
-    /// See [`Output::check`].
-    pub fn check(&self) -> Result<(), FileError> {
-        self.output.check()
+    /// See [`OutputArgs::check_destination`].
+    pub fn check_destination(&self) -> Result<(), FileError> {
+        self.output.check_destination()
     }
 
     /// Writes the report as a table, or as the JSON document of a command.
-    pub fn print(
+    pub fn print_report(
         &self,
         command: &str,
         report: &impl Serialize,
         table: impl FnOnce() -> String,
     ) -> Result<(), FileError> {
-        self.output.write(&match self.format {
+        self.output.write_text(&match self.format {
             // Cells may hold what strangers wrote; no table has colours.
-            Format::Table => escaped_lines(&table()),
-            Format::Json => document(command, report),
+            ReportFormat::Table => escape_lines(&table()),
+            ReportFormat::Json => json_document(command, report),
         })
     }
 }
 
-impl Output {
+impl OutputArgs {
     /// The file to write to; `None` for standard output.
     pub fn file(&self) -> Option<&Path> {
         self.output.as_deref()
     }
 
     /// The layout of a report for this destination.
-    pub fn layout(&self, now: Timestamp) -> Layout {
-        if self.file().is_some() { Layout::Whole } else { Layout::of_stdout(now) }
+    pub fn layout(&self, now: Timestamp) -> TextLayout {
+        if self.file().is_some() { TextLayout::Whole } else { TextLayout::for_stdout(now) }
     }
 
     /// Checks that the file can be created. Call it before the work: its report would be lost otherwise.
     ///
     /// # Errors
     /// The file exists already, or its directory does not.
-    pub fn check(&self) -> Result<(), FileError> {
+    pub fn check_destination(&self) -> Result<(), FileError> {
         match self.file() {
             Some(path) => check_output(path),
             None => Ok(()),
@@ -107,14 +107,14 @@ impl Output {
     }
 
     /// Writes the text. If the reader of standard output closes it early, as `head` does, that is not an error.
-    pub fn write(&self, text: &str) -> Result<(), FileError> {
+    pub fn write_text(&self, text: &str) -> Result<(), FileError> {
         let (written, name) = match self.file() {
-            Some(path) => (create(path)?.write_all(text.as_bytes()), path),
+            Some(path) => (create_file(path)?.write_all(text.as_bytes()), path),
             None => (io::stdout().write_all(text.as_bytes()), Path::new("standard output")),
         };
         match written {
             Err(error) if self.output.is_some() || error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(unwritable(name, &error))
+                Err(write_error(name, &error))
             }
             _ => Ok(()),
         }
@@ -122,22 +122,22 @@ impl Output {
 }
 
 /// Creates a file, or opens a pipe or device for writing.
-pub fn create(path: &Path) -> Result<File, FileError> {
+pub fn create_file(path: &Path) -> Result<File, FileError> {
     create_output(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => FileError::new(path, error),
-        _ => unwritable(path, &error),
+        _ => write_error(path, &error),
     })
 }
 
 /// One line of JSON. Its first member names the document and its version, so that a program notices a change.
-pub fn document(command: &str, report: &impl Serialize) -> String {
-    let document = Document { schema: format!("redeliver.{command}/1"), report };
+pub fn json_document(command: &str, report: &impl Serialize) -> String {
+    let document = VersionedReport { schema: format!("redeliver.{command}/1"), report };
     let json = serde_json::to_string(&document);
-    escaped_json(&json.expect("numbers, strings and maps with plain keys always serialise")) + "\n"
+    escape_json(&json.expect("numbers, strings and maps with plain keys always serialise")) + "\n"
 }
 
 #[derive(Serialize)]
-struct Document<'a, T> {
+struct VersionedReport<'a, T> {
     schema: String,
     #[serde(flatten)]
     report: &'a T,
@@ -145,7 +145,7 @@ struct Document<'a, T> {
 
 #[cfg(test)]
 mod tests {
-    use redeliver_dead_letters::files::{IS_THERE, replace};
+    use redeliver_dead_letters::files::{ALREADY_EXISTS, replace_file};
 
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
     fn a_document_says_first_what_it_is() {
         let report = serde_json::json!({ "a": 1, "b": { "7": [] } });
         assert_eq!(
-            document("audit", &report),
+            json_document("audit", &report),
             "{\"schema\":\"redeliver.audit/1\",\"a\":1,\"b\":{\"7\":[]}}\n"
         );
     }
@@ -162,26 +162,29 @@ mod tests {
     fn a_file_that_is_there_is_neither_written_to_nor_found_out_after_the_work() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.json");
-        replace(&path, b"precious").unwrap();
-        let output = Output { output: Some(path.clone()) };
-        let expected = format!("{}: {IS_THERE}", path.display());
-        assert_eq!(output.check().unwrap_err().to_string(), expected);
-        assert_eq!(output.write("report").unwrap_err().to_string(), expected);
+        replace_file(&path, b"precious").unwrap();
+        let output = OutputArgs { output: Some(path.clone()) };
+        let expected = format!("{}: {ALREADY_EXISTS}", path.display());
+        assert_eq!(output.check_destination().unwrap_err().to_string(), expected);
+        assert_eq!(output.write_text("report").unwrap_err().to_string(), expected);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         std::fs::remove_file(&path).unwrap();
-        assert!(output.check().is_ok() && output.write("report").is_ok());
+        assert!(output.check_destination().is_ok() && output.write_text("report").is_ok());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "report");
     }
 
     #[test]
     fn a_report_that_could_not_be_written_is_found_out_before_the_work() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = |path: PathBuf| Output { output: Some(path) }.check().unwrap_err().to_string();
+        let refused =
+            |path: PathBuf| OutputArgs { output: Some(path) }.check_destination().unwrap_err().to_string();
         assert!(refused(folder.path().to_owned()).ends_with("it is a directory; name a file in it"));
         assert!(
             refused(folder.path().join("nowhere/report.json"))
                 .ends_with("create it first, or name another file")
         );
-        assert!(Output { output: Some("report-that-is-not-there.json".into()) }.check().is_ok());
+        assert!(
+            OutputArgs { output: Some("report-that-is-not-there.json".into()) }.check_destination().is_ok()
+        );
     }
 }

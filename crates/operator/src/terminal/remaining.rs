@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
-use crate::terminal::units::about;
+use crate::terminal::units::approximate_span;
 
 /// The shortest time of observation: an estimate from less is not shown.
 const OBSERVED_MIN: TimeDelta = TimeDelta::seconds(3);
@@ -29,7 +29,7 @@ impl Remaining {
     }
 
     /// The seconds that are left of `total`; `None` in the first three seconds, and before any of the work is done.
-    pub fn seconds(&mut self, done: u64, total: u64, now: Timestamp) -> Option<i64> {
+    pub fn estimate_seconds(&mut self, done: u64, total: u64, now: Timestamp) -> Option<i64> {
         if done < self.done {
             self.restart(done, now);
         }
@@ -46,21 +46,21 @@ impl Remaining {
 
     /// The same in words for the end of a line, `, about 3m left`; empty if it is not known, or zero.
     pub fn describe(&mut self, done: u64, total: u64, now: Timestamp) -> String {
-        self.seconds(done, total, now)
+        self.estimate_seconds(done, total, now)
             .filter(|seconds| *seconds > 0)
-            .map_or_else(String::new, |seconds| format!(", about {} left", about(seconds)))
+            .map_or_else(String::new, |seconds| format!(", about {} left", approximate_span(seconds)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use redeliver_testing::dead_letters::at;
+    use redeliver_testing::dead_letters::at_seconds;
 
     use super::*;
 
     #[test]
     fn the_rest_takes_as_long_as_what_was_done() {
-        let mut remaining = Remaining::new(at(100));
+        let mut remaining = Remaining::new(at_seconds(100));
         for (seconds, done, total, left) in [
             (103, 0, 1000, None),
             (102, 50, 1000, None),
@@ -70,23 +70,27 @@ mod tests {
             (120, 1000, 1000, Some(0)),
             (120, 1001, 1000, None),
         ] {
-            assert_eq!(remaining.seconds(done, total, at(seconds)), left, "{done} at {seconds}");
+            assert_eq!(
+                remaining.estimate_seconds(done, total, at_seconds(seconds)),
+                left,
+                "{done} at {seconds}"
+            );
         }
     }
 
     #[test]
     fn a_second_pass_starts_a_new_estimate() {
-        let mut remaining = Remaining::new(at(0));
-        assert_eq!(remaining.seconds(100, 200, at(100)), Some(100));
-        assert_eq!(remaining.seconds(10, 110, at(200)), None, "it has just begun");
-        assert_eq!(remaining.seconds(60, 110, at(205)), Some(5));
+        let mut remaining = Remaining::new(at_seconds(0));
+        assert_eq!(remaining.estimate_seconds(100, 200, at_seconds(100)), Some(100));
+        assert_eq!(remaining.estimate_seconds(10, 110, at_seconds(200)), None, "it has just begun");
+        assert_eq!(remaining.estimate_seconds(60, 110, at_seconds(205)), Some(5));
     }
 
     #[test]
     fn the_rest_is_described_once_it_is_known() {
-        let mut remaining = Remaining::new(at(0));
-        assert_eq!(remaining.describe(1, 1000, at(1)), "");
-        assert_eq!(remaining.describe(10, 2010, at(10)), ", about 33m 20s left");
-        assert_eq!(remaining.describe(10, 40_010, at(10)), ", about 11h 6m left");
+        let mut remaining = Remaining::new(at_seconds(0));
+        assert_eq!(remaining.describe(1, 1000, at_seconds(1)), "");
+        assert_eq!(remaining.describe(10, 2010, at_seconds(10)), ", about 33m 20s left");
+        assert_eq!(remaining.describe(10, 40_010, at_seconds(10)), ", about 11h 6m left");
     }
 }

@@ -2,7 +2,7 @@
 
 /// A word quoted for a POSIX shell: in single quotes, unless it has only letters, digits and `-_./:,=@+`.
 #[must_use]
-pub fn quoted(word: &str) -> String {
+pub fn quote_word(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=@+".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
         return word.to_owned();

@@ -15,7 +15,7 @@ use crate::terminal::stderr;
 /// code 130.
 ///
 /// A thread of its own listens, since a run in virtual time never yields to a runtime.
-pub fn interrupted(remark: &'static str) -> io::Result<Stop> {
+pub fn stop_on_signal(remark: &'static str) -> io::Result<Stop> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let stop = Stop::default();
     let wish = stop.clone();

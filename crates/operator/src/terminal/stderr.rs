@@ -16,7 +16,7 @@ use redeliver_aws::stderr;
 use redeliver_core::lock;
 
 use crate::next_command::{NextCommand, docs_url};
-use crate::terminal::escape::escaped_lines;
+use crate::terminal::escape::escape_lines;
 use crate::terminal::help::ALL_COMMANDS;
 
 const QUIET: u8 = 0;
@@ -64,7 +64,7 @@ impl StderrArgs {
 }
 
 /// The colours of help and of errors in usage, which are printed before the command line is understood.
-pub fn colors_of(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
+pub fn parse_color_choice(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
     let words: Vec<_> = arguments.take_while(|word| word != "--").collect();
     let after = |index: usize| words.get(index + 1).and_then(|word| word.to_str());
     let value = words.iter().enumerate().find_map(|(index, word)| match word.to_str()? {
@@ -80,7 +80,7 @@ pub fn colors_of(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorCh
 
 /// Prints a line, whose text must be safe to print.
 pub fn line(text: impl Display) {
-    above_progress(|| stderr::line(text));
+    above_progress(|| stderr::write_line(text));
 }
 
 /// Clears the progress bar, writes, and draws it again.
@@ -95,29 +95,29 @@ fn above_progress(write: impl FnOnce()) {
 /// Prints the reason why the command failed.
 pub fn error(what: impl Display) {
     let word = style("error:").for_stderr().red().bold();
-    line(format_args!("{word} {}", one_entry(what)));
+    line(format_args!("{word} {}", format_entry(what)));
 }
 
 /// Prints something that needs attention.
 pub fn warning(what: impl Display) {
     let word = style("warning:").for_stderr().yellow().bold();
-    line(format_args!("{word} {}", one_entry(what)));
+    line(format_args!("{word} {}", format_entry(what)));
 }
 
 /// Prints useful information.
 pub fn remark(what: impl Display) {
     if LEVEL.load(Ordering::Relaxed) >= NORMAL {
-        line(one_entry(what));
+        line(format_entry(what));
     }
 }
 
 /// Prints the command to copy next, and the page of the docs that explains it.
-pub fn next(command: &NextCommand, page: &str) {
+pub fn print_next_command(command: &NextCommand, page: &str) {
     const NEXT: &str = "next: ";
     if command.is_printable() && LEVEL.load(Ordering::Relaxed) >= NORMAL {
         let columns = io::stderr().is_terminal().then(|| Term::stderr().size().1.into());
         let words = style(NEXT).for_stderr().bold();
-        line(format_args!("{words}{}", command.lines(columns, NEXT.len())));
+        line(format_args!("{words}{}", command.wrap_lines(columns, NEXT.len())));
         docs_url(page).iter().for_each(|url| remark(format_args!("docs: {url}")));
     }
 }
@@ -125,14 +125,14 @@ pub fn next(command: &NextCommand, page: &str) {
 /// Prints details with `-v`.
 pub fn detail(what: impl Display) {
     if is_verbose() {
-        line(style(one_entry(what)).for_stderr().dim());
+        line(style(format_entry(what)).for_stderr().dim());
     }
 }
 
 /// Escapes the text and indents its later lines, so that a line break from AWS, the system or a file name cannot start
 /// a line that looks like ours.
-fn one_entry(what: impl Display) -> String {
-    escaped_lines(what.to_string().trim_end()).replace('\n', "\n  ")
+fn format_entry(what: impl Display) -> String {
+    escape_lines(what.to_string().trim_end()).replace('\n', "\n  ")
 }
 
 /// True with `-v`.
@@ -146,7 +146,7 @@ pub fn be_quiet() {
 }
 
 /// A progress bar on standard error; hidden with `-q` and without a terminal.
-pub fn progress(bar: ProgressBar, template: &str) -> ProgressBar {
+pub fn show_progress(bar: ProgressBar, template: &str) -> ProgressBar {
     let bar = match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
@@ -195,7 +195,7 @@ fn copy_lines(output: impl Read + Send, pause: Duration, mut write: impl FnMut(&
             let end = if is_whole { line.len() } else { line_feed.map_or(0, |last| last + 1) };
             if end > 0 {
                 let rest = line.split_off(end);
-                write(&readable(&std::mem::replace(&mut line, rest)));
+                write(&normalize_line_ends(&std::mem::replace(&mut line, rest)));
             }
             if chunk == Err(mpsc::RecvTimeoutError::Disconnected) {
                 return;
@@ -218,7 +218,7 @@ fn each_chunk(mut output: impl Read, mut take: impl FnMut(&[u8])) {
 
 /// Ends each line with a line feed. In CloudWatch Logs a carriage return breaks a line within one entry, and AWS's
 /// runtime for Python prints tracebacks so; on a terminal each line would be written over the one before it.
-fn readable(lines: &[u8]) -> Vec<u8> {
+fn normalize_line_ends(lines: &[u8]) -> Vec<u8> {
     let mut readable = Vec::with_capacity(lines.len() + 1);
     for (index, byte) in lines.iter().enumerate() {
         match byte {
@@ -239,16 +239,16 @@ mod tests {
 
     #[test]
     fn the_lines_of_one_error_are_indented_and_stay_safe_to_look_at() {
-        assert_eq!(one_entry("a\n- b\n\u{1b}[2Kc\n"), "a\n  - b\n  \\u{1b}[2Kc");
-        assert_eq!(one_entry("a\r\nerror: b"), "a\\r\n  error: b");
+        assert_eq!(format_entry("a\n- b\n\u{1b}[2Kc\n"), "a\n  - b\n  \\u{1b}[2Kc");
+        assert_eq!(format_entry("a\r\nerror: b"), "a\\r\n  error: b");
     }
 
     #[test]
     fn carriage_returns_end_lines_on_a_terminal() {
         let traceback = b"[ERROR] KeyError: 'id'\rTraceback:\r  File\n";
-        assert_eq!(readable(traceback), b"[ERROR] KeyError: 'id'\nTraceback:\n  File\n");
-        assert_eq!(readable(b"a\r\nb\r"), b"a\nb\n");
-        assert_eq!(readable(b"\r"), b"\n");
+        assert_eq!(normalize_line_ends(traceback), b"[ERROR] KeyError: 'id'\nTraceback:\n  File\n");
+        assert_eq!(normalize_line_ends(b"a\r\nb\r"), b"a\nb\n");
+        assert_eq!(normalize_line_ends(b"\r"), b"\n");
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_colours_of_help_are_known_before_the_rest_is_understood() {
-        let of = |words: &[&str]| colors_of(words.iter().map(Into::into));
+        let of = |words: &[&str]| parse_color_choice(words.iter().map(Into::into));
         assert_eq!(of(&["redeliver", "--color", "never", "--nonsense"]), ColorChoice::Never);
         assert_eq!(of(&["redeliver", "audit", "--color=always"]), ColorChoice::Always);
         for auto in [&["redeliver"][..], &["redeliver", "--color"], &["redeliver", "--", "--color=never"]] {

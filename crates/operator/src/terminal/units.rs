@@ -14,18 +14,18 @@ pub const HOUR: u64 = 60 * MINUTE;
 pub const DAY: u64 = 24 * HOUR;
 
 /// 1234567 as `1,234,567`.
-pub fn grouped(number: u64) -> String {
+pub fn group_digits(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
 /// `1 message`, `2,000 messages`.
-pub fn counted(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+pub fn format_count(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", group_digits(number), if number == 1 { "" } else { "s" })
 }
 
 /// A span such as `1h 30m`, as on the command line; `0s` for 0. No unit between two others is left out: `1h 0m 30s`
 /// does not look like an hour and a half.
-pub fn span(seconds: u64) -> String {
+pub fn format_span(seconds: u64) -> String {
     let units = [
         (seconds / DAY, "d"),
         (seconds % DAY / HOUR, "h"),
@@ -40,7 +40,7 @@ pub fn span(seconds: u64) -> String {
 
 /// A span rounded down: to seconds below an hour, minutes below a day, hours below 30 days, else days: `3d 4h`,
 /// `1h 5m`, `12s`. A negative span is `0s`.
-pub fn about(seconds: i64) -> String {
+pub fn approximate_span(seconds: i64) -> String {
     let seconds = u64::try_from(seconds).unwrap_or(0);
     let precision = match seconds {
         ..HOUR => 1,
@@ -48,16 +48,16 @@ pub fn about(seconds: i64) -> String {
         DAY.. if seconds < 30 * DAY => HOUR,
         _ => DAY,
     };
-    span(seconds - seconds % precision)
+    format_span(seconds - seconds % precision)
 }
 
 /// A bar of `█`, at most `width_max` characters long, for `count` of `most`. A count above 0 has at least one.
-pub fn bar(count: u64, most: u64, width_max: u64) -> String {
+pub fn draw_bar(count: u64, most: u64, width_max: u64) -> String {
     "█".repeat(usize::try_from((count * width_max).div_ceil(most.max(1))).unwrap_or(0))
 }
 
 /// A table of columns without lines; numbers stand at the right of the columns in `right`. The header may be empty.
-pub fn table<C: Into<String>>(
+pub fn format_table<C: Into<String>>(
     header: &[&str],
     rows: impl IntoIterator<Item = Vec<C>>,
     right: impl IntoIterator<Item = usize>,
@@ -78,7 +78,7 @@ pub fn table<C: Into<String>>(
 
 /// A count as a float, for arithmetic.
 #[expect(clippy::cast_precision_loss, reason = "what is counted here is far below 2^52")]
-pub fn float(count: u64) -> f64 {
+pub fn as_float(count: u64) -> f64 {
     count as f64
 }
 
@@ -90,7 +90,7 @@ pub fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration,
         if limits.contains(&given.as_secs()) && given.subsec_nanos() == 0 {
             return Ok(given);
         }
-        let [least, most] = [limits.start(), limits.end()].map(|limit| span(*limit));
+        let [least, most] = [limits.start(), limits.end()].map(|limit| format_span(*limit));
         Err(format!("whole seconds from {least} to {most}"))
     }
 }
@@ -125,12 +125,12 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_and_spans_have_the_units_that_matter() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([1, 2000].map(|number| counted(number, "message")), ["1 message", "2,000 messages"]);
-        let spans = [-5, 0, 59, 61, 3600, 3661, 86_400, 93_784].map(about);
+        assert_eq!([0, 999, 1000, 1_234_567].map(group_digits), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([1, 2000].map(|number| format_count(number, "message")), ["1 message", "2,000 messages"]);
+        let spans = [-5, 0, 59, 61, 3600, 3661, 86_400, 93_784].map(approximate_span);
         assert_eq!(spans, ["0s", "0s", "59s", "1m 1s", "1h", "1h 1m", "1d", "1d 2h"]);
-        assert_eq!([0, 90, 5400, 86_400].map(span), ["0s", "1m 30s", "1h 30m", "1d"]);
-        let gaps = [3630, 7 * DAY, DAY + 60, DAY + 1].map(span);
+        assert_eq!([0, 90, 5400, 86_400].map(format_span), ["0s", "1m 30s", "1h 30m", "1d"]);
+        let gaps = [3630, 7 * DAY, DAY + 60, DAY + 1].map(format_span);
         assert_eq!(gaps, ["1h 0m 30s", "7d", "1d 0h 1m", "1d 0h 0m 1s"], "no unit is left out in between");
     }
 

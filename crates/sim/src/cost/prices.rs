@@ -1,6 +1,6 @@
 //! AWS's list prices, and a user's replacements for some of them.
 
-use redeliver_core::message::schema::{Violation, list};
+use redeliver_core::message::schema::{Violation, join_violations};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
@@ -59,13 +59,13 @@ pub struct Price {
 pub enum PricesError {
     #[error("the prices are not JSON: {0}")]
     NotJson(String),
-    #[error("the prices are refused: {}", list(.0))]
+    #[error("the prices are refused: {}", join_violations(.0))]
     Refused(Vec<Violation>),
 }
 
 impl Prices {
     /// The prices that are shipped: those of us-east-1 on the day [`read_on`](Self::read_on).
-    pub fn list() -> Self {
+    pub fn shipped_list() -> Self {
         serde_json::from_str(SHIPPED).expect(OURS)
     }
 
@@ -73,8 +73,8 @@ impl Prices {
     ///
     /// # Errors
     /// It is not a JSON object, or has unknown names or amounts below 0; the error lists all of them.
-    pub fn list_with(overrides: &str) -> Result<Self, PricesError> {
-        let overrides = redeliver_core::json::value::read(overrides)
+    pub fn with_overrides(overrides: &str) -> Result<Self, PricesError> {
+        let overrides = redeliver_core::json::value::parse_value(overrides)
             .map_err(|error| PricesError::NotJson(error.to_string()))?;
         let Value::Object(overrides) = overrides else {
             let rule = "is not an object of prices by name";
@@ -113,12 +113,12 @@ mod tests {
     use super::*;
 
     fn refused(overrides: &str) -> String {
-        Prices::list_with(overrides).unwrap_err().to_string()
+        Prices::with_overrides(overrides).unwrap_err().to_string()
     }
 
     #[test]
     fn the_shipped_list_is_complete_and_names_the_page_of_each_price() {
-        let Prices { region, read_on, .. } = Prices::list();
+        let Prices { region, read_on, .. } = Prices::shipped_list();
         assert_eq!(region, "us-east-1");
         assert_eq!(read_on.len(), "2026-01-01".len());
         let shipped: Value = serde_json::from_str(SHIPPED).unwrap();
@@ -132,10 +132,10 @@ mod tests {
 
     #[test]
     fn a_member_replaces_one_price_only() {
-        let changed = Prices::list_with(r#"{"logs_gb": 0.63, "alarm_month": 0}"#).unwrap();
+        let changed = Prices::with_overrides(r#"{"logs_gb": 0.63, "alarm_month": 0}"#).unwrap();
         assert_eq!((changed.prices.logs_gb.dollars, changed.prices.alarm_month.dollars), (0.63, 0.0));
-        assert_eq!(changed.prices.sqs_million_requests, Prices::list().prices.sqs_million_requests);
-        assert_eq!(Prices::list_with("{}"), Ok(Prices::list()));
+        assert_eq!(changed.prices.sqs_million_requests, Prices::shipped_list().prices.sqs_million_requests);
+        assert_eq!(Prices::with_overrides("{}"), Ok(Prices::shipped_list()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use redeliver_embedded::VirtualClock;
 use super::*;
 use crate::batching::Batching;
 use crate::planner::telemetry::log_bytes;
-use crate::planner::{Groups, Scenario, TargetFault, Times, run};
+use crate::planner::{ModelTimes, Scenario, ScenarioGroups, TargetFault, run_policy};
 
 /// The size of the log line for a batch of ten messages.
 struct LogBytes {
@@ -135,7 +135,7 @@ fn whole(number: f64) -> String {
 
 /// The row of a million messages of one kind. The total is the sum of the amounts as they are shown.
 fn row(kind: &str, usage: Usage) -> String {
-    let bill = usage.bill(&Prices::list().prices, Architecture::Arm64);
+    let bill = usage.compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
     let amounts = [bill.sqs_requests, bill.lambda_requests, bill.lambda_duration, bill.logs];
     let cents: f64 = amounts.iter().map(|amount| (amount * 100.0).round()).sum();
     let requests = short((usage.sqs_requests + usage.sqs_fifo_requests) / 1e6);
@@ -202,9 +202,9 @@ fn ordered_retries() -> Usage {
 
 #[test]
 fn ordered_messages_and_retries_cost_fifo_requests_and_an_invocation_each() {
-    let prices = Prices::list().prices;
+    let prices = Prices::shipped_list().prices;
     let (at_once, retries) = (in_order(1e6, &processed()), ordered_retries());
-    let bill = |usage: Usage| usage.bill(&prices, Architecture::Arm64);
+    let bill = |usage: Usage| usage.compute_bill(&prices, Architecture::Arm64);
     assert_eq!((bill(at_once).sqs_requests, bill(retries).sqs_requests), (1.5, 1.0));
     let measured = of_a_million_retries(Strategy::Ordered);
     assert_eq!((measured.sqs_requests, measured.sqs_fifo_requests), (0.0, retries.sqs_fifo_requests));
@@ -218,7 +218,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
     let policy = Policy::from_json(policy).unwrap();
     let messages = 2000;
     // No message waits behind another one.
-    let groups = strategy.definition().is_fifo.then_some(Groups { count: 2000, down: 2000 });
+    let groups = strategy.definition().is_fifo.then_some(ScenarioGroups { count: 2000, down: 2000 });
     let measured = |outage: u64| {
         let scenario = Scenario {
             strategy,
@@ -227,10 +227,10 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
             groups,
             over: Duration::from_secs(1),
             batching: Batching::for_message_processor(strategy),
-            times: Times::NONE,
+            times: ModelTimes::NONE,
             ..Scenario::default()
         };
-        run(&policy, &scenario, &|_| {}).unwrap()
+        run_policy(&policy, &scenario, &|_| {}).unwrap()
     };
     // Without an outage no message fails, with one of 30 s each fails once.
     let (without, with) = (measured(0), measured(30));
@@ -257,7 +257,7 @@ fn a_retry_is_as_cheap_as_the_docs_say() {
     {
         let usage = of_a_million_retries(strategy);
         assert!((usage.sqs_requests / 1e6 - requests).abs() < 0.001, "{strategy}: {usage:?}");
-        let bill = usage.bill(&Prices::list().prices, Architecture::Arm64);
+        let bill = usage.compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
         assert!(bill.total() <= most, "{strategy}: ${:.3} {bill:?}", bill.total());
     }
 }
@@ -286,7 +286,7 @@ const SAMPLED: f64 = 0.05;
 /// on an inner queue.
 fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
     let Deployed { strategy, received, batch, traced } = deployed;
-    let prices = Prices::list().prices;
+    let prices = Prices::shipped_list().prices;
     let sent = 30.0 * messages_a_day;
     let deliveries = sent * (1.0 + FAILING);
     let batches = deliveries / f64::from(batch);
@@ -303,7 +303,7 @@ fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
             + deciding * log_bytes_of_one_scheduled(),
         ..Usage::default()
     };
-    let bill = usage.bill(&prices, Architecture::Arm64);
+    let bill = usage.compute_bill(&prices, Architecture::Arm64);
     let invocations = usage.invocations.count;
     let at_once = invocations.min(MONTH_SECONDS);
     let traces = at_once + (invocations - at_once) * SAMPLED;
@@ -365,10 +365,10 @@ fn the_sizing_of_four_loads() {
 
 #[test]
 fn thin_traffic_large_messages_and_the_other_processor() {
-    let Prices { prices, region, read_on } = Prices::list();
+    let Prices { prices, region, read_on } = Prices::shipped_list();
     is_in("deploy/cost.md", &format!("List prices of {region} as of {read_on}, without free tiers"));
     let single = Usage { sqs_requests: 3e6, invocations: invocations(1e6, 0.0), ..Usage::default() };
-    let bill = single.bill(&prices, Architecture::Arm64);
+    let bill = single.compute_bill(&prices, Architecture::Arm64);
     is_in(
         "deploy/cost.md",
         &format!(
@@ -389,16 +389,16 @@ fn thin_traffic_large_messages_and_the_other_processor() {
         ),
     );
     let [first, second] = [at_once(), retries()]
-        .map(|usage| dollars(usage.bill(&prices, Architecture::X86_64).lambda_duration));
+        .map(|usage| dollars(usage.compute_bill(&prices, Architecture::X86_64).lambda_duration));
     is_in("deploy/cost.md", &format!("On x86-64 the first two durations cost {first} and {second}."));
 }
 
 #[test]
 fn each_month_whatever_the_traffic() {
-    let Prices { prices, .. } = Prices::list();
+    let Prices { prices, .. } = Prices::shipped_list();
     let polls = 3.0 * 5.0 * MONTH_SECONDS / 20.0;
     let polling = Usage { sqs_requests: polls, ..Usage::default() };
-    let polling = polling.bill(&prices, Architecture::Arm64).sqs_requests;
+    let polling = polling.compute_bill(&prices, Architecture::Arm64).sqs_requests;
     let [metric, alarm] = [prices.metric_month.dollars, prices.alarm_month.dollars];
     is_in(
         "deploy/cost.md",
@@ -424,7 +424,7 @@ fn each_month_whatever_the_traffic() {
 
 #[test]
 fn a_million_dead_letters_in_an_archive() {
-    let Prices { prices, .. } = Prices::list();
+    let Prices { prices, .. } = Prices::shipped_list();
     let PriceList { s3_thousand_writes, s3_gb_month, sns_hundred_thousand_mails, .. } = prices;
     let gigabytes = 6e3 * 1e6 / 1e9;
     // Seven causes, an hour each of a week, in ten environments.
@@ -448,7 +448,7 @@ fn a_million_dead_letters_in_an_archive() {
 
 #[test]
 fn a_month_with_a_key_of_ones_own() {
-    let Prices { prices, .. } = Prices::list();
+    let Prices { prices, .. } = Prices::shipped_list();
     // Senders and readers of each queue, with `delayed-resend` and one producer.
     let queues = [
         ("source", 3.0, 1.0),
@@ -473,7 +473,7 @@ fn a_month_with_a_key_of_ones_own() {
 
 #[test]
 fn an_hour_of_hops() {
-    let Prices { prices, region, .. } = Prices::list();
+    let Prices { prices, region, .. } = Prices::shipped_list();
     let hops = 4e6;
     let usage = Usage {
         sqs_requests: 0.3 * hops,
@@ -481,7 +481,7 @@ fn an_hour_of_hops() {
         log_bytes: hops / 10.0 * log_bytes_of_ten().hopped,
         ..Usage::default()
     };
-    let bill = usage.bill(&prices, Architecture::Arm64);
+    let bill = usage.compute_bill(&prices, Architecture::Arm64);
     let lines = hops / 10.0 * log_bytes_of_ten().hopped / 1e9;
     let logs = lines * prices.logs_gb.dollars;
     is_in(

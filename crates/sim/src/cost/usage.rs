@@ -65,7 +65,7 @@ impl Usage {
     }
 
     /// The usage of `factor` times as many messages.
-    pub fn times(self, factor: f64) -> Self {
+    pub fn scaled_by(self, factor: f64) -> Self {
         let Invocations { count, seconds } = self.invocations;
         Self {
             sqs_requests: self.sqs_requests * factor,
@@ -77,7 +77,7 @@ impl Usage {
     }
 
     /// The charges by these prices, without free tiers.
-    pub fn bill(&self, prices: &PriceList, architecture: Architecture) -> Bill {
+    pub fn compute_bill(&self, prices: &PriceList, architecture: Architecture) -> Bill {
         let Price { dollars: gb_second, .. } = match architecture {
             Architecture::Arm64 => &prices.lambda_gb_second_arm64,
             Architecture::X86_64 => &prices.lambda_gb_second_x86_64,
@@ -119,20 +119,26 @@ mod tests {
 
     #[test]
     fn each_line_is_its_amount_times_its_price() {
-        let bill = usage().bill(&Prices::list().prices, Architecture::Arm64);
+        let bill = usage().compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
         // 5 million at $0.40, a million of them at $0.10 more, and 2 million at $0.50
         assert_eq!((bill.sqs_requests, bill.lambda_requests), (3.1, 3.0 * 0.2));
         // 500,000 s × 0.25 GB = 125,000 GB-s
         assert!((bill.lambda_duration - 125_000.0 * 0.000_013_333_4).abs() < 1e-9);
         assert!((bill.logs - (1.0 + 3.0 * 0.8) * 0.5).abs() < 1e-9);
         assert!((bill.total() - (3.1 + 0.6 + 1.666_675 + 1.7)).abs() < 1e-9);
-        assert_eq!(usage().times(2.0).bill(&Prices::list().prices, Architecture::Arm64).sqs_requests, 6.2);
+        assert_eq!(
+            usage()
+                .scaled_by(2.0)
+                .compute_bill(&Prices::shipped_list().prices, Architecture::Arm64)
+                .sqs_requests,
+            6.2
+        );
     }
 
     proptest! {
         #[test]
         fn a_higher_price_never_makes_a_smaller_bill(factor in 1.0_f64..10.0, which in 0..6_usize) {
-            let cheap = Prices::list().prices;
+            let cheap = Prices::shipped_list().prices;
             let mut dear = cheap.clone();
             let price = match which {
                 0 => &mut dear.sqs_million_requests,
@@ -143,7 +149,7 @@ mod tests {
                 _ => &mut dear.logs_gb,
             };
             price.dollars *= factor;
-            let [cheap, dear] = [cheap, dear].map(|prices| usage().bill(&prices, Architecture::Arm64).total());
+            let [cheap, dear] = [cheap, dear].map(|prices| usage().compute_bill(&prices, Architecture::Arm64).total());
             prop_assert!(dear >= cheap);
         }
     }

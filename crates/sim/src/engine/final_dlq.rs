@@ -6,11 +6,11 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use redeliver_core::arrival::trace_header_and_verdict;
-use redeliver_core::deliver::deletion::delete;
+use redeliver_core::deliver::deletion::delete_receives;
 use redeliver_core::failure::annotation::ERROR_TYPE;
-use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::message::metadata::format_rfc3339;
 use redeliver_core::message::{Attribute, ReceivedMessage};
-use redeliver_core::polling::receive;
+use redeliver_core::polling::receive_records;
 use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;
 
@@ -26,23 +26,24 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
         let queue = &self.topology.final_dlq;
-        self.repeat(done, async || {
-            let records =
-                receive(queue, 10, self.wait).await.map_err(LoopError::sqs("reading the final DLQ"))?;
+        self.repeat_step(done, async || {
+            let records = receive_records(queue, 10, self.wait)
+                .await
+                .map_err(LoopError::while_doing("reading the final DLQ"))?;
             for record in &records {
                 let (_, verdict) = trace_header_and_verdict(record);
-                let virtual_now = self.is_virtual.then(|| rfc3339(self.clock.now()));
+                let virtual_now = self.is_virtual.then(|| format_rfc3339(self.clock.now()));
                 writeln!(output, "{}", final_record(record, verdict.is_some(), virtual_now.as_deref()))?;
                 let code = verdict.as_ref().map(|verdict| verdict.code.as_str());
                 let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text).or(code);
                 let now = self.clock.now();
                 let body = (self.original_body)(&record.body);
-                self.tracker().dead_lettered(body, error_type.unwrap_or("UNANNOTATED"), now);
+                self.lock_tracker().record_dead_letter(body, error_type.unwrap_or("UNANNOTATED"), now);
             }
             output.flush()?;
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
             // A record that is not deleted comes out again, and counts as a copy.
-            delete(queue, self.clock, &handles).await;
+            delete_receives(queue, self.clock, &handles).await;
             Ok(ControlFlow::Continue(()))
         })
         .await
@@ -57,7 +58,7 @@ fn final_record(
     virtual_now: Option<&str>,
 ) -> String {
     #[derive(Serialize)]
-    struct FinalRecord<'a> {
+    struct FinalRecordLine<'a> {
         body: &'a str,
         attributes: BTreeMap<&'a str, Option<&'a str>>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +69,6 @@ fn final_record(
     let attributes =
         record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
     let trace_header = record.trace_header.as_deref().filter(|_| has_verdict_in_trace_header);
-    serde_json::to_string(&FinalRecord { body: &record.body, attributes, trace_header, virtual_now })
+    serde_json::to_string(&FinalRecordLine { body: &record.body, attributes, trace_header, virtual_now })
         .expect("strings always serialise")
 }

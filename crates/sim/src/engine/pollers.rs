@@ -11,9 +11,9 @@ use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use futures_util::lock::Mutex as AsyncMutex;
 use futures_util::stream::FuturesUnordered;
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::polling::{invoke, receive};
+use redeliver_core::polling::{invoke_function, receive_records};
 use redeliver_core::ports::{Clock, Function, Queue, Receive};
 
 use super::Engine;
@@ -49,13 +49,13 @@ impl Pollers {
 
     /// Those of Lambda, with this `MaximumConcurrency`.
     #[must_use]
-    pub fn of_lambda(most: u16, receive: Duration) -> Self {
+    pub fn for_lambda(most: u16, receive: Duration) -> Self {
         Self { at_first: AT_FIRST.min(most), most, receive }
     }
 }
 
 /// An event source mapping: its queue, its function, and what its pollers share.
-struct Mapping<'a, Q, F> {
+struct PolledMapping<'a, Q, F> {
     queue: &'a Q,
     function: &'a F,
     pollers: Pollers,
@@ -69,7 +69,7 @@ struct Mapping<'a, Q, F> {
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     /// Polls a queue for its function until the run is done.
-    pub(super) async fn poll(
+    pub(super) async fn poll_queue(
         &self,
         queue: &Q,
         function: &impl Function,
@@ -78,7 +78,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
         let (receiving, idle) = (AsyncMutex::default(), Cell::new(0));
-        let mapping = &Mapping { queue, function, pollers, batching, done, receiving, idle };
+        let mapping = &PolledMapping { queue, function, pollers, batching, done, receiving, idle };
         let mut running: FuturesUnordered<_> =
             (0..pollers.at_first).map(|_| self.run_poller(mapping, false)).collect();
         let mut outcome = Ok(());
@@ -95,7 +95,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 
     /// Completes when all pollers have been busy while messages wait. Polled after the pollers, each time that one of
     /// them is: so it needs no waker of its own.
-    async fn wait_for_growth<F>(&self, mapping: &Mapping<'_, Q, F>, has_room: bool) {
+    async fn wait_for_growth<F>(&self, mapping: &PolledMapping<'_, Q, F>, has_room: bool) {
         let all_busy = || mapping.idle.get() == 0;
         if !has_room {
             pending::<()>().await;
@@ -112,29 +112,29 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     /// Polls for one invocation at a time. An extra poller ends when it has had nothing to do for a while.
     async fn run_poller<F: Function>(
         &self,
-        mapping: &Mapping<'_, Q, F>,
+        mapping: &PolledMapping<'_, Q, F>,
         is_extra: bool,
     ) -> Result<(), LoopError> {
-        let Mapping { queue, function, pollers, batching, done, receiving, idle } = mapping;
+        let PolledMapping { queue, function, pollers, batching, done, receiving, idle } = mapping;
         idle.update(|count| count + 1);
         let ended = self
-            .repeat(done, async || {
+            .repeat_step(done, async || {
                 let since = self.clock.now();
                 let turn = receiving.lock().await;
                 if done.get() {
                     return Ok(ControlFlow::Continue(()));
                 }
-                let received = receive(*queue, batching.size, self.wait).await;
+                let received = receive_records(*queue, batching.size, self.wait).await;
                 drop(turn);
-                let mut records = received.map_err(LoopError::sqs("receiving messages"))?;
+                let mut records = received.map_err(LoopError::while_doing("receiving messages"))?;
                 if records.is_empty() {
-                    let is_over = is_extra && until(since, self.clock.now()) >= IDLE_MAX;
+                    let is_over = is_extra && time_until(since, self.clock.now()) >= IDLE_MAX;
                     return Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
                 }
                 self.fill_batch(queue, &mut records, *batching).await;
                 idle.update(|count| count - 1);
                 self.clock.sleep(pollers.receive).await;
-                invoke(*queue, *function, self.clock, records, INVOCATION_TIMEOUT).await;
+                invoke_function(*queue, *function, self.clock, records, INVOCATION_TIMEOUT).await;
                 idle.update(|count| count + 1);
                 Ok(ControlFlow::Continue(()))
             })
@@ -148,7 +148,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     async fn fill_batch(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, batching: Batching) {
         let (end, size) = (self.clock.now() + batching.window, usize::from(batching.size));
         while records.len() < size && self.clock.now() < end {
-            let wait = until(self.clock.now(), end).min(self.wait);
+            let wait = time_until(self.clock.now(), end).min(self.wait);
             let max_messages = u8::try_from(size - records.len()).unwrap_or(1);
             match queue.receive(Receive { max_messages, wait, visibility: None }).await {
                 Ok(more) => records.extend(more),
@@ -162,7 +162,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 mod tests {
     use std::sync::Mutex;
 
-    use redeliver_core::message::packing::pack;
+    use redeliver_core::message::packing::pack_batches;
     use redeliver_core::message::{Confirmed, Timestamp};
     use redeliver_core::ports::QueueSender as _;
     use redeliver_embedded::VirtualClock;
@@ -174,7 +174,7 @@ mod tests {
     struct Slow<'a>(&'a VirtualClock, Mutex<Vec<i64>>);
 
     impl Function for Slow<'_> {
-        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        async fn process_batch(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             self.1.lock().unwrap().push(self.0.now().timestamp_millis());
             self.0.sleep(Duration::from_secs(60)).await;
             Vec::new()
@@ -189,15 +189,16 @@ mod tests {
             let (clock, queue, done) = (engine.clock, &engine.topology.source, Cell::new(false));
             let (batching, slow) =
                 (Batching { size: 1, ..Batching::default() }, Slow(clock, Mutex::default()));
-            for batch in pack(&vec![message("{}"); 9]) {
+            for batch in pack_batches(&vec![message("{}"); 9]) {
                 queue.send_batch(batch).await;
             }
-            let pollers = Pollers::of_lambda(8, Duration::from_millis(20));
+            let pollers = Pollers::for_lambda(8, Duration::from_millis(20));
             let stop = async {
                 clock.sleep(Duration::from_secs(30)).await;
                 done.set(true);
             };
-            let (polled, ()) = futures_util::join!(engine.poll(queue, &slow, pollers, batching, &done), stop);
+            let (polled, ()) =
+                futures_util::join!(engine.poll_queue(queue, &slow, pollers, batching, &done), stop);
             polled.unwrap();
             slow.1.into_inner().unwrap()
         });
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_maximum_below_five_holds_from_the_beginning() {
-        let at_first = |most| Pollers::of_lambda(most, Duration::ZERO).at_first;
+        let at_first = |most| Pollers::for_lambda(most, Duration::ZERO).at_first;
         assert_eq!([at_first(2), at_first(5), at_first(1000)], [2, 5, 5]);
     }
 }

@@ -23,20 +23,20 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     ///
     /// # Errors
     /// If SQS refuses a message for good or does not answer for a minute, or if `stop` completes.
-    pub async fn send(
+    pub async fn send_messages(
         &self,
         messages: Vec<OutgoingMessage>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
         let (total, confirmed) = (messages.len(), Cell::new(0));
-        until_stopped(stop, &confirmed, total, self.send_all(messages, &confirmed)).await
+        run_until_stopped(stop, &confirmed, total, self.send_all(messages, &confirmed)).await
     }
 
     /// Invokes the function with each message's body, unless `stop` completes first.
     ///
     /// # Errors
     /// If the record of a failure cannot be sent for a minute, or if `stop` completes.
-    pub async fn invoke(
+    pub async fn invoke_messages(
         &self,
         messages: Vec<OutgoingMessage>,
         invoker: &impl AsyncInvoker,
@@ -46,13 +46,13 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let invoking = async {
             for message in messages {
                 let payload = &message.content().body;
-                self.tracker().sent(payload);
-                invoker.invoke(FUNCTION_ARN, payload).await?;
+                self.lock_tracker().record_sent(payload);
+                invoker.invoke_async(FUNCTION_ARN, payload).await?;
                 confirmed.update(|count| count + 1);
             }
             Ok(())
         };
-        until_stopped(stop, &confirmed, total, invoking).await
+        run_until_stopped(stop, &confirmed, total, invoking).await
     }
 
     async fn send_all(
@@ -68,12 +68,12 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             let chunk: Vec<_> = messages.by_ref().take(size).collect();
             // Tracked before they are sent: the target may be done with one before SQS has answered.
             for message in &chunk {
-                self.tracker().sent(&message.content().body);
+                self.lock_tracker().record_sent(&message.content().body);
             }
             for outcome in
                 deliver(&self.topology.source, self.clock, self.clock.now() + CHUNK_TIMEOUT, chunk).await
             {
-                outcome.map_err(LoopError::sqs("sending the messages"))?;
+                outcome.map_err(LoopError::while_doing("sending the messages"))?;
                 confirmed.update(|count| count + 1);
             }
         }
@@ -82,7 +82,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 }
 
 /// Sends until `stop` completes.
-async fn until_stopped(
+async fn run_until_stopped(
     stop: impl Future<Output = ()>,
     confirmed: &Cell<usize>,
     total: usize,

@@ -5,9 +5,9 @@ use std::future::{pending, ready};
 use std::io::BufWriter;
 
 use redeliver_core::events::Event;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Confirmed, Content, OutgoingMessage, ReceivedMessage, Timestamp};
-use redeliver_core::polling::receive;
+use redeliver_core::polling::receive_records;
 use redeliver_core::ports::{Observer, QueueSender as _};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
@@ -45,11 +45,13 @@ pub(super) fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, Virt
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
         let topology =
-            Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, Batching::default()).await.unwrap();
+            Topology::create_queues(&sqs, "engine", Strategy::DelayedResend, 5, Batching::default())
+                .await
+                .unwrap();
         let tracker = Mutex::default();
         let engine = Engine { wait: Duration::ZERO, ..engine(&topology, &clock, &tracker) };
         let outcome = work(engine).await;
-        (outcome, topology.waiting().await.unwrap())
+        (outcome, topology.count_waiting().await.unwrap())
     })
 }
 
@@ -73,8 +75,8 @@ impl Write for FullDisk {
 #[test]
 fn a_final_record_that_is_not_written_out_stays_in_its_queue() {
     let (outcome, left) = on_queues(async |engine| {
-        engine.tracker().sent("{}");
-        engine.topology.final_dlq.send_batch(pack(&[message("{}")])[0]).await;
+        engine.lock_tracker().record_sent("{}");
+        engine.topology.final_dlq.send_batch(pack_batches(&[message("{}")])[0]).await;
         engine.read_final_dlq(&mut BufWriter::new(FullDisk), &Cell::new(false)).await
     });
     assert!(matches!(outcome, Err(LoopError::Output(_))), "{outcome:?}");
@@ -84,11 +86,11 @@ fn a_final_record_that_is_not_written_out_stays_in_its_queue() {
 #[test]
 fn a_stop_interrupts_sending() {
     let messages = || vec![message("{}"), message("{}")];
-    let (outcome, sent) = on_queues(async |engine| engine.send(messages(), ready(())).await);
+    let (outcome, sent) = on_queues(async |engine| engine.send_messages(messages(), ready(())).await);
     let error = outcome.unwrap_err().to_string();
     assert_eq!(error, "interrupted while sending the messages: at least 0 of 2 were sent");
     assert_eq!(sent, 0);
-    let (outcome, sent) = on_queues(async |engine| engine.send(messages(), pending()).await);
+    let (outcome, sent) = on_queues(async |engine| engine.send_messages(messages(), pending()).await);
     assert!(outcome.is_ok(), "{outcome:?}");
     assert_eq!(sent, 2);
 }
@@ -97,7 +99,7 @@ fn a_stop_interrupts_sending() {
 fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
     struct Sizes(Mutex<Vec<usize>>);
     impl Function for Sizes {
-        async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             self.0.lock().unwrap().push(records.len());
             Vec::new()
         }
@@ -106,14 +108,15 @@ fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
         let batching = Batching { size, window: Duration::from_secs(window) };
-        let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, batching).await.unwrap();
+        let topology =
+            Topology::create_queues(&sqs, "engine", Strategy::DelayedResend, 5, batching).await.unwrap();
         let tracker = Mutex::default();
         let engine = engine(&topology, &clock, &tracker);
         let (sizes, done) = (Sizes(Mutex::default()), Cell::new(false));
-        let poll = engine.poll(&topology.source, &sizes, Pollers::constant(1), batching, &done);
+        let poll = engine.poll_queue(&topology.source, &sizes, Pollers::constant(1), batching, &done);
         let send = async {
             for _ in 0..30 {
-                engine.send(vec![message("{}")], pending()).await.unwrap();
+                engine.send_messages(vec![message("{}")], pending()).await.unwrap();
                 clock.sleep(Duration::from_secs(10)).await;
             }
             clock.sleep(Duration::from_secs(600)).await;
@@ -144,13 +147,13 @@ fn messages_are_lost_after_several_empty_counts_in_a_row() {
         let passes_by = async {
             // The message is there at the second count only.
             clock.sleep(COUNT_PAUSE * 3 / 2).await;
-            queue.send_batch(pack(&[message("{}")])[0]).await;
+            queue.send_batch(pack_batches(&[message("{}")])[0]).await;
             clock.sleep(COUNT_PAUSE).await;
-            let taken = receive(queue, 10, Duration::ZERO).await.unwrap();
+            let taken = receive_records(queue, 10, Duration::ZERO).await.unwrap();
             queue.delete_batch(&[taken[0].receipt_handle.clone()]).await;
         };
         let lost = async {
-            engine.messages_lost().await;
+            engine.wait_until_lost().await;
             seconds(clock)
         };
         join!(lost, passes_by).0

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::number::float;
+use crate::number::to_float;
 
 /// Percentiles of delays in seconds, by the nearest rank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Delays {
+pub struct DelayPercentiles {
     pub p50: f64,
     pub p90: f64,
     pub p99: f64,
@@ -18,9 +18,9 @@ pub struct Delays {
 
 /// The delays of the messages whose groups meet the fault, and of the others; `None` if none was processed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ByGroup {
-    pub up: Option<Delays>,
-    pub down: Option<Delays>,
+pub struct DelaysByGroup {
+    pub up: Option<DelayPercentiles>,
+    pub down: Option<DelayPercentiles>,
     /// Messages that were processed after a later one of their group.
     pub overtaken: u64,
     /// Messages that were not processed.
@@ -41,22 +41,22 @@ pub struct LongestDelays(BTreeMap<u64, u64>);
 /// The messages sent, and the delays of those that were processed.
 #[derive(Debug, Default)]
 pub(super) struct DelayLog {
-    up: Side,
-    down: Side,
+    up: DelaySide,
+    down: DelaySide,
     /// The number of the latest message of each group that was processed.
     latest: BTreeMap<String, u64>,
     overtaken: u64,
 }
 
 #[derive(Debug, Default)]
-struct Side {
+struct DelaySide {
     sent: u64,
     milliseconds: Vec<u64>,
     longest: LongestDelays,
 }
 
 /// A message that the target has processed.
-pub(super) struct Processed<'a> {
+pub(super) struct ProcessedMessage<'a> {
     pub(super) meets_fault: bool,
     pub(super) group: Option<&'a str>,
     /// In the order of the sends.
@@ -67,13 +67,13 @@ pub(super) struct Processed<'a> {
 }
 
 impl DelayLog {
-    pub(super) fn sent(&mut self, meets_fault: bool) {
-        self.side(meets_fault).sent += 1;
+    pub(super) fn record_sent(&mut self, meets_fault: bool) {
+        self.side_mut(meets_fault).sent += 1;
     }
 
-    pub(super) fn processed(&mut self, message: &Processed<'_>) {
-        let Processed { meets_fault, group, number, second, milliseconds } = *message;
-        let side = self.side(meets_fault);
+    pub(super) fn record_processed(&mut self, message: &ProcessedMessage<'_>) {
+        let ProcessedMessage { meets_fault, group, number, second, milliseconds } = *message;
+        let side = self.side_mut(meets_fault);
         side.milliseconds.push(milliseconds);
         let longest = side.longest.0.entry(second).or_default();
         *longest = milliseconds.max(*longest);
@@ -88,19 +88,19 @@ impl DelayLog {
     }
 
     /// The messages of the groups that meet the fault, or of the others.
-    const fn side(&mut self, meets_fault: bool) -> &mut Side {
+    const fn side_mut(&mut self, meets_fault: bool) -> &mut DelaySide {
         if meets_fault { &mut self.down } else { &mut self.up }
     }
 
-    pub(super) fn all(&self) -> Option<Delays> {
-        Delays::of([&self.up.milliseconds[..], &self.down.milliseconds].concat())
+    pub(super) fn all_delays(&self) -> Option<DelayPercentiles> {
+        DelayPercentiles::from_milliseconds([&self.up.milliseconds[..], &self.down.milliseconds].concat())
     }
 
-    pub(super) fn by_group(&self) -> ByGroup {
-        let unprocessed = |side: &Side| side.sent.saturating_sub(side.milliseconds.len() as u64);
-        ByGroup {
-            up: Delays::of(self.up.milliseconds.clone()),
-            down: Delays::of(self.down.milliseconds.clone()),
+    pub(super) fn by_group(&self) -> DelaysByGroup {
+        let unprocessed = |side: &DelaySide| side.sent.saturating_sub(side.milliseconds.len() as u64);
+        DelaysByGroup {
+            up: DelayPercentiles::from_milliseconds(self.up.milliseconds.clone()),
+            down: DelayPercentiles::from_milliseconds(self.down.milliseconds.clone()),
             overtaken: self.overtaken,
             up_unprocessed: unprocessed(&self.up),
             down_unprocessed: unprocessed(&self.down),
@@ -112,7 +112,7 @@ impl DelayLog {
 
 impl LongestDelays {
     /// The longest delay in milliseconds of the messages that were sent within a range of seconds.
-    pub fn within(&self, seconds: Range<u64>) -> u64 {
+    pub fn longest_within(&self, seconds: Range<u64>) -> u64 {
         self.0.range(seconds).map(|(_, milliseconds)| *milliseconds).max().unwrap_or(0)
     }
 
@@ -122,12 +122,12 @@ impl LongestDelays {
     }
 }
 
-impl Delays {
-    fn of(mut milliseconds: Vec<u64>) -> Option<Self> {
+impl DelayPercentiles {
+    fn from_milliseconds(mut milliseconds: Vec<u64>) -> Option<Self> {
         milliseconds.sort_unstable();
         let percentile = |percent: usize| {
             let rank = (milliseconds.len() * percent).div_ceil(100).checked_sub(1)?;
-            Some(float(milliseconds[rank]) / 1000.0)
+            Some(to_float(milliseconds[rank]) / 1000.0)
         };
         Some(Self { p50: percentile(50)?, p90: percentile(90)?, p99: percentile(99)?, max: percentile(100)? })
     }
@@ -140,10 +140,16 @@ mod tests {
     #[test]
     fn percentiles_are_by_the_nearest_rank() {
         let hundred = (1..=100).rev().map(|second| second * 1000).collect();
-        assert_eq!(Delays::of(hundred), Some(Delays { p50: 50.0, p90: 90.0, p99: 99.0, max: 100.0 }));
+        assert_eq!(
+            DelayPercentiles::from_milliseconds(hundred),
+            Some(DelayPercentiles { p50: 50.0, p90: 90.0, p99: 99.0, max: 100.0 })
+        );
         let three = vec![3, 1, 2_500];
-        assert_eq!(Delays::of(three), Some(Delays { p50: 0.003, p90: 2.5, p99: 2.5, max: 2.5 }));
-        assert_eq!(Delays::of(Vec::new()), None);
+        assert_eq!(
+            DelayPercentiles::from_milliseconds(three),
+            Some(DelayPercentiles { p50: 0.003, p90: 2.5, p99: 2.5, max: 2.5 })
+        );
+        assert_eq!(DelayPercentiles::from_milliseconds(Vec::new()), None);
     }
 
     #[test]
@@ -151,16 +157,16 @@ mod tests {
         let mut log = DelayLog::default();
         for number in 0..9 {
             let meets_fault = number % 2 == 0;
-            log.sent(meets_fault);
+            log.record_sent(meets_fault);
             // The last two of the group that is down are not processed.
             if number < 6 || !meets_fault {
                 let (group, milliseconds) = if meets_fault { ("a", 7000) } else { ("b", 1000) };
                 let (group, second) = (Some(group), number / 3);
-                log.processed(&Processed { meets_fault, group, number, second, milliseconds });
+                log.record_processed(&ProcessedMessage { meets_fault, group, number, second, milliseconds });
             }
         }
-        let all = |seconds| Delays { p50: seconds, p90: seconds, p99: seconds, max: seconds };
-        let by_group = ByGroup {
+        let all = |seconds| DelayPercentiles { p50: seconds, p90: seconds, p99: seconds, max: seconds };
+        let by_group = DelaysByGroup {
             up: Some(all(1.0)),
             down: Some(all(7.0)),
             overtaken: 0,
@@ -171,9 +177,9 @@ mod tests {
         };
         assert_eq!(log.by_group(), by_group);
         assert_eq!(by_group.up_longest.last_second(), 2);
-        let ranges = [0..1, 1..9, 2..9].map(|seconds| by_group.down_longest.within(seconds));
+        let ranges = [0..1, 1..9, 2..9].map(|seconds| by_group.down_longest.longest_within(seconds));
         assert_eq!(ranges, [7000, 7000, 0]);
-        assert_eq!(log.all(), Some(Delays { p50: 1.0, ..all(7.0) }));
+        assert_eq!(log.all_delays(), Some(DelayPercentiles { p50: 1.0, ..all(7.0) }));
     }
 
     #[test]
@@ -181,7 +187,7 @@ mod tests {
         let mut log = DelayLog::default();
         let mut processed = |group, number| {
             let (meets_fault, second, milliseconds) = (false, 0, 0);
-            log.processed(&Processed { meets_fault, group, number, second, milliseconds });
+            log.record_processed(&ProcessedMessage { meets_fault, group, number, second, milliseconds });
         };
         for (group, number) in [("a", 0), ("b", 5), ("a", 4), ("a", 2), ("a", 3), ("b", 1), ("a", 6)] {
             processed(Some(group), number);

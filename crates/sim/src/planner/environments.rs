@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Function};
 use redeliver_embedded::VirtualClock;
@@ -26,12 +26,12 @@ pub(super) struct Environments<'a, S, F> {
     /// The time that a new environment takes before it handles its first invocation.
     cold_start: Duration,
     /// The most recently used one is the last.
-    idle: Mutex<Vec<Environment<F>>>,
+    idle: Mutex<Vec<ExecutionEnvironment<F>>>,
     /// Environments started so far.
     started: &'a Counter,
 }
 
-struct Environment<F> {
+struct ExecutionEnvironment<F> {
     function: F,
     started_at: Timestamp,
     used_at: Timestamp,
@@ -42,12 +42,13 @@ impl<'a, S: Fn() -> F, F> Environments<'a, S, F> {
         Self { start, clock, cold_start, idle: Mutex::default(), started }
     }
 
-    async fn take(&self) -> Environment<F> {
+    async fn take_environment(&self) -> ExecutionEnvironment<F> {
         let now = self.clock.now();
         let idle = {
             let mut idle = lock(&self.idle);
             idle.retain(|environment| {
-                until(environment.used_at, now) < IDLE_MAX && until(environment.started_at, now) < LIFETIME
+                time_until(environment.used_at, now) < IDLE_MAX
+                    && time_until(environment.started_at, now) < LIFETIME
             });
             idle.pop()
         };
@@ -57,14 +58,14 @@ impl<'a, S: Fn() -> F, F> Environments<'a, S, F> {
         self.started.add(1);
         let function = (self.start)();
         self.clock.sleep(self.cold_start).await;
-        Environment { function, started_at: now, used_at: now }
+        ExecutionEnvironment { function, started_at: now, used_at: now }
     }
 }
 
 impl<S: Fn() -> F + Send + Sync, F: Function> Function for Environments<'_, S, F> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        let mut environment = self.take().await;
-        let response = environment.function.process(records, deadline).await;
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        let mut environment = self.take_environment().await;
+        let response = environment.function.process_batch(records, deadline).await;
         environment.used_at = self.clock.now();
         lock(&self.idle).push(environment);
         response
@@ -85,7 +86,7 @@ mod tests {
     }
 
     impl Function for Numbered<'_> {
-        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        async fn process_batch(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             self.invoked.lock().unwrap().push(self.number);
             self.clock.sleep(Duration::from_secs(1)).await;
             Vec::new()
@@ -107,7 +108,7 @@ mod tests {
     }
 
     async fn invoke(function: &impl Function) {
-        function.process(Vec::new(), Timestamp::MAX_UTC).await;
+        function.process_batch(Vec::new(), Timestamp::MAX_UTC).await;
     }
 
     #[test]

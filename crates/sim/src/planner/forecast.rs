@@ -7,13 +7,13 @@ use redeliver_core::strategy::Strategy;
 use serde::Serialize;
 
 use super::plain_sqs::PlainSqs;
-use super::run::{CircuitBreaker, Measurements, run, run_plain};
+use super::run::{BreakerCounts, Measurements, run_plain, run_policy};
 use super::scenario::Scenario;
 use super::schedule::Schedule;
 use super::survival::{HoldPlan, OUTAGES_SECONDS, Survival};
 use crate::cost::{Architecture, Bill, Prices};
 use crate::error::LoopError;
-use crate::number::float;
+use crate::number::to_float;
 
 /// Retries must fit into this share of the retention, as the stack checks it (`RETENTION_SHARE` in infra/lib/plan.ts).
 pub const RETENTION_SHARE_MAX: f64 = 0.8;
@@ -47,9 +47,9 @@ pub struct PolicyForecast {
     #[serde(rename = "span")]
     pub worst_case: WorstCase,
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: ForecastOutcome,
     /// The same policy with `"circuit_breaker": false`; `None` if it has none.
-    pub without_circuit_breaker: Option<Outcome>,
+    pub without_circuit_breaker: Option<ForecastOutcome>,
     #[serde(skip)]
     pub hold: Option<HoldPlan>,
 }
@@ -60,12 +60,12 @@ pub struct PlainForecast {
     #[serde(flatten)]
     pub plain: PlainSqs,
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: ForecastOutcome,
 }
 
 /// The result of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct ForecastOutcome {
     pub measured: Measurements,
     /// The usage and the cost of a million such messages.
     pub per_million: PerMillion,
@@ -121,18 +121,17 @@ impl Forecast {
     ///
     /// # Errors
     /// If the scenario cannot run to its end.
-    pub fn measure(
+    pub fn measure_policy(
         &mut self,
         name: String,
         policy: &Policy,
         progress: &dyn Fn(u64),
     ) -> Result<(), LoopError> {
-        let measured = run(policy, &self.scenario, progress)?;
-        let without = policy
-            .circuit_breaker
-            .is_some()
-            .then(|| run(&Policy { circuit_breaker: None, ..policy.clone() }, &self.scenario, &|_| {}));
-        self.add(name, policy, measured, without.transpose()?);
+        let measured = run_policy(policy, &self.scenario, progress)?;
+        let without = policy.circuit_breaker.is_some().then(|| {
+            run_policy(&Policy { circuit_breaker: None, ..policy.clone() }, &self.scenario, &|_| {})
+        });
+        self.add_policy(name, policy, measured, without.transpose()?);
         Ok(())
     }
 
@@ -141,44 +140,55 @@ impl Forecast {
     /// # Errors
     /// If the scenario cannot run to its end.
     pub fn measure_plain(&mut self, plain: PlainSqs, progress: &dyn Fn(u64)) -> Result<(), LoopError> {
-        let outcome = self.outcome(run_plain(plain, &self.scenario, progress)?);
+        let outcome = self.price_outcome(run_plain(plain, &self.scenario, progress)?);
         self.plain_sqs.push(PlainForecast { plain, outcome });
         Ok(())
     }
 
-    fn add(&mut self, name: String, policy: &Policy, measured: Measurements, without: Option<Measurements>) {
+    fn add_policy(
+        &mut self,
+        name: String,
+        policy: &Policy,
+        measured: Measurements,
+        without: Option<Measurements>,
+    ) {
         let strategy = self.scenario.strategy;
-        let schedule = Schedule::of(policy);
+        let schedule = Schedule::for_policy(policy);
         let hold = HoldPlan::new(policy, self.scenario.failed_call);
         let outages: BTreeSet<_> =
             OUTAGES_SECONDS.into_iter().chain(self.scenario.fault.outage_seconds()).collect();
-        let survival = |seconds| Survival::of(&schedule, hold.as_ref(), seconds);
+        let survival = |seconds| Survival::for_outage(&schedule, hold.as_ref(), seconds);
         self.policies.push(PolicyForecast {
             name,
             survival: outages.into_iter().map(survival).collect(),
-            worst_case: WorstCase::of(policy, strategy, schedule.longest_seconds, self.retention_seconds),
-            outcome: self.outcome(measured),
-            without_circuit_breaker: without.map(|measured| self.outcome(measured)),
+            worst_case: WorstCase::for_policy(
+                policy,
+                strategy,
+                schedule.longest_seconds,
+                self.retention_seconds,
+            ),
+            outcome: self.price_outcome(measured),
+            without_circuit_breaker: without.map(|measured| self.price_outcome(measured)),
             schedule,
             hold,
         });
     }
 
     /// The outcome of each policy, with its circuit breaker if it has one.
-    pub fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+    pub fn outcomes(&self) -> impl Iterator<Item = &ForecastOutcome> {
         self.policies.iter().map(|policy| &policy.outcome)
     }
 
     /// The circuit breakers of the policies that have one.
-    pub fn circuit_breakers(&self) -> impl Iterator<Item = CircuitBreaker> {
+    pub fn circuit_breakers(&self) -> impl Iterator<Item = BreakerCounts> {
         self.outcomes().filter_map(|outcome| outcome.measured.circuit_breaker)
     }
 
-    fn outcome(&self, measured: Measurements) -> Outcome {
-        let to_a_million = MILLION / float(measured.sent.max(1));
-        let usage = measured.usage.times(to_a_million);
-        let dead_letters = float(measured.dead_lettered.values().sum()) * to_a_million;
-        let dollars = usage.bill(&self.prices.prices, self.architecture);
+    fn price_outcome(&self, measured: Measurements) -> ForecastOutcome {
+        let to_a_million = MILLION / to_float(measured.sent.max(1));
+        let usage = measured.usage.scaled_by(to_a_million);
+        let dead_letters = to_float(measured.dead_lettered.values().sum()) * to_a_million;
+        let dollars = usage.compute_bill(&self.prices.prices, self.architecture);
         let per_million = PerMillion {
             sqs_requests: usage.sqs_requests + usage.sqs_fifo_requests,
             invocations: usage.invocations.count,
@@ -188,21 +198,21 @@ impl Forecast {
             total_dollars: dollars.total(),
             archive_dollars: dead_letters / 1e3 * self.prices.prices.s3_thousand_writes.dollars,
         };
-        Outcome { measured, per_million }
+        ForecastOutcome { measured, per_million }
     }
 }
 
 impl WorstCase {
     /// The share of the retention that the worst case takes.
     pub fn retention_share(&self) -> f64 {
-        float(self.worst_case_seconds) / float(self.retention_seconds)
+        to_float(self.worst_case_seconds) / to_float(self.retention_seconds)
     }
 
-    fn of(policy: &Policy, strategy: Strategy, longest_seconds: u64, retention_seconds: u64) -> Self {
+    fn for_policy(policy: &Policy, strategy: Strategy, longest_seconds: u64, retention_seconds: u64) -> Self {
         let calls = (u64::from(policy.max_attempts) + 1) * CALL_SECONDS_MAX;
         let age = policy.max_age_seconds.map_or(u64::MAX, u64::from);
         let worst_case_seconds = (longest_seconds + calls).min(age);
-        let is_within = float(worst_case_seconds) <= RETENTION_SHARE_MAX * float(retention_seconds);
+        let is_within = to_float(worst_case_seconds) <= RETENTION_SHARE_MAX * to_float(retention_seconds);
         // A message that stays on its queue has one retention period for all of its retries.
         let may_outlast = policy.long_delays && !strategy.definition().stays_on_queue;
         let fits = is_within || may_outlast || policy.max_attempts == 0;
@@ -223,8 +233,8 @@ mod tests {
 
     fn worst_case(policy: &str, retention_seconds: u64) -> WorstCase {
         let policy = Policy::from_json(policy).unwrap();
-        let longest_seconds = Schedule::of(&policy).longest_seconds;
-        WorstCase::of(&policy, Strategy::DelayedResend, longest_seconds, retention_seconds)
+        let longest_seconds = Schedule::for_policy(&policy).longest_seconds;
+        WorstCase::for_policy(&policy, Strategy::DelayedResend, longest_seconds, retention_seconds)
     }
 
     #[test]
@@ -236,11 +246,11 @@ mod tests {
             ..Scenario::default()
         };
         let policy = Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
-        let measured = run(&policy, &scenario, &|_| {}).unwrap();
+        let measured = run_policy(&policy, &scenario, &|_| {}).unwrap();
         assert_eq!(measured.dead_lettered.values().sum::<u64>(), 20);
-        let forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());
+        let forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::shipped_list());
         // $0.005 per thousand
-        assert_eq!(forecast.outcome(measured).per_million.archive_dollars, 5.0);
+        assert_eq!(forecast.price_outcome(measured).per_million.archive_dollars, 5.0);
     }
 
     #[test]
@@ -266,7 +276,7 @@ mod tests {
         assert!(worst_case(r#"{"long_delays":true}"#, 60).fits, "long delays are intended to take longer");
         let long = Policy::from_json(r#"{"long_delays":true}"#).unwrap();
         assert!(
-            !WorstCase::of(&long, Strategy::Ordered, 4500, 60).fits,
+            !WorstCase::for_policy(&long, Strategy::Ordered, 4500, 60).fits,
             "on its queue a message has one retention"
         );
         assert!(worst_case(r#"{"max_attempts":0}"#, 60).fits);

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use std::sync::Mutex;
 
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::lock;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
@@ -14,7 +14,7 @@ use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 use serde::Serialize;
 
 use super::scenario::name;
-use super::times::Times;
+use super::times::ModelTimes;
 
 /// The largest concurrency: the highest `MaximumConcurrency` ("ScalingConfig", AWS Lambda API Reference).
 pub const INNER_CONCURRENCY_MAX: u16 = 1000;
@@ -67,7 +67,7 @@ pub struct InnerLoad {
 
 impl InnerLoad {
     /// The largest backlog in a range of seconds since the first message.
-    pub fn backlog(&self, seconds: Range<u64>) -> u64 {
+    pub fn max_backlog(&self, seconds: Range<u64>) -> u64 {
         self.backlog.range(seconds).map(|(_, messages)| *messages).max().unwrap_or(0)
     }
 
@@ -76,7 +76,7 @@ impl InnerLoad {
         self.backlog.last_key_value().map_or(0, |(second, _)| *second)
     }
 
-    fn record(&mut self, second: u64, received: usize, backlog: u64) {
+    fn record_batch(&mut self, second: u64, received: usize, backlog: u64) {
         *self.received.entry(second / BURST_SECONDS).or_default() += received as u64;
         let most = self.backlog.entry(second).or_default();
         *most = backlog.max(*most);
@@ -96,41 +96,43 @@ pub(super) struct InnerLoads {
 
 impl InnerLoads {
     /// True if more than a minute's work waited for one of the functions.
-    pub(super) fn back_up(&self, inner_concurrency: u16, times: &Times) -> bool {
+    pub(super) fn has_backlog(&self, inner_concurrency: u16, times: &ModelTimes) -> bool {
         let backlog = BURST_SECONDS.saturating_mul(possible_per_second(inner_concurrency, times));
-        self.all().any(|(_, load)| lock(load).backlog(0..u64::MAX) > backlog)
+        self.named_loads().any(|(_, load)| lock(load).max_backlog(0..u64::MAX) > backlog)
     }
 
     /// The function with the longest backlog, given the loads and the time to drain of a run in which both keep up.
-    pub(super) fn bottleneck(
+    pub(super) fn find_bottleneck(
         &self,
         inner_concurrency: u16,
-        times: &Times,
+        times: &ModelTimes,
         kept_up: &Self,
         drain_seconds_without: u64,
     ) -> Option<Bottleneck> {
         let possible_per_second = possible_per_second(inner_concurrency, times);
-        let bottlenecks = self.all().zip(kept_up.all()).map(|((function, load), (_, kept_up))| {
-            let load = lock(load).clone();
-            let wanted_per_second = lock(kept_up).busiest_per_second();
-            let inner_concurrency_needed = wanted_per_second.div_ceil(self::possible_per_second(1, times));
-            let backlog_max = load.backlog(0..u64::MAX);
-            Bottleneck {
-                function,
-                wanted_per_second,
-                possible_per_second,
-                inner_concurrency_needed,
-                backlog_max,
-                drain_seconds_without,
-                load,
-            }
-        });
+        let bottlenecks =
+            self.named_loads().zip(kept_up.named_loads()).map(|((function, load), (_, kept_up))| {
+                let load = lock(load).clone();
+                let wanted_per_second = lock(kept_up).busiest_per_second();
+                let inner_concurrency_needed =
+                    wanted_per_second.div_ceil(self::possible_per_second(1, times));
+                let backlog_max = load.max_backlog(0..u64::MAX);
+                Bottleneck {
+                    function,
+                    wanted_per_second,
+                    possible_per_second,
+                    inner_concurrency_needed,
+                    backlog_max,
+                    drain_seconds_without,
+                    load,
+                }
+            });
         bottlenecks
             .filter(|bottleneck| bottleneck.wanted_per_second > possible_per_second)
             .max_by_key(|bottleneck| bottleneck.backlog_max)
     }
 
-    fn all(&self) -> impl Iterator<Item = (InnerFunctionName, &Mutex<InnerLoad>)> {
+    fn named_loads(&self) -> impl Iterator<Item = (InnerFunctionName, &Mutex<InnerLoad>)> {
         [
             (InnerFunctionName::FailedMessageProcessor, &self.failed_message_processor),
             (InnerFunctionName::FinalDlqAnnotator, &self.final_dlq_annotator),
@@ -140,7 +142,7 @@ impl InnerLoads {
 }
 
 /// Messages per second, in full batches, of which each is a receive and a send.
-fn possible_per_second(inner_concurrency: u16, times: &Times) -> u64 {
+fn possible_per_second(inner_concurrency: u16, times: &ModelTimes) -> u64 {
     let milliseconds = u64::try_from((times.receive + times.request).as_millis()).unwrap_or(u64::MAX);
     let messages = u64::from(inner_concurrency) * BATCH_ENTRIES_MAX as u64 * 1000;
     messages.checked_div(milliseconds).unwrap_or(u64::MAX)
@@ -158,10 +160,10 @@ pub(super) struct InnerFunction<'a, F> {
 }
 
 impl<F: Function> Function for InnerFunction<'_, F> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        let second = until(self.start, self.clock.now()).as_secs();
-        lock(self.load).record(second, records.len(), self.sqs.visible(&self.queue));
-        self.function.process(records, deadline).await
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        let second = time_until(self.start, self.clock.now()).as_secs();
+        lock(self.load).record_batch(second, records.len(), self.sqs.visible_count(&self.queue));
+        self.function.process_batch(records, deadline).await
     }
 }
 
@@ -173,7 +175,7 @@ mod tests {
     use redeliver_core::strategy::Strategy;
 
     use super::*;
-    use crate::planner::{Scenario, TargetFault, run};
+    use crate::planner::{Scenario, TargetFault, run_policy};
 
     fn bottleneck(messages: u64) -> Option<Bottleneck> {
         let scenario = Scenario {
@@ -183,11 +185,11 @@ mod tests {
             over: Duration::from_secs(1),
             max_concurrency: 1000,
             inner_concurrency: 2,
-            times: Times { request: Duration::from_millis(100), ..Times::NONE },
+            times: ModelTimes { request: Duration::from_millis(100), ..ModelTimes::NONE },
             ..Scenario::default()
         };
         let policy = Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
-        run(&policy, &scenario, &|_| {}).unwrap().bottleneck
+        run_policy(&policy, &scenario, &|_| {}).unwrap().bottleneck
     }
 
     /// Without attempts, all messages are dead letters at once. No strategy takes them past the final-dlq-annotator.
@@ -197,7 +199,7 @@ mod tests {
         assert_eq!(found.function, InnerFunctionName::FinalDlqAnnotator);
         assert_eq!((found.backlog_max, found.possible_per_second), (12_050, 200));
         assert_eq!((found.wanted_per_second, found.inner_concurrency_needed), (202, 3));
-        assert_eq!((found.load.backlog(10..11), found.load.last_second()), (10_110, 60));
+        assert_eq!((found.load.max_backlog(10..11), found.load.last_second()), (10_110, 60));
         assert_eq!(bottleneck(12_000), None, "a minute's work is a burst");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{Attribute, Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock as _, Function};
@@ -29,22 +29,22 @@ impl Counter {
 
 /// The messages that were held at least once, by `message_id`.
 #[derive(Debug, Default)]
-pub(super) struct HeldMessages(Mutex<BTreeSet<String>>);
+pub(super) struct HeldMessageIds(Mutex<BTreeSet<String>>);
 
-impl HeldMessages {
+impl HeldMessageIds {
     pub(super) fn count(&self) -> u64 {
         lock(&self.0).len() as u64
     }
 
-    pub(super) fn note(&self, message_id: &str) {
+    pub(super) fn record_held(&self, message_id: &str) {
         lock(&self.0).insert(message_id.to_owned());
     }
 
     /// Records those that were handed off as held, or re-sent after that. The simulated bodies begin with the
     /// `message_id`.
-    fn note_all(&self, records: &[ReceivedMessage]) {
+    fn record_all_held(&self, records: &[ReceivedMessage]) {
         let held = records.iter().filter(|record| was_held(record));
-        held.filter_map(|record| record.body.split('"').nth(5)).for_each(|id| self.note(id));
+        held.filter_map(|record| record.body.split('"').nth(5)).for_each(|id| self.record_held(id));
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) struct InvocationCounter {
 impl InvocationCounter {
     /// "Duration is calculated from the time your code begins executing until it returns [...], rounded up to the nearest
     /// 1 ms" ("AWS Lambda pricing").
-    fn add(&self, duration: Duration) {
+    fn add_invocation(&self, duration: Duration) {
         self.count.add(1);
         let milliseconds = duration.as_micros().div_ceil(1000);
         self.milliseconds.add(u64::try_from(milliseconds).unwrap_or(u64::MAX));
@@ -77,15 +77,15 @@ pub(super) struct CountedFunction<'a, F> {
     pub(super) function: F,
     pub(super) clock: &'a VirtualClock,
     pub(super) invocations: &'a InvocationCounter,
-    pub(super) held: &'a HeldMessages,
+    pub(super) held: &'a HeldMessageIds,
 }
 
 impl<F: Function> Function for CountedFunction<'_, F> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let begin = self.clock.now();
-        self.held.note_all(&records);
-        let confirmed = self.function.process(records, deadline).await;
-        self.invocations.add(until(begin, self.clock.now()));
+        self.held.record_all_held(&records);
+        let confirmed = self.function.process_batch(records, deadline).await;
+        self.invocations.add_invocation(time_until(begin, self.clock.now()));
         confirmed
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     fn a_part_of_a_millisecond_is_billed_as_one() {
         let invocations = InvocationCounter::default();
         for micros in [0, 1, 25_000, 25_001] {
-            invocations.add(Duration::from_micros(micros));
+            invocations.add_invocation(Duration::from_micros(micros));
         }
         assert_eq!((invocations.count.get(), invocations.milliseconds.get()), (4, 1 + 25 + 26));
     }

@@ -7,24 +7,24 @@ use serde::Serialize;
 
 /// The calls in each second since the first message; seconds without calls are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Load {
-    seconds: BTreeMap<u64, Second>,
+pub struct LoadBySecond {
+    seconds: BTreeMap<u64, SecondCalls>,
     /// Messages that were held in each second.
     holds: BTreeMap<u64, u64>,
     /// Failed calls by cause.
-    pub wasted: Wasted,
+    pub wasted: WastedCalls,
 }
 
 /// The calls in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Second {
+pub struct SecondCalls {
     pub calls: u64,
     pub succeeded: u64,
 }
 
 /// Failed calls of the target, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Wasted {
+pub struct WastedCalls {
     /// The target was down.
     pub while_down: u64,
     /// The target was at its capacity in that second.
@@ -32,7 +32,7 @@ pub struct Wasted {
     pub by_chance: u64,
 }
 
-impl Wasted {
+impl WastedCalls {
     pub const fn total(&self) -> u64 {
         self.while_down + self.over_capacity + self.by_chance
     }
@@ -54,9 +54,9 @@ pub struct AfterReturn {
     pub p99_per_second: u64,
 }
 
-impl Load {
+impl LoadBySecond {
     /// Records a call in this second.
-    pub(super) fn record(&mut self, second: u64, outcome: Result<(), FailureCause>) {
+    pub(super) fn record_call(&mut self, second: u64, outcome: Result<(), FailureCause>) {
         let calls = self.seconds.entry(second).or_default();
         calls.calls += 1;
         match outcome {
@@ -73,11 +73,11 @@ impl Load {
     }
 
     /// The calls in one second.
-    pub fn at(&self, second: u64) -> Second {
+    pub fn at_second(&self, second: u64) -> SecondCalls {
         self.seconds.get(&second).copied().unwrap_or_default()
     }
 
-    pub fn calls(&self) -> u64 {
+    pub fn total_calls(&self) -> u64 {
         self.seconds.values().map(|second| second.calls).sum()
     }
 
@@ -87,7 +87,7 @@ impl Load {
     }
 
     /// The busiest second of a range.
-    pub fn busiest(&self, range: Range<u64>) -> Second {
+    pub fn busiest_second(&self, range: Range<u64>) -> SecondCalls {
         self.seconds
             .range(range)
             .map(|(_, second)| *second)
@@ -96,7 +96,7 @@ impl Load {
     }
 
     /// The largest number of messages that were held in one second of a range.
-    pub fn most_holds(&self, range: Range<u64>) -> u64 {
+    pub fn max_holds(&self, range: Range<u64>) -> u64 {
         self.holds.range(range).map(|(_, messages)| *messages).max().unwrap_or(0)
     }
 
@@ -106,7 +106,7 @@ impl Load {
     }
 
     /// The load from a moment on.
-    pub fn after(&self, second: u64) -> AfterReturn {
+    pub fn load_after(&self, second: u64) -> AfterReturn {
         let mut calls: Vec<_> = self.seconds.range(second..).map(|(_, second)| second.calls).collect();
         calls.sort_unstable_by(|one, other| other.cmp(one));
         let Some(peak) = calls.first().copied() else {
@@ -124,10 +124,10 @@ impl Load {
 mod tests {
     use super::*;
 
-    fn load(calls: &[(u64, u64)]) -> Load {
-        let mut load = Load::default();
+    fn load(calls: &[(u64, u64)]) -> LoadBySecond {
+        let mut load = LoadBySecond::default();
         for (second, count) in calls {
-            (0..*count).for_each(|_| load.record(*second, Ok(())));
+            (0..*count).for_each(|_| load.record_call(*second, Ok(())));
         }
         load
     }
@@ -136,22 +136,22 @@ mod tests {
     fn the_99th_percentile_counts_seconds_without_calls() {
         // 200 seconds from 100 on: the busiest two are above the 99th percentile.
         let load = load(&[(50, 99), (100, 7), (120, 5), (200, 3), (299, 1)]);
-        assert_eq!(load.after(100), AfterReturn { peak_per_second: 7, p99_per_second: 3 });
-        assert_eq!(load.after(121), AfterReturn { peak_per_second: 3, p99_per_second: 1 });
-        assert_eq!(load.after(300), AfterReturn::default());
-        assert_eq!((load.calls(), load.last_second()), (115, 299));
-        assert_eq!(load.busiest(0..100).calls, 99);
+        assert_eq!(load.load_after(100), AfterReturn { peak_per_second: 7, p99_per_second: 3 });
+        assert_eq!(load.load_after(121), AfterReturn { peak_per_second: 3, p99_per_second: 1 });
+        assert_eq!(load.load_after(300), AfterReturn::default());
+        assert_eq!((load.total_calls(), load.last_second()), (115, 299));
+        assert_eq!(load.busiest_second(0..100).calls, 99);
     }
 
     #[test]
     fn failures_are_counted_by_cause() {
-        let mut load = Load::default();
-        load.record(1, Err(FailureCause::WhileDown));
-        load.record(1, Err(FailureCause::OverCapacity));
-        load.record(1, Err(FailureCause::ByChance));
-        load.record(1, Ok(()));
-        assert_eq!(load.at(1), Second { calls: 4, succeeded: 1 });
+        let mut load = LoadBySecond::default();
+        load.record_call(1, Err(FailureCause::WhileDown));
+        load.record_call(1, Err(FailureCause::OverCapacity));
+        load.record_call(1, Err(FailureCause::ByChance));
+        load.record_call(1, Ok(()));
+        assert_eq!(load.at_second(1), SecondCalls { calls: 4, succeeded: 1 });
         assert_eq!((load.succeeded_before(1), load.succeeded_before(2)), (0, 1));
-        assert_eq!(load.wasted, Wasted { while_down: 1, over_capacity: 1, by_chance: 1 });
+        assert_eq!(load.wasted, WastedCalls { while_down: 1, over_capacity: 1, by_chance: 1 });
     }
 }

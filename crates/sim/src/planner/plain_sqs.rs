@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redeliver_core::handler::{Form, Message};
+use redeliver_core::handler::{BodyForm, Message};
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::ports::{EntryError, Function, Queue as _, QueueService, QueueSettings, Redrive};
+use redeliver_core::ports::{EntryError, Function, Queue as _, QueueService, QueueSettings, RedriveSettings};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs};
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ pub struct PlainSqs {
 
 impl PlainSqs {
     /// The queues: nothing is ever sent to the annotation queue, and the final DLQ is the source queue's own.
-    pub(super) async fn topology(
+    pub(super) async fn create_topology(
         self,
         sqs: &EmbeddedSqs,
         scenario: &Scenario,
@@ -38,8 +38,10 @@ impl PlainSqs {
         let settings = QueueSettings { retention, ..QueueSettings::default() };
         let final_dlq = sqs.create_queue("plain-dlq", &settings).await?;
         let annotation = sqs.create_queue("plain-unused", &settings).await?;
-        let redrive =
-            Some(Redrive { target_arn: final_dlq.arn().to_owned(), max_receive_count: self.receives });
+        let redrive = Some(RedriveSettings {
+            target_arn: final_dlq.arn().to_owned(),
+            max_receive_count: self.receives,
+        });
         let settings = QueueSettings { visibility: self.visibility, redrive, ..settings };
         Ok(Topology {
             retry_loop: scenario.strategy.into(),
@@ -59,18 +61,18 @@ impl PlainSqs {
 pub(super) struct PlainFunction<'a>(pub(super) SimulatedTarget<'a>);
 
 impl Function for PlainFunction<'_> {
-    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
         let calls = records.into_iter().map(|record| async {
             let message = Message {
                 body: &record.body,
                 message_id: &message_id(&record.body)?,
-                form: &Form::Envelope,
+                form: &BodyForm::Envelope,
                 retry_attempt: record.receive_count.saturating_sub(1),
                 redrive_generation: 0,
                 held_seconds: 0,
                 attributes: &record.attributes,
             };
-            self.0.call(&message, record.message_group_id.as_deref()).await.ok()?;
+            self.0.call_target(&message, record.message_group_id.as_deref()).await.ok()?;
             Some(record.into_receipt().confirm())
         });
         join_all(calls).await.into_iter().flatten().collect()
@@ -84,7 +86,7 @@ mod tests {
     use redeliver_core::policy::Policy;
 
     use super::*;
-    use crate::planner::{Measurements, TargetFault, Times, run, run_plain};
+    use crate::planner::{Measurements, ModelTimes, TargetFault, run_plain, run_policy};
 
     fn sixty_messages_and_an_outage(seconds: u64) -> Scenario {
         Scenario {
@@ -92,7 +94,7 @@ mod tests {
             fault: TargetFault::Outage(Duration::from_secs(seconds)),
             over: Duration::from_secs(60),
             batching: Batching::default(),
-            times: Times::NONE,
+            times: ModelTimes::NONE,
             ..Scenario::default()
         }
     }
@@ -122,8 +124,8 @@ mod tests {
 
     #[test]
     fn without_an_outage_plain_sqs_and_redeliver_have_the_same_delays() {
-        let scenario = Scenario { times: Times::default(), ..sixty_messages_and_an_outage(0) };
-        let delays = [run(&Policy::default(), &scenario, &|_| {}).unwrap(), plain(5, &scenario)]
+        let scenario = Scenario { times: ModelTimes::default(), ..sixty_messages_and_an_outage(0) };
+        let delays = [run_policy(&Policy::default(), &scenario, &|_| {}).unwrap(), plain(5, &scenario)]
             .map(|measured| measured.delay_seconds);
         assert_eq!(delays[0], delays[1]);
     }

@@ -17,23 +17,23 @@ use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use serde::Serialize;
 use uuid::Builder;
 
-use super::delays::{ByGroup, DelayLog, Delays};
+use super::delays::{DelayLog, DelayPercentiles, DelaysByGroup};
 use super::environments::Environments;
 use super::inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunction, InnerLoads};
-use super::invocation_counter::{CountedFunction, Counter, HeldMessages, InvocationCounter};
-use super::load::{AfterReturn, Load, Wasted};
+use super::invocation_counter::{CountedFunction, Counter, HeldMessageIds, InvocationCounter};
+use super::load::{AfterReturn, LoadBySecond, WastedCalls};
 use super::plain_sqs::{PlainFunction, PlainSqs};
-use super::scenario::{Groups, Scenario};
+use super::scenario::{Scenario, ScenarioGroups};
 use super::target::SimulatedTarget;
 use super::telemetry::Telemetry;
 use super::timed_queue::TimedQueue;
 use super::times::CallTimes;
-use crate::built_in_target::{BuiltInTarget, Failures};
+use crate::built_in_target::{BuiltInTarget, FailureChances};
 use crate::cost::{Invocations, Usage};
-use crate::engine::{Engine, Functions};
+use crate::engine::{Engine, LoopFunctions};
 use crate::error::LoopError;
 use crate::functions::{failed_message_processor, final_dlq_annotator, message_processor};
-use crate::number::float;
+use crate::number::to_float;
 use crate::topology::Topology;
 use crate::tracker::Tracker;
 use crate::virtual_time;
@@ -56,20 +56,20 @@ pub struct Measurements {
     /// Hops of messages whose delay is above 900 s.
     pub hops: u64,
     pub calls: u64,
-    pub wasted: Wasted,
+    pub wasted: WastedCalls,
     /// `None` if the policy has no circuit breaker.
-    pub circuit_breaker: Option<CircuitBreaker>,
+    pub circuit_breaker: Option<BreakerCounts>,
     pub after_return: AfterReturn,
     /// The inner function that could not keep up, if any.
     pub bottleneck: Option<Bottleneck>,
     /// From the target's last return, or from the last send if that is later, until the last message came out.
     pub drain_seconds: u64,
     /// From a message's send until the target had processed it; `None` if it processed none.
-    pub delay_seconds: Option<Delays>,
+    pub delay_seconds: Option<DelayPercentiles>,
     /// The same by group; `None` without groups.
-    pub by_group: Option<ByGroup>,
+    pub by_group: Option<DelaysByGroup>,
     #[serde(skip)]
-    pub load: Load,
+    pub load: LoadBySecond,
     /// The usage that AWS charges for. SQS requests are sends, receives that bring messages, and deletes; without idle
     /// long polls and the reading of the final DLQ.
     #[serde(skip)]
@@ -85,7 +85,7 @@ impl Measurements {
 
 /// Counts of the circuit breakers of all environments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CircuitBreaker {
+pub struct BreakerCounts {
     /// Messages that were held at least once.
     pub held_messages: u64,
     /// Holds; a message counts each time.
@@ -103,14 +103,18 @@ pub struct CircuitBreaker {
 ///
 /// # Errors
 /// If the scenario cannot run to its end.
-pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measurements, LoopError> {
+pub fn run_policy(
+    policy: &Policy,
+    scenario: &Scenario,
+    progress: &dyn Fn(u64),
+) -> Result<Measurements, LoopError> {
     let handling = Handling::Redeliver(policy);
     let (mut measurements, loads) = run_once(handling, scenario, progress)?;
-    if loads.back_up(scenario.inner_concurrency, &scenario.times) {
+    if loads.has_backlog(scenario.inner_concurrency, &scenario.times) {
         let unlimited = Scenario { inner_concurrency: INNER_CONCURRENCY_MAX, ..*scenario };
         let (Measurements { drain_seconds, .. }, kept_up) = run_once(handling, &unlimited, &|_| {})?;
         measurements.bottleneck =
-            loads.bottleneck(scenario.inner_concurrency, &scenario.times, &kept_up, drain_seconds);
+            loads.find_bottleneck(scenario.inner_concurrency, &scenario.times, &kept_up, drain_seconds);
     }
     Ok(measurements)
 }
@@ -139,13 +143,13 @@ fn run_once(
     scenario: &Scenario,
     progress: &dyn Fn(u64),
 ) -> Result<(Measurements, InnerLoads), LoopError> {
-    let clock = virtual_time::clock();
+    let clock = virtual_time::start_clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
-    let (counters, sends) = (Counters::default(), scenario.sends());
+    let (counters, sends) = (RunCounters::default(), scenario.send_moments());
     let (start, counters_of_run) = (clock.now(), &counters);
     let simulation =
         Simulation { handling, scenario, sends: &sends, clock: &clock, start, counters: counters_of_run };
-    let measurements = futures_executor::block_on(clock.run(simulation.run(&sqs, progress)))??;
+    let measurements = futures_executor::block_on(clock.run(simulation.run_simulation(&sqs, progress)))??;
     Ok((measurements, counters.inner))
 }
 
@@ -157,17 +161,17 @@ struct Simulation<'a> {
     sends: &'a [Duration],
     clock: &'a VirtualClock,
     start: Timestamp,
-    counters: &'a Counters,
+    counters: &'a RunCounters,
 }
 
 /// Everything that is counted during a run.
 #[derive(Default)]
-struct Counters {
+struct RunCounters {
     tracker: Mutex<Tracker>,
-    load: Mutex<Load>,
+    load: Mutex<LoadBySecond>,
     delays: Mutex<DelayLog>,
     telemetry: Telemetry,
-    held: HeldMessages,
+    held: HeldMessageIds,
     invocations: InvocationCounter,
     inner: InnerLoads,
     environments: Counter,
@@ -176,20 +180,24 @@ struct Counters {
 }
 
 impl<'a> Simulation<'a> {
-    async fn run(self, sqs: &EmbeddedSqs, progress: &dyn Fn(u64)) -> Result<Measurements, LoopError> {
+    async fn run_simulation(
+        self,
+        sqs: &EmbeddedSqs,
+        progress: &dyn Fn(u64),
+    ) -> Result<Measurements, LoopError> {
         let Self { handling, scenario, sends, clock, start, counters } = self;
         let Scenario { strategy, batching, seed, times, .. } = *scenario;
         let topology = match handling {
             Handling::Redeliver(policy) => {
-                Topology::create(sqs, "simulated", strategy, policy.max_attempts, batching).await
+                Topology::create_queues(sqs, "simulated", strategy, policy.max_attempts, batching).await
             }
-            Handling::Plain(plain) => plain.topology(sqs, scenario).await,
+            Handling::Plain(plain) => plain.create_topology(sqs, scenario).await,
         };
-        let topology = topology.map_err(LoopError::sqs("creating the queues"))?;
-        lock(&counters.tracker).expect(scenario.messages);
+        let topology = topology.map_err(LoopError::while_doing("creating the queues"))?;
+        lock(&counters.tracker).expect_messages(scenario.messages);
         let rate = scenario.fault.failure_rate().unwrap_or(0.0);
-        let built_in = BuiltInTarget::new(Failures { rate, seed, ..Failures::default() });
-        let Counters { load, tracker, delays, .. } = counters;
+        let built_in = BuiltInTarget::new(FailureChances { rate, seed, ..FailureChances::default() });
+        let RunCounters { load, tracker, delays, .. } = counters;
         let (built_in, call_times) = (&built_in, &CallTimes::new(times, seed));
         let target =
             SimulatedTarget { clock, start, scenario, sends, built_in, call_times, load, tracker, delays };
@@ -200,57 +208,58 @@ impl<'a> Simulation<'a> {
             tracker: &counters.tracker,
             progress,
             wait: Duration::from_secs(20),
-            pollers: times.pollers(scenario.max_concurrency),
-            inner_pollers: times.pollers(scenario.inner_concurrency),
+            pollers: times.build_pollers(scenario.max_concurrency),
+            inner_pollers: times.build_pollers(scenario.inner_concurrency),
             original_body: |body| body,
         };
-        let queues = topology.of_functions();
+        let queues = topology.for_functions();
         let mut no_output = std::io::sink();
         let running = async {
             match handling {
                 Handling::Redeliver(policy) => {
-                    let timed = queues.map(|queue| TimedQueue {
+                    let timed = queues.map_queues(|queue| TimedQueue {
                         queue: queue.clone(),
                         clock: clock.clone(),
                         request: times.request,
                     });
-                    let functions = self.functions(policy, sqs, &timed, target);
-                    engine.run(&functions, &mut no_output, pending()).await
+                    let functions = self.build_functions(policy, sqs, &timed, target);
+                    engine.run_functions(&functions, &mut no_output, pending()).await
                 }
                 Handling::Plain(_) => {
-                    engine.run(&self.plain_functions(target), &mut no_output, pending()).await
+                    engine.run_functions(&self.plain_functions(target), &mut no_output, pending()).await
                 }
             }
         };
-        try_join!(self.produce(&engine), running)?;
-        let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
-        let usage = counters.usage(&topology, &queues, scenario.groups.is_some());
-        Ok(self.measurements(waiting, usage))
+        try_join!(self.send_messages(&engine), running)?;
+        let waiting =
+            topology.count_waiting().await.map_err(LoopError::while_doing("counting what waits"))?;
+        let usage = counters.billed_usage(&topology, &queues, scenario.groups.is_some());
+        Ok(self.collect_measurements(waiting, usage))
     }
 
     fn plain_functions(
         self,
         target: SimulatedTarget<'a>,
-    ) -> Functions<impl Function, PlainFunction<'a>, PlainFunction<'a>> {
+    ) -> LoopFunctions<impl Function, PlainFunction<'a>, PlainFunction<'a>> {
         let Self { scenario, clock, counters, .. } = self;
         let environments =
             Environments::new(scenario.times.cold_start, clock, &counters.environments, move || {
                 PlainFunction(target)
             });
-        Functions {
-            on_source: self.counted(environments),
+        LoopFunctions {
+            on_source: self.count_invocations(environments),
             failed_message_processor: None,
             final_dlq_annotator: PlainFunction(target),
         }
     }
 
-    fn functions(
+    fn build_functions(
         self,
         policy: &'a Policy,
         sqs: &'a EmbeddedSqs,
         queues: &Topology<TimedQueue>,
         target: SimulatedTarget<'a>,
-    ) -> Functions<impl Function, impl Function, impl Function> {
+    ) -> LoopFunctions<impl Function, impl Function, impl Function> {
         let Self { scenario, clock, counters, start, .. } = self;
         let observer =
             move || counters.telemetry.environment_observer(clock, start, &counters.load, &counters.held);
@@ -279,20 +288,21 @@ impl<'a> Simulation<'a> {
         let message_processors = Environments::new(cold_start, clock, &counters.environments, move || {
             message_processor(queues, target, clock, observer(), schema(), policy.clone())
         });
-        Functions {
-            on_source: self.counted(message_processors),
-            failed_message_processor: failed_message_processor.map(|function| self.counted(function)),
-            final_dlq_annotator: self.counted(final_dlq_annotator),
+        LoopFunctions {
+            on_source: self.count_invocations(message_processors),
+            failed_message_processor: failed_message_processor
+                .map(|function| self.count_invocations(function)),
+            final_dlq_annotator: self.count_invocations(final_dlq_annotator),
         }
     }
 
-    fn counted<F>(self, function: F) -> CountedFunction<'a, F> {
-        let Counters { invocations, held, .. } = self.counters;
+    fn count_invocations<F>(self, function: F) -> CountedFunction<'a, F> {
+        let RunCounters { invocations, held, .. } = self.counters;
         CountedFunction { function, clock: self.clock, invocations, held }
     }
 
     /// Sends each message at its moment; those of the same moment together.
-    async fn produce(self, engine: &Engine<'_, EmbeddedQueue, VirtualClock>) -> Result<(), LoopError> {
+    async fn send_messages(self, engine: &Engine<'_, EmbeddedQueue, VirtualClock>) -> Result<(), LoopError> {
         let Self { scenario, sends, start, counters, .. } = self;
         let mut ids = ChaCha8Rng::seed_from_u64(scenario.seed);
         let is_fifo = scenario.strategy.definition().is_fifo;
@@ -302,21 +312,21 @@ impl<'a> Simulation<'a> {
             engine.clock.sleep_until(start + at_once[0]).await;
             let mut messages = Vec::with_capacity(at_once.len());
             for _ in at_once {
-                let group = groups.as_mut().and_then(Iterator::next).map(Groups::id);
-                lock(&counters.delays).sent(scenario.meets_fault(group.as_deref()));
-                messages.push(message(number, group, is_fifo, &mut ids));
+                let group = groups.as_mut().and_then(Iterator::next).map(ScenarioGroups::group_id);
+                lock(&counters.delays).record_sent(scenario.is_affected(group.as_deref()));
+                messages.push(build_message(number, group, is_fifo, &mut ids));
                 number += 1;
             }
-            engine.send(messages, pending()).await?;
+            engine.send_messages(messages, pending()).await?;
         }
         Ok(())
     }
 
-    fn measurements(self, waiting: u64, usage: Usage) -> Measurements {
+    fn collect_measurements(self, waiting: u64, usage: Usage) -> Measurements {
         let Self { handling, scenario, sends, counters, start, .. } = self;
         let tracker = lock(&counters.tracker);
         // Copies of messages that have come out may be waiting, too: they do not count.
-        let waiting = waiting.min(tracker.missing());
+        let waiting = waiting.min(tracker.missing_count());
         // A target that was never down has been back since the first message.
         let return_second = scenario.return_second().unwrap_or(0);
         let drain_start = return_second.max(sends.last().map_or(0, Duration::as_secs));
@@ -331,22 +341,22 @@ impl<'a> Simulation<'a> {
             processed: tracker.total_processed(),
             dead_lettered: tracker.dead_letters().clone(),
             waiting,
-            unaccounted: tracker.missing() - waiting,
+            unaccounted: tracker.missing_count() - waiting,
             retries: counters.telemetry.retries.get(),
             hops: events.hops,
-            calls: load.calls(),
+            calls: load.total_calls(),
             wasted: load.wasted,
-            circuit_breaker: has_breaker.then(|| CircuitBreaker {
+            circuit_breaker: has_breaker.then(|| BreakerCounts {
                 held_messages: counters.held.count(),
                 holds: events.holds,
                 openings: events.openings,
                 probes: events.probes,
                 environments: counters.environments.get(),
             }),
-            after_return: load.after(return_second),
+            after_return: load.load_after(return_second),
             bottleneck: None,
             drain_seconds: last_settled.saturating_sub(drain_start),
-            delay_seconds: delays.all(),
+            delay_seconds: delays.all_delays(),
             by_group: scenario.groups.map(|_| delays.by_group()),
             load,
             usage,
@@ -354,32 +364,32 @@ impl<'a> Simulation<'a> {
     }
 }
 
-impl Counters {
+impl RunCounters {
     /// `polled` are the queues of producers and event source mappings, `used` the same queues as the functions use them.
-    fn usage(
+    fn billed_usage(
         &self,
         polled: &Topology<EmbeddedQueue>,
         used: &Topology<EmbeddedQueue>,
         has_groups: bool,
     ) -> Usage {
         // No deployment reads the final DLQ, or counts what is in the queues, as the engine does.
-        let of_mappings = polled.all().filter(|queue| queue.arn() != polled.final_dlq.arn());
+        let of_mappings = polled.all_queues().filter(|queue| queue.arn() != polled.final_dlq.arn());
         let of_mappings = of_mappings.map(|queue| (queue.arn(), queue.message_requests()));
-        let of_functions = used.all().map(|queue| (queue.arn(), queue.message_requests()));
+        let of_functions = used.all_queues().map(|queue| (queue.arn(), queue.message_requests()));
         let (fifo, standard): (Vec<_>, Vec<_>) =
             of_mappings.chain(of_functions).partition(|(arn, _)| is_fifo(arn));
         let [sqs_requests, sqs_fifo_requests] =
-            [standard, fifo].map(|requests| float(requests.iter().map(|(_, count)| count).sum()));
+            [standard, fifo].map(|requests| to_float(requests.iter().map(|(_, count)| count).sum()));
         Usage {
             sqs_requests,
             // Re-sends, hand-offs and verdicts keep the group.
             sqs_fair_requests: if has_groups { sqs_requests } else { 0.0 },
             sqs_fifo_requests,
             invocations: Invocations {
-                count: float(self.invocations.count.get()),
-                seconds: float(self.invocations.milliseconds.get()) / 1000.0,
+                count: to_float(self.invocations.count.get()),
+                seconds: to_float(self.invocations.milliseconds.get()) / 1000.0,
             },
-            log_bytes: float(self.telemetry.log_bytes.get()),
+            log_bytes: to_float(self.telemetry.log_bytes.get()),
         }
     }
 }
@@ -400,7 +410,7 @@ fn shuffled_groups(count: u32, seed: u64) -> impl Iterator<Item = u32> {
     repeat_with(shuffled).flatten()
 }
 
-fn message(
+fn build_message(
     number: u64,
     message_group_id: Option<String>,
     is_fifo: bool,

@@ -10,7 +10,7 @@ use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use super::times::Times;
+use super::times::ModelTimes;
 use crate::batching::Batching;
 
 /// A scenario. By default 10,000 messages in ten minutes, during which the target is down, and 10 concurrent
@@ -26,7 +26,7 @@ pub struct Scenario {
     #[serde(rename = "error_type", serialize_with = "name")]
     pub failed_call: FailedCall,
     /// The message groups; without them, messages have no `MessageGroupId`, and all meet the fault. A FIFO queue needs them.
-    pub groups: Option<Groups>,
+    pub groups: Option<ScenarioGroups>,
     /// Calls per second that can succeed.
     #[serde(rename = "capacity_per_second")]
     pub capacity: Option<u32>,
@@ -43,7 +43,7 @@ pub struct Scenario {
     /// Seeds the message ids, the moments of the sends, the times of calls, and the failures by chance.
     pub seed: u64,
     #[serde(skip)]
-    pub times: Times,
+    pub times: ModelTimes,
 }
 
 /// The defaults of `redeliver simulate`, which are the construct's where it has some.
@@ -62,13 +62,13 @@ impl Default for Scenario {
             inner_concurrency: 10,
             batching: Batching::for_message_processor(Strategy::default()),
             seed: 0,
-            times: Times::default(),
+            times: ModelTimes::default(),
         }
     }
 }
 
 /// The times of a target that alternates between up and down, in seconds.
-struct Cycle {
+struct FaultCycle {
     /// It is up for this long at the beginning of each period.
     up: u64,
     period: u64,
@@ -135,7 +135,7 @@ pub struct Flap {
 
 /// Message groups, which take turns in a shuffled order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Groups {
+pub struct ScenarioGroups {
     pub count: u32,
     /// Number of groups that meet the fault: the first ones.
     pub down: u32,
@@ -174,13 +174,13 @@ impl Serialize for TargetFault {
     }
 }
 
-impl Groups {
+impl ScenarioGroups {
     /// The `MessageGroupId` of a group, which counts from 0.
-    pub(super) fn id(group: u32) -> String {
+    pub(super) fn group_id(group: u32) -> String {
         format!("group-{}", group + 1)
     }
 
-    fn meet_fault(self, message_group_id: Option<&str>) -> bool {
+    fn is_group_affected(self, message_group_id: Option<&str>) -> bool {
         let number = message_group_id.and_then(|id| id.strip_prefix("group-")?.parse::<u32>().ok());
         number.is_some_and(|number| number <= self.down)
     }
@@ -189,7 +189,7 @@ impl Groups {
 impl Scenario {
     /// The times at which the target is down, in seconds since the first message.
     pub fn down_times(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator {
-        let Cycle { up, period, end } = self.cycle();
+        let FaultCycle { up, period, end } = self.fault_cycle();
         let count = usize::try_from(end.saturating_sub(up).div_ceil(period)).unwrap_or(usize::MAX);
         (0..count).map(move |index| {
             let start = up + index as u64 * period;
@@ -198,25 +198,25 @@ impl Scenario {
     }
 
     /// True if the messages of this group meet the target's fault.
-    pub(super) fn meets_fault(&self, message_group_id: Option<&str>) -> bool {
-        self.groups.is_none_or(|groups| groups.meet_fault(message_group_id))
+    pub(super) fn is_affected(&self, message_group_id: Option<&str>) -> bool {
+        self.groups.is_none_or(|groups| groups.is_group_affected(message_group_id))
     }
 
     /// True if the target is down in this second, for the messages that meet the fault.
     pub(super) fn is_down(&self, second: u64) -> bool {
-        let Cycle { up, period, end } = self.cycle();
+        let FaultCycle { up, period, end } = self.fault_cycle();
         second < end && second % period >= up
     }
 
-    fn cycle(&self) -> Cycle {
+    fn fault_cycle(&self) -> FaultCycle {
         match self.fault {
             TargetFault::Outage(length) => {
-                Cycle { up: 0, period: length.as_secs().max(1), end: length.as_secs() }
+                FaultCycle { up: 0, period: length.as_secs().max(1), end: length.as_secs() }
             }
             TargetFault::Flap(Flap { up, down }) => {
-                Cycle { up: up.as_secs(), period: (up + down).as_secs(), end: self.over.as_secs() }
+                FaultCycle { up: up.as_secs(), period: (up + down).as_secs(), end: self.over.as_secs() }
             }
-            TargetFault::FailureRate(_) => Cycle { up: 0, period: 1, end: 0 },
+            TargetFault::FailureRate(_) => FaultCycle { up: 0, period: 1, end: 0 },
         }
     }
 
@@ -226,8 +226,8 @@ impl Scenario {
     }
 
     /// The moments of the sends, since the beginning of the run.
-    pub(super) fn sends(&self) -> Vec<Duration> {
-        self.times.sends(self.messages, self.over, self.seed)
+    pub(super) fn send_moments(&self) -> Vec<Duration> {
+        self.times.send_moments(self.messages, self.over, self.seed)
     }
 }
 
@@ -247,10 +247,10 @@ mod tests {
     /// A plan for one tenant's outage would otherwise promise that nothing happens.
     #[test]
     fn the_first_groups_meet_the_fault() {
-        let groups = Groups { count: 5, down: 2 };
-        let meet_fault = (0..5).map(|group| groups.meet_fault(Some(&Groups::id(group))));
+        let groups = ScenarioGroups { count: 5, down: 2 };
+        let meet_fault = (0..5).map(|group| groups.is_group_affected(Some(&ScenarioGroups::group_id(group))));
         assert_eq!(meet_fault.collect::<Vec<_>>(), [true, true, false, false, false]);
-        assert!(!groups.meet_fault(None));
+        assert!(!groups.is_group_affected(None));
     }
 
     #[test]

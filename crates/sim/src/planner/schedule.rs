@@ -9,7 +9,7 @@ use redeliver_core::decide::backoff::bounds;
 use redeliver_core::policy::Policy;
 use serde::{Serialize, Serializer};
 
-use crate::number::float;
+use crate::number::to_float;
 
 /// A schedule ends before the first attempt that is made by chance less often than this: it would change no figure.
 const MADE_MIN: f64 = 1e-9;
@@ -18,7 +18,7 @@ const STEPS_MAX: u64 = 1 << 20;
 
 /// One attempt; times are in seconds since the first failure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Attempt {
+pub struct ScheduledAttempt {
     /// 1 for the first retry.
     pub attempt: u32,
     /// With the shortest delays.
@@ -33,16 +33,16 @@ pub struct Attempt {
 /// The attempts of one message, if all of them fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<ScheduledAttempt>,
     /// The time of the last attempt that is made.
-    pub(super) last: Density,
+    pub(super) last: TimeDistribution,
     /// The longest sum of delays, limited by `max_age_seconds`.
     pub longest_seconds: u64,
 }
 
 /// Chances by time. Their sum is below 1 by the chance that there is no attempt at all.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Density {
+pub(super) struct TimeDistribution {
     pub(super) step: u64,
     /// The chance of each step from `first` on.
     pub(super) chances: Vec<f64>,
@@ -51,7 +51,7 @@ pub(super) struct Density {
 
 impl Schedule {
     /// The schedule of a policy. It ends before the first attempt whose chance is below one in a billion.
-    pub fn of(policy: &Policy) -> Self {
+    pub fn for_policy(policy: &Policy) -> Self {
         let delays: Vec<_> = (1..=policy.max_attempts)
             .map(|attempt| {
                 let (low, high) = bounds(policy, attempt).into_inner();
@@ -61,18 +61,19 @@ impl Schedule {
         let age = policy.max_age_seconds.map_or(u64::MAX, u64::from);
         let longest_seconds = delays.iter().map(|(_, high)| high).sum::<u64>().min(age);
         let step = longest_seconds.div_ceil(STEPS_MAX).max(1);
-        let mut now = Density { step, chances: vec![1.0], first: 0 };
-        let mut last = Density { step, chances: vec![0.0; steps(longest_seconds / step) + 1], first: 0 };
+        let mut now = TimeDistribution { step, chances: vec![1.0], first: 0 };
+        let mut last =
+            TimeDistribution { step, chances: vec![0.0; step_index(longest_seconds / step) + 1], first: 0 };
         let mut attempts = Vec::new();
         let (mut earliest, mut latest) = (0, 0);
         for (attempt, (low, high)) in (1..).zip(delays) {
             earliest += low;
             latest += high;
-            let next = now.spread(low / step, high / step, age / step);
+            let next = now.spread_delay(low / step, high / step, age / step);
             // Messages that are too old for this attempt had their last one before it. A message without any attempt
             // survives no outage, and is not in `last`.
             if attempt > 1 {
-                last.add(&now.without_next(low / step, high / step, age / step));
+                last.add_distribution(&now.ended_by_limit(low / step, high / step, age / step));
             }
             now = next;
             let made = now.chances.iter().sum::<f64>().min(1.0);
@@ -80,7 +81,7 @@ impl Schedule {
                 return Self { attempts, last, longest_seconds };
             }
             let latest_seconds = latest.min(age);
-            attempts.push(Attempt {
+            attempts.push(ScheduledAttempt {
                 attempt,
                 earliest_seconds: earliest,
                 median_seconds: now.median().clamp(earliest, latest_seconds),
@@ -89,7 +90,7 @@ impl Schedule {
             });
         }
         if !attempts.is_empty() {
-            last.add(&now);
+            last.add_distribution(&now);
         }
         Self { attempts, last, longest_seconds }
     }
@@ -102,13 +103,13 @@ impl Serialize for Schedule {
     }
 }
 
-impl Density {
+impl TimeDistribution {
     /// The distribution after one more delay of `low..=high` steps, up to step `limit`.
-    fn spread(&self, low: u64, high: u64, limit: u64) -> Self {
+    fn spread_delay(&self, low: u64, high: u64, limit: u64) -> Self {
         let end = (self.end() + high).min(limit);
         let first = self.first + low;
-        let width = float(high - low + 1);
-        let mut chances = Vec::with_capacity(steps((end + 1).saturating_sub(first)));
+        let width = to_float(high - low + 1);
+        let mut chances = Vec::with_capacity(step_index((end + 1).saturating_sub(first)));
         let mut sum = 0.0;
         // The sum of the chances from which a delay leads to this step, as a difference of cumulated chances: rounding
         // never makes it negative.
@@ -122,7 +123,7 @@ impl Density {
             .collect();
         let up_to = |step: Option<u64>| match step.and_then(|step| step.checked_sub(self.first)) {
             None => 0.0,
-            Some(index) => cumulated.get(steps(index)).copied().unwrap_or(sum),
+            Some(index) => cumulated.get(step_index(index)).copied().unwrap_or(sum),
         };
         for step in first..=end.max(first) {
             if step > limit {
@@ -134,11 +135,11 @@ impl Density {
     }
 
     /// The part of the distribution from which a delay of `low..=high` steps leads beyond `limit`.
-    fn without_next(&self, low: u64, high: u64, limit: u64) -> Self {
-        let width = float(high - low + 1);
+    fn ended_by_limit(&self, low: u64, high: u64, limit: u64) -> Self {
+        let width = to_float(high - low + 1);
         let chance_of_end = |at: u64| match limit.checked_sub(at) {
             Some(room) if room >= high => 0.0,
-            Some(room) if room >= low => float(high - room) / width,
+            Some(room) if room >= low => to_float(high - room) / width,
             _ => 1.0,
         };
         let chances =
@@ -147,8 +148,8 @@ impl Density {
     }
 
     /// Adds another distribution that does not end later.
-    fn add(&mut self, other: &Self) {
-        let offset = steps(other.first - self.first);
+    fn add_distribution(&mut self, other: &Self) {
+        let offset = step_index(other.first - self.first);
         for (chance, more) in self.chances.iter_mut().skip(offset).zip(&other.chances) {
             *chance += more;
         }
@@ -171,7 +172,7 @@ impl Density {
 }
 
 /// A number of steps, which is not far above [`STEPS_MAX`], as an index.
-fn steps(steps: u64) -> usize {
+fn step_index(steps: u64) -> usize {
     usize::try_from(steps).unwrap_or(usize::MAX)
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::scenario::FailedCall;
 use super::schedule::Schedule;
-use crate::number::float;
+use crate::number::to_float;
 
 /// The outages of every forecast, in seconds: 1 minute to 24 hours.
 pub(super) const OUTAGES_SECONDS: [u64; 11] =
@@ -54,28 +54,29 @@ impl HoldPlan {
             hold_seconds_max,
             delay_seconds: HOLD_SECONDS_MAX,
             age_seconds_max: policy.max_age_seconds.map_or(u64::MAX, u64::from),
-            after_hold: (!is_not_now).then(|| Schedule::of(&policy_after_hold)),
+            after_hold: (!is_not_now).then(|| Schedule::for_policy(&policy_after_hold)),
         })
     }
 
-    fn survives(&self, outage_seconds: u64) -> f64 {
+    fn survival_chance(&self, outage_seconds: u64) -> f64 {
         if outage_seconds > self.age_seconds_max {
             return 0.0;
         }
         if outage_seconds > self.hold_seconds_max {
             let left = outage_seconds - self.hold_seconds_max;
             let after_hold = self.after_hold.as_ref();
-            return after_hold.map_or(0.0, |schedule| Survival::of(schedule, None, left).from_its_beginning);
+            return after_hold
+                .map_or(0.0, |schedule| Survival::for_outage(schedule, None, left).from_its_beginning);
         }
         // It comes back at a random moment of the last delay, and must not be too old then.
-        (float(self.age_seconds_max - outage_seconds) / float(self.delay_seconds)).min(1.0)
+        (to_float(self.age_seconds_max - outage_seconds) / to_float(self.delay_seconds)).min(1.0)
     }
 }
 
 impl Survival {
     /// The chance for an outage of this length, by the policy alone: it ignores the target's capacity, and delays that
     /// the target requests.
-    pub fn of(schedule: &Schedule, hold: Option<&HoldPlan>, outage_seconds: u64) -> Self {
+    pub fn for_outage(schedule: &Schedule, hold: Option<&HoldPlan>, outage_seconds: u64) -> Self {
         let last = &schedule.last;
         // With R seconds left of the outage, the chance is that of a last attempt at R or later; an attempt in its last
         // second comes after it. The mean over all R up to the length L is the mean of min(last attempt, L), over L.
@@ -83,13 +84,13 @@ impl Survival {
         for (step, chance) in (0..).zip(&last.chances) {
             let at = step * last.step;
             from_its_beginning += if at >= outage_seconds { *chance } else { 0.0 };
-            mean += chance * float(at.min(outage_seconds));
+            mean += chance * to_float(at.min(outage_seconds));
         }
         Self {
             outage_seconds,
             from_its_beginning: from_its_beginning.min(1.0),
-            at_a_random_moment: (mean / float(outage_seconds.max(1))).min(1.0),
-            held: hold.map(|hold| hold.survives(outage_seconds)),
+            at_a_random_moment: (mean / to_float(outage_seconds.max(1))).min(1.0),
+            held: hold.map(|hold| hold.survival_chance(outage_seconds)),
         }
     }
 }
@@ -103,7 +104,7 @@ mod tests {
 
     fn held(failed_call: FailedCall, policy: &str, outages: [u64; 3]) -> [f64; 3] {
         let hold = HoldPlan::new(&Policy::from_json(policy).unwrap(), failed_call).unwrap();
-        outages.map(|outage_seconds| hold.survives(outage_seconds))
+        outages.map(|outage_seconds| hold.survival_chance(outage_seconds))
     }
 
     #[test]

@@ -4,15 +4,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::handler::{ErrorType, Handler, HandlerError, Invocation, Message};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
 use serde::Deserialize;
 
-use super::delays::{DelayLog, Processed};
-use super::load::{FailureCause, Load};
+use super::delays::{DelayLog, ProcessedMessage};
+use super::load::{FailureCause, LoadBySecond};
 use super::scenario::{FailedCall, Scenario, TARGET_TIMEOUT};
 use super::times::CallTimes;
 use crate::built_in_target::BuiltInTarget;
@@ -29,42 +29,52 @@ pub(super) struct SimulatedTarget<'a> {
     pub(super) sends: &'a [Duration],
     pub(super) built_in: &'a BuiltInTarget,
     pub(super) call_times: &'a CallTimes,
-    pub(super) load: &'a Mutex<Load>,
+    pub(super) load: &'a Mutex<LoadBySecond>,
     pub(super) tracker: &'a Mutex<Tracker>,
     pub(super) delays: &'a Mutex<DelayLog>,
 }
 
 /// The `data` of a simulated message.
 #[derive(Deserialize)]
-struct Data {
+struct SimulatedData {
     number: u64,
 }
 
 impl Handler for SimulatedTarget<'_> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        self.call(message, None).await
+        self.call_target(message, None).await
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
-        self.call(invocation.message, invocation.record.message_group_id.as_deref()).await
+        self.call_target(invocation.message, invocation.record.message_group_id.as_deref()).await
     }
 }
 
 impl SimulatedTarget<'_> {
-    pub(super) async fn call(&self, message: &Message<'_>, group: Option<&str>) -> Result<(), HandlerError> {
+    pub(super) async fn call_target(
+        &self,
+        message: &Message<'_>,
+        group: Option<&str>,
+    ) -> Result<(), HandlerError> {
         let Self { scenario, sends, .. } = *self;
-        let Data { number } = message.data()?;
-        let meets_fault = scenario.meets_fault(group);
-        let answer = self.take(message, meets_fault);
+        let SimulatedData { number } = message.data()?;
+        let meets_fault = scenario.is_affected(group);
+        let answer = self.decide_outcome(message, meets_fault);
         self.clock.sleep(self.call_time(number, answer)).await;
-        answer.map_err(|cause| error_of(cause, scenario.failed_call))?;
+        answer.map_err(|cause| handler_error(cause, scenario.failed_call))?;
         let now = self.clock.now();
-        lock(self.tracker).processed(message.body, now);
+        lock(self.tracker).record_processed(message.body, now);
         let sent = usize::try_from(number).ok().and_then(|number| sends.get(number)).copied();
         let sent = sent.unwrap_or_default();
         let milliseconds = (now - (self.start + sent)).num_milliseconds().unsigned_abs();
         let second = sent.as_secs();
-        lock(self.delays).processed(&Processed { meets_fault, group, number, second, milliseconds });
+        lock(self.delays).record_processed(&ProcessedMessage {
+            meets_fault,
+            group,
+            number,
+            second,
+            milliseconds,
+        });
         Ok(())
     }
 
@@ -77,28 +87,29 @@ impl SimulatedTarget<'_> {
             (Err(_), FailedCall::Status(429 | 502 | 503)) => times.refusal,
             _ => times.answer,
         };
-        self.call_times.next(number, mean)
+        self.call_times.next_time(number, mean)
     }
 
-    fn take(&self, message: &Message<'_>, meets_fault: bool) -> Result<(), FailureCause> {
-        let second = until(self.start, self.clock.now()).as_secs();
+    fn decide_outcome(&self, message: &Message<'_>, meets_fault: bool) -> Result<(), FailureCause> {
+        let second = time_until(self.start, self.clock.now()).as_secs();
         let mut load = lock(self.load);
-        let is_full = self.scenario.capacity.is_some_and(|most| load.at(second).succeeded >= most.into());
+        let is_full =
+            self.scenario.capacity.is_some_and(|most| load.at_second(second).succeeded >= most.into());
         let answer = if meets_fault && self.scenario.is_down(second) {
             Err(FailureCause::WhileDown)
         } else if is_full {
             Err(FailureCause::OverCapacity)
         } else if meets_fault {
-            self.built_in.answer(message).map_err(|_| FailureCause::ByChance)
+            self.built_in.answer_call(message).map_err(|_| FailureCause::ByChance)
         } else {
             Ok(())
         };
-        load.record(second, answer);
+        load.record_call(second, answer);
         answer
     }
 }
 
-fn error_of(cause: FailureCause, failed_call: FailedCall) -> HandlerError {
+fn handler_error(cause: FailureCause, failed_call: FailedCall) -> HandlerError {
     let (error_type, details) = match cause {
         FailureCause::WhileDown => (failed_call.error_type(), "the simulated target is down"),
         FailureCause::ByChance => (failed_call.error_type(), "the simulated target failed by chance"),
@@ -115,7 +126,7 @@ mod tests {
 
     use super::*;
     use crate::batching::Batching;
-    use crate::planner::{TargetFault, Times, run};
+    use crate::planner::{ModelTimes, TargetFault, run_policy};
 
     fn ten_messages(failure_rate: f64, capacity: Option<u32>) -> Scenario {
         Scenario {
@@ -126,7 +137,7 @@ mod tests {
             max_concurrency: 1,
             batching: Batching::default(),
             seed: 7,
-            times: Times::NONE,
+            times: ModelTimes::NONE,
             ..Scenario::default()
         }
     }
@@ -134,7 +145,7 @@ mod tests {
     #[test]
     fn a_delay_counts_from_the_messages_own_send() {
         let delays =
-            run(&Policy::default(), &ten_messages(0.0, None), &|_| {}).unwrap().delay_seconds.unwrap();
+            run_policy(&Policy::default(), &ten_messages(0.0, None), &|_| {}).unwrap().delay_seconds.unwrap();
         assert_eq!((delays.p50, delays.max), (0.0, 0.0));
     }
 
@@ -142,7 +153,7 @@ mod tests {
     fn a_target_at_its_capacity_does_not_fail_by_chance() {
         let scenario = ten_messages(1.0, Some(0));
         let policy = Policy::from_json(r#"{"max_attempts":1,"circuit_breaker":false}"#).unwrap();
-        let wasted = run(&policy, &scenario, &|_| {}).unwrap().wasted;
+        let wasted = run_policy(&policy, &scenario, &|_| {}).unwrap().wasted;
         assert_eq!((wasted.over_capacity, wasted.by_chance), (20, 0));
     }
 
@@ -155,7 +166,7 @@ mod tests {
             ..ten_messages(0.0, None)
         };
         let policy = r#"{"circuit_breaker":false,"non_retryable":["Http.Timeout"]}"#;
-        let measured = run(&Policy::from_json(policy).unwrap(), &scenario, &|_| {}).unwrap();
+        let measured = run_policy(&Policy::from_json(policy).unwrap(), &scenario, &|_| {}).unwrap();
         assert_eq!(
             measured.dead_lettered.into_iter().collect::<Vec<_>>(),
             [("NON_RETRYABLE_ERROR".to_owned(), 1)]
@@ -168,7 +179,7 @@ mod tests {
         let dead_lettered = |status| {
             let scenario = Scenario { failed_call: FailedCall::Status(status), ..ten_messages(1.0, None) };
             let policy = r#"{"max_attempts":1,"circuit_breaker":false,"non_retryable":["HttpStatus.500"]}"#;
-            run(&Policy::from_json(policy).unwrap(), &scenario, &|_| {}).unwrap().dead_lettered
+            run_policy(&Policy::from_json(policy).unwrap(), &scenario, &|_| {}).unwrap().dead_lettered
         };
         let [failed, exhausted] =
             [500, 503].map(|status| dead_lettered(status).into_keys().collect::<Vec<_>>());

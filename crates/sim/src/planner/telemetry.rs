@@ -4,16 +4,16 @@ use std::io::{self, Write};
 use std::sync::Mutex;
 
 use redeliver_aws::settings::Logging;
-use redeliver_aws::telemetry::JsonLines;
-use redeliver_core::deliver::until;
+use redeliver_aws::telemetry::JsonLinesObserver;
+use redeliver_core::deliver::time_until;
 use redeliver_core::events::Event;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 use redeliver_embedded::VirtualClock;
 
-use super::invocation_counter::{Counter, HeldMessages};
-use super::load::Load;
+use super::invocation_counter::{Counter, HeldMessageIds};
+use super::load::LoadBySecond;
 use crate::event_counter::EventCounter;
 
 /// A function's name of a usual length.
@@ -35,8 +35,8 @@ impl Telemetry {
         &'a self,
         clock: &'a VirtualClock,
         start: Timestamp,
-        load: &'a Mutex<Load>,
-        held: &'a HeldMessages,
+        load: &'a Mutex<LoadBySecond>,
+        held: &'a HeldMessageIds,
     ) -> EnvironmentObserver<'a> {
         let lines = json_lines(FUNCTION, clock, &self.log_bytes);
         EnvironmentObserver { telemetry: self, lines, clock, start, load, held }
@@ -58,19 +58,19 @@ fn json_lines<'a>(
     function: &str,
     clock: &VirtualClock,
     bytes: &'a Counter,
-) -> JsonLines<VirtualClock, ByteCounter<'a>> {
-    JsonLines::new(function, Logging::default(), clock.clone(), ByteCounter(bytes))
+) -> JsonLinesObserver<VirtualClock, ByteCounter<'a>> {
+    JsonLinesObserver::new(function, Logging::default(), clock.clone(), ByteCounter(bytes))
 }
 
 /// The observer of one environment.
 #[derive(Debug)]
 pub(super) struct EnvironmentObserver<'a> {
     telemetry: &'a Telemetry,
-    lines: JsonLines<VirtualClock, ByteCounter<'a>>,
+    lines: JsonLinesObserver<VirtualClock, ByteCounter<'a>>,
     clock: &'a VirtualClock,
     start: Timestamp,
-    load: &'a Mutex<Load>,
-    held: &'a HeldMessages,
+    load: &'a Mutex<LoadBySecond>,
+    held: &'a HeldMessageIds,
 }
 
 impl Observer for EnvironmentObserver<'_> {
@@ -81,12 +81,12 @@ impl Observer for EnvironmentObserver<'_> {
             Event::Held { messages, .. }
             | Event::NotNow { messages, .. }
             | Event::RateLimited { messages, .. } => {
-                let second = until(self.start, self.clock.now()).as_secs();
+                let second = time_until(self.start, self.clock.now()).as_secs();
                 lock(self.load).record_holds(second, u64::from(*messages));
             }
             Event::RetryScheduled { spends_attempt: true, .. } => self.telemetry.retries.add(1),
             // No snooze: the simulated target asks for none. A message that stays on its queue cannot say that it was held.
-            Event::RetryScheduled { message_id, .. } => self.held.note(message_id),
+            Event::RetryScheduled { message_id, .. } => self.held.record_held(message_id),
             _ => {}
         }
     }

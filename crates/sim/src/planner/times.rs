@@ -18,7 +18,7 @@ const CALLS_STREAM: u64 = 3;
 /// The times that AWS and the target take. The default is the model of `redeliver simulate`; tests of exact figures
 /// have times of their own.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Times {
+pub struct ModelTimes {
     /// A receive that brings messages, until the function is invoked with them. "Typical latencies for SendMessage,
     /// ReceiveMessage, and DeleteMessage API requests are in the tens or low hundreds of milliseconds" (Amazon SQS FAQs).
     pub(super) receive: Duration,
@@ -39,7 +39,7 @@ pub struct Times {
     pub(super) has_growing_pollers: bool,
 }
 
-impl Default for Times {
+impl Default for ModelTimes {
     fn default() -> Self {
         Self {
             receive: Duration::from_millis(20),
@@ -54,7 +54,7 @@ impl Default for Times {
     }
 }
 
-impl Times {
+impl ModelTimes {
     /// A world in which nothing takes time, all pollers are there at once, and sends are at whole seconds.
     #[cfg(test)]
     pub(crate) const NONE: Self = Self {
@@ -68,16 +68,16 @@ impl Times {
         has_growing_pollers: false,
     };
 
-    pub(super) fn pollers(&self, most: u16) -> Pollers {
+    pub(super) fn build_pollers(&self, most: u16) -> Pollers {
         if self.has_growing_pollers {
-            Pollers::of_lambda(most, self.receive)
+            Pollers::for_lambda(most, self.receive)
         } else {
             Pollers::constant(most)
         }
     }
 
     /// The moments of the sends, in order: random ones, each microsecond of the span with the same chance.
-    pub(super) fn sends(&self, messages: u64, over: Duration, seed: u64) -> Vec<Duration> {
+    pub(super) fn send_moments(&self, messages: u64, over: Duration, seed: u64) -> Vec<Duration> {
         if !self.is_random {
             let second = |number| number * over.as_secs() / messages;
             return (0..messages).map(|number| Duration::from_secs(second(number))).collect();
@@ -85,7 +85,7 @@ impl Times {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(SENDS_STREAM);
         let micros = over.as_micros();
-        let draw = |_| Duration::from_micros(scaled(random.next_u64(), micros));
+        let draw = |_| Duration::from_micros(scale_random(random.next_u64(), micros));
         let mut sends: Vec<_> = (0..messages).map(draw).collect();
         sends.sort_unstable();
         sends
@@ -93,27 +93,27 @@ impl Times {
 }
 
 /// A number in `0..below`, given one of 64 random bits.
-fn scaled(random: u64, below: u128) -> u64 {
+fn scale_random(random: u64, below: u128) -> u64 {
     u64::try_from((u128::from(random) * below) >> 64).unwrap_or(u64::MAX)
 }
 
 /// The times of calls: of each message and each of its calls the same in each run, whatever the policy.
 #[derive(Debug)]
 pub(super) struct CallTimes {
-    times: Times,
+    times: ModelTimes,
     seed: u64,
     /// The number of calls of each message so far.
     calls: Mutex<HashMap<u64, u32>>,
 }
 
 impl CallTimes {
-    pub(super) fn new(times: Times, seed: u64) -> Self {
+    pub(super) fn new(times: ModelTimes, seed: u64) -> Self {
         Self { times, seed, calls: Mutex::default() }
     }
 
     /// The time of the next call of a message, given the mean. The logarithm is nearly normal: the sum of four draws, so
     /// that no call takes longer than five times the mean.
-    pub(super) fn next(&self, message: u64, mean: Duration) -> Duration {
+    pub(super) fn next_time(&self, message: u64, mean: Duration) -> Duration {
         if mean.is_zero() || self.times.spread == 0.0 {
             return mean;
         }
@@ -144,19 +144,20 @@ mod tests {
     /// Sends at whole seconds made full batches, and reached goals that no deployment reaches.
     #[test]
     fn sends_are_at_random_moments_in_order() {
-        let sends = |seed| Times::default().sends(1000, Duration::from_secs(100), seed);
+        let sends = |seed| ModelTimes::default().send_moments(1000, Duration::from_secs(100), seed);
         assert!(sends(0).is_sorted() && sends(0) == sends(0) && sends(0) != sends(1));
         assert_eq!(sends(0)[..3], [239_606, 264_733, 354_530].map(Duration::from_micros));
         let in_first_half = sends(0).iter().filter(|at| at.as_secs() < 50).count();
         assert_eq!(in_first_half, 472);
-        let times = Times { is_random: false, ..Times::default() };
-        assert_eq!(times.sends(3, Duration::from_secs(7), 0), [0, 2, 4].map(Duration::from_secs));
+        let times = ModelTimes { is_random: false, ..ModelTimes::default() };
+        assert_eq!(times.send_moments(3, Duration::from_secs(7), 0), [0, 2, 4].map(Duration::from_secs));
     }
 
     #[test]
     fn call_times_have_the_mean_and_a_long_tail() {
-        let calls = CallTimes::new(Times::default(), 0);
-        let mut times: Vec<_> = (0..10_000).map(|message| calls.next(message, MEAN).as_millis()).collect();
+        let calls = CallTimes::new(ModelTimes::default(), 0);
+        let mut times: Vec<_> =
+            (0..10_000).map(|message| calls.next_time(message, MEAN).as_millis()).collect();
         times.sort_unstable();
         let mean = times.iter().sum::<u128>() / 10_000;
         let percentiles = [0, 5_000, 9_000, 9_900, 9_999].map(|rank| times[rank]);
@@ -165,10 +166,10 @@ mod tests {
 
     #[test]
     fn a_call_takes_the_same_time_whatever_was_called_before() {
-        let [one, other] = [(); 2].map(|()| CallTimes::new(Times::default(), 7));
-        let first = one.next(1, MEAN);
-        other.next(2, MEAN);
-        assert_eq!(other.next(1, MEAN), first);
-        assert_ne!(one.next(1, MEAN), first, "its second call has a time of its own");
+        let [one, other] = [(); 2].map(|()| CallTimes::new(ModelTimes::default(), 7));
+        let first = one.next_time(1, MEAN);
+        other.next_time(2, MEAN);
+        assert_eq!(other.next_time(1, MEAN), first);
+        assert_ne!(one.next_time(1, MEAN), first, "its second call has a time of its own");
     }
 }

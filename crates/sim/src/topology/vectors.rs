@@ -58,11 +58,17 @@ fn the_queues_of_the_loop_are_those_of_the_vectors() {
     for Vector { name, strategy, policy, queues } in vectors {
         let Policy { max_attempts, .. } = Policy::from_json(&policy.to_string()).unwrap();
         let retry_loop =
-            RetryLoop::named(&strategy).unwrap_or_else(|| panic!("{name}: no strategy {strategy}"));
+            RetryLoop::from_name(&strategy).unwrap_or_else(|| panic!("{name}: no strategy {strategy}"));
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let recorder = Recorder { sqs: EmbeddedSqs::new(clock.clone(), 1), asked: Mutex::default() };
         clock
-            .block_on(Topology::create(&recorder, "p-s", retry_loop, max_attempts, Batching::default()))
+            .block_on(Topology::create_queues(
+                &recorder,
+                "p-s",
+                retry_loop,
+                max_attempts,
+                Batching::default(),
+            ))
             .unwrap();
         assert_eq!(recorder.asked.into_inner().unwrap(), queues, "{name}");
     }

@@ -32,7 +32,7 @@ fn text(events: &[Event]) -> String {
         }
     }
     let functions = ["orders-message-processor", "final-dlq-annotator"].map(ToOwned::to_owned);
-    let metrics = Arc::new(Metrics::new(functions.clone()));
+    let metrics = Arc::new(WorkerMetrics::new(functions.clone()));
     let metered = MeteredObserver::new(Seen::default(), functions[0].clone(), Arc::clone(&metrics));
     let (first, others) = events.split_first().unwrap();
     metered.observe(first);
@@ -44,7 +44,7 @@ fn text(events: &[Event]) -> String {
         seconds_since_poll: 7,
         batches_in_flight: 2,
     };
-    metrics.openmetrics(&HealthReport { healthy: true, functions: vec![report] })
+    metrics.render_openmetrics(&HealthReport { healthy: true, functions: vec![report] })
 }
 
 fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {

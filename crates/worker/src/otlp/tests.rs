@@ -7,10 +7,10 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use prost::Message as _;
 use redeliver_aws::otlp::OtlpSettings;
-use redeliver_aws::settings::{Logging, Tracing};
-use redeliver_aws::telemetry::JsonLines;
+use redeliver_aws::settings::{Logging, TracingSettings};
+use redeliver_aws::telemetry::JsonLinesObserver;
 use redeliver_core::message::Timestamp;
-use redeliver_core::trace::messaging::receive;
+use redeliver_core::trace::messaging::receive_span;
 use redeliver_embedded::VirtualClock;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -63,11 +63,11 @@ fn export(address: &str, interval: Duration) -> SpanExport {
 /// A function's observer, which writes its lines to nowhere.
 fn observer() -> Arc<dyn Observer> {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH + Duration::from_secs(7));
-    let logging = Logging { tracing: Some(Tracing::default()), ..Logging::default() };
-    Arc::new(JsonLines::new(FUNCTION_NAME, logging, clock, std::io::sink()))
+    let logging = Logging { tracing: Some(TracingSettings::default()), ..Logging::default() };
+    Arc::new(JsonLinesObserver::new(FUNCTION_NAME, logging, clock, std::io::sink()))
 }
 
-fn functions(observer: &Arc<dyn Observer>) -> Vec<Traced> {
+fn functions(observer: &Arc<dyn Observer>) -> Vec<TracedFunction> {
     vec![(FUNCTION_NAME.to_owned(), Arc::clone(observer))]
 }
 
@@ -78,7 +78,13 @@ fn tracer(observer: &Arc<dyn Observer>) -> &Tracer {
 /// Records the span of a batch.
 fn record_batch(observer: &Arc<dyn Observer>) {
     let (tracer, now) = (tracer(observer), Timestamp::UNIX_EPOCH + Duration::from_secs(7));
-    tracer.record(receive(tracer.begin(now, true), "arn:aws:sqs:eu-west-1:1:orders", 2, now, now));
+    tracer.record_span(receive_span(
+        tracer.begin_trace(now, true),
+        "arn:aws:sqs:eu-west-1:1:orders",
+        2,
+        now,
+        now,
+    ));
 }
 
 fn labels(attributes: &[KeyValue]) -> String {
@@ -93,9 +99,9 @@ fn labels(attributes: &[KeyValue]) -> String {
 async fn exported_spans_name_their_function() {
     let mut collector = Collector::start().await;
     let observer = observer();
-    let running = export(&collector.address, NEVER).start(functions(&observer));
+    let running = export(&collector.address, NEVER).start_export(functions(&observer));
     record_batch(&observer);
-    running.finish(&SystemClock).await;
+    running.finish_export(&SystemClock).await;
     let [resource] = <[_; 1]>::try_from(collector.next().await.resource_spans).unwrap();
     assert_eq!(labels(&resource.resource.unwrap().attributes), "service.name=redeliver-work");
     let spans = &resource.scope_spans[0].spans;
@@ -103,7 +109,7 @@ async fn exported_spans_name_their_function() {
     assert_eq!(spans[0].start_time_unix_nano, 7_000_000_000);
     let attributes = labels(&spans[0].attributes);
     assert!(attributes.ends_with(&format!("redeliver.function={FUNCTION_NAME}")), "{attributes}");
-    assert_eq!(tracer(&observer).take(), EndedSpans::default(), "they are taken");
+    assert_eq!(tracer(&observer).take_ended(), EndedSpans::default(), "they are taken");
 }
 
 #[tokio::test]
@@ -111,11 +117,11 @@ async fn the_spans_of_all_functions_of_a_process_are_exported_together() {
     let mut collector = Collector::start().await;
     let names = ["orders-message-processor", "orders-final-dlq-annotator"];
     let functions: Vec<_> = names.map(|name| (name.to_owned(), observer())).into();
-    let running = export(&collector.address, NEVER).start(functions.clone());
+    let running = export(&collector.address, NEVER).start_export(functions.clone());
     for (_, observer) in &functions {
         record_batch(observer);
     }
-    running.finish(&SystemClock).await;
+    running.finish_export(&SystemClock).await;
     let [resource] = <[_; 1]>::try_from(collector.next().await.resource_spans).unwrap();
     let spans = resource.scope_spans[0].spans.iter().map(|span| labels(&span.attributes)).collect::<Vec<_>>();
     assert_eq!(spans.len(), 2, "{spans:?}");
@@ -128,13 +134,13 @@ async fn the_spans_of_all_functions_of_a_process_are_exported_together() {
 async fn spans_are_exported_at_each_interval_and_only_once() {
     let mut collector = Collector::start().await;
     let observer = observer();
-    let running = export(&collector.address, OFTEN).start(functions(&observer));
+    let running = export(&collector.address, OFTEN).start_export(functions(&observer));
     for _ in 0..2 {
         record_batch(&observer);
         let request = collector.next().await;
         assert_eq!(request.resource_spans[0].scope_spans[0].spans.len(), 1);
     }
-    running.finish(&SystemClock).await;
+    running.finish_export(&SystemClock).await;
     assert!(collector.requests.try_recv().is_err(), "no request without spans");
 }
 
@@ -147,11 +153,11 @@ async fn an_unreachable_collector_loses_spans_with_a_warning() {
     let observer = observer();
     let export = export(&address, NEVER);
     let exporter = export.exporter.clone();
-    let running = export.start(functions(&observer));
+    let running = export.start_export(functions(&observer));
     record_batch(&observer);
-    running.finish(&SystemClock).await;
+    running.finish_export(&SystemClock).await;
     assert!(!exporter.may_warn(), "it has warned, and does so at most once a minute");
-    assert_eq!(tracer(&observer).take(), EndedSpans::default(), "they are lost");
+    assert_eq!(tracer(&observer).take_ended(), EndedSpans::default(), "they are lost");
 }
 
 /// The end of all waiting.
@@ -170,14 +176,14 @@ async fn a_collector_that_never_answers_delays_no_batch_and_not_the_end() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let observer = observer();
-    let running = export(&address, OFTEN).start(functions(&observer));
+    let running = export(&address, OFTEN).start_export(functions(&observer));
     record_batch(&observer);
     let under_way = listener.accept().await.unwrap();
-    assert_eq!(tracer(&observer).take(), EndedSpans::default(), "the request has them");
+    assert_eq!(tracer(&observer).take_ended(), EndedSpans::default(), "the request has them");
     // While it waits for its answer, a batch does not wait, and the next spans do.
     record_batch(&observer);
-    let EndedSpans { spans: waiting, dropped } = tracer(&observer).take();
+    let EndedSpans { spans: waiting, dropped } = tracer(&observer).take_ended();
     assert_eq!((waiting.len(), dropped, running.task.is_finished()), (1, 0, false));
-    running.finish(&TimeIsUp).await;
+    running.finish_export(&TimeIsUp).await;
     drop(under_way);
 }

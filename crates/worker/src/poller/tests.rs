@@ -7,17 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::{join, pending};
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Confirmed, Content, OutgoingMessage};
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{
-    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+    EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
+    VirtualClock,
 };
 
 use super::*;
 use crate::health::Health;
-use redeliver_testing::altered::{GARBLED, Garbled};
+use redeliver_testing::altered::{GARBLED, GarbledBodies};
 
 const VISIBILITY_SECONDS: u64 = 40;
 
@@ -25,7 +26,7 @@ const VISIBILITY_SECONDS: u64 = 40;
 struct Does<T>(T);
 
 impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Send> Function for Does<T> {
-    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
         let failed = self.0(records.iter().map(|record| record.body.clone()).collect()).await;
         let done = records.into_iter().filter(|record| !failed.contains(&record.body));
         done.map(|record| record.into_receipt().confirm()).collect()
@@ -109,14 +110,14 @@ impl World {
             .map(|body| Content { body: (*body).to_owned(), ..content.clone() })
             .map(|content| OutgoingMessage::new(content).unwrap())
             .collect();
-        for batch in pack(&messages) {
+        for batch in pack_batches(&messages) {
             assert!(self.queue.send_batch(batch).await.iter().all(Result::is_ok));
         }
     }
 
-    fn faults(&self, action: Action, scope: Scope, when: When, injection: Injection) {
+    fn faults(&self, action: SqsAction, scope: FaultScope, when: FaultTrigger, injection: Injection) {
         let rule = FaultRule { action, queue: None, scope, when, injection };
-        self.sqs.set_faults(FaultPlan::new(1).with(rule));
+        self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
 
     fn poller<F: Function>(
@@ -138,7 +139,7 @@ impl World {
             function,
             clock: self.clock.clone(),
             observer: self.seen.clone(),
-            limits: Limits {
+            limits: PollerLimits {
                 batch_size: 10,
                 concurrency: NonZeroU16::new(concurrency).unwrap(),
                 wait: Duration::from_secs(20),
@@ -155,7 +156,7 @@ impl World {
             meanwhile.await;
             self.stop.request();
         };
-        self.clock.block_on(join(poller.run(&self.stop), meanwhile));
+        self.clock.block_on(join(poller.run_until_stop(&self.stop), meanwhile));
         self.seen.now()
     }
 
@@ -167,8 +168,8 @@ impl World {
         self.clock.block_on(self.queue.depth()).unwrap().total()
     }
 
-    fn requests(&self, action: Action) -> u64 {
-        self.sqs.requests().get(action.name()).copied().unwrap_or_default()
+    fn requests(&self, action: SqsAction) -> u64 {
+        self.sqs.request_counts().get(action.api_name()).copied().unwrap_or_default()
     }
 
     /// Notes every body and is done with it after this many seconds.
@@ -194,7 +195,7 @@ fn a_stop_in_the_middle_of_a_batch_lets_it_end_and_deletes_it() {
     });
     assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b")]));
     assert_eq!((ended, world.left()), (7, 0));
-    assert_eq!(world.requests(Action::ReceiveMessage), 1, "nothing is received after the stop");
+    assert_eq!(world.requests(SqsAction::ReceiveMessage), 1, "nothing is received after the stop");
 }
 
 #[test]
@@ -211,7 +212,7 @@ fn what_a_receive_under_way_brings_after_the_stop_is_handled() {
             stopped.await;
             world.stop.request();
         };
-        join(poller.run(&world.stop), join(late, stopped)).await;
+        join(poller.run_until_stop(&world.stop), join(late, stopped)).await;
     });
     assert_eq!(world.seen.bodies(), at(&[(3, "late")]));
     assert_eq!((world.seen.now(), world.left()), (5, 0));
@@ -221,19 +222,19 @@ fn what_a_receive_under_way_brings_after_the_stop_is_handled() {
 fn an_idle_poller_stops_when_its_long_poll_ends() {
     let world = World::new();
     assert_eq!(world.run(world.taking(0), world.seconds(25)), 40);
-    assert_eq!(world.requests(Action::ReceiveMessage), 2);
+    assert_eq!(world.requests(SqsAction::ReceiveMessage), 2);
 }
 
 #[test]
 fn a_message_that_cannot_be_understood_is_told_and_stays_and_the_others_are_handled() {
     let world = World::new();
-    let poller = world.poller_on(Garbled::queue(&world.queue), 1, world.taking(1));
+    let poller = world.poller_on(GarbledBodies::wrap_queue(&world.queue), 1, world.taking(1));
     let sent_and_stopped = async {
         world.send(&["a", GARBLED, "b"]).await;
         world.seconds(1).await;
         world.stop.request();
     };
-    world.clock.block_on(join(poller.run(&world.stop), sent_and_stopped));
+    world.clock.block_on(join(poller.run_until_stop(&world.stop), sent_and_stopped));
     assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b")]));
     let events = world.seen.events();
     assert!(
@@ -247,7 +248,7 @@ fn a_message_that_cannot_be_understood_is_told_and_stays_and_the_others_are_hand
 struct InOrder<'a>(&'a Seen);
 
 impl Function for InOrder<'_> {
-    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
         records.iter().for_each(|record| self.0.body(&record.body));
         records.into_iter().map(|record| record.into_receipt().confirm()).collect()
     }
@@ -265,12 +266,12 @@ fn what_stands_behind_an_unreadable_message_of_its_group_stays_with_it() {
         world.send_in("b", &["4"]).await;
         world.send_in("a", &["5"]).await;
     });
-    let poller = world.poller_on(Garbled::queue(&world.queue), 1, InOrder(&world.seen));
+    let poller = world.poller_on(GarbledBodies::wrap_queue(&world.queue), 1, InOrder(&world.seen));
     let stopped = async {
         world.seconds(1).await;
         world.stop.request();
     };
-    world.clock.block_on(join(poller.run(&world.stop), stopped));
+    world.clock.block_on(join(poller.run_until_stop(&world.stop), stopped));
     assert_eq!(world.seen.bodies(), at(&[(0, "1"), (0, "4")]));
     assert_eq!(world.left(), 3, "nothing behind it was deleted");
 }
@@ -290,7 +291,7 @@ fn a_record_that_failed_comes_back_when_its_visibility_timeout_ends_and_not_befo
     });
     assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b"), (0, "c"), (40, "b")]));
     assert_eq!(world.left(), 0);
-    assert_eq!(world.requests(Action::ChangeMessageVisibilityBatch), 0);
+    assert_eq!(world.requests(SqsAction::ChangeMessageVisibilityBatch), 0);
 }
 
 #[test]
@@ -319,12 +320,12 @@ fn a_batch_that_never_ends_is_broken_off_at_its_deadline() {
     let ended = world.run(Does(|_| pending()), async {
         world.send(&["a"]).await;
         world.seconds(5).await;
-        assert!(world.health.report(world.clock.now()).healthy);
+        assert!(world.health.health_report(world.clock.now()).healthy);
     });
     let broken_off = Event::BatchBrokenOff { records: 1, reason: "timeout" };
     assert_eq!(world.seen.events(), [(30, broken_off)]);
     assert_eq!((ended, world.left()), (30, 1));
-    assert_eq!(world.health.pollers[0].report(world.clock.now()).batches_in_flight, 0);
+    assert_eq!(world.health.pollers[0].function_health(world.clock.now()).batches_in_flight, 0);
 }
 
 #[test]
@@ -347,10 +348,10 @@ fn as_many_batches_as_asked_for_are_in_flight_and_no_more() {
         world.send(&bodies.iter().map(String::as_str).collect::<Vec<_>>()).await;
         let stop = async {
             world.seconds(15).await;
-            assert_eq!(world.health.pollers[0].report(world.clock.now()).batches_in_flight, 3);
+            assert_eq!(world.health.pollers[0].function_health(world.clock.now()).batches_in_flight, 3);
             world.stop.request();
         };
-        join(poller.run(&world.stop), stop).await;
+        join(poller.run_until_stop(&world.stop), stop).await;
     });
     assert_eq!((most.into_inner(), done.into_inner(), world.left()), (3, 60, 0));
     assert_eq!(world.seen.now(), 20);
@@ -360,10 +361,10 @@ fn as_many_batches_as_asked_for_are_in_flight_and_no_more() {
 fn a_process_that_is_stopping_is_not_ready_and_left_alone() {
     let world = World::new();
     let later = world.clock.now() + Duration::from_secs(61);
-    assert!(world.health.report(later - Duration::from_secs(1)).healthy && world.health.is_ready());
-    let report = world.health.report(later);
+    assert!(world.health.health_report(later - Duration::from_secs(1)).healthy && world.health.is_ready());
+    let report = world.health.health_report(later);
     assert!(!report.healthy && !report.functions[0].healthy);
     assert_eq!(report.functions[0].seconds_since_poll, 61);
     world.stop.request();
-    assert!(world.health.report(later).healthy && !world.health.is_ready());
+    assert!(world.health.health_report(later).healthy && !world.health.is_ready());
 }

@@ -15,11 +15,11 @@ fn arn(name: &str) -> String {
 const HANDED_OFF: Option<RetrySetup> = Some(ASSUMED);
 const ELSEWHERE: Option<RetrySetup> = None;
 
-fn named(retrying: Option<RetrySetup>) -> Queues {
+fn named(retrying: Option<RetrySetup>) -> NamedQueues {
     let names = ["source", "intermediate", "annotation", "final"];
     let roles = [Role::Source, Role::IntermediateDlq, Role::Annotation, Role::FinalDlq];
     let urls = roles.into_iter().zip(names.map(url)).collect();
-    Queues { urls, retrying, invocation: 30 }
+    NamedQueues { urls, retrying, invocation: 30 }
 }
 
 fn hidden(max_attempts: u32) -> Option<RetrySetup> {
@@ -50,7 +50,7 @@ fn said(
     role: Role,
     attributes: BTreeMap<String, String>,
 ) -> Result<Vec<String>, String> {
-    named(failed).check(&[(role, attributes)].into()).map_err(|error| error.to_string())
+    named(failed).check_attributes(&[(role, attributes)].into()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -68,15 +68,15 @@ fn queues_that_are_wired_as_in_the_stack_are_taken_without_a_word() {
     }
     let ordered = RetrySetup { strategy: Strategy::Ordered, max_attempts: 980, queue_times: None };
     let urls = [(Role::Source, url("source.fifo")), (Role::SourceDlq, url("source-dlq.fifo"))].into();
-    let ordered = Queues { urls, retrying: Some(ordered), invocation: 30 };
+    let ordered = NamedQueues { urls, retrying: Some(ordered), invocation: 30 };
     let attributes = [
         (Role::Source, moved_to(&arn("source-dlq.fifo"), 1000)),
         (Role::SourceDlq, with(&[("VisibilityTimeout", "180")])),
     ];
-    assert_eq!(ordered.check(&attributes.into()), Ok(vec![]), "the source DLQ has no DLQ");
+    assert_eq!(ordered.check_attributes(&attributes.into()), Ok(vec![]), "the source DLQ has no DLQ");
     let fewer = [(Role::Source, moved_to(&arn("source-dlq.fifo"), 5))];
     assert_eq!(
-        ordered.check(&fewer.into()).unwrap_err().to_string(),
+        ordered.check_attributes(&fewer.into()).unwrap_err().to_string(),
         format!(
             "- {}: SQS moves a message out of it after 5 receives, and each retry and each hold is one; set the \
              maxReceiveCount of its redrive policy to 1000",
@@ -143,7 +143,7 @@ fn an_emulator_whose_urls_have_no_account_is_believed() {
     let mut queues = named(HANDED_OFF);
     queues.urls.insert(Role::IntermediateDlq, "http://127.0.0.1:9324/queue/intermediate".to_owned());
     let polled = [(Role::Source, moved_to("arn:aws:sqs:elasticmq:000000000000:intermediate", 1))].into();
-    assert_eq!(queues.check(&polled), Ok(vec![]));
+    assert_eq!(queues.check_attributes(&polled), Ok(vec![]));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn everything_that_is_wrong_is_told_at_once() {
         (Role::IntermediateDlq, with(&[("VisibilityTimeout", "29")])),
         (Role::Annotation, moved_to(&arn("final"), 5)),
     ];
-    let error = named(HANDED_OFF).check(&polled.into()).unwrap_err().to_string();
+    let error = named(HANDED_OFF).check_attributes(&polled.into()).unwrap_err().to_string();
     let lines: Vec<_> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
     assert!(lines[1].contains("its visibility timeout is 29 s, and a batch may take 30 s"), "{error}");

@@ -22,12 +22,13 @@ fn served<T>(client: impl AsyncFnOnce(&Running) -> T) -> T {
     runtime.block_on(async {
         let (clock, stop) = (VirtualClock::new(Timestamp::UNIX_EPOCH), Stop::default());
         let pollers = vec![Arc::new(Heartbeat::new("message-processor", clock.now()))];
-        let metrics = Arc::new(Metrics::new(["message-processor".to_owned()]));
+        let metrics = Arc::new(WorkerMetrics::new(["message-processor".to_owned()]));
         let server = HealthServer::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address();
-        let serving = tokio::spawn(
-            server.serve(Shown { health: Health { pollers, stop: stop.clone() }, metrics }, clock.clone()),
-        );
+        let serving = tokio::spawn(server.serve_forever(
+            ServedState { health: Health { pollers, stop: stop.clone() }, metrics },
+            clock.clone(),
+        ));
         let outcome = client(&Running { address, clock, stop }).await;
         serving.abort();
         outcome

@@ -6,10 +6,10 @@ use redeliver_core::failure::LastError;
 use redeliver_core::handler::{ErrorType, HandlerError};
 use redeliver_core::policy::Policy;
 
-use super::messages::now;
-use super::shapes::{SHAPES, document};
-use super::{Case, Reading, filled_up_to};
-use crate::aws::{Answer, lambda, outcomes, retry_after};
+use super::messages::fixed_now;
+use super::shapes::{SHAPES, fill_document};
+use super::{HostileCase, HostileReading, filled_up_to};
+use crate::aws::{FunctionResponse, lambda, retry_after, send_outcomes};
 
 /// The largest answer of a function, and the largest event ("Lambda quotas").
 const ANSWER_BYTES: usize = 6_291_556;
@@ -22,96 +22,98 @@ const IDS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 /// The most messages of a batch ("Configuring scaling behavior for SQS event source mappings", AWS Lambda Developer Guide).
 const RECORDS_MAX: usize = 10_000;
 
-type MakeAnswer = fn(Vec<u8>) -> Answer;
+type MakeAnswer = fn(Vec<u8>) -> FunctionResponse;
 
 /// An answer of a user's own function: hostile members take the place of `$`.
 const ANSWERS: [(&str, &str, MakeAnswer); 6] = [
-    ("answer, of a function", "{$}", response),
+    ("answer, of a function", "{$}", response_answer),
     (
         "answer, errors of records",
         r#"{"batchItemFailures":[{"itemIdentifier":"0","error":{"type":"E",$}}]}"#,
-        response,
+        response_answer,
     ),
-    ("answer, an outcome", r#"{"redeliver":{"outcome":"transient",$}}"#, response),
-    ("exception", r#"{"errorType":"E","errorMessage":"m",$}"#, error),
+    ("answer, an outcome", r#"{"redeliver":{"outcome":"transient",$}}"#, response_answer),
+    ("exception", r#"{"errorType":"E","errorMessage":"m",$}"#, error_answer),
     (
         "exception, causes",
         r#"{"errorType":"TargetInvocationException","cause":{"errorType":"TargetInvocationException","cause":{"errorType":"TargetInvocationException","cause":{"cause":{"cause":{"cause":{$}}}}}}}"#,
-        error,
+        error_answer,
     ),
-    ("exception, a stack trace", r#"{"errorType":"E","stackTrace":[{$}]}"#, error),
+    ("exception, a stack trace", r#"{"errorType":"E","stackTrace":[{$}]}"#, error_answer),
 ];
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn answer_cases() -> Vec<HostileCase> {
     let answers = ANSWERS.iter().flat_map(|(reader, template, answer)| {
         SHAPES.iter().map(|(shape, members)| {
-            let make = || of_answer(answer(document(template, *members, ANSWER_BYTES).into()));
-            Case::new(reader, make).in_place((*shape).to_owned())
+            let make = || of_answer(answer(fill_document(template, *members, ANSWER_BYTES).into()));
+            HostileCase::new(reader, make).in_place((*shape).to_owned())
         })
     });
     answers.chain(of_lists()).collect()
 }
 
-fn of_lists() -> Vec<Case> {
+fn of_lists() -> Vec<HostileCase> {
     let list = |name: &str, template: &'static str, answer: MakeAnswer, item: &'static str| {
-        Case::new(name, move || {
+        HostileCase::new(name, move || {
             let items = filled_up_to(ANSWER_BYTES - template.len(), |_| item.to_owned());
             of_answer(answer(template.replacen('$', &items, 1).into()))
         })
     };
     let batch_item_failures = r#"{"batchItemFailures":[$]}"#;
     let nearly_a_report = |name: &str, template: &'static str, item: &'static str| {
-        Case::new(name, move || {
+        HostileCase::new(name, move || {
             let items = filled_up_to(NEARLY_BYTES - template.len(), |_| item.to_owned());
-            of_answer(response(template.replacen('$', &items, 1).into()))
+            of_answer(response_answer(template.replacen('$', &items, 1).into()))
         })
     };
     let name = |reader: &str, part: &'static str, glob: &'static str| {
-        Case::new(reader, move || {
+        HostileCase::new(reader, move || {
             let policy =
                 format!(r#"{{"non_retryable":["{glob}"],"circuit_breaker":{{"opens_on":["{glob}"]}}}}"#);
             let policy = Policy::from_json(&policy).expect("a policy");
             let name = ErrorType::FromTarget(part.repeat(ANSWER_BYTES / part.len()));
-            Reading::new((policy, HandlerError::transient(name, "")), |(policy, error)| {
-                (call_outcome(policy, error), LastError::of(error))
+            HostileReading::new((policy, HandlerError::transient(name, "")), |(policy, error)| {
+                (call_outcome(policy, error), LastError::from_handler_error(error))
             })
         })
     };
     let header = |name: &str, part: &'static str| {
-        Case::new(name, move || {
-            Reading::new(part.repeat(HEAD_BYTES / part.len()) + "1", |value| retry_after(value, now()))
+        HostileCase::new(name, move || {
+            HostileReading::new(part.repeat(HEAD_BYTES / part.len()) + "1", |value| {
+                retry_after(value, fixed_now())
+            })
         })
     };
     vec![
-        list("answer, names of records", batch_item_failures, response, r#"{"itemIdentifier":"0"}"#),
-        list("answer, names of strangers", batch_item_failures, response, r#"{"itemIdentifier":"x"}"#),
+        list("answer, names of records", batch_item_failures, response_answer, r#"{"itemIdentifier":"0"}"#),
+        list("answer, names of strangers", batch_item_failures, response_answer, r#"{"itemIdentifier":"x"}"#),
         nearly_a_report("answer, nearly a report: a list of texts", "[$]", r#""""#),
         nearly_a_report("answer, nearly a report: a text of members", r#""{$}""#, r#"\"\":0"#),
-        list("exception, frames", r#"{"errorType":"E","stackTrace":[$]}"#, error, r#""""#),
+        list("exception, frames", r#"{"errorType":"E","stackTrace":[$]}"#, error_answer, r#""""#),
         list(
             "exception, frames of Go",
             r#"{"errorType":"E","stackTrace":[$]}"#,
-            error,
+            error_answer,
             r#"{"path":"runtime/p","line":1,"label":"panic"}"#,
         ),
-        Case::new("exception, tracebacks of Python", || {
+        HostileCase::new("exception, tracebacks of Python", || {
             let chained = r"\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n";
             let message = chained.repeat(ANSWER_BYTES / chained.len() - 2);
             let exception = format!(r#"{{"errorType":"BatchProcessingError","errorMessage":"{message}"}}"#);
-            of_answer(error(exception.into()))
+            of_answer(error_answer(exception.into()))
         }),
-        Case::new("exception, eight carriers and three causes", || {
+        HostileCase::new("exception, eight carriers and three causes", || {
             let carrier = r#"{"errorType":"TargetInvocationException","cause":"#;
             let causes = r#"{"cause":"#.repeat(3);
             let zeros = "0,".repeat((255 << 10) / 2 - 400);
             let ends = "}".repeat(8 + 3);
-            of_answer(error(format!("{}{causes}[{zeros}0]{ends}", carrier.repeat(8)).into()))
+            of_answer(error_answer(format!("{}{causes}[{zeros}0]{ends}", carrier.repeat(8)).into()))
         }),
-        Case::new("exception, a name of Java", || {
+        HostileCase::new("exception, a name of Java", || {
             let name = "a.".repeat(ANSWER_BYTES / 2 - 100);
             let exception =
                 format!(r#"{{"errorType":"java.lang.RuntimeException","errorMessage":"{name}A: b"}}"#);
-            of_answer(error(exception.into()))
+            of_answer(error_answer(exception.into()))
         }),
         name("name of an error, and a glob", "Erro", "*Error*Error*Error*Timeout"),
         name(
@@ -124,27 +126,27 @@ fn of_lists() -> Vec<Case> {
         header("Retry-After, white space", " "),
         header("Retry-After, quotes", "\""),
         header("Retry-After, comments of a date", "("),
-        Case::new("event, records that cannot be read", || {
+        HostileCase::new("event, records that cannot be read", || {
             let body = "x".repeat(ANSWER_BYTES / RECORDS_MAX - 50);
             let record = format!(r#"{{"messageId":"0","body":"{body}"}}"#);
             let records = filled_up_to(ANSWER_BYTES - 20, |_| record.clone());
-            Reading::new(format!(r#"{{"Records":[{records}]}}"#), |event| lambda::records(event))
+            HostileReading::new(format!(r#"{{"Records":[{records}]}}"#), |event| lambda::parse_records(event))
         }),
     ]
 }
 
-fn response(body: Vec<u8>) -> Answer {
-    Answer::Response(Bytes::from(body))
+fn response_answer(body: Vec<u8>) -> FunctionResponse {
+    FunctionResponse::Response(Bytes::from(body))
 }
 
-fn error(body: Vec<u8>) -> Answer {
-    Answer::Error(Bytes::from(body))
+fn error_answer(body: Vec<u8>) -> FunctionResponse {
+    FunctionResponse::Error(Bytes::from(body))
 }
 
 /// To a batch; an exception is unwrapped only if it is about one record.
-fn of_answer(answer: Answer) -> Reading {
-    Reading::new(answer, |answer| match answer {
-        Answer::Error(_) => outcomes(answer, &IDS[..1]),
-        _ => outcomes(answer, &IDS),
+fn of_answer(answer: FunctionResponse) -> HostileReading {
+    HostileReading::new(answer, |answer| match answer {
+        FunctionResponse::Error(_) => send_outcomes(answer, &IDS[..1]),
+        _ => send_outcomes(answer, &IDS),
     })
 }

@@ -1,13 +1,13 @@
 //! The command line's readers of a dead letter, redeliver's own or a foreign one.
 
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_dead_letters::edit::splice;
+use redeliver_dead_letters::edit::splice_edit;
 use redeliver_dead_letters::{DeadLetterRecord, read_lossy};
 use serde_json::Value;
 
-use super::messages::received;
-use super::shapes::{Members, SHAPES, document};
-use super::{Case, MESSAGE_BYTES, Reading, filled};
+use super::messages::received_message;
+use super::shapes::{MakeMembers, SHAPES, fill_document};
+use super::{HostileCase, HostileReading, MESSAGE_BYTES, filled_value};
 
 /// Room for the names and types of attributes.
 const BYTES: usize = MESSAGE_BYTES - 1000;
@@ -39,68 +39,77 @@ const BODIES: [(&str, &str); 8] = [
     ("dead letter, of nobody", r#"{"requestContext":0,"TopicArn":0,"subscriberArn":0,"TARGET":{$}}"#),
 ];
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn dead_letter_cases() -> Vec<HostileCase> {
     let of_bodies = BODIES.iter().flat_map(|(writer, template)| {
-        in_shapes(writer, |members| of_record(&document(template, members, BYTES), Attributes::new()))
+        in_shapes(writer, |members| of_record(&fill_document(template, members, BYTES), Attributes::new()))
     });
     let in_attribute = in_shapes("dead letter, of NServiceBus in an attribute", |members| {
-        let headers = document(r#"{"NServiceBus.ExceptionInfo.ExceptionType":"E",$}"#, members, BYTES);
+        let headers = fill_document(r#"{"NServiceBus.ExceptionInfo.ExceptionType":"E",$}"#, members, BYTES);
         let name = "NServiceBus.AmazonSQS.Headers".to_owned();
         of_record("{}", Attributes::from([(name, Attribute::string(headers))]))
     });
     let edited = in_shapes("edit, a member of the innermost object", |members| {
-        let body = document(r#"{"n":{$}}"#, members, BYTES);
+        let body = fill_document(r#"{"n":{$}}"#, members, BYTES);
         let before = read_lossy(&body).unwrap_or_default();
         let mut after = before.clone();
         edit_innermost(&mut after);
-        Reading::new((body, before, after), |(body, before, after)| splice(body, before, after))
+        HostileReading::new((body, before, after), |(body, before, after)| splice_edit(body, before, after))
     });
     of_bodies.chain(in_attribute).chain(edited).chain(of_others()).collect()
 }
 
-fn of_others() -> Vec<Case> {
+fn of_others() -> Vec<HostileCase> {
     vec![
-        Case::new("dead letter, events of a subscriber", || {
-            let failed = filled(|_| r#"{"eventId":"","timestamp":"2026-01-01T00:00:00Z"}"#.to_owned());
+        HostileCase::new("dead letter, events of a subscriber", || {
+            let failed = filled_value(|_| r#"{"eventId":"","timestamp":"2026-01-01T00:00:00Z"}"#.to_owned());
             let head = r#""busArn":"a","subscriberArn":"b","errorCode":"c""#;
             of_record(&format!(r#"{{{head},"failedMessages":[{failed}]}}"#), Attributes::new())
         }),
-        Case::new("dead letter, partitions of Kafka", || {
+        HostileCase::new("dead letter, partitions of Kafka", || {
             let context = r#""requestContext":{"functionArn":"f","condition":"RetriesExhausted"}"#;
-            let partitions = filled(|index| format!(r#""{index:x}":{{}}"#));
+            let partitions = filled_value(|index| format!(r#""{index:x}":{{}}"#));
             let partitions = &partitions[..partitions.len().min(BYTES)];
             let partitions = partitions.rsplit_once(',').map_or("", |(whole, _)| whole);
             let info = format!(r#""KafkaBatchInfo":{{"batchSize":1,"recordsInfo":{{{partitions}}}}}"#);
             of_record(&format!("{{{context},{info}}}"), Attributes::new())
         }),
-        Case::new("dead letter, a text in base64", || {
+        HostileCase::new("dead letter, a text in base64", || {
             of_record(&format!("eyJ{}", "A".repeat(BYTES / 4 * 4 - 3)), Attributes::new())
         }),
-        Case::new("dead letter, an error with places", || {
+        HostileCase::new("dead letter, an error with places", || {
             let code = Attribute::string("NON_RETRYABLE_ERROR".to_owned());
             let details = Attribute::string("E: x (at a.b:1:\", line :line ".repeat(BYTES / 29));
             let attributes = [("ErrorType", code), ("ErrorDetails", details)];
             of_record("", attributes.map(|(name, value)| (name.to_owned(), value)).into())
         }),
-        Case::new("dead letter, lone surrogates", || {
-            Reading::new(format!("\"{}\"", r"\ud800".repeat(BYTES / 6)), |text| read_lossy(text))
+        HostileCase::new("dead letter, lone surrogates", || {
+            HostileReading::new(format!("\"{}\"", r"\ud800".repeat(BYTES / 6)), |text| read_lossy(text))
         }),
     ]
 }
 
-fn in_shapes(reader: &str, reading: impl Fn(Members) -> Reading + Clone + 'static) -> Vec<Case> {
-    let case = |(shape, members): &(&str, Members)| {
+fn in_shapes(
+    reader: &str,
+    reading: impl Fn(MakeMembers) -> HostileReading + Clone + 'static,
+) -> Vec<HostileCase> {
+    let case = |(shape, members): &(&str, MakeMembers)| {
         let (reading, members) = (reading.clone(), *members);
-        Case::new(reader, move || reading(members)).in_place((*shape).to_owned())
+        HostileCase::new(reader, move || reading(members)).in_place((*shape).to_owned())
     };
     SHAPES.iter().map(case).collect()
 }
 
 /// All that `audit` shows and filters by.
-fn of_record(body: &str, attributes: Attributes) -> Reading {
-    Reading::new(received(body, attributes), |message| {
+fn of_record(body: &str, attributes: Attributes) -> HostileReading {
+    HostileReading::new(received_message(body, attributes), |message| {
         let record = DeadLetterRecord::new(message.clone());
-        (record.headline(), record.document(), record.trace_context(), record.death(), record.is_of_others())
+        (
+            record.headline(),
+            record.filter_document(),
+            record.trace_context(),
+            record.death(),
+            record.is_untouched(),
+        )
     })
 }
 

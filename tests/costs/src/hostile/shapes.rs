@@ -6,10 +6,10 @@ use super::filled_up_to;
 const LEVELS: usize = 100;
 
 /// Makes members of an object, at most this many bytes.
-pub(super) type Members = fn(usize) -> String;
+pub(super) type MakeMembers = fn(usize) -> String;
 
 /// By their names.
-pub(super) const SHAPES: [(&str, Members); 13] = [
+pub(super) const SHAPES: [(&str, MakeMembers); 13] = [
     ("many members", |bytes| filled_up_to(bytes, |index| format!(r#""{index:x}":0"#))),
     ("long names", |bytes| filled_up_to(bytes, |index| format!(r#""{}{index:x}":0"#, "a".repeat(400)))),
     ("one name again and again", |bytes| filled_up_to(bytes, |_| r#""n":0"#.to_owned())),
@@ -34,7 +34,7 @@ pub(super) const SHAPES: [(&str, Members); 13] = [
 ];
 
 /// A document with hostile members in the place of its `$`, at most this many bytes.
-pub(super) fn document(template: &str, members: Members, bytes: usize) -> String {
+pub(super) fn fill_document(template: &str, members: MakeMembers, bytes: usize) -> String {
     let document = template.replacen('$', &members(bytes - template.len()), 1);
     assert!(document.len() <= bytes, "{} bytes", document.len());
     document

@@ -5,7 +5,7 @@ use redeliver_core::arrival::{ProducersAttributes, producers_attributes};
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{
     Annotation, Cause, DEAD_LETTER, DEAD_LETTER_BYTES_MAX, DeadLetter, ERROR_DETAILS,
-    ERROR_DETAILS_BYTES_MAX, ERROR_TYPE, annotate, fingerprint,
+    ERROR_DETAILS_BYTES_MAX, ERROR_TYPE, annotate_attributes, compute_fingerprint,
 };
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::json::forward_compatible::OpenEnum;
@@ -18,20 +18,22 @@ use crate::messages::is_sendable;
 
 pub(super) fn check(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
-    if let (Ok(sent), Ok(annotation)) = (generators::sent(&mut bytes), annotation(&mut bytes)) {
+    if let (Ok(sent), Ok(annotation)) =
+        (generators::arbitrary_message(&mut bytes), arbitrary_annotation(&mut bytes))
+    {
         check_record(&sent.attributes, sent.body_bytes, &annotation);
     }
 }
 
-fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
+fn arbitrary_annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
     let reason = *bytes.choose(DeadLetterReason::ALL)?;
     let cause = Cause {
-        error_type: generators::text(bytes)?,
-        message: generators::text(bytes)?,
-        function: Some(generators::text(bytes)?).filter(|name| !name.is_empty()),
+        error_type: generators::arbitrary_text(bytes)?,
+        message: generators::arbitrary_text(bytes)?,
+        function: Some(generators::arbitrary_text(bytes)?).filter(|name| !name.is_empty()),
         unverified: bytes.arbitrary()?,
     };
-    let details = generators::text(bytes)?;
+    let details = generators::arbitrary_text(bytes)?;
     let record = DeadLetter {
         last_attempt_traceparent: None,
         last_attempt_logs: None,
@@ -51,7 +53,7 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
         died_at: None,
         source_queue_arn: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
         sqs_message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned(),
-        fingerprint: fingerprint(reason.as_str(), &cause.error_type, &cause.message),
+        fingerprint: compute_fingerprint(reason.as_str(), &cause.error_type, &cause.message),
         cause,
         folded_attributes: FoldedAttributes::new(),
     };
@@ -62,7 +64,7 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
 }
 
 fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotation) {
-    let attributes = annotate(producer, body_bytes, annotation);
+    let attributes = annotate_attributes(producer, body_bytes, annotation);
     assert!(is_sendable(&attributes), "SQS would refuse {attributes:?}");
     assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX, "too large");
     let code = Attribute::string(annotation.reason.as_str());

@@ -4,10 +4,10 @@
 use chrono::TimeDelta;
 use redeliver_core::accepted::FailedMessage;
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decide::backoff::{Key, delay};
+use redeliver_core::decide::backoff::{JitterKey, retry_delay};
 use redeliver_core::decide::{Budget, Decision, Resend, decide};
 use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_core::failure::{FAILURE, HandOff, HandedOff, Kind, Stage};
+use redeliver_core::failure::{FAILURE, FailureClass, HandOff, HandedOffFailure, Stage};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
@@ -15,25 +15,26 @@ use redeliver_core::message::schema::Rewritten;
 use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
 
-use super::parts;
+use super::split_parts;
 use crate::json;
-use crate::messages::{ID, moment, opened, record, schema};
+use crate::messages::{ID, fixed_now, open_arrival, received_record, schema};
 
 /// Rounds of the loop, enough to see progress.
 const ROUNDS: usize = 4;
 
 pub(super) fn check(input: &str) {
-    let [policy, failure, metadata] = parts(input);
+    let [policy, failure, metadata] = split_parts(input);
     let policy = Policy::from_json(policy).unwrap_or_default();
     let failure = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure))]);
     let data = r#"{"n":1e400, "é":"\u00e9\ud800"}"#;
     let mut body = format!(r#"{{"metadata":{{"message_id":"{ID}"{metadata}}},"data":{data}}}"#);
     // The latest time that the event decoder accepts.
     let latest = Timestamp::from_timestamp_millis(253_402_300_799_999).expect("a moment of the year 9999");
-    for sent_at in [moment(), Timestamp::UNIX_EPOCH, latest] {
-        let HandedOff { hand_off, due_at } = opened(failure.clone(), sent_at).take_hand_off(moment());
+    for sent_at in [fixed_now(), Timestamp::UNIX_EPOCH, latest] {
+        let HandedOffFailure { hand_off, due_at } =
+            open_arrival(failure.clone(), sent_at).take_hand_off(fixed_now());
         for _ in 0..ROUNDS {
-            match step(&policy, &hand_off, due_at, &body) {
+            match next_body(&policy, &hand_off, due_at, &body) {
                 Some(next) => body = next,
                 None => break,
             }
@@ -41,29 +42,30 @@ pub(super) fn check(input: &str) {
     }
 }
 
-fn failed(
+fn failed_delivery(
     body: &str,
     attributes: Attributes,
     hand_off: &HandOff,
     due_at: Option<Timestamp>,
 ) -> Option<FailedMessage> {
-    let record = ReceivedMessage { body: body.to_owned(), ..record(attributes, None, moment()) };
-    let accepted = Arrival::open(record, moment()).accept(schema(), Some(&hand_off.delivery)).ok()?;
+    let record = ReceivedMessage { body: body.to_owned(), ..received_record(attributes, None, fixed_now()) };
+    let accepted =
+        Arrival::from_record(record, fixed_now()).accept(schema(), Some(&hand_off.delivery)).ok()?;
     let (hand_off, stage) = (hand_off.clone(), Stage::FailedMessageProcessor);
     Some(FailedMessage { span: None, accepted, hand_off, due_at, stage, error_type: None })
 }
 
 /// The body of the re-send, if there is one.
-fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &str) -> Option<String> {
-    let bare = failed(body, Attributes::new(), hand_off, due_at)?;
+fn next_body(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &str) -> Option<String> {
+    let bare = failed_delivery(body, Attributes::new(), hand_off, due_at)?;
     let before = bare.accepted.metadata().clone();
-    let now = moment();
+    let now = fixed_now();
     // A mebibyte takes its time: one body in sixteen.
     let sizes = [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()];
     for attributes_bytes in sizes.into_iter().filter(|_| body.len().is_multiple_of(16)) {
         // The name and the type take seven bytes.
         let attribute = Attribute::string("x".repeat(attributes_bytes - 7));
-        let full = failed(body, [("a".to_owned(), attribute)].into(), hand_off, due_at)?;
+        let full = failed_delivery(body, [("a".to_owned(), attribute)].into(), hand_off, due_at)?;
         if let Decision::Resend(resend) = decide(policy, &full, now) {
             assert!(body_of(resend).len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
         }
@@ -87,9 +89,12 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
             return None;
         }
     };
-    assert!(hand_off.answer.kind() != Kind::Permanent || policy.retryable.is_some(), "{body:?}");
+    assert!(
+        hand_off.answer.known_class() != FailureClass::Permanent || policy.retryable.is_some(),
+        "{body:?}"
+    );
     let sent = body_of(resend.clone());
-    let after = schema().parse(&sent).unwrap_or_else(|invalid| panic!("{invalid}: {sent:?}"));
+    let after = schema().parse_envelope(&sent).unwrap_or_else(|invalid| panic!("{invalid}: {sent:?}"));
     let after = after.metadata;
     assert_eq!(resend.retry_attempt, after.retry_attempt);
     // Each re-send increments exactly one limited counter.
@@ -98,34 +103,40 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     assert_eq!(after.snooze_count, before.snooze_count + spent(Budget::Snooze));
     assert_eq!(after.redrive_count, before.redrive_count + spent(Budget::Redrive));
     // Holds that a producer wrote do not count.
-    let held_before = before.holds.seconds(hand_off.delivery.origin);
-    let held_after = after.holds.seconds(Origin::Resent);
+    let held_before = before.holds.trusted_seconds(hand_off.delivery.origin);
+    let held_after = after.holds.trusted_seconds(Origin::Resent);
     let held = held_after.checked_sub(held_before).expect("holds only grow");
     assert_eq!(held > 0, resend.spends == Budget::Hold, "the loop stands: {body:?}");
-    let outage = after.holds.outage(Origin::Resent, Timestamp::MAX_UTC);
+    let outage = after.holds.trusted_outage(Origin::Resent, Timestamp::MAX_UTC);
     assert_eq!(outage.is_some(), resend.spends == Budget::Hold, "{body:?}");
-    assert!(resend.spends != Budget::Attempt || hand_off.answer.kind() != Kind::Unanswered, "{body:?}");
+    assert!(
+        resend.spends != Budget::Attempt || hand_off.answer.known_class() != FailureClass::Unanswered,
+        "{body:?}"
+    );
     assert!(after.retry_attempt <= policy.max_attempts.max(before.retry_attempt), "{body:?}");
     assert!((usize::from(held == 0)..=HISTORY_MAX).contains(&after.retry_history.len()));
     let latest = now + resend.delay.duration();
-    let node = json::read(&sent).expect("it is valid");
+    let node = json::parse_json(&sent).expect("it is valid");
     let metadata = node.member("metadata").map(|member| &member.value);
     let time = metadata.and_then(|metadata| metadata.member("next_retry_time")?.value.string());
     let due = time.as_deref().and_then(parse_rfc3339).expect("it is valid");
     let rounded = if policy.long_delays { TimeDelta::seconds(1) } else { TimeDelta::zero() };
     assert!(due <= latest && latest - due <= rounded, "due at {due}, held back until {latest}: {body:?}");
     assert!(due >= now && u64::from(resend.waited.get()) <= 43_200);
-    if resend.spends == Budget::Attempt && hand_off.answer.kind() != Kind::Snooze && due_at.is_none() {
+    if resend.spends == Budget::Attempt
+        && hand_off.answer.known_class() != FailureClass::Snooze
+        && due_at.is_none()
+    {
         let (message_id, generation) = (before.message_id, before.generation());
-        let key = Key { message_id, generation, attempt: before.retry_attempt + 1 };
-        assert!(resend.waited >= delay(policy, key), "before the backoff is over: {body:?}");
+        let key = JitterKey { message_id, generation, attempt: before.retry_attempt + 1 };
+        assert!(resend.waited >= retry_delay(policy, key), "before the backoff is over: {body:?}");
     }
     let first_sent = resend.first_sent;
     let limits =
         [before.expires_at, policy.max_age_seconds.map(|age| first_sent + TimeDelta::seconds(age.into()))];
     assert!(limits.into_iter().flatten().all(|limit| due <= limit), "past its age: {body:?}");
     let data = |body: &str| {
-        let node = json::read(body).expect("it is valid");
+        let node = json::parse_json(body).expect("it is valid");
         node.member("data").map(|data| body[data.value.at.clone()].to_owned())
     };
     assert_eq!(data(&sent), data(body), "the data has changed");

@@ -2,16 +2,16 @@
 
 use redeliver_core::arrival::{ProducersAttributes, producers_attributes};
 use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
-use redeliver_core::failure::{Document, FAILURE, HandOff, HandedOff, Hop};
+use redeliver_core::failure::{FAILURE, FailureDocument, HandOff, HandedOffFailure, Hop};
 use redeliver_core::limits::{ATTRIBUTES_MAX, is_legal};
 use redeliver_core::message::{Attribute, Attributes};
 
-use super::parts;
+use super::split_parts;
 use crate::json;
-use crate::messages::{is_sendable, moment, opened, put_back};
+use crate::messages::{fixed_now, is_sendable, open_arrival, put_back};
 
 pub(super) fn check(input: &str) {
-    let [failure, dead_letter] = parts(input);
+    let [failure, dead_letter] = split_parts(input);
     for producers in [0, 2, 7] {
         let mut attributes: Attributes =
             (0..producers).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
@@ -26,11 +26,11 @@ pub(super) fn check(input: &str) {
 }
 
 fn check_arrival(attributes: &Attributes) {
-    let found = opened(attributes.clone(), moment());
+    let found = open_arrival(attributes.clone(), fixed_now());
     let document = found.document();
     let text = |name| attributes.get(name).and_then(Attribute::text);
     let object =
-        text(FAILURE).is_some_and(|text| json::read(text).is_ok_and(|node| node.members().is_some()));
+        text(FAILURE).is_some_and(|text| json::parse_json(text).is_ok_and(|node| node.members().is_some()));
     assert!(object || document.is_none(), "no JSON object, but it is read: {attributes:?}");
     assert!(
         is_sendable(&found.record.attributes),
@@ -42,7 +42,7 @@ fn check_arrival(attributes: &Attributes) {
     let mut expected = attributes.clone();
     expected.remove(FAILURE);
     let folds = |text: &str| {
-        let node = json::read(text).ok();
+        let node = json::parse_json(text).ok();
         let says = |name| node.as_ref().and_then(|node| node.member(name)?.value.string()).is_some();
         says("verdict") || says("due_at")
     };
@@ -61,7 +61,9 @@ fn check_arrival(attributes: &Attributes) {
     let expected_again = ProducersAttributes { attributes: found.record.attributes.clone(), came_back: None };
     assert_eq!(again, expected_again, "judged again on the next queue");
     assert_eq!(found.record.attributes, expected);
-    if let Some(HandedOff { hand_off, .. }) = document.cloned().and_then(Document::into_hand_off) {
+    if let Some(HandedOffFailure { hand_off, .. }) =
+        document.cloned().and_then(FailureDocument::into_hand_off)
+    {
         check_passed_on(text(FAILURE).unwrap_or_default(), hand_off, &found.record.attributes);
     }
 }
@@ -88,7 +90,7 @@ const KNOWN: [&str; 16] = [
 
 /// A document can be written as a hop and read again, and keeps members that this version does not know.
 fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
-    let hop = Hop { hand_off, due_at: moment() };
+    let hop = Hop { hand_off, due_at: fixed_now() };
     let attributes = hop.attach_to(producer, 1, None).attributes;
     if !attributes.contains_key(FAILURE) {
         assert!(producer.len() >= ATTRIBUTES_MAX, "{hop:?} has no place");
@@ -96,7 +98,7 @@ fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
     }
     assert!(is_sendable(&attributes), "{attributes:?}");
     let written = attributes.get(FAILURE).and_then(Attribute::text).expect("we wrote it").to_owned();
-    let Some(Document::Hop(again)) = opened(attributes, moment()).document().cloned() else {
+    let Some(FailureDocument::Hop(again)) = open_arrival(attributes, fixed_now()).document().cloned() else {
         panic!("a hop: {written}")
     };
     let (before, after) = (&hop.hand_off, &again.hand_off);
@@ -104,7 +106,7 @@ fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
     let kept = before.delivery.source_message_id.len() + before.delivery.source_queue_arn.len();
     assert!(kept > 200 || before.delivery == after.delivery, "{before:?} {after:?}");
     // A short one never needs to give way.
-    let node = json::read(text).expect("it was read");
+    let node = json::parse_json(text).expect("it was read");
     let unknown = node.members().unwrap_or_default().iter().filter(|member| {
         String::from_utf16(&member.name)
             .is_ok_and(|name| !KNOWN.contains(&&*name) && name.chars().all(is_legal))

@@ -1,48 +1,50 @@
-//! `edit::splice`, with a body and its edited value.
+//! `edit::splice_edit`, with a body and its edited value.
 
-use crate::edit::splice;
+use crate::edit::splice_edit;
 use redeliver_core::json::value;
 use serde_json::Value;
 
-use super::parts;
-use crate::json::{self, Kind, Node};
+use super::split_parts;
+use crate::json::{self, JsonNode, NodeKind};
 
 pub(super) fn check(input: &str) {
-    let [body, edited] = parts(input);
-    let (Ok(before), Ok(after)) = (value::read(body), value::read(edited)) else { return };
+    let [body, edited] = split_parts(input);
+    let (Ok(before), Ok(after)) = (value::parse_value(body), value::parse_value(edited)) else { return };
     check_value(body, &before);
-    assert_eq!(splice(body, &before, &before), body, "nothing was edited");
-    let spliced = splice(body, &before, &after);
-    match value::read(&spliced) {
+    assert_eq!(splice_edit(body, &before, &before), body, "nothing was edited");
+    let spliced = splice_edit(body, &before, &after);
+    match value::parse_value(&spliced) {
         Ok(meant) => assert_eq!(meant, after, "{body:?} became {spliced:?}"),
         Err(error) => panic!("{error}: {body:?} became {spliced:?}"),
     }
-    let (Ok(body_node), Ok(spliced_node)) = (json::read(body), json::read(&spliced)) else { return };
+    let (Ok(body_node), Ok(spliced_node)) = (json::parse_json(body), json::parse_json(&spliced)) else {
+        return;
+    };
     check_kept((body, &body_node), (&spliced, &spliced_node), &before, &after);
-    let space = |text: &str, node: &Node| (text[..node.at.start].len(), text[node.at.end..].len());
+    let space = |text: &str, node: &JsonNode| (text[..node.at.start].len(), text[node.at.end..].len());
     assert_eq!(space(body, &body_node), space(&spliced, &spliced_node), "white space around {body:?}");
 }
 
 /// Checks that `serde_json` reads the same value, except for objects with a name that it reserves.
 fn check_value(text: &str, value: &Value) {
-    if !json::read(text).is_ok_and(|node| has_private_name(&node)) {
+    if !json::parse_json(text).is_ok_and(|node| has_private_name(&node)) {
         assert_eq!(serde_json::from_str::<Value>(text).ok().as_ref(), Some(value), "{text:?}");
     }
 }
 
-fn has_private_name(node: &Node) -> bool {
+fn has_private_name(node: &JsonNode) -> bool {
     match &node.kind {
-        Kind::Object(members) => members.iter().any(|member| {
+        NodeKind::Object(members) => members.iter().any(|member| {
             String::from_utf16_lossy(&member.name).starts_with("$serde_json::private::")
                 || has_private_name(&member.value)
         }),
-        Kind::Array(items) => items.iter().any(has_private_name),
+        NodeKind::Array(items) => items.iter().any(has_private_name),
         _ => false,
     }
 }
 
 /// Checks that equal values keep their bytes, and members their order.
-fn check_kept(body: (&str, &Node), spliced: (&str, &Node), before: &Value, after: &Value) {
+fn check_kept(body: (&str, &JsonNode), spliced: (&str, &JsonNode), before: &Value, after: &Value) {
     if before == after {
         assert_eq!(&body.0[body.1.at.clone()], &spliced.0[spliced.1.at.clone()]);
         return;

@@ -1,6 +1,6 @@
 //! The message body: the parser accepts exactly what the rules accept, and a splice only changes our members.
 
-use redeliver_core::failure::CameBack;
+use redeliver_core::failure::DlqReturn;
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::json::pointer::Pointer;
 use redeliver_core::message::envelope::{Envelope, Malformed};
@@ -11,8 +11,8 @@ use redeliver_core::message::{Attribute, Attributes};
 use redeliver_core::trace::SpanContext;
 use serde_json::value::RawValue;
 
-use crate::json::{self, Kind, Node, Wrong};
-use crate::messages::{ID, moment, schema};
+use crate::json::{self, JsonNode, JsonRefusal, NodeKind};
+use crate::messages::{ID, fixed_now, schema};
 
 /// The input as a body, as a value in `data`, and as members of `metadata`.
 pub(super) fn check(input: &str) {
@@ -24,25 +24,25 @@ pub(super) fn check(input: &str) {
 
 fn check_body(body: &str) {
     check_plain(body);
-    let node = json::read(body);
+    let node = json::parse_json(body);
     // Two independent parsers agree on JSON (`RawValue` only checks the grammar), except for the depth.
-    if node != Err(Wrong::TooDeep) {
+    if node != Err(JsonRefusal::TooDeep) {
         let raw = serde_json::from_str::<&RawValue>(body);
         assert_eq!(node.is_ok(), raw.is_ok(), "the two readers of JSON: {body:?}");
     }
-    match (schema().parse(body), expected(body, &node)) {
-        (Ok(envelope), Expected::Valid | Expected::Either) => {
+    match (schema().parse_envelope(body), expected_verdict(body, &node)) {
+        (Ok(envelope), EnvelopeVerdict::Valid | EnvelopeVerdict::Either) => {
             let node = node.expect("valid, so it was read");
             check_metadata(body, &node, &envelope);
             check_splices(body, &node, &envelope);
         }
-        (Err(Invalid::Schema(violations)), Expected::Invalid | Expected::Either) => {
+        (Err(Invalid::Schema(violations)), EnvelopeVerdict::Invalid | EnvelopeVerdict::Either) => {
             assert!(!violations.is_empty());
             assert!(violations.iter().all(|violation| {
                 violation.pointer.starts_with("/metadata") || violation.pointer.starts_with("/data")
             }));
         }
-        (Err(invalid @ Invalid::Format(_)), Expected::Malformed) => {
+        (Err(invalid @ Invalid::Format(_)), EnvelopeVerdict::Malformed) => {
             assert_eq!(invalid.reason(), DeadLetterReason::InvalidMessageFormat);
             check_format(&node, &invalid);
         }
@@ -57,27 +57,28 @@ fn check_plain(body: &str) {
     let pointer = Some(Pointer::new("/data/case").expect("it is one"));
     let id = IdSources { attribute: None, pointer };
     let optional = schema().clone().with_plain(PlainMessages { id, body: None });
-    match optional.read(body, &Attributes::new(), first_id) {
-        Ok(Parsed::Envelope(_)) => assert!(schema().parse(body).is_ok(), "{body:?}"),
+    match optional.read_message(body, &Attributes::new(), first_id) {
+        Ok(Parsed::Envelope(_)) => assert!(schema().parse_envelope(body).is_ok(), "{body:?}"),
         Ok(Parsed::Plain(plain)) => {
-            assert!(schema().parse(body).is_err(), "plain and an envelope: {body:?}");
+            assert!(schema().parse_envelope(body).is_err(), "plain and an envelope: {body:?}");
             let Some(named) = plain.with_id() else { return };
-            let Ok(Parsed::Plain(again)) = optional.read(body, &named, first_id) else {
+            let Ok(Parsed::Plain(again)) = optional.read_message(body, &named, first_id) else {
                 panic!("not plain any more: {body:?}")
             };
             assert_eq!(again.metadata(), plain.metadata(), "{body:?}");
             assert_eq!(again.form(), plain.form(), "{body:?}");
             assert!(again.attributes.is_empty(), "{body:?}");
         }
-        Err(_) => assert!(schema().parse(body).is_err(), "{body:?}"),
+        Err(_) => assert!(schema().parse_envelope(body).is_err(), "{body:?}"),
     }
     let attributes = Attributes::from([(REDELIVER.to_owned(), Attribute::string(body))]);
-    if let Ok(parsed) = optional.read("x", &attributes, first_id) {
-        let Some(Rewritten::Attributes(next)) = parsed.with_next_generation(CameBack::default()) else {
+    if let Ok(parsed) = optional.read_message("x", &attributes, first_id) {
+        let Some(Rewritten::Attributes(next)) = parsed.with_next_generation(DlqReturn::default()) else {
             return;
         };
-        let again =
-            optional.read("x", &next, first_id).unwrap_or_else(|invalid| panic!("{invalid}: {body:?}"));
+        let again = optional
+            .read_message("x", &next, first_id)
+            .unwrap_or_else(|invalid| panic!("{invalid}: {body:?}"));
         assert_eq!(again.metadata().message_id, parsed.metadata().message_id, "{body:?}");
         assert_eq!(again.metadata().retry_attempt, 0, "{body:?}");
     }
@@ -85,7 +86,7 @@ fn check_plain(body: &str) {
 
 /// The verdict of the rules on a body.
 #[derive(Debug, PartialEq)]
-enum Expected {
+enum EnvelopeVerdict {
     Valid,
     /// The schema's validator decides on odd forms of a time; of duplicate names in an entry of the history the last
     /// one counts.
@@ -94,19 +95,21 @@ enum Expected {
     Malformed,
 }
 
-fn expected(body: &str, node: &Result<Node, Wrong>) -> Expected {
-    let Ok(node) = node else { return Expected::Malformed };
+fn expected_verdict(body: &str, node: &Result<JsonNode, JsonRefusal>) -> EnvelopeVerdict {
+    let Ok(node) = node else { return EnvelopeVerdict::Malformed };
     let metadata = node.member("metadata").map(|member| &member.value);
-    if node.members().is_none() || node.has_duplicate() || metadata.is_some_and(Node::has_duplicate) {
-        return Expected::Malformed;
+    if node.members().is_none() || node.has_duplicate() || metadata.is_some_and(JsonNode::has_duplicate) {
+        return EnvelopeVerdict::Malformed;
     }
-    let (Some(metadata), Some(data)) = (metadata, node.member("data")) else { return Expected::Invalid };
+    let (Some(metadata), Some(data)) = (metadata, node.member("data")) else {
+        return EnvelopeVerdict::Invalid;
+    };
     if metadata.members().is_none() || data.value.members().is_none() {
-        return Expected::Invalid;
+        return EnvelopeVerdict::Invalid;
     }
     let id = metadata.member("message_id").and_then(|member| member.value.string());
     if !id.is_some_and(|id| is_hyphenated_uuid(&id)) {
-        return Expected::Invalid;
+        return EnvelopeVerdict::Invalid;
     }
     let value = |name: &str| metadata.member(name).map(|member| &member.value);
     for (name, most) in [
@@ -119,66 +122,67 @@ fn expected(body: &str, node: &Result<Node, Wrong>) -> Expected {
         ("redrive_count", 1000),
         ("redrive_count_at_answer", 1000),
     ] {
-        if value(name).is_some_and(|value| digits(body, value).is_none_or(|number| number > most)) {
-            return Expected::Invalid;
+        if value(name).is_some_and(|value| parse_digits(body, value).is_none_or(|number| number > most)) {
+            return EnvelopeVerdict::Invalid;
         }
     }
-    if value("retry_history").is_some_and(|history| items(history).iter().any(Node::has_duplicate)) {
-        return Expected::Either;
+    if value("retry_history").is_some_and(|history| array_items(history).iter().any(JsonNode::has_duplicate))
+    {
+        return EnvelopeVerdict::Either;
     }
     if value("retry_history").is_some_and(|history| !is_history(history)) {
-        return Expected::Invalid;
+        return EnvelopeVerdict::Invalid;
     }
     // A later version may have written any JSON into an entry, except invalid text such as a lone surrogate.
     if value("retry_history").is_some_and(|history| {
-        items(history).iter().any(has_more) && body[history.at.clone()].contains("\\u")
+        array_items(history).iter().any(has_more) && body[history.at.clone()].contains("\\u")
     }) {
-        return Expected::Either;
+        return EnvelopeVerdict::Either;
     }
     let mut times: Vec<_> = ["expires_at", "first_sent_time", "next_retry_time", "held_since"]
         .into_iter()
         .filter_map(value)
         .collect();
-    let history = value("retry_history").into_iter().flat_map(items);
+    let history = value("retry_history").into_iter().flat_map(array_items);
     times.extend(history.filter_map(|entry| entry.member("failed_at")).map(|member| &member.value));
     let texts: Option<Vec<String>> = times.iter().map(|time| time.string()).collect();
-    let Some(texts) = texts else { return Expected::Invalid };
+    let Some(texts) = texts else { return EnvelopeVerdict::Invalid };
     if texts.iter().any(|text| parse_rfc3339(text).is_none()) {
-        return Expected::Invalid;
+        return EnvelopeVerdict::Invalid;
     }
     let plain = |text: &String| text.len() == 20 && text.ends_with('Z') && text.is_ascii();
     let numbers = value("retry_history").is_none_or(|history| {
-        let mut attempts = items(history).iter().filter_map(|entry| entry.member("attempt"));
-        attempts.all(|attempt| digits(body, &attempt.value).is_some_and(|number| number <= 1000))
+        let mut attempts = array_items(history).iter().filter_map(|entry| entry.member("attempt"));
+        attempts.all(|attempt| parse_digits(body, &attempt.value).is_some_and(|number| number <= 1000))
     });
     if !numbers {
-        return Expected::Invalid;
+        return EnvelopeVerdict::Invalid;
     }
-    if texts.iter().all(plain) { Expected::Valid } else { Expected::Either }
+    if texts.iter().all(plain) { EnvelopeVerdict::Valid } else { EnvelopeVerdict::Either }
 }
 
-fn items(node: &Node) -> &[Node] {
-    if let Kind::Array(items) = &node.kind { items } else { &[] }
+fn array_items(node: &JsonNode) -> &[JsonNode] {
+    if let NodeKind::Array(items) = &node.kind { items } else { &[] }
 }
 
 /// Required members of each entry of the history.
 const NAMES: [&str; 4] = ["attempt", "failed_at", "error_type", "error_details"];
 
 /// True if an entry has additional members.
-fn has_more(entry: &Node) -> bool {
+fn has_more(entry: &JsonNode) -> bool {
     entry.members().is_some_and(|members| members.len() > NAMES.len())
 }
 
 /// True for at most five entries, each with these four members.
-fn is_history(node: &Node) -> bool {
-    let length = |entry: &Node, name: &str| {
+fn is_history(node: &JsonNode) -> bool {
+    let length = |entry: &JsonNode, name: &str| {
         entry.member(name).and_then(|member| member.value.string()).map(|text| text.chars().count())
     };
-    matches!(node.kind, Kind::Array(_))
-        && items(node).len() <= 5
-        && items(node).iter().all(|entry| {
+    matches!(node.kind, NodeKind::Array(_))
+        && array_items(node).len() <= 5
+        && array_items(node).iter().all(|entry| {
             let members = entry.members().unwrap_or_default();
-            NAMES.iter().all(|name| members.iter().any(|member| member.is(name)))
+            NAMES.iter().all(|name| members.iter().any(|member| member.string_is(name)))
                 && length(entry, "error_type").is_some_and(|length| length <= 128)
                 && length(entry, "error_details").is_some_and(|length| length <= 256)
         })
@@ -192,35 +196,35 @@ fn is_hyphenated_uuid(text: &str) -> bool {
         })
 }
 
-fn digits(body: &str, node: &Node) -> Option<u32> {
+fn parse_digits(body: &str, node: &JsonNode) -> Option<u32> {
     let text = &body[node.at.clone()];
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().unwrap_or(u32::MAX))
 }
 
 /// The error names the violated rule.
-fn check_format(node: &Result<Node, Wrong>, invalid: &Invalid) {
+fn check_format(node: &Result<JsonNode, JsonRefusal>, invalid: &Invalid) {
     let Invalid::Format(malformed) = invalid else { return };
     match (node, malformed) {
         (Ok(node), Malformed::NotAnObject) => assert!(node.members().is_none()),
         (Ok(node), Malformed::DuplicateMember(pointer)) => {
             let metadata = node.member("metadata").map(|member| &member.value);
-            let inside = pointer.starts_with("/metadata/") && metadata.is_some_and(Node::has_duplicate);
+            let inside = pointer.starts_with("/metadata/") && metadata.is_some_and(JsonNode::has_duplicate);
             assert!(inside || node.has_duplicate());
         }
         // A lone surrogate in a bare string: `serde_json` reports it before the missing object.
-        (Ok(node), Malformed::NotJson(_)) if matches!(node.kind, Kind::String(_)) => {}
+        (Ok(node), Malformed::NotJson(_)) if matches!(node.kind, NodeKind::String(_)) => {}
         (Ok(_), _) => panic!("{malformed} was said of JSON"),
-        (Err(Wrong::TooDeep), Malformed::TooDeep(_)) | (Err(Wrong::Malformed), _) => {}
-        (Err(Wrong::TooDeep), _) => panic!("{malformed} was said of what is nested too deep"),
+        (Err(JsonRefusal::TooDeep), Malformed::TooDeep(_)) | (Err(JsonRefusal::Malformed), _) => {}
+        (Err(JsonRefusal::TooDeep), _) => panic!("{malformed} was said of what is nested too deep"),
     }
 }
 
 /// The parsed `metadata` equals its text.
-fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
+fn check_metadata(body: &str, node: &JsonNode, envelope: &Envelope<'_>) {
     let read = &envelope.metadata;
     let value = |name: &str| node.member("metadata").and_then(|metadata| metadata.value.member(name));
     let text = |name: &str| value(name).and_then(|member| member.value.string());
-    let number = |name: &str| value(name).and_then(|member| digits(body, &member.value));
+    let number = |name: &str| value(name).and_then(|member| parse_digits(body, &member.value));
     assert_eq!(Some(&read.message_id_text), text("message_id").as_ref());
     assert_eq!(read.message_id.to_string(), read.message_id_text.to_ascii_lowercase());
     assert_eq!(read.retry_attempt, number("retry_attempt").unwrap_or(0));
@@ -229,39 +233,39 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
     assert_eq!(read.redrive_count_at_answer, number("redrive_count_at_answer").unwrap_or(0));
     let held_since = text("held_since").as_deref().and_then(parse_rfc3339);
     let failures = number("outage_failures").map_or(0, |count| count.try_into().expect("65535 at most"));
-    assert_eq!(read.holds, Holds::written(held_since, failures, number("held_seconds").unwrap_or(0)));
-    let span = text("last_attempt_traceparent").as_deref().and_then(SpanContext::of_traceparent);
+    assert_eq!(read.holds, Holds::from_members(held_since, failures, number("held_seconds").unwrap_or(0)));
+    let span = text("last_attempt_traceparent").as_deref().and_then(SpanContext::from_traceparent);
     assert_eq!(read.last_attempt, span);
     assert_eq!(read.redrive_generation, number("redrive_generation"));
     assert_eq!(read.expires_at, text("expires_at").as_deref().and_then(parse_rfc3339));
     assert_eq!(read.first_sent_time, text("first_sent_time").as_deref().and_then(parse_rfc3339));
-    let history = value("retry_history").map_or(0, |member| items(&member.value).len());
+    let history = value("retry_history").map_or(0, |member| array_items(&member.value).len());
     assert_eq!(read.retry_history.len(), history);
     assert_eq!(envelope.body(), body);
 }
 
 const SPAN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
+fn check_splices(body: &str, node: &JsonNode, envelope: &Envelope<'_>) {
     let generation = (envelope.metadata.redrive_generation.unwrap_or(0) + 1).min(100);
     let attempt = envelope.metadata.last_attempt.map(|span| format!("\"{}\"", span.traceparent()));
     let generation = Some(generation.to_string());
     let fresh = [None, None, None, None, None, generation, None, None, None, None, None, attempt];
-    check_splice(body, node, &fresh, &envelope.with_next_generation(CameBack::default()));
+    check_splice(body, node, &fresh, &envelope.with_next_generation(DlqReturn::default()));
 
     let full = RetryMetadata {
         retry_attempt: 1000,
-        next_retry_time: moment(),
-        first_sent_time: moment(),
-        retry_history: vec![PastFailure::new(7, moment(), "T", "a \"quoted\" text, with {} and ,")],
+        next_retry_time: fixed_now(),
+        first_sent_time: fixed_now(),
+        retry_history: vec![PastFailure::new(7, fixed_now(), "T", "a \"quoted\" text, with {} and ,")],
         snooze_count: 100,
         redrive_generation: Some(100),
-        held_since: Some(moment()),
+        held_since: Some(fixed_now()),
         outage_failures: 65_535,
         held_seconds: 1000,
         redrive_count: 1000,
         redrive_count_at_answer: 999,
-        last_attempt: SpanContext::of_traceparent(SPAN),
+        last_attempt: SpanContext::from_traceparent(SPAN),
     };
     let time = Some("\"2026-07-25T17:20:00.000000Z\"".to_owned());
     let history = r#"[{"attempt":7,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"T","error_details":"a \"quoted\" text, with {} and ,"}]"#;
@@ -281,7 +285,7 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         Some(format!("\"{SPAN}\"")),
     ];
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&full));
-    let again = MessageSchema::parse(schema(), &envelope.with_retry_metadata(&full)).map(|again| {
+    let again = MessageSchema::parse_envelope(schema(), &envelope.with_retry_metadata(&full)).map(|again| {
         assert_eq!(again.metadata.retry_history, full.retry_history);
         again.with_retry_metadata(&full)
     });
@@ -307,12 +311,12 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
 
 /// Members in `ours`, in the order of [`OUR_MEMBERS`], keep their place if present or come last, and no other byte
 /// differs.
-fn check_splice(body: &str, node: &Node, ours: &[Option<String>; OUR_MEMBERS.len()], spliced: &str) {
+fn check_splice(body: &str, node: &JsonNode, ours: &[Option<String>; OUR_MEMBERS.len()], spliced: &str) {
     let metadata = &node.member("metadata").expect("valid").value;
     let mut segments = Vec::new();
     for member in metadata.members().unwrap_or_default() {
         let (segment, value) = (member.segment.clone(), member.value.at.clone());
-        match OUR_MEMBERS.iter().position(|name| member.is(name)) {
+        match OUR_MEMBERS.iter().position(|name| member.string_is(name)) {
             None => segments.push(body[segment].to_owned()),
             Some(index) => segments.extend(ours[index].as_ref().map(|ours| {
                 format!("{}{ours}{}", &body[segment.start..value.start], &body[value.end..segment.end])
@@ -326,7 +330,7 @@ fn check_splice(body: &str, node: &Node, ours: &[Option<String>; OUR_MEMBERS.len
     }
     let (before, after) = (&body[..metadata.at.start], &body[metadata.at.end..]);
     assert_eq!(spliced, format!("{before}{{{}}}{after}", segments.join(",")), "spliced into {body:?}");
-    if let Err(invalid) = schema().parse(spliced) {
+    if let Err(invalid) = schema().parse_envelope(spliced) {
         panic!("{invalid} is said of the spliced {spliced:?}");
     }
 }

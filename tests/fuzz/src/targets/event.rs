@@ -3,25 +3,25 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::message::{AttributeValue, ReceivedMessage};
-use redeliver_core::ports::Unreadable;
+use redeliver_core::ports::UnreadableMessage;
 
-use crate::aws::event::{NotAnSqsEvent, records};
-use crate::json::{self, Kind, Node};
+use crate::aws::event::{NotAnSqsEvent, parse_records};
+use crate::json::{self, JsonNode, NodeKind};
 
 pub(super) fn check(event: &str) {
-    let found = records(event);
-    let node = json::read(event);
-    let Some(items) = node.as_ref().ok().and_then(|node| items(node)) else {
+    let found = parse_records(event);
+    let node = json::parse_json(event);
+    let Some(items) = node.as_ref().ok().and_then(|node| array_items(node)) else {
         // JSON nested deeper than bodies may be is not checked here, but may be an event.
         let refused = matches!(found, Err(NotAnSqsEvent::NoRecords));
-        assert!(refused || node == Err(json::Wrong::TooDeep), "{event:?} is no event, but {found:?}");
+        assert!(refused || node == Err(json::JsonRefusal::TooDeep), "{event:?} is no event, but {found:?}");
         return;
     };
     let mut readable = Vec::new();
     let mut unreadable = Vec::new();
     let mut nameless = None;
     for (index, item) in items.iter().enumerate() {
-        match records(&format!(r#"{{"Records":[{}]}}"#, &event[item.at.clone()])) {
+        match parse_records(&format!(r#"{{"Records":[{}]}}"#, &event[item.at.clone()])) {
             Ok(alone) => {
                 assert_eq!(alone.readable.len() + alone.unreadable.len(), 1, "one record has one outcome");
                 assert!(
@@ -31,7 +31,7 @@ pub(super) fn check(event: &str) {
                 alone.readable.iter().for_each(|message| check_message(event, item, message));
                 let readable_before = readable.len();
                 readable.extend(alone.readable);
-                let in_place = |one| Unreadable { readable_before, ..one };
+                let in_place = |one| UnreadableMessage { readable_before, ..one };
                 unreadable.extend(alone.unreadable.into_iter().map(in_place));
             }
             Err(why) => {
@@ -56,16 +56,16 @@ pub(super) fn check(event: &str) {
     }
 }
 
-fn items(node: &Node) -> Option<&[Node]> {
+fn array_items(node: &JsonNode) -> Option<&[JsonNode]> {
     match &node.member("Records")?.value.kind {
-        Kind::Array(items) => Some(items),
+        NodeKind::Array(items) => Some(items),
         _ => None,
     }
 }
 
 /// The message has exactly the content of the record.
-fn check_message(event: &str, record: &Node, message: &ReceivedMessage) {
-    let text = |node: &Node, name: &str| node.member(name).and_then(|member| member.value.string());
+fn check_message(event: &str, record: &JsonNode, message: &ReceivedMessage) {
+    let text = |node: &JsonNode, name: &str| node.member(name).and_then(|member| member.value.string());
     assert_eq!(text(record, "messageId").as_ref(), Some(&message.sqs_message_id), "{event:?}");
     assert_eq!(text(record, "body").as_ref(), Some(&message.body), "{event:?}");
     assert_eq!(text(record, "eventSourceARN").as_ref(), Some(&message.queue_arn), "{event:?}");
@@ -82,13 +82,13 @@ fn check_message(event: &str, record: &Node, message: &ReceivedMessage) {
         assert_eq!(text(system, "DeadLetterQueueSourceArn"), message.redriven_from, "{event:?}");
     }
     let own = record.member("messageAttributes").map(|member| &member.value);
-    if own.is_some_and(Node::has_duplicate) {
+    if own.is_some_and(JsonNode::has_duplicate) {
         return;
     }
-    let own = own.and_then(Node::members).unwrap_or_default();
+    let own = own.and_then(JsonNode::members).unwrap_or_default();
     assert_eq!(own.len(), message.attributes.len(), "an attribute is lost or made up: {event:?}");
     for (name, attribute) in &message.attributes {
-        let member = own.iter().find(|member| member.is(name));
+        let member = own.iter().find(|member| member.string_is(name));
         let node = &member.unwrap_or_else(|| panic!("attribute {name} is made up: {event:?}")).value;
         // The library also accepts a list of the members' values, which SQS never writes.
         if node.members().is_none() {

@@ -1,22 +1,22 @@
 //! The retry policy: it is accepted by the rules only, means what is written, and has delays in range for every
 //! attempt.
 
-use redeliver_core::decide::backoff::{Key, delay, target_delay};
+use redeliver_core::decide::backoff::{JitterKey, retry_delay, target_delay};
 use redeliver_core::limits::RetryDelay;
-use redeliver_core::policy::{Backoff, CircuitBreaker, Globs, Jitter, Per, Policy, PolicyError};
+use redeliver_core::policy::{Backoff, CircuitBreaker, CircuitScope, Globs, Jitter, Policy, PolicyError};
 use uuid::Uuid;
 
-use crate::json::{self, Kind, Member, Node};
+use crate::json::{self, JsonMember, JsonNode, NodeKind};
 
 pub(super) fn check(text: &str) {
-    let node = json::read(text);
+    let node = json::parse_json(text);
     match Policy::from_json(text) {
         Ok(policy) => {
             let node = node.unwrap_or_else(|wrong| panic!("{wrong:?}, but accepted: {text:?}"));
             let written = Written { text, node: &node };
             assert!(written.names_are_known(), "accepted: {text:?}");
             written.check_meaning(&policy);
-            let most = policy.backoff.longest(policy.delay_limit());
+            let most = policy.backoff.longest_delay(policy.delay_limit());
             let additive = [0, 1, most.get() / 2, most.get()].map(|max| Jitter::Additive {
                 max: RetryDelay::new(max.into()).expect("at most the longest"),
             });
@@ -44,7 +44,7 @@ pub(super) fn check(text: &str) {
 /// A policy as written.
 struct Written<'a> {
     text: &'a str,
-    node: &'a Node,
+    node: &'a JsonNode,
 }
 
 impl Written<'_> {
@@ -72,9 +72,10 @@ impl Written<'_> {
             Some("schedule") => &["kind", "delays_seconds", "jitter"],
             Some(other) => panic!("kind {other} is accepted: {:?}", self.text),
         };
-        let all = |node: &Node, known: &[&str]| {
+        let all = |node: &JsonNode, known: &[&str]| {
             let members = node.members();
-            members.is_some_and(|members| members.iter().all(|one| known.iter().any(|name| one.is(name))))
+            members
+                .is_some_and(|members| members.iter().all(|one| known.iter().any(|name| one.string_is(name))))
                 && !node.has_duplicate()
         };
         all(self.node, &known)
@@ -86,22 +87,30 @@ impl Written<'_> {
     fn is_plainly_right(&self) -> bool {
         let members = self.node.members();
         let plain = ["max_attempts", "max_age_seconds", "max_redrives", "circuit_breaker"];
-        members.is_some_and(|members| members.iter().all(|member| plain.iter().any(|name| member.is(name))))
-            && !self.node.has_duplicate()
-            && self.node.member("max_attempts").is_none_or(|member| self.digits(&member.value, 0, 1000))
+        members.is_some_and(|members| {
+            members.iter().all(|member| plain.iter().any(|name| member.string_is(name)))
+        }) && !self.node.has_duplicate()
+            && self
+                .node
+                .member("max_attempts")
+                .is_none_or(|member| self.is_whole_within(&member.value, 0, 1000))
             && self
                 .node
                 .member("max_age_seconds")
-                .is_none_or(|member| self.digits(&member.value, 1, 1_209_600))
-            && self.node.member("max_redrives").is_none_or(|member| self.digits(&member.value, 0, 1000))
+                .is_none_or(|member| self.is_whole_within(&member.value, 1, 1_209_600))
+            && self
+                .node
+                .member("max_redrives")
+                .is_none_or(|member| self.is_whole_within(&member.value, 0, 1000))
             && self.breaker().is_none_or(|breaker| self.is_false(breaker) || self.is_plain_breaker(breaker))
     }
 
     /// True if certainly valid: a plain number, and a key written without escapes.
-    fn is_plain_breaker(&self, breaker: &Node) -> bool {
+    fn is_plain_breaker(&self, breaker: &JsonNode) -> bool {
         let known = ["per", "hold_seconds_max"];
-        let are_known =
-            |members: &[Member]| members.iter().all(|member| known.iter().any(|name| member.is(name)));
+        let are_known = |members: &[JsonMember]| {
+            members.iter().all(|member| known.iter().any(|name| member.string_is(name)))
+        };
         let is_key = |key: &str| match key.strip_prefix("\"attribute:") {
             Some(rest) => rest
                 .strip_suffix('"')
@@ -113,22 +122,22 @@ impl Written<'_> {
             && breaker.member("per").is_none_or(|member| is_key(&self.text[member.value.at.clone()]))
             && breaker
                 .member("hold_seconds_max")
-                .is_none_or(|member| self.digits(&member.value, 60, 1_209_600))
+                .is_none_or(|member| self.is_whole_within(&member.value, 60, 1_209_600))
     }
 
-    fn breaker(&self) -> Option<&Node> {
+    fn breaker(&self) -> Option<&JsonNode> {
         self.node.member("circuit_breaker").map(|member| &member.value)
     }
 
-    fn is_false(&self, node: &Node) -> bool {
+    fn is_false(&self, node: &JsonNode) -> bool {
         &self.text[node.at.clone()] == "false"
     }
 
-    fn digits(&self, node: &Node, least: u32, most: u32) -> bool {
+    fn is_whole_within(&self, node: &JsonNode, least: u32, most: u32) -> bool {
         self.text[node.at.clone()].parse().is_ok_and(|number: u32| (least..=most).contains(&number))
     }
 
-    fn backoff(&self) -> Option<&Node> {
+    fn backoff(&self) -> Option<&JsonNode> {
         self.node.member("backoff").map(|member| &member.value)
     }
 
@@ -136,7 +145,7 @@ impl Written<'_> {
         self.backoff()?.member("kind")?.value.string()
     }
 
-    fn number(&self, node: Option<&Node>, name: &str) -> Option<f64> {
+    fn number(&self, node: Option<&JsonNode>, name: &str) -> Option<f64> {
         self.text[node?.member(name)?.value.at.clone()].parse().ok()
     }
 
@@ -157,7 +166,7 @@ impl Written<'_> {
             self.node.member("long_delays").is_some_and(|member| &text[member.value.at.clone()] == "true");
         assert_eq!(policy.long_delays, long, "{text:?}");
         let limit = if long { 43_200 } else { 900 };
-        assert!(policy.backoff.longest(policy.delay_limit()).get() <= limit, "{text:?}");
+        assert!(policy.backoff.longest_delay(policy.delay_limit()).get() <= limit, "{text:?}");
         assert!(policy.max_age_seconds.is_none_or(|age| long || age <= 1_209_600), "{text:?}");
         assert_eq!(policy.immediate.is_some(), self.node.member("immediate").is_some(), "{text:?}");
         assert_eq!(f64::from(policy.max_attempts), top("max_attempts").unwrap_or(5.0), "{text:?}");
@@ -184,7 +193,7 @@ impl Written<'_> {
             }
             (Backoff::Schedule { delays, jitter }, Some("schedule")) => {
                 let list = self.backoff().and_then(|backoff| backoff.member("delays_seconds"));
-                let Some(Kind::Array(items)) = list.map(|list| &list.value.kind) else {
+                let Some(NodeKind::Array(items)) = list.map(|list| &list.value.kind) else {
                     panic!("no list: {text:?}");
                 };
                 let written = items.iter().map(|item| text[item.at.clone()].parse().ok());
@@ -213,9 +222,9 @@ impl Written<'_> {
         let key = written.and_then(|written| written.member("per")).map(|member| member.value.string());
         let key = key.map_or("group".to_owned(), |key| key.unwrap_or_else(|| panic!("no string: {text:?}")));
         match per {
-            Per::Group => assert_eq!(key, "group", "{text:?}"),
-            Per::Target => assert_eq!(key, "target", "{text:?}"),
-            Per::Attribute(name) => {
+            CircuitScope::Group => assert_eq!(key, "group", "{text:?}"),
+            CircuitScope::Target => assert_eq!(key, "target", "{text:?}"),
+            CircuitScope::Attribute(name) => {
                 assert_eq!(key, format!("attribute:{name}"), "{text:?}");
                 assert!((1..=256).contains(&name.len()) && name.chars().all(is_plain), "{text:?}");
             }
@@ -253,15 +262,18 @@ fn check_delays(policy: &Policy) {
     let attempts = (0..=policy.max_attempts + 1).chain([1000, 10_000]);
     let mut before = 0;
     for attempt in attempts {
-        let key =
-            Key { message_id: Uuid::from_u128(u128::from(attempt) << 64 | 7), generation: 100, attempt };
-        let found = delay(policy, key);
-        let base = base(&policy.backoff, attempt);
+        let key = JitterKey {
+            message_id: Uuid::from_u128(u128::from(attempt) << 64 | 7),
+            generation: 100,
+            attempt,
+        };
+        let found = retry_delay(policy, key);
+        let base = base_delay(&policy.backoff, attempt);
         let cap = match policy.backoff {
             Backoff::Uniform { max_delay } | Backoff::Exponential { max_delay, .. } => max_delay,
             _ => policy.delay_limit(),
         };
-        let (least, most) = match jitter(&policy.backoff) {
+        let (least, most) = match jitter_of(&policy.backoff) {
             Jitter::None => (base, base),
             Jitter::Half => (base.div_ceil(2), base),
             Jitter::Full => (0, base),
@@ -273,7 +285,7 @@ fn check_delays(policy: &Policy) {
         assert!(most <= cap.get(), "above the cap: {policy:?}");
         assert!((least..=most).contains(&found.get()), "{found} for attempt {attempt} of {policy:?}");
         assert!(found <= policy.delay_limit());
-        assert_eq!(found, delay(policy, key), "a copy has another delay");
+        assert_eq!(found, retry_delay(policy, key), "a copy has another delay");
         if let Backoff::Exponential { .. } = policy.backoff {
             assert!(base >= before, "a backoff that shrinks: {policy:?}");
             before = base;
@@ -297,7 +309,7 @@ fn with_jitter(policy: &Policy, other: Jitter) -> Policy {
     policy
 }
 
-fn jitter(backoff: &Backoff) -> Jitter {
+fn jitter_of(backoff: &Backoff) -> Jitter {
     match backoff {
         Backoff::Uniform { .. } => Jitter::Full,
         Backoff::Exponential { jitter, .. } | Backoff::Fixed { jitter, .. } => *jitter,
@@ -306,7 +318,7 @@ fn jitter(backoff: &Backoff) -> Jitter {
 }
 
 /// The delay before jitter.
-fn base(backoff: &Backoff, attempt: u32) -> u16 {
+fn base_delay(backoff: &Backoff, attempt: u32) -> u16 {
     let index = attempt.max(1) - 1;
     match backoff {
         Backoff::Uniform { max_delay } => max_delay.get(),

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use redeliver_core::decide::backoff::{Key, target_delay};
-use redeliver_core::failure::Answer;
+use redeliver_core::decide::backoff::{JitterKey, target_delay};
+use redeliver_core::failure::Classification;
 use redeliver_core::handler::FailureKind;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Timestamp;
 use uuid::Uuid;
 
 use crate::aws::retry_after;
-use crate::messages::moment;
+use crate::messages::fixed_now;
 
 const LONGEST: Duration = Duration::from_secs(14 * 24 * 3600);
 
@@ -19,9 +19,9 @@ const YEAR: u64 = 365 * 24 * 3600;
 
 pub(super) fn check(value: &str) {
     let of_1994 = Timestamp::from_timestamp(784_111_687, 500_000_000).expect("a moment of the past century");
-    for now in [of_1994, moment(), Timestamp::UNIX_EPOCH, Timestamp::MIN_UTC, Timestamp::MAX_UTC] {
+    for now in [of_1994, fixed_now(), Timestamp::UNIX_EPOCH, Timestamp::MIN_UTC, Timestamp::MAX_UTC] {
         let asked = retry_after(value, now);
-        if let Some(expected) = standard(value.trim(), now) {
+        if let Some(expected) = standard_delay(value.trim(), now) {
             assert_eq!(asked, Some(expected), "{value:?} at {now}");
         }
         let quoted = format!(" \"{value}\" ");
@@ -40,7 +40,7 @@ pub(super) fn check(value: &str) {
 }
 
 /// The delay of a value as RFC 9110 has it, and of a moment in Unix time.
-fn standard(value: &str, now: Timestamp) -> Option<Duration> {
+fn standard_delay(value: &str, now: Timestamp) -> Option<Duration> {
     let until = |date: Timestamp| (date - now).to_std().unwrap_or_default();
     let delay = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         match value.parse().unwrap_or(u64::MAX) {
@@ -61,9 +61,9 @@ fn standard(value: &str, now: Timestamp) -> Option<Duration> {
 
 /// The delay is never shorter, except for SQS's limit of 900 s, and at most a tenth longer.
 fn check_delay(asked: Duration) {
-    let answer = Answer::of(FailureKind::TransientAfter(asked));
+    let answer = Classification::from_failure_kind(FailureKind::TransientAfter(asked));
     let seconds = answer.retry_after_seconds.expect("the target has asked");
-    let key = Key { message_id: Uuid::nil(), generation: 0, attempt: 1 };
+    let key = JitterKey { message_id: Uuid::nil(), generation: 0, attempt: 1 };
     let delay = Duration::from_secs(target_delay(seconds, RetryDelay::SHORT_MAX, key).get().into());
     let most = Duration::from_secs(900);
     assert!(delay >= asked.min(most) && delay <= most, "{delay:?} for {asked:?}");

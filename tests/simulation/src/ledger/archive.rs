@@ -13,17 +13,17 @@ use redeliver_core::notices::Notice;
 use super::arrivals::dead_letter;
 use super::calls::SECRETS;
 use super::copies::Copy;
-use super::{Ledger, Place, Violation, hash, seconds, trace_header};
+use super::{BrokenInvariant, Ledger, QueuePlace, hash_body, time_delta, trace_header};
 use crate::archive::PREFIX;
-use crate::messages::number;
+use crate::messages::message_number;
 
 /// The longest time that an invocation spends on notices.
 const NOTICES_SECONDS_MAX: i64 = 5;
 
 /// The archive and the notices so far.
 #[derive(Default)]
-pub(super) struct Kept {
-    objects: BTreeMap<String, Object>,
+pub(super) struct ArchiveLedger {
+    objects: BTreeMap<String, DeathObject>,
     /// By the verdict's own SQS id: the key of its object.
     of_verdict: BTreeMap<String, String>,
     /// The last notice by process and cause.
@@ -31,38 +31,41 @@ pub(super) struct Kept {
 }
 
 /// An object with a death.
-struct Object {
+struct DeathObject {
     /// The message's number.
     n: usize,
-    death: Death,
+    death: DeathId,
     cause: String,
 }
 
 /// Time of the last failure, and SQS's id of the delivery that failed.
-type Death = (DateTime<Utc>, String);
+type DeathId = (DateTime<Utc>, String);
 
 /// An invocation's work for notices.
 #[derive(Debug, Default)]
-pub(super) struct NoticeWork {
+pub(super) struct NoticeCredit {
     began_at: Option<DateTime<Utc>>,
     pending: u32,
 }
 
 impl Ledger {
     /// A conditional write was answered; `is_done` if it was the first one.
-    pub fn written(&mut self, key: &str, content: &[u8], is_done: bool, now: DateTime<Utc>) {
-        self.note(now, &format!("archive: {key} {}", if is_done { "written" } else { "stands already" }));
+    pub fn check_write(&mut self, key: &str, content: &[u8], is_done: bool, now: DateTime<Utc>) {
+        self.record_remark(
+            now,
+            &format!("archive: {key} {}", if is_done { "written" } else { "stands already" }),
+        );
         if let Err(violation) = self.check_written(key, content, is_done) {
-            self.report(format!("the object {key}: {violation}"));
+            self.report_violation(format!("the object {key}: {violation}"));
         }
     }
 
     /// Only what the annotator has received is written, at the place of its death; and once.
-    fn check_written(&mut self, key: &str, content: &[u8], is_done: bool) -> Result<(), Violation> {
+    fn check_written(&mut self, key: &str, content: &[u8], is_done: bool) -> Result<(), BrokenInvariant> {
         let (death, cause) = self.place_of_death(key)?;
-        let line = unpacked(content)?;
-        let record = line.restored().ok_or("it cannot be read")?;
-        let n = number(&record.body)
+        let line = unpack_object(content)?;
+        let record = line.into_message().ok_or("it cannot be read")?;
+        let n = message_number(&record.body)
             .filter(|n| *n < self.subjects.len())
             .ok_or("its body belongs to no message")?;
         let content = Content {
@@ -76,19 +79,20 @@ impl Ledger {
             return Err(format!("its `sent_at` is {}, not the time of the death", record.sent_at));
         }
         let subject = &self.subjects[n];
-        let attached = trace_header::attached(&content);
+        let attached = trace_header::attach_failure(&content);
         let content = &*subject.as_envelope(&attached);
-        let body_hash = hash(&content.body);
+        let body_hash = hash_body(&content.body);
         let verdict = record.sqs_message_id;
-        let mut received = subject.copies[Place::Annotation as usize].iter().filter(|copy| copy.receives > 0);
+        let mut received =
+            subject.copies[QueuePlace::Annotation as usize].iter().filter(|copy| copy.receives > 0);
         let copy = received.find(|copy| copy.id == verdict).ok_or("its verdict was never received")?;
         if copy.body_hash != body_hash || !deaths_of(copy).contains(&death) {
             return Err(format!("it is not of the verdict {verdict} on message {n}"));
         }
-        if fingerprint(&content.attributes).is_some_and(|fingerprint| fingerprint != cause) {
+        if failure_fingerprint(&content.attributes).is_some_and(|fingerprint| fingerprint != cause) {
             return Err("its record has another fingerprint".to_owned());
         }
-        if !self.has_attributes_of(n, &super::copies::unfolded(&content.attributes, "DeadLetter"))
+        if !self.has_attributes_of(n, &super::copies::producer_attributes(&content.attributes, "DeadLetter"))
             && !subject.is_oversize()
         {
             return Err("its attributes are not the producer's".to_owned());
@@ -102,12 +106,12 @@ impl Ledger {
             return Err(format!("the death has another object already: {before}"));
         }
         if is_done {
-            self.kept.objects.insert(key.to_owned(), Object { n, death, cause });
+            self.kept.objects.insert(key.to_owned(), DeathObject { n, death, cause });
         }
         Ok(())
     }
 
-    fn place_of_death(&self, key: &str) -> Result<(Death, String), Violation> {
+    fn place_of_death(&self, key: &str) -> Result<(DeathId, String), BrokenInvariant> {
         let read = || {
             let folder = format!("{PREFIX}dead-letters/deployment=final-dlq/");
             let (date, rest) = key.strip_prefix(&folder)?.strip_prefix("date=")?.split_once("/cause=")?;
@@ -125,15 +129,15 @@ impl Ledger {
         n: usize,
         content: &Content,
         body_hash: u64,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), BrokenInvariant> {
         if !self.knobs.archiving.as_ref().is_some_and(|archiving| archiving.has_bucket) {
             return Ok(());
         }
-        let fingerprint = fingerprint(&content.attributes);
-        let copies = self.subjects[n].copies[Place::Annotation as usize].iter();
+        let fingerprint = failure_fingerprint(&content.attributes);
+        let copies = self.subjects[n].copies[QueuePlace::Annotation as usize].iter();
         let received = copies.filter(|copy| copy.receives > 0 && copy.body_hash == body_hash);
         let deaths: BTreeSet<_> = received.flat_map(deaths_of).collect();
-        let is_this = |object: &Object| {
+        let is_this = |object: &DeathObject| {
             object.n == n
                 && deaths.contains(&object.death)
                 && fingerprint.as_ref().is_none_or(|fingerprint| *fingerprint == object.cause)
@@ -145,7 +149,7 @@ impl Ledger {
     }
 
     /// At the end: the message's deaths in the archive. Each has come to the final DLQ.
-    pub(super) fn archived(&self, n: usize) -> Result<u32, Violation> {
+    pub(super) fn archived_deaths(&self, n: usize) -> Result<u32, BrokenInvariant> {
         let objects = self.kept.objects.values().filter(|object| object.n == n);
         let archived = u32::try_from(objects.count()).unwrap_or(u32::MAX);
         let records = self.subjects[n].final_records;
@@ -157,9 +161,9 @@ impl Ledger {
 
     /// A notice is about to be published by this process.
     pub fn notice_begins(&mut self, process: u64, notice: &Notice, now: DateTime<Utc>) {
-        self.note(now, &format!("notice: process {process}, {}", notice.fingerprint));
+        self.record_remark(now, &format!("notice: process {process}, {}", notice.fingerprint));
         if let Err(violation) = self.check_notice(process, notice, now) {
-            self.report(format!("the notice of {}: {violation}", notice.fingerprint));
+            self.report_violation(format!("the notice of {}: {violation}", notice.fingerprint));
         }
     }
 
@@ -168,13 +172,13 @@ impl Ledger {
         self.kept.published_at.insert((process, cause.to_owned()), now);
     }
 
-    fn check_notice(&self, process: u64, notice: &Notice, now: DateTime<Utc>) -> Result<(), Violation> {
-        let texts = [notice.subject(), notice.text(), notice.document()];
+    fn check_notice(&self, process: u64, notice: &Notice, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
+        let texts = [notice.subject(), notice.text(), notice.to_json()];
         if SECRETS.iter().any(|secret| texts.iter().any(|text| text.contains(secret))) {
             return Err(format!("it holds a payload, an attribute or a target's text: {texts:?}"));
         }
         // Two clocks, and the time between reading one and publishing.
-        let tolerance = self.skew() + self.skew() + seconds(self.knobs.invocation_seconds);
+        let tolerance = self.clock_skew() + self.clock_skew() + time_delta(self.knobs.invocation_seconds);
         let cause = &notice.fingerprint;
         let last = self.kept.published_at.get(&(process, cause.clone()));
         if last.is_some_and(|last| now - *last + tolerance < TimeDelta::hours(1)) {
@@ -205,7 +209,7 @@ impl Ledger {
         let began_at = invocation.notices.began_at;
         let took = began_at.map_or(TimeDelta::zero(), |began_at| now - began_at);
         if took > TimeDelta::seconds(NOTICES_SECONDS_MAX) {
-            self.report(format!("the notices of one invocation took {took}"));
+            self.report_violation(format!("the notices of one invocation took {took}"));
         }
     }
 
@@ -213,19 +217,19 @@ impl Ledger {
     pub fn timed_out(&mut self, invocation: u64) {
         let invocation = self.invocations.get(&invocation);
         if invocation.is_some_and(|invocation| invocation.notices.pending > 0) {
-            self.report("a notice held up the answer of its invocation".to_owned());
+            self.report_violation("a notice held up the answer of its invocation".to_owned());
         }
     }
 }
 
 /// The possible deaths of an object made from this copy: one, unless the time of the failure had no room.
-fn deaths_of(copy: &Copy) -> Vec<Death> {
-    let failure = copy.failure().filter(|failure| !failure.text("verdict").is_empty());
-    let id = failure.map(|failure| failure.text("source_message_id")).filter(|id| !id.is_empty());
+fn deaths_of(copy: &Copy) -> Vec<DeathId> {
+    let failure = copy.trusted_failure().filter(|failure| !failure.text_member("verdict").is_empty());
+    let id = failure.map(|failure| failure.text_member("source_message_id")).filter(|id| !id.is_empty());
     let id = id.unwrap_or(&copy.id).to_owned();
     let times = match failure {
         None => vec![copy.sent_at],
-        Some(failure) => match failure.time("failed_at") {
+        Some(failure) => match failure.time_member("failed_at") {
             Some(failed_at) => vec![failed_at],
             None => copy.first_received.into_iter().chain([copy.sent_at]).collect(),
         },
@@ -233,13 +237,13 @@ fn deaths_of(copy: &Copy) -> Vec<Death> {
     times.into_iter().map(|at| (at.trunc_subsecs(6), id.clone())).collect()
 }
 
-fn fingerprint(attributes: &Attributes) -> Option<String> {
+fn failure_fingerprint(attributes: &Attributes) -> Option<String> {
     let (record, _) = dead_letter(attributes)?;
     record["fingerprint"].as_str().map(str::to_owned)
 }
 
 /// The only line of an object.
-fn unpacked(content: &[u8]) -> Result<ArchivedMessage, Violation> {
+fn unpack_object(content: &[u8]) -> Result<ArchivedMessage, BrokenInvariant> {
     let mut text = String::new();
     GzDecoder::new(content).read_to_string(&mut text).map_err(|error| error.to_string())?;
     let line = text.strip_suffix('\n').filter(|line| !line.contains('\n')).ok_or("it is not one line")?;

@@ -4,13 +4,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
-use redeliver_embedded::accepts;
+use redeliver_embedded::check_content;
 use serde_json::{Map, Value};
 
-use super::copies::document;
+use super::copies::parse_document;
 
 /// The attributes of an arriving message.
-pub(crate) struct Arrival {
+pub(crate) struct ArrivalAttributes {
     /// The producer's attributes, unfolded.
     pub(crate) producer: Attributes,
     /// Our `DeadLetter`, if it still had one: it was in the final DLQ.
@@ -19,40 +19,40 @@ pub(crate) struct Arrival {
 
 /// `Failure` is never the producer's; attributes folded in a verdict or a hop are restored if SQS accepts all of them.
 /// Then `DeadLetter` is ours, and with it `ErrorType` and `ErrorDetails`, if it is valid.
-pub(crate) fn read(attributes: &Attributes) -> Arrival {
+pub(crate) fn read_arrival(attributes: &Attributes) -> ArrivalAttributes {
     let mut producer = attributes.clone();
     producer.remove("Failure");
     let folds =
         |failure: &Map<String, Value>| failure.contains_key("verdict") || failure.contains_key("due_at");
-    let failure = self::failure(attributes).filter(folds);
-    if let Some(whole) = failure.and_then(|failure| unfolded(producer.clone(), &failure)) {
+    let failure = self::own_failure(attributes).filter(folds);
+    if let Some(whole) = failure.and_then(|failure| unfold_attributes(producer.clone(), &failure)) {
         producer = whole;
     }
     match dead_letter(&producer) {
-        Some((record, whole)) => Arrival { producer: whole, record: Some(record) },
-        None => Arrival { producer, record: None },
+        Some((record, whole)) => ArrivalAttributes { producer: whole, record: Some(record) },
+        None => ArrivalAttributes { producer, record: None },
     }
 }
 
 /// Our `Failure`, or a forgery of it.
-pub(super) fn failure(attributes: &Attributes) -> Option<Map<String, Value>> {
-    ours(attributes, "Failure", &[], FAILURE)
+pub(super) fn own_failure(attributes: &Attributes) -> Option<Map<String, Value>> {
+    own_document(attributes, "Failure", &[], FAILURE)
 }
 
 /// Our `DeadLetter`, and the attributes beside it without ours: an annotated message is not annotated again.
 pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)> {
     let required = ["stage", "cause", "dead_lettered_at", "sqs_message_id", "fingerprint"];
-    let record = ours(attributes, "DeadLetter", &required, DEAD_LETTER)?;
+    let record = own_document(attributes, "DeadLetter", &required, DEAD_LETTER)?;
     let mut others = attributes.clone();
     others.retain(|name, _| !["Failure", "DeadLetter", "ErrorType", "ErrorDetails"].contains(&name.as_str()));
-    let whole = unfolded(others, &record)?;
+    let whole = unfold_attributes(others, &record)?;
     dead_letter(&whole).is_none().then_some((record.into(), whole))
 }
 
 /// A condition on a member of our documents.
-type Rule = fn(&Value) -> bool;
+type MemberRule = fn(&Value) -> bool;
 
-const DEAD_LETTER: &[(&str, Rule)] = &[
+const DEAD_LETTER: &[(&str, MemberRule)] = &[
     ("stage", Value::is_string),
     ("cause", is_cause),
     ("attempts", is_count),
@@ -67,7 +67,7 @@ const DEAD_LETTER: &[(&str, Rule)] = &[
     ("folded_attributes", are_folded),
 ];
 
-const FAILURE: &[(&str, Rule)] = &[
+const FAILURE: &[(&str, MemberRule)] = &[
     ("type", Value::is_string),
     ("details", Value::is_string),
     ("explanation", Value::is_string),
@@ -93,7 +93,8 @@ fn is_count(value: &Value) -> bool {
 
 /// True for text without characters that SQS refuses, since it travels on unchanged.
 fn is_plain_text(value: &Value) -> bool {
-    let body = |text: &str| accepts(&Content { body: format!("-{text}"), ..Content::default() }).is_ok();
+    let body =
+        |text: &str| check_content(&Content { body: format!("-{text}"), ..Content::default() }).is_ok();
     value.as_str().is_some_and(body)
 }
 
@@ -104,39 +105,40 @@ fn is_verdict(value: &Value) -> bool {
 }
 
 fn is_cause(value: &Value) -> bool {
-    let rules: &[(&str, Rule)] =
+    let rules: &[(&str, MemberRule)] =
         &[("type", Value::is_string), ("message", Value::is_string), ("unverified", Value::is_boolean)];
-    value.as_object().is_some_and(|cause| has(cause, &["type", "message"], rules))
+    value.as_object().is_some_and(|cause| has_valid_members(cause, &["type", "message"], rules))
 }
 
 fn are_folded(value: &Value) -> bool {
-    let rules: &[(&str, Rule)] =
+    let rules: &[(&str, MemberRule)] =
         &[("data_type", Value::is_string), ("text", Value::is_string), ("base64", Value::is_string)];
-    let is_folded =
-        |folded: &Value| folded.as_object().is_some_and(|folded| has(folded, &["data_type"], rules));
+    let is_folded = |folded: &Value| {
+        folded.as_object().is_some_and(|folded| has_valid_members(folded, &["data_type"], rules))
+    };
     value.as_object().is_some_and(|all| all.values().all(is_folded))
 }
 
 /// True if all required members are there and no rule is broken. Members without a rule may be a later version's.
-fn has(members: &Map<String, Value>, required: &[&str], rules: &[(&str, Rule)]) -> bool {
+fn has_valid_members(members: &Map<String, Value>, required: &[&str], rules: &[(&str, MemberRule)]) -> bool {
     let keeps =
         |(name, value): (&String, &Value)| rules.iter().all(|(known, rule)| known != name || rule(value));
     required.iter().all(|name| members.contains_key(*name)) && members.iter().all(keeps)
 }
 
 /// The document `name`, if it is valid as ours.
-fn ours(
+fn own_document(
     attributes: &Attributes,
     name: &str,
     required: &[&str],
-    rules: &[(&str, Rule)],
+    rules: &[(&str, MemberRule)],
 ) -> Option<Map<String, Value>> {
-    let Value::Object(members) = document(attributes, name)? else { return None };
-    has(&members, required, rules).then_some(members)
+    let Value::Object(members) = parse_document(attributes, name)? else { return None };
+    has_valid_members(&members, required, rules).then_some(members)
 }
 
 /// The attributes with those that a document folds; `None` if SQS would not have accepted them from a producer.
-fn unfolded(others: Attributes, document: &Map<String, Value>) -> Option<Attributes> {
+fn unfold_attributes(others: Attributes, document: &Map<String, Value>) -> Option<Attributes> {
     let mut whole = others;
     for (name, folded) in document.get("folded_attributes").and_then(Value::as_object).into_iter().flatten() {
         let value = match (folded["text"].as_str(), folded["base64"].as_str()) {
@@ -149,6 +151,6 @@ fn unfolded(others: Attributes, document: &Map<String, Value>) -> Option<Attribu
             return None;
         }
     }
-    accepts(&Content { body: "-".to_owned(), attributes: whole.clone(), ..Content::default() }).ok()?;
+    check_content(&Content { body: "-".to_owned(), attributes: whole.clone(), ..Content::default() }).ok()?;
     Some(whole)
 }

@@ -5,17 +5,17 @@ use redeliver_core::message::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::copies::Failure;
+use super::copies::StatedFailure;
 use super::invocations::Work;
 use super::sends::{Send, no_delay};
-use super::{Ledger, Violation, hash, seconds};
+use super::{BrokenInvariant, Ledger, hash_body, time_delta};
 use crate::lambda::FUNCTION_ARN;
-use crate::messages::number;
-use crate::policy::{Class, Key};
+use crate::messages::message_number;
+use crate::policy::{Class, DelayKey};
 
 /// The content of a record.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Record {
+pub(crate) struct AsyncRecord {
     hash: u64,
     failed_at: DateTime<Utc>,
     first_failed_at: DateTime<Utc>,
@@ -25,15 +25,15 @@ pub(crate) struct Record {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct InvocationRecord<'a> {
     #[serde(rename = "_retry_metadata")]
-    metadata: Retry,
+    metadata: AsyncRetryMembers,
     #[serde(rename = "_original_payload", borrow)]
     original: &'a RawValue,
 }
 
 #[derive(Clone, Copy, Deserialize)]
-struct Retry {
+struct AsyncRetryMembers {
     attempt: u32,
     initial_timestamp: i64,
 }
@@ -42,34 +42,34 @@ struct Retry {
 #[serde(rename_all = "camelCase")]
 struct Destination<'a> {
     timestamp: String,
-    request_context: Context,
+    request_context: AsyncRequestContext,
     #[serde(borrow)]
     request_payload: &'a RawValue,
-    response_payload: Option<Response>,
+    response_payload: Option<AsyncResponseContext>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Context {
+struct AsyncRequestContext {
     request_id: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Response {
+struct AsyncResponseContext {
     error_type: String,
 }
 
-impl Record {
-    fn read(body: &str) -> Option<Self> {
+impl AsyncRecord {
+    fn parse_record(body: &str) -> Option<Self> {
         let record: Destination<'_> = serde_json::from_str(body).ok()?;
         let failed_at = DateTime::parse_from_rfc3339(&record.timestamp).ok()?.to_utc();
-        let retry = serde_json::from_str::<Envelope<'_>>(record.request_payload.get()).ok();
+        let retry = serde_json::from_str::<InvocationRecord<'_>>(record.request_payload.get()).ok();
         let retry = retry.map(|envelope| envelope.metadata);
         let first = retry.and_then(|retry| DateTime::from_timestamp(retry.initial_timestamp, 0));
         let seconds = DateTime::from_timestamp(failed_at.timestamp(), 0)?;
         Some(Self {
-            hash: hash(body),
+            hash: hash_body(body),
             failed_at,
             first_failed_at: first.unwrap_or(seconds),
             retries_made: retry.map_or(0, |retry| retry.attempt),
@@ -83,7 +83,7 @@ impl Record {
 
 impl Ledger {
     /// An event of message `n` was added to Lambda's queue.
-    pub fn queued(&mut self, n: usize) {
+    pub fn record_queued_event(&mut self, n: usize) {
         if let Some(subject) = self.subjects.get_mut(n) {
             subject.in_lambda += 1;
         }
@@ -96,14 +96,14 @@ impl Ledger {
     }
 
     /// An event was executed; a failure has been sent to the retry queue.
-    pub fn executed(&mut self, payload: &str, succeeded: bool, now: Timestamp) {
-        let Some(n) = number(payload).filter(|n| *n < self.subjects.len()) else { return };
+    pub fn record_execution(&mut self, payload: &str, succeeded: bool, now: Timestamp) {
+        let Some(n) = message_number(payload).filter(|n| *n < self.subjects.len()) else { return };
         let subject = &mut self.subjects[n];
         subject.in_lambda -= 1;
         if succeeded {
             subject.processed += 1;
             let body = subject.produced.content.body.clone();
-            self.local.processed(&body, now);
+            self.local.record_processed(&body, now);
         }
     }
 
@@ -111,12 +111,12 @@ impl Ledger {
     pub fn invoked_again(&mut self, function_arn: &str, payload: &str, now: Timestamp) {
         match self.check_invocation(function_arn, payload, now) {
             Ok(n) => {
-                self.queued(n);
-                if let Some(Err(violation)) = self.work(n).map(Work::invoked) {
-                    self.report(format!("message {n}: {violation}"));
+                self.record_queued_event(n);
+                if let Some(Err(violation)) = self.current_work(n).map(Work::record_accepted_event) {
+                    self.report_violation(format!("message {n}: {violation}"));
                 }
             }
-            Err(violation) => self.report(format!("an invocation: {violation}")),
+            Err(violation) => self.report_violation(format!("an invocation: {violation}")),
         }
     }
 
@@ -125,26 +125,26 @@ impl Ledger {
         function_arn: &str,
         payload: &str,
         now: Timestamp,
-    ) -> Result<usize, Violation> {
-        let n = number(payload)
+    ) -> Result<usize, BrokenInvariant> {
+        let n = message_number(payload)
             .filter(|n| *n < self.subjects.len())
             .ok_or("its payload belongs to no message")?;
         if function_arn != format!("{FUNCTION_ARN}:$LATEST") {
             return Err(format!("message {n}: of {function_arn}"));
         }
-        let envelope: Envelope<'_> =
+        let envelope: InvocationRecord<'_> =
             serde_json::from_str(payload).map_err(|error| format!("message {n}: no envelope: {error}"))?;
         let original = &self.subjects[n].produced.content.body;
         if envelope.original.get() != original.trim() {
             return Err(format!("message {n}: its payload has other bytes"));
         }
-        let Retry { attempt, initial_timestamp } = envelope.metadata;
-        let fits = |record: &Record| {
+        let AsyncRetryMembers { attempt, initial_timestamp } = envelope.metadata;
+        let fits = |record: &AsyncRecord| {
             (record.retries_made + 1, record.first_failed_at.timestamp()) == (attempt, initial_timestamp)
-                && self.class(record) != Class::Permanent
+                && self.failure_class(record) != Class::Permanent
                 && record.retries_made < self.knobs.policy.max_attempts
-                && self.limit(record).is_none_or(|limit| now - self.tolerance() <= limit)
-                && now + self.skew() >= self.due(record)
+                && self.record_age_limit(record).is_none_or(|limit| now - self.time_tolerance() <= limit)
+                && now + self.clock_skew() >= self.due_time(record)
         };
         let records = &self.subjects[n].records;
         if records.iter().any(fits) {
@@ -155,21 +155,22 @@ impl Ledger {
     }
 
     /// Lambda's record of a failure.
-    pub(super) fn recorded(&mut self, send: Send<'_>) -> Result<(), Violation> {
+    pub(super) fn check_record(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         no_delay(send)?;
-        let record = Record::read(&send.content.body).ok_or("the simulator writes readable records")?;
+        let record =
+            AsyncRecord::parse_record(&send.content.body).ok_or("the simulator writes readable records")?;
         self.subjects[send.n].records.push(record);
         Ok(())
     }
 
     /// A record hops.
-    pub(super) fn record_hop(&self, send: Send<'_>) -> Result<(), Violation> {
+    pub(super) fn record_hop(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let delay = TimeDelta::seconds(send.content.delay.get().into());
-        let follows = |record: &Record| {
+        let follows = |record: &AsyncRecord| {
             record.hash == send.hash
-                && self.class(record) != Class::Permanent
+                && self.failure_class(record) != Class::Permanent
                 && record.retries_made < self.knobs.policy.max_attempts
-                && send.at + delay <= self.due(record) + self.tolerance()
+                && send.at + delay <= self.due_time(record) + self.time_tolerance()
         };
         if delay > TimeDelta::zero() && self.subjects[send.n].records.iter().any(follows) {
             Ok(())
@@ -179,32 +180,33 @@ impl Ledger {
     }
 
     /// A record is given up.
-    pub(super) fn record_verdict(&self, send: Send<'_>) -> Result<(), Violation> {
+    pub(super) fn record_verdict(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         no_delay(send)?;
-        let failure = Failure::of(&send.content.attributes).ok_or("without a verdict")?;
-        failure.fits(false)?;
+        let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
+        failure.check_size(false)?;
         let max_attempts = self.knobs.policy.max_attempts;
-        let follows = |record: &Record| {
-            let permanent = self.class(record) == Class::Permanent;
+        let follows = |record: &AsyncRecord| {
+            let permanent = self.failure_class(record) == Class::Permanent;
             let exhausted = record.retries_made >= max_attempts;
-            let written = (failure.attempts(), failure.text("type"), failure.text("stage"));
+            let written =
+                (failure.attempt_count(), failure.text_member("type"), failure.text_member("stage"));
             // Decided before it was sent, by a clock that may be ahead.
-            let latest = || self.due(record).max(send.at + self.skew());
+            let latest = || self.due_time(record).max(send.at + self.clock_skew());
             record.hash == send.hash
                 && written == (Some(record.retries_made), record.error_type.as_str(), "async-retry-handler")
                 && failure
                     .first_sent_time()
                     .is_some_and(|first| first == record.first_failed_at || record.retries_made == 0)
-                && match failure.text("verdict") {
+                && match failure.text_member("verdict") {
                     "NON_RETRYABLE_ERROR" => permanent,
                     _ if permanent => false,
                     "RETRY_ATTEMPT_EXCEEDED" => {
                         exhausted
-                            && failure.text("explanation")
+                            && failure.text_member("explanation")
                                 == format!("Max retry attempts {max_attempts} exceeded")
                     }
                     _ if exhausted => false,
-                    "MESSAGE_EXPIRED" => self.limit(record).is_some_and(|limit| latest() > limit),
+                    "MESSAGE_EXPIRED" => self.record_age_limit(record).is_some_and(|limit| latest() > limit),
                     _ => false,
                 }
         };
@@ -217,16 +219,17 @@ impl Ledger {
 
     /// Due time of the next invocation, to the second. Call it last: it seeds a generator, and an event may have many
     /// records.
-    fn due(&self, record: &Record) -> DateTime<Utc> {
-        let key = Key { message_id: &record.request_id, generation: 0, attempt: record.retries_made + 1 };
-        record.failed_at + seconds(self.knobs.policy.delay(key, None))
+    fn due_time(&self, record: &AsyncRecord) -> DateTime<Utc> {
+        let key =
+            DelayKey { message_id: &record.request_id, generation: 0, attempt: record.retries_made + 1 };
+        record.failed_at + time_delta(self.knobs.policy.exact_delay(key, None))
     }
 
-    fn class(&self, record: &Record) -> Class {
-        self.knobs.policy.class("transient", &record.error_type)
+    fn failure_class(&self, record: &AsyncRecord) -> Class {
+        self.knobs.policy.failure_class("transient", &record.error_type)
     }
 
-    fn limit(&self, record: &Record) -> Option<DateTime<Utc>> {
+    fn record_age_limit(&self, record: &AsyncRecord) -> Option<DateTime<Utc>> {
         self.knobs.policy.max_age_seconds.map(|age| record.first_failed_at + TimeDelta::seconds(age.into()))
     }
 }

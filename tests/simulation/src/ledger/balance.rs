@@ -1,7 +1,7 @@
 //! The balance at the end.
 
-use super::{Ledger, Place, Violation};
-use crate::messages::Expected;
+use super::{BrokenInvariant, Ledger, QueuePlace};
+use crate::messages::ExpectedEnd;
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,8 +23,8 @@ pub struct Balance {
 impl Ledger {
     /// Messages that are still on their way, for humans.
     #[must_use]
-    pub fn unsettled(&self) -> Vec<String> {
-        let on_its_way = |live: &[u32; 4]| live[..Place::Final as usize].iter().sum::<u32>() > 0;
+    pub fn unsettled_messages(&self) -> Vec<String> {
+        let on_its_way = |live: &[u32; 4]| live[..QueuePlace::Final as usize].iter().sum::<u32>() > 0;
         let all = self.subjects.iter().enumerate();
         all.filter(|(_, subject)| on_its_way(&subject.live))
             .map(|(n, subject)| format!("message {n}: copies by queue {:?}", subject.live))
@@ -35,17 +35,17 @@ impl Ledger {
     ///
     /// # Errors
     /// The first message that is lost or came out wrongly; sums that disagree.
-    pub fn balance(&self) -> Result<Balance, Violation> {
+    pub fn check_balance(&self) -> Result<Balance, BrokenInvariant> {
         let mut balance = Balance::default();
         for (n, subject) in self.subjects.iter().enumerate() {
             let (processed, records) = (subject.processed, subject.final_records);
-            if subject.out() == 0 {
+            if subject.copies_out() == 0 {
                 return Err(format!("message {n} is lost: it is neither processed nor in the final DLQ"));
             }
-            if subject.produced.expected != Expected::Handled && processed > 0 {
+            if subject.produced.expected != ExpectedEnd::Handled && processed > 0 {
                 return Err(format!("message {n} is invalid, and was processed"));
             }
-            if self.knobs.makes_no_copies() && subject.out() != subject.sends {
+            if self.knobs.makes_no_copies() && subject.copies_out() != subject.sends {
                 return Err(format!(
                     "message {n}: {processed} processed, {records} final records, and no fault allows it"
                 ));
@@ -54,19 +54,19 @@ impl Ledger {
             balance.processed += u64::from(processed);
             balance.final_records += u64::from(records);
             balance.moved_unannotated += u64::from(subject.moved_unannotated);
-            balance.archived += u64::from(self.archived(n)?);
-            balance.copies += u64::from(subject.out().saturating_sub(subject.sends));
+            balance.archived += u64::from(self.archived_deaths(n)?);
+            balance.copies += u64::from(subject.copies_out().saturating_sub(subject.sends));
         }
         let local = &self.local;
         let reported = Balance {
             messages: local.total_sent(),
             processed: local.total_processed(),
             final_records: local.dead_letters().values().sum(),
-            copies: local.copies(),
+            copies: local.copy_count(),
             ..balance
         };
-        let settled: u32 = self.subjects.iter().map(|subject| subject.out().min(subject.sends)).sum();
-        let same = local.settled() == u64::from(settled) && *local.dead_letters() == self.by_error_type;
+        let settled: u32 = self.subjects.iter().map(|subject| subject.copies_out().min(subject.sends)).sum();
+        let same = local.settled_count() == u64::from(settled) && *local.dead_letters() == self.by_error_type;
         if reported != balance || !same {
             return Err(format!("the tracker of `redeliver local` says {reported:?}, and it is {balance:?}"));
         }

@@ -29,7 +29,7 @@ const OURS: [&str; 12] = [
 
 /// The retry members of a body.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Retries {
+pub(crate) struct RetryMembers {
     pub(crate) attempt: u32,
     pub(crate) snoozes: u32,
     pub(crate) generation: Option<u32>,
@@ -54,7 +54,7 @@ pub(crate) struct Past {
     pub(crate) details_bytes: usize,
 }
 
-impl Retries {
+impl RetryMembers {
     /// After a return from the final DLQ, whose record may have a later generation than the body.
     pub(crate) fn of_next_generation(&self, recorded: Option<u32>) -> Self {
         let before = self.generation.max(recorded).unwrap_or(0);
@@ -94,13 +94,13 @@ impl Retries {
 
 /// A body: the parts that no re-send may change, as written and in order, and its retry members.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Body {
+pub(crate) struct LedgerBody {
     kept: Vec<(String, String)>,
-    pub(crate) retries: Retries,
+    pub(crate) retries: RetryMembers,
     pub(crate) last_attempt: Option<SpanContext>,
 }
 
-impl Body {
+impl LedgerBody {
     /// `None` unless it is a JSON object with an object `metadata`.
     ///
     /// The text between two values is kept as written: names with their escapes, commas, white space. Within
@@ -109,8 +109,8 @@ impl Body {
         let mut kept = Vec::new();
         let (mut retries, mut last_attempt) = (None, None);
         let mut end = 0;
-        for (name, value) in members(text)? {
-            let start = offset(text, value);
+        for (name, value) in parse_members(text)? {
+            let start = byte_offset(text, value);
             let before = text[end..start].to_owned();
             end = start + value.len();
             if name != "metadata" {
@@ -118,14 +118,14 @@ impl Body {
                 continue;
             }
             kept.push((before, String::new()));
-            let mut read = Retries::default();
+            let mut read = RetryMembers::default();
             let mut end = 0;
-            for (name, member) in members(value)? {
-                let start = offset(value, member);
+            for (name, member) in parse_members(value)? {
+                let start = byte_offset(value, member);
                 let before = &value[end..start];
                 end = start + member.len();
                 if OURS.contains(&name.as_str()) {
-                    read.set(&name, member);
+                    read.set_member(&name, member);
                     if name == "last_attempt_traceparent" {
                         last_attempt = serde_json::from_str(member).ok().and_then(span_context);
                     }
@@ -140,13 +140,13 @@ impl Body {
     }
 
     /// True if both have the same bytes wherever nothing may change.
-    pub(crate) fn keeps(&self, other: &Self) -> bool {
+    pub(crate) fn keeps_content_of(&self, other: &Self) -> bool {
         self.kept == other.kept
     }
 }
 
-impl Retries {
-    fn set(&mut self, name: &str, value: &str) {
+impl RetryMembers {
+    fn set_member(&mut self, name: &str, value: &str) {
         let time = || {
             let text: String = serde_json::from_str(value).ok()?;
             DateTime::parse_from_rfc3339(&text).ok().map(|time| time.to_utc())
@@ -157,7 +157,7 @@ impl Retries {
             "redrive_generation" => self.generation = value.parse().ok(),
             "first_sent_time" => self.first_sent = time(),
             "next_retry_time" => self.next_retry = time(),
-            "retry_history" => self.history = history(value),
+            "retry_history" => self.history = parse_history(value),
             "held_since" => self.held_since = time(),
             "outage_failures" => self.outage_failures = value.parse().unwrap_or(u32::MAX),
             "held_seconds" => {
@@ -171,17 +171,17 @@ impl Retries {
     }
 }
 
-fn members(text: &str) -> Option<Vec<(String, &str)>> {
-    let members: Members<'_> = serde_json::from_str(text).ok()?;
+fn parse_members(text: &str) -> Option<Vec<(String, &str)>> {
+    let members: RawMembers<'_> = serde_json::from_str(text).ok()?;
     Some(members.0.into_iter().map(|(name, value)| (name, value.get())).collect())
 }
 
 /// Offset of a part in its text.
-fn offset(text: &str, part: &str) -> usize {
+fn byte_offset(text: &str, part: &str) -> usize {
     part.as_ptr() as usize - text.as_ptr() as usize
 }
 
-fn history(text: &str) -> Vec<Past> {
+fn parse_history(text: &str) -> Vec<Past> {
     let document: Value = serde_json::from_str(text).unwrap_or_default();
     let entries = document.as_array().into_iter().flatten();
     let past = entries.map(|past| Past {
@@ -193,13 +193,13 @@ fn history(text: &str) -> Vec<Past> {
 }
 
 /// The members of an object, in order.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct RawMembers<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Read<'a>(std::marker::PhantomData<&'a ()>);
         impl<'de: 'a, 'a> Visitor<'de> for Read<'a> {
-            type Value = Members<'a>;
+            type Value = RawMembers<'a>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -210,7 +210,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(RawMembers(members))
             }
         }
         deserializer.deserialize_map(Read(std::marker::PhantomData))
@@ -224,10 +224,10 @@ mod tests {
     #[test]
     fn our_members_may_change_and_nothing_else() {
         let sent =
-            Body::parse(r#" {"data":{"a":1e400},"metadata":{"message_id":"x","tenant":"é"}}"#).unwrap();
+            LedgerBody::parse(r#" {"data":{"a":1e400},"metadata":{"message_id":"x","tenant":"é"}}"#).unwrap();
         let resent = r#" {"data":{"a":1e400},"metadata":{"message_id":"x","tenant":"é","retry_attempt":3,"first_sent_time":"2026-01-01T00:00:00Z"}}"#;
-        let parsed = Body::parse(resent).unwrap();
-        assert!(parsed.keeps(&sent));
+        let parsed = LedgerBody::parse(resent).unwrap();
+        assert!(parsed.keeps_content_of(&sent));
         assert_eq!(parsed.retries.attempt, 3);
         assert_eq!(parsed.retries.first_sent.unwrap().timestamp(), 1_767_225_600);
         for changed in [
@@ -243,7 +243,7 @@ mod tests {
             resent.trim().to_owned(),
             format!("{resent}\n"),
         ] {
-            assert!(!Body::parse(&changed).unwrap().keeps(&sent), "{changed}");
+            assert!(!LedgerBody::parse(&changed).unwrap().keeps_content_of(&sent), "{changed}");
         }
     }
 }

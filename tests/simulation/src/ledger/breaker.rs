@@ -10,18 +10,18 @@ use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::events::Event;
 use redeliver_core::message::ReceivedMessage;
 
-use super::body::Retries;
-use super::calls::Answer;
-use super::copies::Outage;
-use super::{Ledger, Place, Sender, Violation, seconds};
-use crate::messages::{Expected, number};
-use crate::policy::{BreakerModel, DELAY_SECONDS_MAX, Met, Per};
+use super::body::RetryMembers;
+use super::calls::CallAnswer;
+use super::copies::StatedOutage;
+use super::{BrokenInvariant, DeliverySender, Ledger, QueuePlace, time_delta};
+use crate::messages::{ExpectedEnd, message_number};
+use crate::policy::{BreakerModel, CircuitPartition, DELAY_SECONDS_MAX, Met};
 
 /// A message's number, and the call's number among the message's calls.
 pub type CallId = (usize, usize);
 
 /// The key of a message's circuit.
-type Key = Option<String>;
+type LedgerKey = Option<String>;
 
 /// No key is held after fewer outages of its own in a row.
 const OUTAGES_MIN: u32 = 3;
@@ -52,22 +52,22 @@ const FIRST_PROBES: u32 = 24;
 const ROUNDING: TimeDelta = TimeDelta::milliseconds(20);
 
 /// One function environment.
-pub(crate) struct Environment {
+pub(crate) struct LedgerEnvironment {
     settings: BreakerModel,
     /// The error of its clock.
     skew: TimeDelta,
     /// Number of the last beginning or end of a call or an invocation.
     tick: u64,
-    running: HashMap<CallId, Caller>,
-    keys: BTreeMap<Key, KeyHistory>,
+    running: HashMap<CallId, CallingMessage>,
+    keys: BTreeMap<LedgerKey, KeyHistory>,
     /// First-time outages since the last answer of any key.
-    run: BTreeMap<Key, u32>,
+    run: BTreeMap<LedgerKey, u32>,
     /// Outages of messages that never failed, by key, until the first answer, opening or report.
-    first_outages: Option<BTreeMap<Key, u32>>,
+    first_outages: Option<BTreeMap<LedgerKey, u32>>,
     /// All keys may be held.
-    down: Cause,
+    down: OpeningCause,
     /// The key that was last refused, and when.
-    refused: Option<Key>,
+    refused: Option<LedgerKey>,
     /// Several keys were refused one after the other, or the target was down: any key's rate may be limited.
     was_limited: bool,
     /// The last first-time outage, or a report of one.
@@ -85,22 +85,22 @@ pub(crate) struct Environment {
     /// The latest end of a delay that a call asked for, even if an answer has ended it since.
     asked_until: Option<DateTime<Utc>>,
     /// Outages that held messages reported, by key, until the first answer: the latest beginning and the shortest run.
-    heard: BTreeMap<Key, Outage>,
+    heard: BTreeMap<LedgerKey, StatedOutage>,
     /// Delays that calls asked for, by key.
-    retry_after: BTreeMap<Key, RetryAfter>,
+    retry_after: BTreeMap<LedgerKey, RetryAfter>,
     /// A circuit was closed, by the environment's clock.
     closed_at: Option<DateTime<Utc>>,
     /// The last opening or closing, or report.
     changed: u64,
-    last_ended: Option<(CallId, Caller, Met, Option<u64>)>,
+    last_ended: Option<(CallId, CallingMessage, Met, Option<u64>)>,
     /// Keys whose circuit is open, or the target's, for certain.
-    open: BTreeMap<Key, Open>,
+    open: BTreeMap<LedgerKey, OpenCircuit>,
 }
 
 /// A call's message.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
-    key: Key,
+pub(super) struct CallingMessage {
+    key: LedgerKey,
     /// Calls for it that failed.
     failures: u32,
     /// It has reached its hold limit, and is called in any state.
@@ -113,15 +113,15 @@ pub(super) struct Caller {
 }
 
 /// A message's own part in [`Ledger::check_held`].
-pub(super) struct Held<'a> {
+pub(super) struct HeldMessage<'a> {
     pub(super) n: usize,
     /// The retries of the delivery, in its generation.
-    pub(super) retries: &'a Retries,
+    pub(super) retries: &'a RetryMembers,
     /// `retry_attempt`, or what the queue has counted.
     pub(super) attempt: u32,
     pub(super) error_type: &'a str,
     /// The call that met the outage; without one it was not called.
-    pub(super) call: Option<&'a Outcome>,
+    pub(super) call: Option<&'a EndedCall>,
     /// The report of its hand-off, if there is one.
     pub(super) report: Option<HoldReport>,
 }
@@ -131,15 +131,15 @@ pub(super) struct Held<'a> {
 pub(super) struct HoldReport {
     /// The delay that it asks for.
     pub(super) seconds: Option<u64>,
-    pub(super) outage: Option<Outage>,
+    pub(super) outage: Option<StatedOutage>,
     /// Nothing gives way for lack of room.
     pub(super) is_whole: bool,
 }
 
 /// An ended call of an environment with a breaker.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
-    pub(super) caller: Caller,
+pub(crate) struct EndedCall {
+    pub(super) caller: CallingMessage,
     pub(super) met: Met,
     ended: u64,
 }
@@ -155,9 +155,9 @@ struct RetryAfter {
 }
 
 /// A held message's report that the target has been down.
-struct Report {
-    key: Key,
-    outage: Outage,
+struct OutageReport {
+    key: LedgerKey,
+    outage: StatedOutage,
     sent_at: DateTime<Utc>,
 }
 
@@ -166,7 +166,7 @@ struct KeyHistory {
     /// First-time outages since the last answer.
     run: u32,
     last_outage: u64,
-    down: Cause,
+    down: OpeningCause,
     /// It was refused, or down: its rate may be limited.
     was_limited: bool,
     /// Its circuit, or the target's, was closed by a call of this key, by the environment's clock.
@@ -183,7 +183,7 @@ struct KeyHistory {
 
 /// The reason for which a circuit may have opened.
 #[derive(Clone, Copy, Default)]
-struct Cause {
+struct OpeningCause {
     shown: Option<u64>,
     /// An answer has refuted it.
     ended: Option<u64>,
@@ -191,7 +191,7 @@ struct Cause {
 
 /// An open circuit.
 #[derive(Clone)]
-struct Open {
+struct OpenCircuit {
     since: DateTime<Utc>,
     since_tick: u64,
     /// The invocation whose call has opened it.
@@ -211,19 +211,19 @@ pub(crate) struct Begun {
     tick: u64,
 }
 
-impl Open {
+impl OpenCircuit {
     /// The shortest time until the next probe, after one that failed now. The first ones come soon.
     fn least_interval(&self, now: DateTime<Utc>) -> TimeDelta {
         if self.failed_probes < FIRST_PROBES {
             return PROBE_IN_MIN;
         }
-        PROBE_IN_MIN.max(((now - self.since) / 5).min(seconds(30)))
+        PROBE_IN_MIN.max(((now - self.since) / 5).min(time_delta(30)))
     }
 }
 
 impl KeyHistory {
     /// Calls that began before the last refusal are refused with it.
-    fn refused(&mut self, caller: &Caller, now: DateTime<Utc>) {
+    fn record_refusal(&mut self, caller: &CallingMessage, now: DateTime<Utc>) {
         let (first, last) = self.refused.unwrap_or((now, now - ONE_REFUSAL));
         if caller.at >= last + ONE_REFUSAL {
             self.refusals += 1;
@@ -232,7 +232,7 @@ impl KeyHistory {
     }
 
     /// Checks that refusals have lowered the rate: in the end nearly all calls are answered.
-    fn check_rate(&self) -> Result<(), Violation> {
+    fn check_rate(&self) -> Result<(), BrokenInvariant> {
         let Self { refusals, answers, refused: Some((first, last)), .. } = *self else { return Ok(()) };
         let probes = (last - first).num_seconds() / SECONDS_PER_REFUSAL;
         if i64::from(refusals) <= REFUSALS_FIRST + i64::from(answers) + probes {
@@ -242,13 +242,13 @@ impl KeyHistory {
     }
 }
 
-impl Cause {
-    fn shows(&mut self, tick: u64) {
+impl OpeningCause {
+    fn record_sign(&mut self, tick: u64) {
         self.shown = Some(tick);
     }
 
     /// A call that began later was answered.
-    fn answered(&mut self, began: u64, now: u64) {
+    fn record_answer(&mut self, began: u64, now: u64) {
         if self.shown.is_some_and(|shown| began > shown) {
             (self.shown, self.ended) = (None, Some(now));
         }
@@ -259,7 +259,7 @@ impl Cause {
     }
 }
 
-impl Environment {
+impl LedgerEnvironment {
     fn new(settings: BreakerModel, skew: TimeDelta) -> Self {
         Self {
             settings,
@@ -269,7 +269,7 @@ impl Environment {
             keys: BTreeMap::new(),
             run: BTreeMap::new(),
             first_outages: Some(BTreeMap::new()),
-            down: Cause::default(),
+            down: OpeningCause::default(),
             refused: None,
             was_limited: false,
             shown_at: None,
@@ -294,13 +294,13 @@ impl Environment {
     }
 
     /// A message that was held reports an outage.
-    fn hears(&mut self, Report { key, outage, sent_at }: Report, now: DateTime<Utc>) {
+    fn apply_report(&mut self, OutageReport { key, outage, sent_at }: OutageReport, now: DateTime<Utc>) {
         let answered_at = self.keys.get(&key).and_then(|key| key.answered_at);
         // The target has answered since.
         if outage.first_failures == 0 || answered_at.is_some_and(|at| sent_at < at - ROUNDING) {
             return;
         }
-        let Outage { since, first_failures } = outage;
+        let StatedOutage { since, first_failures } = outage;
         self.first_outage = Some(self.first_outage.map_or(since, |first| first.min(since)));
         self.first_outages = None;
         self.run_max = self.run_max.max(first_failures);
@@ -314,7 +314,7 @@ impl Environment {
         }
         if is_new && first_failures >= OUTAGES_OF_NEW && !self.open.contains_key(&key) {
             let believed_until = (sent_at - self.skew).min(now) + BELIEVED_MIN;
-            let open = Open {
+            let open = OpenCircuit {
                 // It compares the report with its own clock.
                 since: since - self.skew,
                 since_tick: self.tick,
@@ -329,38 +329,43 @@ impl Environment {
         let key = self.keys.entry(key).or_default();
         key.run = key.run.max(first_failures);
         if key.run >= OUTAGES_MIN {
-            key.down.shows(self.tick);
+            key.down.record_sign(self.tick);
             key.was_limited = true;
         }
     }
 
     /// Seconds that are left of a `Retry-After` for this key that was known at this tick.
-    fn asked_seconds(&self, key: &Key, tick: u64, now: DateTime<Utc>) -> u64 {
+    fn asked_seconds(&self, key: &LedgerKey, tick: u64, now: DateTime<Utc>) -> u64 {
         let known = self.retry_after.get(key).filter(|known| known.tick <= tick);
         let left = known.map_or(TimeDelta::zero(), |known| known.until - now - ROUNDING);
         left.num_seconds().max(0).unsigned_abs()
     }
 
     /// True if this key's target, or the target as a whole, was found back a moment ago.
-    fn was_down_recently(&self, key: &Key, now: DateTime<Utc>) -> bool {
+    fn was_down_recently(&self, key: &LedgerKey, now: DateTime<Utc>) -> bool {
         let was_of_target = self.down.shown.is_some() || self.down.ended.is_some();
         let of_key = self.keys.get(key).and_then(|key| key.closed_at);
         let closed_at = if was_of_target { self.closed_at } else { of_key };
-        closed_at.is_some_and(|at| now + self.skew - at < RECENT + seconds(60))
+        closed_at.is_some_and(|at| now + self.skew - at < RECENT + time_delta(60))
     }
 
     /// The outage of this key that it continues to count, unless its target refuses calls or is down as a whole.
-    fn heard(&self, key: &Key) -> Option<Outage> {
+    fn reported_outage(&self, key: &LedgerKey) -> Option<StatedOutage> {
         let is_of_key = self.refused.is_none() && self.down.shown.is_none() && self.down.ended.is_none();
         self.heard.get(key).copied().filter(|_| is_of_key)
     }
 
-    fn is_down(&self, key: &Key, since: u64) -> bool {
+    fn is_down(&self, key: &LedgerKey, since: u64) -> bool {
         let of_key = self.keys.get(key).is_some_and(|key| key.down.was_there_since(since));
         of_key || self.down.was_there_since(since)
     }
 
-    fn called(&mut self, call: CallId, mut caller: Caller, now: DateTime<Utc>) -> Result<(), Violation> {
+    fn record_call(
+        &mut self,
+        call: CallId,
+        mut caller: CallingMessage,
+        now: DateTime<Utc>,
+    ) -> Result<(), BrokenInvariant> {
         caller.began = self.next_tick();
         self.called = self.tick;
         let first_outages = self.first_outages.as_ref().and_then(|of| of.get(&caller.key));
@@ -380,7 +385,7 @@ impl Environment {
                 probed = match open.probing {
                     Some(_) => Err("a probe of its circuit is under way".to_owned()),
                     None if now < open.next_probe => {
-                        let Open { since, next_probe, .. } = open;
+                        let OpenCircuit { since, next_probe, .. } = open;
                         Err(format!(
                             "its circuit is open since {since}, and no probe is due until {next_probe}"
                         ))
@@ -394,7 +399,13 @@ impl Environment {
         probed
     }
 
-    fn ended(&mut self, call: CallId, met: Met, after: Option<u64>, now: DateTime<Utc>) -> Option<Outcome> {
+    fn record_call_end(
+        &mut self,
+        call: CallId,
+        met: Met,
+        after: Option<u64>,
+        now: DateTime<Utc>,
+    ) -> Option<EndedCall> {
         let caller = self.running.remove(&call)?;
         let ended = self.next_tick();
         self.called = ended;
@@ -419,18 +430,18 @@ impl Environment {
                 self.heard.clear();
                 self.answered = self.answered.max(caller.began);
                 self.run.clear();
-                self.down.answered(caller.began, ended);
+                self.down.record_answer(caller.began, ended);
                 if caller.began > key.last_outage {
                     key.run = 0;
                 }
-                key.down.answered(caller.began, ended);
+                key.down.record_answer(caller.began, ended);
                 key.answers += u32::from(key.refused.is_some());
             }
             Met::Fault | Met::Unavailable | Met::Refusal => {
                 self.first_outage.get_or_insert(now);
                 if let Some(asked) = after.map(|after| after.min(DELAY_SECONDS_MAX)) {
                     self.asked_max = self.asked_max.max(asked);
-                    let until = now + seconds(asked);
+                    let until = now + time_delta(asked);
                     self.asked_until = self.asked_until.max(Some(until));
                     let earlier = self.retry_after.get(&caller.key).map_or(until, |earlier| earlier.until);
                     let is_of_target = self.down.shown.is_some() || self.down.ended.is_some();
@@ -440,7 +451,7 @@ impl Environment {
                 if met == Met::Refusal {
                     key.was_limited = true;
                     if !is_regardless {
-                        key.refused(&caller, now);
+                        key.record_refusal(&caller, now);
                     }
                     self.was_limited |= self.refused.as_ref().is_some_and(|other| *other != caller.key);
                     self.refused = Some(caller.key.clone());
@@ -456,23 +467,23 @@ impl Environment {
                     key.run += 1;
                     key.last_outage = ended;
                     if key.run >= OUTAGES_MIN {
-                        key.down.shows(ended);
+                        key.down.record_sign(ended);
                         key.was_limited = true;
                     }
                     *self.run.entry(caller.key.clone()).or_default() += 1;
                     if self.run.len() > 1 && self.run.values().sum::<u32>() >= OUTAGES_OF_KEYS_MIN {
-                        self.down.shows(ended);
+                        self.down.record_sign(ended);
                         self.was_limited = true;
                     }
                 }
             }
         }
         self.last_ended = Some((call, caller.clone(), met, after));
-        Some(Outcome { caller, met, ended })
+        Some(EndedCall { caller, met, ended })
     }
 
     /// A circuit has opened, or its probe has failed: that of the last call's key, or the target's.
-    fn is_open(&mut self, event: &Event, by: Option<u64>, now: DateTime<Utc>) -> Result<(), Violation> {
+    fn is_open(&mut self, event: &Event, by: Option<u64>, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
         let Some((_, caller, met, after)) = self.last_ended.clone() else {
             return Err("no call has ended".to_owned());
         };
@@ -498,7 +509,7 @@ impl Environment {
         let floor = after.filter(|_| is_of_key).map_or(0, |after| after.min(DELAY_SECONDS_MAX));
         let before_it = before.as_ref().filter(|_| !opened);
         let least =
-            before_it.map_or(PROBE_IN_MIN, |open| open.least_interval(now)).max(seconds(floor) - ROUNDING);
+            before_it.map_or(PROBE_IN_MIN, |open| open.least_interval(now)).max(time_delta(floor) - ROUNDING);
         if probe_in < least {
             return Err(format!("the next probe must not come before {least}"));
         }
@@ -514,7 +525,7 @@ impl Environment {
         let before_until = before.filter(|_| !opened).map_or(now, |open| open.believed_until);
         self.open.insert(
             caller.key,
-            Open {
+            OpenCircuit {
                 since,
                 since_tick,
                 by,
@@ -527,10 +538,10 @@ impl Environment {
         Ok(())
     }
 
-    fn closed(&mut self, now: DateTime<Utc>) -> Result<(), Violation> {
+    fn record_closed(&mut self, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
         // Perhaps the target's.
         self.open.clear();
-        let Some((_, Caller { key, .. }, Met::Answer | Met::Later(_), _)) = &self.last_ended else {
+        let Some((_, CallingMessage { key, .. }, Met::Answer | Met::Later(_), _)) = &self.last_ended else {
             return Err("its call was not answered".to_owned());
         };
         let closed_at = Some(now + self.skew);
@@ -540,9 +551,9 @@ impl Environment {
     }
 }
 
-impl Retries {
+impl RetryMembers {
     /// Calls for it that failed, as far as the message says.
-    pub(super) fn failures(&self) -> u32 {
+    pub(super) fn failed_calls(&self) -> u32 {
         let is_call = |kind: &str| !["Redrive", "NotStarted", "CircuitOpen", "RateLimited"].contains(&kind);
         let calls = self.history.iter().filter(|past| is_call(&past.error_type)).count();
         self.attempt.max(u32::try_from(calls).unwrap_or(u32::MAX))
@@ -551,20 +562,20 @@ impl Retries {
 
 impl Ledger {
     /// A process begins.
-    pub fn started(&mut self, environment: u64, skew_ms: i64) {
-        if let Some(settings) = self.knobs.breaker() {
-            let begun = Environment::new(settings, TimeDelta::milliseconds(skew_ms));
+    pub fn start_environment(&mut self, environment: u64, skew_ms: i64) {
+        if let Some(settings) = self.knobs.breaker_model() {
+            let begun = LedgerEnvironment::new(settings, TimeDelta::milliseconds(skew_ms));
             self.environments.insert(environment, begun);
         }
     }
 
     /// A process ends, and its state is lost.
-    pub fn ended(&mut self, environment: u64) {
+    pub fn end_environment(&mut self, environment: u64) {
         self.environments.remove(&environment);
     }
 
     /// An environment's knowledge at the start of an invocation.
-    pub(super) fn begun(
+    pub(super) fn environment_knowledge(
         &mut self,
         environment: u64,
         records: &[ReceivedMessage],
@@ -576,91 +587,95 @@ impl Ledger {
         let known = self.environments.get_mut(&environment)?;
         let tick = known.next_tick();
         for report in reports {
-            known.hears(report, now);
+            known.apply_report(report, now);
         }
         Some(Begun { environment, at: now, tick })
     }
 
     /// The outage that an arriving message reports.
-    fn held_moments_ago(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<Report> {
-        let n = number(&record.body).filter(|n| *n < self.subjects.len())?;
+    fn held_moments_ago(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<OutageReport> {
+        let n = message_number(&record.body).filter(|n| *n < self.subjects.len())?;
         let origin = self.origins.get(&record.sqs_message_id)?;
         // Only the functions' reports count.
-        if origin.sender != Sender::Functions {
+        if origin.sender != DeliverySender::Functions {
             return None;
         }
         let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
-        if self.expected(n) != Expected::Handled || origin.came_back || !is_fresh {
+        if self.expected_end(n) != ExpectedEnd::Handled || origin.came_back || !is_fresh {
             return None;
         }
-        let retries = self.subjects[n].copies[Place::Source as usize][origin.copy].retries.as_ref()?;
+        let retries = self.subjects[n].copies[QueuePlace::Source as usize][origin.copy].retries.as_ref()?;
         let is_believed = |since: &DateTime<Utc>| retries.held_seconds > 0 && *since <= origin.sent_at;
         let since = retries.held_since.filter(is_believed)?;
-        let outage = Outage { since, first_failures: retries.outage_failures };
-        Some(Report { key: self.key(n), outage, sent_at: origin.sent_at })
+        let outage = StatedOutage { since, first_failures: retries.outage_failures };
+        Some(OutageReport { key: self.circuit_key(n), outage, sent_at: origin.sent_at })
     }
 
-    fn key(&self, n: usize) -> Key {
+    fn circuit_key(&self, n: usize) -> LedgerKey {
         let subject = &self.subjects[n];
-        match self.knobs.breaker()?.per {
-            Per::Group => subject.produced.content.message_group_id.clone(),
-            Per::Attribute(name) => Some(subject.attributes.get(name)?.text()?.to_owned()),
-            Per::Target => None,
+        match self.knobs.breaker_model()?.per {
+            CircuitPartition::Group => subject.produced.content.message_group_id.clone(),
+            CircuitPartition::Attribute(name) => Some(subject.attributes.get(name)?.text()?.to_owned()),
+            CircuitPartition::Target => None,
         }
     }
 
     /// The environment that is running now, if it has a breaker.
-    fn environment(&self) -> Option<u64> {
-        Some(self.invocations.get(&self.turn?)?.begun()?.environment)
+    fn current_environment(&self) -> Option<u64> {
+        Some(self.invocations.get(&self.turn?)?.breaker_knowledge()?.environment)
     }
 
     /// Checks that the breaker, if there is one, permits a call of the target. Returns the environment, which needs the
     /// outcome later. `retries` are those of a copy that may be the called one.
-    pub(super) fn asked(
+    pub(super) fn check_permission(
         &mut self,
         call: CallId,
-        retries: &Retries,
+        retries: &RetryMembers,
         attempt: u32,
         now: DateTime<Utc>,
-    ) -> Result<Option<u64>, Violation> {
-        let Some(id) = self.environment() else { return Ok(None) };
-        let key = self.key(call.0);
+    ) -> Result<Option<u64>, BrokenInvariant> {
+        let Some(id) = self.current_environment() else { return Ok(None) };
+        let key = self.circuit_key(call.0);
         let Some(environment) = self.environments.get_mut(&id) else { return Ok(None) };
         // A message at its hold limit is called in any state.
         let is_overdue = retries.held_seconds >= environment.settings.hold_seconds_max;
-        let failures = retries.failures().max(attempt);
-        let caller = Caller { key, failures, is_overdue, is_unconfirmed: false, began: 0, at: now };
-        environment.called(call, caller, now)?;
+        let failures = retries.failed_calls().max(attempt);
+        let caller = CallingMessage { key, failures, is_overdue, is_unconfirmed: false, began: 0, at: now };
+        environment.record_call(call, caller, now)?;
         Ok(Some(id))
     }
 
     /// Records the outcome of a call, or that it was cut off.
-    pub(super) fn met(&mut self, call: CallId, is_cut_off: bool, now: DateTime<Utc>) {
+    pub(super) fn record_outcome(&mut self, call: CallId, is_cut_off: bool, now: DateTime<Utc>) {
         let (n, index) = call;
         let Some(answer) = self.subjects[n].answers.get(index) else { return };
         let met = match answer.kind {
-            _ if is_cut_off => self.knobs.policy.outcome("transient", "Timeout", None, false),
-            kind => self.knobs.policy.outcome(kind, answer.error_type, answer.after, answer.unavailable),
+            _ if is_cut_off => self.knobs.policy.call_outcome("transient", "Timeout", None, false),
+            kind => self.knobs.policy.call_outcome(kind, answer.error_type, answer.after, answer.unavailable),
         };
         let after = answer.after.filter(|_| !is_cut_off && met == Met::Refusal);
         let id = answer.environment;
         let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return };
-        let outcome = environment.ended(call, met, after, now);
+        let outcome = environment.record_call_end(call, met, after, now);
         let rate = outcome.as_ref().and_then(|outcome| environment.keys.get(&outcome.caller.key));
         let rate = rate.map_or(Ok(()), KeyHistory::check_rate);
         let answer = &mut self.subjects[n].answers[index];
         (answer.outcome, answer.is_cut_off) = (outcome, is_cut_off);
         if let Err(why) = rate {
-            self.report(format!("message {n} is refused: {why}"));
+            self.report_violation(format!("message {n} is refused: {why}"));
         }
     }
 
     /// A message is handed off as held.
-    pub(super) fn check_held(&self, held: &Held<'_>, now: DateTime<Utc>) -> Result<(), Violation> {
-        let (begun, environment) = self.holder().ok_or("without a circuit breaker")?;
+    pub(super) fn check_held(
+        &self,
+        held: &HeldMessage<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<(), BrokenInvariant> {
+        let (begun, environment) = self.current_holder().ok_or("without a circuit breaker")?;
         self.check_hold_report(held, now)?;
-        let Held { retries, error_type, call, .. } = *held;
-        let key = self.key(held.n);
+        let HeldMessage { retries, error_type, call, .. } = *held;
+        let key = self.circuit_key(held.n);
         match call.map(|call| call.met) {
             Some(Met::Answer) => return Err("its call was answered".to_owned()),
             // Whatever the state: at its hold limit it is given up for that.
@@ -676,7 +691,7 @@ impl Ledger {
             let before = retries.held_seconds;
             return Err(format!("it was held for {before} s before, which is as long as it may be"));
         }
-        let failures = retries.failures().max(held.attempt);
+        let failures = retries.failed_calls().max(held.attempt);
         if call.is_some() && failures == 0 && environment.was_down_recently(&key, now) {
             return Ok(());
         }
@@ -701,7 +716,7 @@ impl Ledger {
     }
 
     /// Checks the delay and the outage that a hand-off asks for and reports.
-    fn check_hold_report(&self, held: &Held<'_>, now: DateTime<Utc>) -> Result<(), Violation> {
+    fn check_hold_report(&self, held: &HeldMessage<'_>, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
         let Some(HoldReport { seconds, outage, is_whole }) = held.report else { return Ok(()) };
         let (least, most) = self.asked_range(held, now);
         if seconds.is_some_and(|seconds| !(least..=most).contains(&seconds)) {
@@ -721,19 +736,19 @@ impl Ledger {
     pub(super) fn check_outage_is_known(
         &self,
         n: usize,
-        outage: Outage,
+        outage: StatedOutage,
         now: DateTime<Utc>,
-    ) -> Result<(), Violation> {
-        let Some((begun, environment)) = self.holder() else { return Ok(()) };
-        let Outage { since, first_failures } = outage;
-        let key = self.key(n);
+    ) -> Result<(), BrokenInvariant> {
+        let Some((begun, environment)) = self.current_holder() else { return Ok(()) };
+        let StatedOutage { since, first_failures } = outage;
+        let key = self.circuit_key(n);
         let open = environment.open.get(&key).filter(|open| open.since_tick < begun.tick);
-        let heard = environment.heard(&key);
+        let heard = environment.reported_outage(&key);
         // Not the message's own trouble, but the beginning of the outage that it met.
         let latest = open.map_or(now, |open| open.since) + environment.skew + ROUNDING;
         let latest = heard.map_or(latest, |heard| heard.since.min(latest));
         // A report may come from a process with another clock.
-        let earliest = environment.first_outage.unwrap_or(now) - self.skew() - ROUNDING;
+        let earliest = environment.first_outage.unwrap_or(now) - self.clock_skew() - ROUNDING;
         if !(earliest..=latest).contains(&since) {
             return Err(format!("its outage began at {since}, and not in {earliest}..={latest}"));
         }
@@ -753,10 +768,10 @@ impl Ledger {
         reason = "at most a quarter of an hour"
     )]
     #[expect(clippy::cast_precision_loss, reason = "at most two weeks")]
-    pub(super) fn asked_range(&self, held: &Held<'_>, now: DateTime<Utc>) -> (u64, u64) {
-        let Some((begun, environment)) = self.holder() else { return (1, DELAY_SECONDS_MAX) };
-        let Held { retries, error_type, call, .. } = *held;
-        let failures = retries.failures().max(held.attempt);
+    pub(super) fn asked_range(&self, held: &HeldMessage<'_>, now: DateTime<Utc>) -> (u64, u64) {
+        let Some((begun, environment)) = self.current_holder() else { return (1, DELAY_SECONDS_MAX) };
+        let HeldMessage { retries, error_type, call, .. } = *held;
+        let failures = retries.failed_calls().max(held.attempt);
         let held_before = retries.held_seconds as f64;
         let by_age = (2.0 + held_before).min(15.0 + 0.35 * held_before);
         let by_failures = 2.0 * 3_f64.powi(i32::try_from(failures.min(10)).unwrap_or(10));
@@ -772,7 +787,8 @@ impl Ledger {
         // At a rate limit, a part of its age.
         let first = environment.first_outage.unwrap_or(now);
         // The breaker's moments are hundredths of a second, and a hold is rounded up.
-        let age = (now + environment.skew - first + self.skew() + ROUNDING).num_milliseconds().max(0) as f64
+        let age = (now + environment.skew - first + self.clock_skew() + ROUNDING).num_milliseconds().max(0)
+            as f64
             / 1000.0;
         let by_rate = (0.04 * age).clamp(1.0, HOLD_SECONDS_MAX);
         let is_limited = call.is_none() && error_type == "RateLimited";
@@ -783,7 +799,7 @@ impl Ledger {
             Some(_) => own.max(by_rate),
         };
         let tick = call.map_or(begun.tick, |call| call.ended);
-        let asked = environment.asked_seconds(&self.key(held.n), tick, now);
+        let asked = environment.asked_seconds(&self.circuit_key(held.n), tick, now);
         let asked_max = (environment.asked_max * 11).div_ceil(10) + 1;
         let most = (most.ceil() as u64).max(asked_max * u64::from(environment.asked_max > 0));
         match call.map(|call| call.met) {
@@ -802,39 +818,47 @@ impl Ledger {
     }
 
     /// The environment of the invocation that is running now, and its knowledge at the start.
-    fn holder(&self) -> Option<(Begun, &Environment)> {
-        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun())?;
+    fn current_holder(&self) -> Option<(Begun, &LedgerEnvironment)> {
+        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.breaker_knowledge())?;
         Some((begun, self.environments.get(&begun.environment)?))
     }
 
     /// True if a call with this error spends no attempt: there is a breaker, and the error says "not now".
-    pub(super) fn is_not_now(&self, answer: &Answer) -> bool {
-        let Answer { kind, error_type, after, unavailable, .. } = *answer;
-        self.knobs.breaker().is_some()
-            && self.knobs.policy.outcome(kind, error_type, after, unavailable).is_not_now()
+    pub(super) fn is_not_now(&self, answer: &CallAnswer) -> bool {
+        let CallAnswer { kind, error_type, after, unavailable, .. } = *answer;
+        self.knobs.breaker_model().is_some()
+            && self.knobs.policy.call_outcome(kind, error_type, after, unavailable).is_not_now()
     }
 
     /// The same for a call that was cut off.
     pub(super) fn is_not_now_if_cut_off(&self) -> bool {
-        let met = self.knobs.policy.outcome("transient", "Timeout", None, false);
-        self.knobs.breaker().is_some() && met.is_not_now()
+        let met = self.knobs.policy.call_outcome("transient", "Timeout", None, false);
+        self.knobs.breaker_model().is_some() && met.is_not_now()
     }
 
     /// The shortest hold after this call: what is left of a `Retry-After`, unless a later call was answered.
-    pub(super) fn floor(&self, Outcome { caller, ended, .. }: &Outcome, now: DateTime<Utc>) -> u64 {
-        self.holder().map_or(0, |(_, environment)| environment.asked_seconds(&caller.key, *ended, now))
+    pub(super) fn shortest_hold(
+        &self,
+        EndedCall { caller, ended, .. }: &EndedCall,
+        now: DateTime<Utc>,
+    ) -> u64 {
+        self.current_holder()
+            .map_or(0, |(_, environment)| environment.asked_seconds(&caller.key, *ended, now))
     }
 
     /// Checks that a failed call of this invocation, the last one for its message, is right to spend an attempt.
-    pub(super) fn check_spent(&self, call: &Outcome) -> Result<(), Violation> {
-        let Some((begun, environment)) = self.holder() else { return Ok(()) };
-        let Outcome { caller: Caller { key, failures, is_overdue, is_unconfirmed, .. }, met, .. } = call;
+    pub(super) fn check_spent(&self, call: &EndedCall) -> Result<(), BrokenInvariant> {
+        let Some((begun, environment)) = self.current_holder() else { return Ok(()) };
+        let EndedCall {
+            caller: CallingMessage { key, failures, is_overdue, is_unconfirmed, .. }, met, ..
+        } = call;
         if met.is_answer() || *is_overdue || *is_unconfirmed {
             return Ok(());
         }
         // A message that failed before does not confirm the outage that it met: this invocation may have only learned of
         // it.
-        let is_open = |open: &Open| open.since_tick < begun.tick || (open.by == self.turn && *failures == 0);
+        let is_open =
+            |open: &OpenCircuit| open.since_tick < begun.tick || (open.by == self.turn && *failures == 0);
         match environment.open.get(key).is_some_and(is_open) {
             true => Err("its circuit is open, and its call spends an attempt".to_owned()),
             false => Ok(()),
@@ -843,8 +867,8 @@ impl Ledger {
 
     /// Checks that a message was not started for lack of time. Calls took that time: a circuit makes a message wait for
     /// nothing else.
-    pub(super) fn check_not_started(&self) -> Result<(), Violation> {
-        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun());
+    pub(super) fn check_not_started(&self) -> Result<(), BrokenInvariant> {
+        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.breaker_knowledge());
         let Some(begun) = begun else { return Ok(()) };
         let environment = self.environments.get(&begun.environment);
         let has_called = environment
@@ -853,13 +877,13 @@ impl Ledger {
     }
 
     /// Checks a function's event about its breaker.
-    pub(super) fn check_circuit(&mut self, event: &Event, now: DateTime<Utc>) -> Result<(), Violation> {
+    pub(super) fn check_circuit(&mut self, event: &Event, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
         let turn = self.turn;
-        let id = self.environment();
+        let id = self.current_environment();
         let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return Ok(()) };
         match event {
             Event::CircuitOpened { .. } | Event::ProbeFailed { .. } => environment.is_open(event, turn, now),
-            Event::CircuitClosed { .. } => environment.closed(now),
+            Event::CircuitClosed { .. } => environment.record_closed(now),
             _ => Ok(()),
         }
     }

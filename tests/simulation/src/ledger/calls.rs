@@ -4,17 +4,17 @@ use redeliver_core::events::Event;
 use redeliver_core::handler::Message;
 use redeliver_core::message::{Attribute, Timestamp};
 
-use super::body::Retries;
-use super::breaker::{CallId, Outcome};
-use super::{Ledger, Place, Subject, Violation, hash};
-use crate::messages::{Expected, Produced, number};
+use super::body::RetryMembers;
+use super::breaker::{CallId, EndedCall};
+use super::{BrokenInvariant, Ledger, LedgerMessage, QueuePlace, hash_body};
+use crate::messages::{ExpectedEnd, Produced, message_number};
 
 /// Text that occurs in each body (its marker), in attributes, and in the target's answers.
 pub(super) const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
 
 /// The target's answer to a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CallAnswer {
     /// The calling invocation.
     pub(crate) invocation: Option<u64>,
     pub(crate) generation: u32,
@@ -31,39 +31,40 @@ pub(crate) struct Answer {
     pub(crate) environment: Option<u64>,
     pub(crate) is_cut_off: bool,
     /// Set at its end, if the environment has one.
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<EndedCall>,
 }
 
 impl Ledger {
     /// The target is called. Returns the message's number, and the call's number among the message's calls.
-    pub fn called(&mut self, message: &Message<'_>, now: Timestamp) -> CallId {
+    pub fn begin_call(&mut self, message: &Message<'_>, now: Timestamp) -> CallId {
         match self.check_call(message, now) {
             Ok(call) => call,
             Err(violation) => {
-                self.report(format!("a call of the target: {violation}"));
+                self.report_violation(format!("a call of the target: {violation}"));
                 (0, 0)
             }
         }
     }
 
     /// A call returns to its caller, with any answer.
-    pub fn returned(&mut self, call: CallId, now: Timestamp) {
+    pub fn return_call(&mut self, call: CallId, now: Timestamp) {
         let (n, _) = call;
-        if let Some(work) = self.work(n) {
-            work.returned();
+        if let Some(work) = self.current_work(n) {
+            work.record_return();
         }
-        self.met(call, false, now);
+        self.record_outcome(call, false, now);
     }
 
     /// A call is abandoned.
     pub fn cut_off(&mut self, call: CallId, now: Timestamp) {
-        self.met(call, true, now);
+        self.record_outcome(call, true, now);
     }
 
-    fn check_call(&mut self, message: &Message<'_>, now: Timestamp) -> Result<CallId, Violation> {
-        let n =
-            number(message.body).filter(|n| *n < self.subjects.len()).ok_or("no producer sent this body")?;
-        if self.expected(n) != Expected::Handled {
+    fn check_call(&mut self, message: &Message<'_>, now: Timestamp) -> Result<CallId, BrokenInvariant> {
+        let n = message_number(message.body)
+            .filter(|n| *n < self.subjects.len())
+            .ok_or("no producer sent this body")?;
+        if self.expected_end(n) != ExpectedEnd::Handled {
             return Err(format!("message {n} is invalid and must never get there"));
         }
         let subject = &self.subjects[n];
@@ -73,14 +74,14 @@ impl Ledger {
         if subject.produced.plain && message.body != subject.produced.content.body {
             return Err(format!("message {n} has another body than its producer gave it"));
         }
-        let hash = hash(message.body);
+        let hash = hash_body(message.body);
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
         // The handler of a plain message cannot distinguish its copies.
         let candidates = match subject.produced.plain {
-            true => invocation.map(|work| self.given(work, n)).unwrap_or_default(),
+            true => invocation.map(|work| self.received_copies(work, n)).unwrap_or_default(),
             false => subject.of_body.get(&hash).cloned().unwrap_or_default(),
         };
-        let copies = &subject.copies[Place::Source as usize];
+        let copies = &subject.copies[QueuePlace::Source as usize];
         let fits = |copy: &super::Copy| {
             let Some(retries) = copy.retries.as_ref() else {
                 return false;
@@ -99,7 +100,7 @@ impl Ledger {
         let retries =
             |copy: &super::Copy| copy.retries.clone().filter(|_| !copy.came_back).unwrap_or_default();
         // Of several copies the one that has failed the least: only its failure may open a circuit.
-        let Some(retries) = fitting.map(retries).min_by_key(Retries::failures) else {
+        let Some(retries) = fitting.map(retries).min_by_key(RetryMembers::failed_calls) else {
             return Err(format!(
                 "message {n}, attempt {}, generation {}: no such copy was in the source queue",
                 message.retry_attempt, message.redrive_generation
@@ -113,16 +114,16 @@ impl Ledger {
             return Err(format!("message {n} is called with attempt {}", message.retry_attempt));
         }
         let at_once = self.knobs.policy.immediate.map_or(0, |(calls, _)| calls as usize);
-        if let Some(work) = self.work(n) {
-            work.called(1 + at_once).map_err(|why| format!("message {n}: {why}"))?;
+        if let Some(work) = self.current_work(n) {
+            work.record_call(1 + at_once).map_err(|why| format!("message {n}: {why}"))?;
         }
         let invocation = self.turn;
         let call = (n, self.subjects[n].answers.len());
-        let asked = self.asked(call, &retries, message.retry_attempt, now);
+        let asked = self.check_permission(call, &retries, message.retry_attempt, now);
         let environment = asked.map_err(|why| format!("message {n}: {why}"))?;
         let subject = &mut self.subjects[n];
         let (generation, attempt) = (message.redrive_generation, message.retry_attempt);
-        subject.answers.push(Answer {
+        subject.answers.push(CallAnswer {
             invocation,
             generation,
             attempt,
@@ -138,17 +139,17 @@ impl Ledger {
     }
 
     /// The target has processed the message.
-    pub fn processed(&mut self, (n, _): CallId, body: &str, now: Timestamp) {
+    pub fn record_processed(&mut self, (n, _): CallId, body: &str, now: Timestamp) {
         let subject = &mut self.subjects[n];
         subject.processed += 1;
-        self.local.processed(body, now);
-        if let Some(work) = self.work(n) {
-            work.earned();
+        self.local.record_processed(body, now);
+        if let Some(work) = self.current_work(n) {
+            work.earn_credit();
         }
     }
 
     /// The target failed.
-    pub fn answered(
+    pub fn record_failure(
         &mut self,
         (n, call): CallId,
         kind: &'static str,
@@ -165,13 +166,15 @@ impl Ledger {
     }
 
     /// A function reports an event: it must be true, and contain nothing of the message.
-    pub fn observed(&mut self, event: &Event, now: Timestamp) {
+    pub fn check_event(&mut self, event: &Event, now: Timestamp) {
         let text = format!("{event:?}");
         if SECRETS.iter().any(|secret| text.contains(secret)) {
-            self.report(format!("an event holds a payload, an attribute or a target's text: {text}"));
+            self.report_violation(format!(
+                "an event holds a payload, an attribute or a target's text: {text}"
+            ));
         }
         if let Err(why) = self.check_circuit(event, now) {
-            self.report(format!("a function says what is not so: {text}: {why}"));
+            self.report_violation(format!("a function says what is not so: {text}: {why}"));
         }
         let message_id = match event {
             Event::Processed { message_id, .. } | Event::HandedOff { message_id, .. } => message_id,
@@ -182,7 +185,7 @@ impl Ledger {
         };
         // The id of a message can be read if only its data is invalid.
         let invalid = || {
-            let is_it = |subject: &&Subject| {
+            let is_it = |subject: &&LedgerMessage| {
                 let Produced { content, message_id: of_valid, .. } = &subject.produced;
                 let texts = content.attributes.values().filter_map(Attribute::text);
                 of_valid.is_none()
@@ -194,13 +197,13 @@ impl Ledger {
         let is_so = subject.is_some_and(|subject| match event {
             Event::Processed { .. } => subject.processed > 0,
             Event::HandedOff { .. } => {
-                subject.copies[Place::Intermediate as usize].iter().any(|copy| !copy.redriven)
+                subject.copies[QueuePlace::Intermediate as usize].iter().any(|copy| !copy.redriven)
             }
             Event::RetryScheduled { retry_attempt, .. } => subject.resent.contains(retry_attempt),
             _ => subject.final_records > 0,
         });
         if !is_so {
-            self.report(format!("a function says what is not so: {text}"));
+            self.report_violation(format!("a function says what is not so: {text}"));
         }
     }
 }

@@ -7,10 +7,10 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use redeliver_core::trace::SpanContext;
 use serde_json::Value;
 
-use super::arrivals::{self, Arrival};
-use super::body::{Body, Retries};
+use super::arrivals::{self, ArrivalAttributes};
+use super::body::{LedgerBody, RetryMembers};
 use super::spans::span_context;
-use super::{Place, Violation};
+use super::{BrokenInvariant, QueuePlace};
 
 const LAST_ATTEMPT: &str = "last_attempt_traceparent";
 
@@ -21,9 +21,9 @@ pub(crate) struct Copy {
     pub(crate) id: String,
     pub(crate) body_hash: u64,
     /// `None` if the body is not a message.
-    pub(crate) retries: Option<Retries>,
+    pub(crate) retries: Option<RetryMembers>,
     pub(crate) attributes: Attributes,
-    failure: Option<Failure>,
+    failure: Option<StatedFailure>,
     /// It was moved back from the final DLQ unchanged.
     pub(crate) came_back: bool,
     /// The generation in its final record.
@@ -44,17 +44,24 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    pub(crate) fn new(content: &Content, body_hash: u64, body: Option<&Body>, at: DateTime<Utc>) -> Self {
+    pub(crate) fn new(
+        content: &Content,
+        body_hash: u64,
+        body: Option<&LedgerBody>,
+        at: DateTime<Utc>,
+    ) -> Self {
         let milliseconds = at.timestamp_millis();
-        let Arrival { record, .. } = arrivals::read(&content.attributes);
+        let ArrivalAttributes { record, .. } = arrivals::read_arrival(&content.attributes);
         Self {
             id: String::new(),
             body_hash,
             retries: body.map(|body| body.retries.clone()),
             attributes: content.attributes.clone(),
-            failure: Failure::of(&content.attributes),
+            failure: StatedFailure::from_attributes(&content.attributes),
             came_back: record.is_some(),
-            recorded_generation: record.as_ref().and_then(|record| number(&record["redrive_generation"])),
+            recorded_generation: record
+                .as_ref()
+                .and_then(|record| parse_number(&record["redrive_generation"])),
             recorded_attempt: record.and_then(|record| span_context(record[LAST_ATTEMPT].as_str()?)),
             written_attempt: body.and_then(|body| body.last_attempt),
             sent_at: DateTime::from_timestamp_millis(milliseconds).unwrap_or(at),
@@ -67,21 +74,21 @@ impl Copy {
     }
 
     /// `Failure`, which is trusted unless the message came by redrive.
-    pub(crate) fn failure(&self) -> Option<&Failure> {
+    pub(crate) fn trusted_failure(&self) -> Option<&StatedFailure> {
         self.failure.as_ref().filter(|_| !self.redriven)
     }
 
     /// The last attempt before this copy, as its reader in this queue must find it.
-    pub(crate) fn last_attempt(&self, place: Place) -> Option<SpanContext> {
-        let failure = self.failure().filter(|_| place != Place::Source);
-        let failed = failure.and_then(|failure| span_context(failure.text(LAST_ATTEMPT)));
+    pub(crate) fn last_attempt(&self, place: QueuePlace) -> Option<SpanContext> {
+        let failure = self.trusted_failure().filter(|_| place != QueuePlace::Source);
+        let failed = failure.and_then(|failure| span_context(failure.text_member(LAST_ATTEMPT)));
         failed.or(self.recorded_attempt).or(self.written_attempt)
     }
 }
 
 /// An outage, as a message or a hand-off reports it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Outage {
+pub(crate) struct StatedOutage {
     pub(crate) since: DateTime<Utc>,
     /// First calls in a row that failed.
     pub(crate) first_failures: u32,
@@ -89,14 +96,14 @@ pub(crate) struct Outage {
 
 /// The document `Failure`.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure(Value);
+pub(crate) struct StatedFailure(Value);
 
-impl Failure {
-    pub(crate) fn of(attributes: &Attributes) -> Option<Self> {
-        document(attributes, "Failure").map(Self)
+impl StatedFailure {
+    pub(crate) fn from_attributes(attributes: &Attributes) -> Option<Self> {
+        parse_document(attributes, "Failure").map(Self)
     }
 
-    pub(crate) fn text(&self, name: &str) -> &str {
+    pub(crate) fn text_member(&self, name: &str) -> &str {
         self.0[name].as_str().unwrap_or("")
     }
 
@@ -114,39 +121,39 @@ impl Failure {
     }
 
     pub(crate) fn generation_before(&self) -> Option<u32> {
-        number(&self.0["generation_before"])
+        parse_number(&self.0["generation_before"])
     }
 
     /// 1 KiB before folding; a verdict with only our own texts is not truncated.
-    pub(crate) fn fits(&self, oversize: bool) -> Result<(), Violation> {
+    pub(crate) fn check_size(&self, oversize: bool) -> Result<(), BrokenInvariant> {
         let bytes = bytes_before_folding(&self.0);
         if bytes > 1024 {
             return Err(format!("`Failure` has {bytes} bytes"));
         }
-        let cut = ["details", "explanation"].iter().any(|name| self.text(name).ends_with('…'));
+        let cut = ["details", "explanation"].iter().any(|name| self.text_member(name).ends_with('…'));
         if cut && !oversize { Err("`Failure` was cut, and there is room".to_owned()) } else { Ok(()) }
     }
 
     pub(crate) fn first_sent_time(&self) -> Option<DateTime<Utc>> {
-        self.time("first_sent_time")
+        self.time_member("first_sent_time")
     }
 
-    pub(crate) fn time(&self, name: &str) -> Option<DateTime<Utc>> {
-        DateTime::parse_from_rfc3339(self.text(name)).ok().map(|time| time.to_utc())
+    pub(crate) fn time_member(&self, name: &str) -> Option<DateTime<Utc>> {
+        DateTime::parse_from_rfc3339(self.text_member(name)).ok().map(|time| time.to_utc())
     }
 
     /// The outage for which its message is held.
-    pub(crate) fn outage(&self) -> Option<Outage> {
-        let since = self.time("held_since")?;
-        Some(Outage { since, first_failures: number(&self.0["outage_failures"]).unwrap_or(0) })
+    pub(crate) fn reported_outage(&self) -> Option<StatedOutage> {
+        let since = self.time_member("held_since")?;
+        Some(StatedOutage { since, first_failures: parse_number(&self.0["outage_failures"]).unwrap_or(0) })
     }
 
-    pub(crate) fn attempts(&self) -> Option<u32> {
-        number(&self.0["attempts"])
+    pub(crate) fn attempt_count(&self) -> Option<u32> {
+        parse_number(&self.0["attempts"])
     }
 }
 
-fn number(value: &Value) -> Option<u32> {
+fn parse_number(value: &Value) -> Option<u32> {
     u32::try_from(value.as_u64()?).ok()
 }
 
@@ -158,14 +165,14 @@ pub(crate) fn bytes_before_folding(document: &Value) -> usize {
 }
 
 /// A JSON object in an attribute of type String.
-pub(crate) fn document(attributes: &Attributes, name: &str) -> Option<Value> {
+pub(crate) fn parse_document(attributes: &Attributes, name: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(attributes.get(name)?.text()?).ok()?;
     value.is_object().then_some(value)
 }
 
 /// The producer's attributes: without ours, and with those that our document `name` folds.
-pub(crate) fn unfolded(attributes: &Attributes, name: &str) -> Attributes {
-    let Some(document) = document(attributes, name) else {
+pub(crate) fn producer_attributes(attributes: &Attributes, name: &str) -> Attributes {
+    let Some(document) = parse_document(attributes, name) else {
         return attributes.clone();
     };
     let ours: &[&str] =

@@ -3,30 +3,30 @@
 
 use redeliver_core::strategy::Strategy;
 
-use super::breaker::{Held, Outcome};
-use super::copies::{Copy, Failure, Outage};
-use super::invocations::Reason;
-use super::oracle::{Case, NOT_CALLED};
+use super::breaker::{EndedCall, HeldMessage};
+use super::copies::{Copy, StatedFailure, StatedOutage};
+use super::invocations::HandOffReason;
+use super::oracle::{NOT_CALLED, RetryCase};
 use super::sends::{Send, no_delay};
-use super::{Ledger, Place, Violation};
-use crate::messages::Expected;
+use super::{BrokenInvariant, Ledger, QueuePlace};
+use crate::messages::ExpectedEnd;
 
 /// A failed message of this invocation.
-struct Failed {
-    case: Case,
-    reason: Reason,
+struct ResendCandidate {
+    case: RetryCase,
+    reason: HandOffReason,
     /// Its call, if it is held although it was called.
-    held: Option<Outcome>,
+    held: Option<EndedCall>,
 }
 
 impl Ledger {
     /// All failures that a re-send of this invocation may be for. A re-send does not have the error.
-    fn failed(&self, send: Send<'_>) -> Vec<Failed> {
+    fn resend_candidates(&self, send: Send<'_>) -> Vec<ResendCandidate> {
         let mut all = Vec::new();
         // Includes copies that are gone: the send may come a minute late.
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
-        let given = invocation.map(|work| self.given(work, send.n)).unwrap_or_default();
-        let copies = &self.subjects[send.n].copies[Place::Source as usize];
+        let given = invocation.map(|work| self.received_copies(work, send.n)).unwrap_or_default();
+        let copies = &self.subjects[send.n].copies[QueuePlace::Source as usize];
         for copy in given.into_iter().rev().map(|index| &copies[index]) {
             let delivery = &copy.id;
             let Some(retries) = &copy.retries else { continue };
@@ -39,15 +39,15 @@ impl Ledger {
             let answers = self.subjects[send.n].answers.iter();
             let answers =
                 answers.filter(|answer| (answer.invocation, answer.generation, answer.attempt) == which);
-            let mut add = |kind, error_type, after, reason, call: Option<Outcome>| {
+            let mut add = |kind, error_type, after, reason, call: Option<EndedCall>| {
                 let (n, retries, attempt) = (send.n, &before, before.attempt);
-                let held = Held { n, retries, attempt, error_type, call: call.as_ref(), report: None };
+                let held = HeldMessage { n, retries, attempt, error_type, call: call.as_ref(), report: None };
                 let hold = self.asked_range(&held, send.at);
                 let case = self.case_of(copy, before.clone(), (kind, error_type, after), send.at);
-                all.push(Failed { case: case.held_for(hold), reason, held: call });
+                all.push(ResendCandidate { case: case.held_for(hold), reason, held: call });
             };
             for error_type in NOT_CALLED {
-                add("held", error_type, None, Reason::NotCalled(delivery.clone()), None);
+                add("held", error_type, None, HandOffReason::NotCalled(delivery.clone()), None);
             }
             // The others are handed off.
             if self.knobs.retry_loop.strategy() == Some(Strategy::DelayedResend) {
@@ -55,46 +55,46 @@ impl Ledger {
             }
             for answer in answers {
                 if !answer.kind.is_empty() && !self.is_not_now(answer) {
-                    add(answer.kind, answer.error_type, answer.after, Reason::Answered, None);
+                    add(answer.kind, answer.error_type, answer.after, HandOffReason::Answered, None);
                 }
                 let (error_type, reason) = match answer.is_cut_off {
-                    true => ("Timeout", Reason::CutOff(delivery.clone())),
-                    false => (answer.error_type, Reason::Answered),
+                    true => ("Timeout", HandOffReason::CutOff(delivery.clone())),
+                    false => (answer.error_type, HandOffReason::Answered),
                 };
                 if let Some(outcome) = &answer.outcome {
                     add("held", error_type, None, reason, Some(outcome.clone()));
                 }
             }
             if !self.is_not_now_if_cut_off() {
-                add("transient", "Timeout", None, Reason::CutOff(delivery.clone()), None);
+                add("transient", "Timeout", None, HandOffReason::CutOff(delivery.clone()), None);
             }
-            add("not_started", "NotStarted", None, Reason::NotCalled(delivery.clone()), None);
+            add("not_started", "NotStarted", None, HandOffReason::NotCalled(delivery.clone()), None);
         }
         all
     }
 
     /// A re-send with its delay, by the function that made the call, or did not make it.
-    pub(super) fn direct_resend(&mut self, send: Send<'_>) -> Result<(), Violation> {
-        let failed = self.failed(send);
+    pub(super) fn direct_resend(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+        let failed = self.resend_candidates(send);
         let follows = self.resend_follows(send, || failed.iter().map(|failed| &failed.case))?;
-        self.resent(send, &follows)?;
+        self.check_follow_up(send, &follows)?;
         let (mut reasons, mut wrong) = (Vec::new(), Ok(()));
         let body = send.body.ok_or("its body cannot be read")?;
         let first_failures = body.retries.outage_failures;
-        let outage = body.retries.held_since.map(|since| Outage { since, first_failures });
+        let outage = body.retries.held_since.map(|since| StatedOutage { since, first_failures });
         for number in follows.cases {
-            let Failed { case, reason, held } = &failed[number];
-            let (retries, error_type) = (case.before(), case.error_type());
+            let ResendCandidate { case, reason, held } = &failed[number];
+            let (retries, error_type) = (case.retries_before(), case.error_type());
             let is_right = match reason {
                 _ if case.is_held() => {
                     let (attempt, call) = (retries.attempt, held.as_ref());
-                    let held = Held { n: send.n, retries, attempt, error_type, call, report: None };
+                    let held = HeldMessage { n: send.n, retries, attempt, error_type, call, report: None };
                     let known =
                         outage.map_or(Ok(()), |outage| self.check_outage_is_known(send.n, outage, send.at));
                     known.and_then(|()| self.check_held(&held, send.at))
                 }
-                Reason::NotCalled(_) => self.check_not_started(),
-                Reason::Answered | Reason::CutOff(_) => self.check_attempt_spent(send.n),
+                HandOffReason::NotCalled(_) => self.check_not_started(),
+                HandOffReason::Answered | HandOffReason::CutOff(_) => self.check_attempt_spent(send.n),
             };
             match is_right {
                 Ok(()) => reasons.push(reason.clone()),
@@ -104,48 +104,49 @@ impl Ledger {
         if reasons.is_empty() {
             return wrong;
         }
-        self.work(send.n).ok_or("outside of an invocation")?.handed_off(&reasons)
+        self.current_work(send.n).ok_or("outside of an invocation")?.handed_off(&reasons)
     }
 
     /// The unchanged message, for its first hop.
-    pub(super) fn direct_hop(&mut self, send: Send<'_>) -> Result<(), Violation> {
+    pub(super) fn direct_hop(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let (failure, case) = self.attached_case(send)?;
-        if failure.attempts().is_some() || failure.time("due_at").is_none() {
+        if failure.attempt_count().is_some() || failure.time_member("due_at").is_none() {
             return Err("it is handed off, not sent on with its due time".to_owned());
         }
         self.check_failure_of_call(send, &failure)?;
         let before = case.before_its_hop();
-        self.hops(send, || std::iter::once(&before))
+        self.check_hop_of_cases(send, || std::iter::once(&before))
     }
 
     /// A verdict on a valid message.
-    pub(super) fn direct_verdict(&mut self, send: Send<'_>) -> Result<(), Violation> {
+    pub(super) fn direct_verdict(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         no_delay(send)?;
         self.attributes_kept(send, "Failure")?;
-        let failure = Failure::of(&send.content.attributes).ok_or("without a verdict")?;
-        if failure.text("kind").is_empty() && self.subjects[send.n].is_oversize() {
+        let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
+        if failure.text_member("kind").is_empty() && self.subjects[send.n].is_oversize() {
             return Ok(()); // dropped for lack of room
         }
         let (failure, case) = self.attached_case(send)?;
-        failure.fits(self.subjects[send.n].is_oversize())?;
+        failure.check_size(self.subjects[send.n].is_oversize())?;
         self.check_failure_of_call(send, &failure)?;
         if self.knobs.retry_loop.strategy() == Some(Strategy::DelayedResend) && !case.was_not_called() {
             return Err("it was called: the failed-message-processor decides".to_owned());
         }
-        if self.may_give_up(&case, failure.text("verdict"), &failure, send) {
+        if self.may_give_up(&case, failure.text_member("verdict"), &failure, send) {
             return Ok(());
         }
-        Err(format!("the verdict {} does not follow from {case:?}", failure.text("verdict")))
+        Err(format!("the verdict {} does not follow from {case:?}", failure.text_member("verdict")))
     }
 
     /// The attached failure and its case.
-    fn attached_case(&self, send: Send<'_>) -> Result<(Failure, Case), Violation> {
-        if self.expected(send.n) != Expected::Handled {
+    fn attached_case(&self, send: Send<'_>) -> Result<(StatedFailure, RetryCase), BrokenInvariant> {
+        if self.expected_end(send.n) != ExpectedEnd::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
         }
-        let failure = Failure::of(&send.content.attributes).ok_or("without its failure")?;
+        let failure =
+            StatedFailure::from_attributes(&send.content.attributes).ok_or("without its failure")?;
         let copy = Copy::new(send.content, send.hash, send.body, send.at);
-        let case = self.case(&copy).ok_or("its body cannot be read")?;
+        let case = self.read_case(&copy).ok_or("its body cannot be read")?;
         Ok((failure, case))
     }
 }

@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use redeliver_core::message::ReceivedMessage;
 
-use super::archive::NoticeWork;
+use super::archive::NoticeCredit;
 use super::breaker::Begun;
-use super::spans::Delivered;
-use super::{Ledger, Violation};
-use crate::messages::number;
+use super::spans::TracedDelivery;
+use super::{BrokenInvariant, Ledger};
+use crate::messages::message_number;
 
 /// Work by message.
 #[derive(Debug, Default)]
-pub(crate) struct Invocation {
+pub(crate) struct LedgerInvocation {
     of: BTreeMap<usize, Work>,
     begun: Option<Begun>,
     /// Its deliveries, if the functions write spans.
-    pub(super) delivered: Vec<Delivered>,
+    pub(super) delivered: Vec<TracedDelivery>,
     /// Its requests for notices.
-    pub(super) notices: NoticeWork,
+    pub(super) notices: NoticeCredit,
 }
 
 /// The work of an invocation for one message, of which it may have received several copies.
@@ -40,12 +40,12 @@ pub(crate) struct Work {
     /// Events that Lambda has accepted.
     invoked: usize,
     /// Each possible reading of its hand-offs so far; none before the first.
-    readings: Vec<Reading>,
+    readings: Vec<HandOffReading>,
 }
 
 /// The reason for a hand-off.
 #[derive(Clone, Debug)]
-pub(super) enum Reason {
+pub(super) enum HandOffReason {
     /// The target's answer.
     Answered,
     /// The call of this delivery, by SQS's id, was cut off.
@@ -57,19 +57,25 @@ pub(super) enum Reason {
 /// Deliveries that the hand-offs account for. A re-send does not identify its copy, so several readings are possible: a
 /// copy whose call was cut off may be taken for another one's next attempt.
 #[derive(Clone, Debug, Default)]
-struct Reading {
+struct HandOffReading {
     cut_off: BTreeSet<String>,
     not_called: BTreeSet<String>,
 }
 
 impl Ledger {
     /// An invocation begins, with these records.
-    pub fn invoked(&mut self, id: u64, environment: u64, records: &[ReceivedMessage], now: DateTime<Utc>) {
-        let begun = self.begun(environment, records, now);
-        let delivered = self.delivered(records);
-        let mut invocation = Invocation { begun, delivered, ..Invocation::default() };
+    pub fn begin_invocation(
+        &mut self,
+        id: u64,
+        environment: u64,
+        records: &[ReceivedMessage],
+        now: DateTime<Utc>,
+    ) {
+        let begun = self.environment_knowledge(environment, records, now);
+        let delivered = self.invocation_deliveries(records);
+        let mut invocation = LedgerInvocation { begun, delivered, ..LedgerInvocation::default() };
         for record in records {
-            if let Some(n) = number(&record.body) {
+            if let Some(n) = message_number(&record.body) {
                 invocation.of.entry(n).or_default().given.push(record.sqs_message_id.clone());
             }
         }
@@ -77,18 +83,18 @@ impl Ledger {
     }
 
     /// An invocation ends, with all its deletions.
-    pub fn over(&mut self, id: u64) {
+    pub fn end_invocation(&mut self, id: u64) {
         self.invocations.remove(&id);
     }
 
     /// Sets the current invocation, which all following actions belong to.
-    pub fn turn(&mut self, id: Option<u64>) {
+    pub fn set_current_invocation(&mut self, id: Option<u64>) {
         self.turn = id;
     }
 
     /// The copies of a message that an invocation received: their numbers among all that were ever in the source queue,
     /// in order.
-    pub(super) fn given(&self, invocation: &Invocation, n: usize) -> Vec<usize> {
+    pub(super) fn received_copies(&self, invocation: &LedgerInvocation, n: usize) -> Vec<usize> {
         let given = invocation.of.get(&n).into_iter().flat_map(|work| &work.given);
         let of_source = given.filter_map(|delivery| self.origins.get(delivery));
         let numbers: BTreeSet<_> =
@@ -97,7 +103,7 @@ impl Ledger {
     }
 
     /// The current invocation's work for a message; `None` for a producer or an operator.
-    pub(super) fn work(&mut self, n: usize) -> Option<&mut Work> {
+    pub(super) fn current_work(&mut self, n: usize) -> Option<&mut Work> {
         Some(self.invocations.get_mut(&self.turn?)?.of.entry(n).or_default())
     }
 
@@ -107,15 +113,15 @@ impl Ledger {
     }
 }
 
-impl Reading {
+impl HandOffReading {
     fn is_within(&self, other: &Self) -> bool {
         self.cut_off.is_subset(&other.cut_off) && self.not_called.is_subset(&other.not_called)
     }
 }
 
-impl Invocation {
+impl LedgerInvocation {
     /// Its environment's knowledge at the start; `None` without a breaker.
-    pub(super) fn begun(&self) -> Option<Begun> {
+    pub(super) fn breaker_knowledge(&self) -> Option<Begun> {
         self.begun
     }
 
@@ -125,7 +131,7 @@ impl Invocation {
 }
 
 impl Work {
-    pub(super) fn called(&mut self, calls_max: usize) -> Result<(), Violation> {
+    pub(super) fn record_call(&mut self, calls_max: usize) -> Result<(), BrokenInvariant> {
         self.called += 1;
         self.calls_max = calls_max;
         let most = self.given.len() * calls_max;
@@ -136,17 +142,17 @@ impl Work {
         !self.given.is_empty()
     }
 
-    pub(super) fn returned(&mut self) {
+    pub(super) fn record_return(&mut self) {
         self.returned += 1;
     }
 
-    pub(super) fn earned(&mut self) {
+    pub(super) fn earn_credit(&mut self) {
         self.credit += 1;
     }
 
     /// SQS has accepted a send. Each copy is sent on once, and once more if it is unknown whether that was accepted.
-    pub(super) fn accepted(&mut self) -> Result<(), Violation> {
-        self.earned();
+    pub(super) fn record_accepted_send(&mut self) -> Result<(), BrokenInvariant> {
+        self.earn_credit();
         self.accepted += 1;
         let most = 2 * self.given.len();
         if self.accepted > most {
@@ -156,8 +162,8 @@ impl Work {
     }
 
     /// Lambda has accepted an event: one for each copy.
-    pub(super) fn invoked(&mut self) -> Result<(), Violation> {
-        self.earned();
+    pub(super) fn record_accepted_event(&mut self) -> Result<(), BrokenInvariant> {
+        self.earn_credit();
         self.invoked += 1;
         if self.invoked > self.given.len() {
             return Err(format!(
@@ -169,14 +175,14 @@ impl Work {
         Ok(())
     }
 
-    pub(super) fn spend(&mut self) -> Result<(), Violation> {
+    pub(super) fn spend_credit(&mut self) -> Result<(), BrokenInvariant> {
         self.credit = self.credit.checked_sub(1).ok_or("nothing that its invocation confirmed allows it")?;
         Ok(())
     }
 
     /// A hand-off for one of these reasons, such that all hand-offs together fit the calls.
-    pub(super) fn handed_off(&mut self, reasons: &[Reason]) -> Result<(), Violation> {
-        let first = [Reading::default()];
+    pub(super) fn handed_off(&mut self, reasons: &[HandOffReason]) -> Result<(), BrokenInvariant> {
+        let first = [HandOffReading::default()];
         let so_far = if self.readings.is_empty() { &first[..] } else { &self.readings };
         let (mut readings, mut refusals) = (Vec::new(), Vec::new());
         for reading in so_far {
@@ -194,14 +200,18 @@ impl Work {
         Ok(())
     }
 
-    fn read_on(&self, reading: &Reading, reason: &Reason) -> Result<Reading, Violation> {
+    fn read_on(
+        &self,
+        reading: &HandOffReading,
+        reason: &HandOffReason,
+    ) -> Result<HandOffReading, BrokenInvariant> {
         let mut next = reading.clone();
         match reason {
-            Reason::Answered => {}
-            Reason::CutOff(delivery) => {
+            HandOffReason::Answered => {}
+            HandOffReason::CutOff(delivery) => {
                 next.cut_off.insert(delivery.clone());
             }
-            Reason::NotCalled(delivery) => {
+            HandOffReason::NotCalled(delivery) => {
                 next.not_called.insert(delivery.clone());
             }
         }
@@ -219,7 +229,7 @@ impl Work {
 
 /// Drops a reading that accounts for everything that another one does, and more: it allows nothing that the other does
 /// not.
-fn keep_least(readings: &mut Vec<Reading>, next: Reading) {
+fn keep_least(readings: &mut Vec<HandOffReading>, next: HandOffReading) {
     if readings.iter().any(|reading| reading.is_within(&next)) {
         return;
     }
@@ -236,12 +246,12 @@ mod tests {
         Work { given, called, returned, calls_max: 1, ..Work::default() }
     }
 
-    fn cut_off(delivery: &str) -> Reason {
-        Reason::CutOff(delivery.to_owned())
+    fn cut_off(delivery: &str) -> HandOffReason {
+        HandOffReason::CutOff(delivery.to_owned())
     }
 
-    fn not_called(delivery: &str) -> Reason {
-        Reason::NotCalled(delivery.to_owned())
+    fn not_called(delivery: &str) -> HandOffReason {
+        HandOffReason::NotCalled(delivery.to_owned())
     }
 
     #[test]
@@ -266,7 +276,7 @@ mod tests {
     #[test]
     fn what_was_called_is_not_handed_off_as_not_called() {
         let mut work = work(["a", "b"], 1, 1);
-        assert_eq!(work.handed_off(&[not_called("a"), Reason::Answered]), Ok(()));
+        assert_eq!(work.handed_off(&[not_called("a"), HandOffReason::Answered]), Ok(()));
         assert_eq!(work.handed_off(&[not_called("a"), not_called("b")]), Ok(()));
         let refusal = "it says that the message was not called, but it was";
         assert_eq!(work.handed_off(&[not_called("a")]), Ok(()));

@@ -2,16 +2,16 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::oracle::Retry;
-use super::{Ledger, seconds};
-use crate::policy::Asked;
+use super::oracle::RetryKey;
+use super::{Ledger, time_delta};
+use crate::policy::TargetDelay;
 
 /// Margin between the last call and the end.
 const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
 
 /// The delays of a retry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Delays {
+pub(super) struct RetryDelays {
     /// Without the target's delay: no retry comes sooner.
     own: u64,
     /// With the target's delay, if there is time.
@@ -19,58 +19,58 @@ pub(super) struct Delays {
 }
 
 impl Ledger {
-    pub(super) fn delays(&self, n: usize, retry: Retry, asked: Option<Asked>) -> Delays {
-        let drawn = self.delay(n, retry, asked);
+    pub(super) fn retry_delays(&self, n: usize, retry: RetryKey, asked: Option<TargetDelay>) -> RetryDelays {
+        let drawn = self.exact_delay(n, retry, asked);
         let own = match asked {
             None => drawn,
-            Some(Asked::Snooze(_)) => 0,
-            Some(Asked::Floor(_)) => self.delay(n, retry, None),
+            Some(TargetDelay::Snooze(_)) => 0,
+            Some(TargetDelay::Floor(_)) => self.exact_delay(n, retry, None),
         };
-        Delays { own, drawn }
+        RetryDelays { own, drawn }
     }
 }
 
-impl Delays {
+impl RetryDelays {
     pub(super) fn at_most(self, longest: u64) -> Self {
         Self { own: self.own.min(longest), drawn: self.drawn.min(longest) }
     }
 
     /// The shortest and the longest delay with this much time left, give or take `slack`.
-    pub(super) fn range(self, left: Option<TimeDelta>, slack: TimeDelta) -> (u64, u64) {
+    pub(super) fn delay_range(self, left: Option<TimeDelta>, slack: TimeDelta) -> (u64, u64) {
         let Self { own, drawn } = self;
         let Some(left) = left else { return (drawn, drawn) };
         let whole = |left: TimeDelta| left.num_seconds().max(0).unsigned_abs();
         let cut = |left: TimeDelta| own.max(whole(left - ARRIVAL)).min(drawn);
-        let fits = |left: TimeDelta| seconds(drawn) <= left;
-        let least = if fits(left - slack) { drawn } else { cut(left - slack - seconds(1)) };
+        let fits = |left: TimeDelta| time_delta(drawn) <= left;
+        let least = if fits(left - slack) { drawn } else { cut(left - slack - time_delta(1)) };
         let most = if fits(left + slack) { drawn } else { cut(left + slack) };
         (least, most)
     }
 
     /// The earliest and the latest due time of a retry whose delay counts from `from`, or from up to `ahead` before it.
-    pub(super) fn due(
+    pub(super) fn due_range(
         self,
         from: DateTime<Utc>,
         ahead: TimeDelta,
         limit: Option<DateTime<Utc>>,
     ) -> (DateTime<Utc>, DateTime<Utc>) {
-        let (own, last) = (from + seconds(self.own), from + seconds(self.drawn));
+        let (own, last) = (from + time_delta(self.own), from + time_delta(self.drawn));
         let first = last - ahead;
         let Some(limit) = limit.filter(|limit| last > *limit) else { return (first, last) };
         // Whole seconds, rounded down.
-        let cut = (own - ahead).max(limit - ARRIVAL - seconds(1));
+        let cut = (own - ahead).max(limit - ARRIVAL - time_delta(1));
         (first.min(cut), if first > limit { own.max(limit - ARRIVAL).min(last) } else { last })
     }
 
     /// True if a message may be given up, when each of its delays ends at these times and the decision is made by
     /// `decided_at`.
-    pub(super) fn are_over(
+    pub(super) fn may_give_up(
         self,
         due: impl Fn(u64) -> DateTime<Utc>,
         limit: DateTime<Utc>,
         decided_at: DateTime<Utc>,
     ) -> bool {
-        let has_been_called = limit - ARRIVAL - seconds(1) <= decided_at;
+        let has_been_called = limit - ARRIVAL - time_delta(1) <= decided_at;
         due(self.drawn) > limit && (due(self.own) > limit || has_been_called)
     }
 }

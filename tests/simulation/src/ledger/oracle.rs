@@ -2,32 +2,32 @@
 
 use chrono::{DateTime, Datelike as _, SubsecRound as _, TimeDelta, Utc};
 
-use super::body::{Body, Retries};
-use super::copies::{Failure, Outage};
+use super::body::{LedgerBody, RetryMembers};
+use super::copies::{StatedFailure, StatedOutage};
 use super::sends::Send;
-use super::{Copy, Ledger, Violation, seconds};
-use crate::messages::Expected;
-use crate::policy::{Asked, Class, DELAY_SECONDS_MAX};
+use super::{BrokenInvariant, Copy, Ledger, time_delta};
+use crate::messages::ExpectedEnd;
+use crate::policy::{Class, DELAY_SECONDS_MAX, TargetDelay};
 
 /// A message of the intermediate DLQ, as the failed-message-processor must interpret it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Case {
+pub(super) struct RetryCase {
     pub(super) body_hash: u64,
     /// Before the next retry, in its current generation.
-    before: Retries,
+    before: RetryMembers,
     /// `SentTimestamp` of the delivery that failed.
     sent_at: DateTime<Utc>,
     class: Class,
-    spends: Budget,
+    spends: RetryBudget,
     /// A call was answered: its moves count from 0 again.
     is_answered: bool,
     error_type: String,
     details: String,
-    asked: Option<Asked>,
+    asked: Option<TargetDelay>,
     /// The least and the most seconds of its hold, before any limit.
     hold: (u64, u64),
     /// The outage for which it is held, if its hand-off says so.
-    outage: Option<Outage>,
+    outage: Option<StatedOutage>,
     /// The case is read from a hand-off.
     is_handed_off: bool,
     /// Start of a long delay.
@@ -43,7 +43,7 @@ pub(super) const NOT_CALLED: [&str; 2] = ["CircuitOpen", "RateLimited"];
 
 /// The budget that the next re-send spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Budget {
+enum RetryBudget {
     Attempt,
     Snooze,
     Hold,
@@ -52,7 +52,7 @@ enum Budget {
 
 /// Identifies a retry: all copies of it have the same delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Retry {
+pub(super) struct RetryKey {
     pub(super) generation: u32,
     pub(super) attempt: u32,
     /// Set if it spends no attempt, and its delay is not the policy's backoff.
@@ -68,9 +68,9 @@ pub(super) enum Unspent {
 
 /// The reason why a send does not follow from a case. Formatted only if it follows from none, since there may be many
 /// copies.
-type Refusal<'a> = Box<dyn Fn() -> Violation + 'a>;
+type LazyViolation<'a> = Box<dyn Fn() -> BrokenInvariant + 'a>;
 
-fn refusal<'a>(why: impl Fn() -> Violation + 'a) -> Refusal<'a> {
+fn lazy_refusal<'a>(why: impl Fn() -> BrokenInvariant + 'a) -> LazyViolation<'a> {
     Box::new(why)
 }
 
@@ -83,13 +83,13 @@ fn on_grid(seconds: u64, decided_at: u64) -> u64 {
     if seconds > 60 { seconds + (10 - (decided_at + seconds) % 10) % 10 } else { seconds }
 }
 
-impl Case {
+impl RetryCase {
     /// True if it is held: its target is down, or takes no more calls now.
     pub(super) fn is_held(&self) -> bool {
         self.class == Class::Held
     }
 
-    pub(super) fn before(&self) -> &Retries {
+    pub(super) fn retries_before(&self) -> &RetryMembers {
         &self.before
     }
 
@@ -112,70 +112,71 @@ impl Case {
         Self { hold, ..self }
     }
 
-    fn spends(&self) -> bool {
-        self.spends == Budget::Attempt
+    fn spends_attempt(&self) -> bool {
+        self.spends == RetryBudget::Attempt
     }
 
     /// The key of the delay.
-    pub(super) fn retry(&self) -> Retry {
-        let Retries { generation, attempt, .. } = self.before;
+    pub(super) fn retry_key(&self) -> RetryKey {
+        let RetryMembers { generation, attempt, .. } = self.before;
         let redrives_unanswered = self.before.redrives_unanswered();
         let unspent = match self.spends {
-            Budget::Attempt | Budget::Snooze => None,
-            Budget::Hold => Some(Unspent::Hold),
-            Budget::Redrive => Some(Unspent::Redrive { count: redrives_unanswered + 1 }),
+            RetryBudget::Attempt | RetryBudget::Snooze => None,
+            RetryBudget::Hold => Some(Unspent::Hold),
+            RetryBudget::Redrive => Some(Unspent::Redrive { count: redrives_unanswered + 1 }),
         };
-        Retry { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
+        RetryKey { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
     }
 
     /// True if a re-send with this time of the first send may be for this case. Checked first: it excludes most copies.
-    pub(super) fn was_first_sent_as(&self, body: &Body) -> bool {
+    pub(super) fn was_first_sent_as(&self, body: &LedgerBody) -> bool {
         body.retries.first_sent == Some(self.before.first_sent(self.sent_at))
     }
 
     /// True if its delay counts from the failure, and hops.
     fn may_be_long(&self) -> bool {
-        matches!(self.spends, Budget::Attempt | Budget::Snooze)
+        matches!(self.spends, RetryBudget::Attempt | RetryBudget::Snooze)
     }
 }
 
 impl Ledger {
     /// The case of a copy received from the intermediate DLQ; `None` if its body is not a message.
-    pub(super) fn case(&self, copy: &Copy) -> Option<Case> {
-        let failure = copy.failure();
-        let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text(name));
+    pub(super) fn read_case(&self, copy: &Copy) -> Option<RetryCase> {
+        let failure = copy.trusted_failure();
+        let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text_member(name));
         let retries = copy.retries.clone()?;
-        let came_back = failure.is_some_and(Failure::new_generation) || copy.came_back;
-        let generation_before = failure.and_then(Failure::generation_before).max(copy.recorded_generation);
+        let came_back = failure.is_some_and(StatedFailure::new_generation) || copy.came_back;
+        let generation_before =
+            failure.and_then(StatedFailure::generation_before).max(copy.recorded_generation);
         let before = if came_back { retries.of_next_generation(generation_before) } else { retries };
         let before =
-            if failure.is_some_and(Failure::is_from_producer) { before.of_producer() } else { before };
+            if failure.is_some_and(StatedFailure::is_from_producer) { before.of_producer() } else { before };
         let unexplained = if copy.redriven { "unanswered" } else { "transient" };
         let kind = said("kind", unexplained);
         let error_type = said("type", "Redrive");
-        let class = self.knobs.policy.class(kind, error_type);
-        Some(Case {
+        let class = self.knobs.policy.failure_class(kind, error_type);
+        Some(RetryCase {
             body_hash: copy.body_hash,
-            sent_at: failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at),
+            sent_at: failure.and_then(StatedFailure::first_sent_time).unwrap_or(copy.sent_at),
             class,
             is_answered: is_answered(class, kind),
-            spends: Self::spends(class, &before),
+            spends: Self::spent_budget(class, &before),
             before,
             error_type: error_type.to_owned(),
             details: said("details", "").to_owned(),
-            asked: Asked::of(said("kind", ""), failure.and_then(Failure::retry_after)),
+            asked: TargetDelay::from_failure(said("kind", ""), failure.and_then(StatedFailure::retry_after)),
             hold: failure
-                .and_then(Failure::retry_after)
+                .and_then(StatedFailure::retry_after)
                 .map_or((1, DELAY_SECONDS_MAX), |asked| (asked, asked)),
-            outage: failure.and_then(Failure::outage),
+            outage: failure.and_then(StatedFailure::reported_outage),
             is_handed_off: true,
             failed_at: failure
-                .and_then(|failure| failure.time("failed_at"))
+                .and_then(|failure| failure.time_member("failed_at"))
                 .or(copy.first_received)
                 .unwrap_or(copy.sent_at),
             has_time: true,
             // A hand-off that folds has one that never comes.
-            due: failure.and_then(|failure| failure.time("due_at")).filter(|due| due.year() < 9999),
+            due: failure.and_then(|failure| failure.time_member("due_at")).filter(|due| due.year() < 9999),
         })
     }
 
@@ -183,111 +184,112 @@ impl Ledger {
     pub(super) fn case_of(
         &self,
         copy: &Copy,
-        before: Retries,
+        before: RetryMembers,
         (kind, error_type, retry_after): (&str, &str, Option<u64>),
         sent_again_at: DateTime<Utc>,
-    ) -> Case {
-        let class = self.knobs.policy.class(kind, error_type);
-        Case {
+    ) -> RetryCase {
+        let class = self.knobs.policy.failure_class(kind, error_type);
+        RetryCase {
             body_hash: copy.body_hash,
             sent_at: copy.sent_at,
             class,
             is_answered: is_answered(class, kind),
-            spends: Self::spends(class, &before),
+            spends: Self::spent_budget(class, &before),
             before,
             error_type: error_type.to_owned(),
             details: String::new(),
-            asked: Asked::of(kind, retry_after),
+            asked: TargetDelay::from_failure(kind, retry_after),
             hold: (1, DELAY_SECONDS_MAX),
             outage: None,
             is_handed_off: false,
             // The time is unknown: shortly before, by a clock that may be ahead.
-            failed_at: sent_again_at + self.skew(),
+            failed_at: sent_again_at + self.clock_skew(),
             has_time: false,
             due: None,
         }
     }
 
-    fn spends(class: Class, before: &Retries) -> Budget {
+    fn spent_budget(class: Class, before: &RetryMembers) -> RetryBudget {
         match class {
-            Class::Moved => Budget::Redrive,
-            Class::Held => Budget::Hold,
-            Class::Free if before.snoozes < 100 => Budget::Snooze,
-            _ => Budget::Attempt,
+            Class::Moved => RetryBudget::Redrive,
+            Class::Held => RetryBudget::Hold,
+            Class::Free if before.snoozes < 100 => RetryBudget::Snooze,
+            _ => RetryBudget::Attempt,
         }
     }
 
     /// The cases of a message so far. Newest first, since most sends are for these.
-    pub(super) fn cases(&self, n: usize) -> impl Iterator<Item = &Case> {
+    pub(super) fn cases_newest_first(&self, n: usize) -> impl Iterator<Item = &RetryCase> {
         self.subjects[n].cases.iter().rev()
     }
 
     pub(super) fn may_resend<'a>(
         &self,
-        case: &'a Case,
-        body: &'a Body,
+        case: &'a RetryCase,
+        body: &'a LedgerBody,
         send: Send<'_>,
-    ) -> Result<(), Refusal<'a>> {
+    ) -> Result<(), LazyViolation<'a>> {
         let delay = send.content.delay.get();
         let before = &case.before;
         let is = |spends| case.spends == spends;
         let first_sent = before.first_sent(case.sent_at);
-        let counts = Retries {
-            attempt: before.attempt + u32::from(is(Budget::Attempt)),
-            snoozes: before.snoozes + u32::from(is(Budget::Snooze)),
-            held_seconds: before.held_seconds + if is(Budget::Hold) { delay.into() } else { 0 },
-            redrives: before.redrives + u32::from(is(Budget::Redrive)),
+        let counts = RetryMembers {
+            attempt: before.attempt + u32::from(is(RetryBudget::Attempt)),
+            snoozes: before.snoozes + u32::from(is(RetryBudget::Snooze)),
+            held_seconds: before.held_seconds + if is(RetryBudget::Hold) { delay.into() } else { 0 },
+            redrives: before.redrives + u32::from(is(RetryBudget::Redrive)),
             redrives_answered: before.redrives
                 - if case.is_answered { 0 } else { before.redrives_unanswered() },
             generation: before.generation,
-            ..Retries::default()
+            ..RetryMembers::default()
         };
         if !counts.counts_are(&body.retries) {
             // Another retry's; not formatted, since there may be many copies.
-            return Err(refusal(String::new));
+            return Err(lazy_refusal(String::new));
         }
         if case.class == Class::Permanent {
-            return Err(refusal(|| "it failed for good".to_owned()));
+            return Err(lazy_refusal(|| "it failed for good".to_owned()));
         }
         let (max_attempts, _) = self.max_attempts(send.n);
-        if case.spends() && before.attempt >= max_attempts {
-            return Err(refusal(move || format!("its {max_attempts} retries are made")));
+        if case.spends_attempt() && before.attempt >= max_attempts {
+            return Err(lazy_refusal(move || format!("its {max_attempts} retries are made")));
         }
-        if is(Budget::Hold) && self.holds_are_over(before, &case.error_type) {
-            return Err(refusal(|| "it has reached its hold limit".to_owned()));
+        if is(RetryBudget::Hold) && self.holds_exhausted(before, &case.error_type) {
+            return Err(lazy_refusal(|| "it has reached its hold limit".to_owned()));
         }
-        if is(Budget::Redrive) && self.redrives_are_over(before).is_some() {
-            return Err(refusal(|| "SQS has moved it too often before".to_owned()));
+        if is(RetryBudget::Redrive) && self.redrives_exhausted(before).is_some() {
+            return Err(lazy_refusal(|| "SQS has moved it too often before".to_owned()));
         }
         if !case.was_first_sent_as(body) {
-            return Err(refusal(move || format!("it was first sent at {first_sent}")));
+            return Err(lazy_refusal(move || format!("it was first sent at {first_sent}")));
         }
         self.check_outage(case, body, send)?;
         self.check_history(case, body, send.n)?;
-        let missing = || refusal(|| "next_retry_time is missing".to_owned());
+        let missing = || lazy_refusal(|| "next_retry_time is missing".to_owned());
         let next = body.retries.next_retry.ok_or_else(missing)?;
         if self.knobs.policy.long_delays && case.may_be_long() {
             self.check_due(case, next, send)?;
         } else {
             let limit = self.age_limit(send.n, first_sent);
             let (least, most) = match case.spends {
-                Budget::Hold => self.hold_range(case, delay.into(), next, limit)?,
+                RetryBudget::Hold => self.hold_range(case, delay.into(), next, limit)?,
                 _ => {
                     let left = limit.map(|limit| limit - send.at);
-                    self.delays(send.n, case.retry(), case.asked).range(left, self.tolerance())
+                    self.retry_delays(send.n, case.retry_key(), case.asked)
+                        .delay_range(left, self.time_tolerance())
                 }
             };
             if !(least..=most).contains(&u64::from(delay)) {
-                return Err(refusal(move || format!("the delay must be in {least}..={most}")));
+                return Err(lazy_refusal(move || format!("the delay must be in {least}..={most}")));
             }
         }
         let due = send.at + TimeDelta::seconds(i64::from(delay));
-        if (next - due).abs() > self.tolerance() {
-            return Err(refusal(move || format!("next_retry_time is {next}, and it is due at {due}")));
+        if (next - due).abs() > self.time_tolerance() {
+            return Err(lazy_refusal(move || format!("next_retry_time is {next}, and it is due at {due}")));
         }
         match self.age_limit(send.n, first_sent) {
             Some(limit) if next > limit => {
-                Err(refusal(move || format!("next_retry_time {next} is after {limit}")))
+                Err(lazy_refusal(move || format!("next_retry_time {next} is after {limit}")))
             }
             _ => Ok(()),
         }
@@ -297,11 +299,11 @@ impl Ledger {
     /// hold limit.
     fn hold_range(
         &self,
-        case: &Case,
+        case: &RetryCase,
         delay: u64,
         due: DateTime<Utc>,
         limit: Option<DateTime<Utc>>,
-    ) -> Result<(u64, u64), Refusal<'static>> {
+    ) -> Result<(u64, u64), LazyViolation<'static>> {
         // By the clock of the deciding process.
         let decided_at = due.timestamp() - i64::try_from(delay).unwrap_or(0);
         // At the limit only a Retry-After holds it.
@@ -317,20 +319,20 @@ impl Ledger {
         };
         let grid = |seconds| on_grid(seconds, decided_at.unsigned_abs());
         if (61..cut(0)).contains(&delay) && due.timestamp() % 10 != 0 {
-            return Err(refusal(move || format!("a hold above a minute is due at {due}")));
+            return Err(lazy_refusal(move || format!("a hold above a minute is due at {due}")));
         }
         let (least, most) = case.hold;
         Ok((grid(least).min(cut(0)), grid(most).min(cut(2))))
     }
 
     /// True if a message is held no longer. One that was not called at its limit waits for the end of a Retry-After.
-    fn holds_are_over(&self, before: &Retries, error_type: &str) -> bool {
+    fn holds_exhausted(&self, before: &RetryMembers, error_type: &str) -> bool {
         let more = if NOT_CALLED.contains(&error_type) { DELAY_SECONDS_MAX } else { 0 };
         before.held_seconds >= self.knobs.policy.hold_seconds_max() + more
     }
 
     /// The reason why a message that SQS moved does not come back once more.
-    fn redrives_are_over(&self, before: &Retries) -> Option<String> {
+    fn redrives_exhausted(&self, before: &RetryMembers) -> Option<String> {
         let most = self.knobs.policy.redrives_max();
         let (in_all, unanswered) = (before.redrives, before.redrives_unanswered());
         let refusal = |times: u32, more: &str, limit: &str| {
@@ -346,82 +348,104 @@ impl Ledger {
     }
 
     /// A held message carries the outage that its hand-off reports; any other re-send carries none.
-    fn check_outage<'a>(&self, case: &'a Case, body: &'a Body, send: Send<'_>) -> Result<(), Refusal<'a>> {
-        let Retries { held_since, outage_failures, .. } = body.retries;
+    fn check_outage<'a>(
+        &self,
+        case: &'a RetryCase,
+        body: &'a LedgerBody,
+        send: Send<'_>,
+    ) -> Result<(), LazyViolation<'a>> {
+        let RetryMembers { held_since, outage_failures, .. } = body.retries;
         // A target that takes no more calls now is not down.
-        if case.spends != Budget::Hold || case.error_type == "RateLimited" {
+        if case.spends != RetryBudget::Hold || case.error_type == "RateLimited" {
             let is_clear = held_since.is_none() && outage_failures == 0;
-            let why = || refusal(|| "it is not held for an outage".to_owned());
+            let why = || lazy_refusal(|| "it is not held for an outage".to_owned());
             return if is_clear { Ok(()) } else { Err(why()) };
         }
-        let Some(held_since) = held_since else { return Err(refusal(|| "without held_since".to_owned())) };
+        let Some(held_since) = held_since else {
+            return Err(lazy_refusal(|| "without held_since".to_owned()));
+        };
         // The environment that holds it knows.
         if !case.is_handed_off {
             return Ok(());
         }
         // Never later than the sending process's clock. Times are written in microseconds.
         let since = case.outage.map_or(case.failed_at.trunc_subsecs(6), |outage| outage.since);
-        let is_then =
-            held_since == since || (held_since < since && (held_since - send.at).abs() <= self.tolerance());
+        let is_then = held_since == since
+            || (held_since < since && (held_since - send.at).abs() <= self.time_tolerance());
         let failures = case.outage.map_or(0, |outage| outage.first_failures);
         if is_then && outage_failures == failures {
             return Ok(());
         }
-        Err(refusal(move || format!("its outage began at {since}, with {failures} failures")))
+        Err(lazy_refusal(move || format!("its outage began at {since}, with {failures} failures")))
     }
 
     /// At most five, the newest last, which is this one. A message that was held without a call has not failed.
-    fn check_history<'a>(&self, case: &'a Case, body: &'a Body, n: usize) -> Result<(), Refusal<'a>> {
+    fn check_history<'a>(
+        &self,
+        case: &'a RetryCase,
+        body: &'a LedgerBody,
+        n: usize,
+    ) -> Result<(), LazyViolation<'a>> {
         let written = &body.retries.history;
         if written.len() > 5 || written.iter().any(|past| past.details_bytes > 256) {
-            return Err(refusal(|| "the history is too long".to_owned()));
+            return Err(lazy_refusal(|| "the history is too long".to_owned()));
         }
         if self.subjects[n].is_oversize() {
             return Ok(()); // dropped for lack of room
         }
         let newest = (u64::from(case.before.attempt), case.error_type.as_str());
         let was_called = !NOT_CALLED.contains(&case.error_type.as_str());
-        let newest = Some(newest).filter(|_| case.spends != Budget::Hold || was_called);
+        let newest = Some(newest).filter(|_| case.spends != RetryBudget::Hold || was_called);
         let before = case.before.history.iter().map(|past| (past.attempt, past.error_type.as_str()));
         let too_many = (case.before.history.len() + usize::from(newest.is_some())).saturating_sub(5);
         let expected = before.chain(newest).skip(too_many);
         if written.iter().map(|past| (past.attempt, past.error_type.as_str())).eq(expected.clone()) {
             Ok(())
         } else {
-            Err(refusal(move || format!("the history is not {:?}", expected.clone().collect::<Vec<_>>())))
+            Err(lazy_refusal(move || {
+                format!("the history is not {:?}", expected.clone().collect::<Vec<_>>())
+            }))
         }
     }
 
-    pub(super) fn may_give_up(&self, case: &Case, code: &str, failure: &Failure, send: Send<'_>) -> bool {
+    pub(super) fn may_give_up(
+        &self,
+        case: &RetryCase,
+        code: &str,
+        failure: &StatedFailure,
+        send: Send<'_>,
+    ) -> bool {
         let (max_attempts, whose) = self.max_attempts(send.n);
         let redriven = case.error_type == "Redrive";
-        let same_error =
-            failure.text("type") == case.error_type && (redriven || failure.text("details") == case.details);
+        let same_error = failure.text_member("type") == case.error_type
+            && (redriven || failure.text_member("details") == case.details);
         if !same_error && !self.subjects[send.n].is_oversize() {
             return false;
         }
-        let exhausted = case.spends() && case.before.attempt >= max_attempts;
-        let redrives_over = self.redrives_are_over(&case.before).filter(|_| case.spends == Budget::Redrive);
+        let exhausted = case.spends_attempt() && case.before.attempt >= max_attempts;
+        let redrives_over =
+            self.redrives_exhausted(&case.before).filter(|_| case.spends == RetryBudget::Redrive);
         match code {
             "NON_RETRYABLE_ERROR" => case.class == Class::Permanent,
             _ if case.class == Class::Permanent => false,
             "RETRY_ATTEMPT_EXCEEDED" => {
                 let explanation = format!("Max retry attempts {max_attempts} exceeded{whose}");
-                let written = failure.text("explanation");
+                let written = failure.text_member("explanation");
                 exhausted && (written == explanation || self.subjects[send.n].is_oversize())
             }
             "ORCHESTRATION_FAILED" => {
-                let written = failure.text("explanation");
+                let written = failure.text_member("explanation");
                 redrives_over.is_some_and(|why| written == why || self.subjects[send.n].is_oversize())
             }
             _ if exhausted || redrives_over.is_some() => false,
             "HOLD_TIME_EXCEEDED"
-                if case.spends == Budget::Hold && self.holds_are_over(&case.before, &case.error_type) =>
+                if case.spends == RetryBudget::Hold
+                    && self.holds_exhausted(&case.before, &case.error_type) =>
             {
                 let (held, most) = (case.before.held_seconds, self.knobs.policy.hold_seconds_max());
                 let explanation =
                     format!("Held for {held} s without a successful call (hold_seconds_max is {most})");
-                failure.text("explanation") == explanation || self.subjects[send.n].is_oversize()
+                failure.text_member("explanation") == explanation || self.subjects[send.n].is_oversize()
             }
             "MESSAGE_EXPIRED" => self
                 .age_limit(send.n, case.before.first_sent(case.sent_at))
@@ -433,54 +457,60 @@ impl Ledger {
 
     /// True if the retry of a message that is given up would have come after its limit: by its actual delay, to the
     /// second. The decision came before the verdict was sent, by a clock that may be ahead.
-    fn is_expired(&self, case: &Case, limit: DateTime<Utc>, send: Send<'_>) -> bool {
-        let decided = send.at + self.skew();
+    fn is_expired(&self, case: &RetryCase, limit: DateTime<Utc>, send: Send<'_>) -> bool {
+        let decided = send.at + self.clock_skew();
         if let Some(due) = case.due {
             return due.max(decided) > limit;
         }
-        if case.spends == Budget::Hold {
+        if case.spends == RetryBudget::Hold {
             // The less time is left, the shorter the delay, down to this.
-            return decided + seconds(1) > limit;
+            return decided + time_delta(1) > limit;
         }
         let is_long = self.knobs.policy.long_delays && case.may_be_long();
-        let from = if is_long { case.failed_at + self.skew() } else { decided };
-        let delays = self.delays(send.n, case.retry(), case.asked);
-        delays.are_over(|delay| (from + seconds(delay)).max(decided), limit, decided)
+        let from = if is_long { case.failed_at + self.clock_skew() } else { decided };
+        let delays = self.retry_delays(send.n, case.retry_key(), case.asked);
+        delays.may_give_up(|delay| (from + time_delta(delay)).max(decided), limit, decided)
     }
 
     /// A long delay counts from the failure, or from now if the process's clock is ahead, and ends now if it is over
     /// already.
-    fn check_due(&self, case: &Case, due: DateTime<Utc>, send: Send<'_>) -> Result<(), Refusal<'static>> {
+    fn check_due(
+        &self,
+        case: &RetryCase,
+        due: DateTime<Utc>,
+        send: Send<'_>,
+    ) -> Result<(), LazyViolation<'static>> {
         let at = send.at;
-        let tolerance = self.tolerance();
+        let tolerance = self.time_tolerance();
         let overdue = (due - at).abs() <= tolerance;
         if let Some(kept_due) = case.due {
             let kept = due == kept_due || (due >= kept_due && overdue);
             let why = move || format!("it is due at {due}, and was at {kept_due}");
-            return if kept { Ok(()) } else { Err(refusal(why)) };
+            return if kept { Ok(()) } else { Err(lazy_refusal(why)) };
         }
         // Two processes have two clocks, each of which may be wrong.
         let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
-        let ahead = if case.has_time { ahead } else { ahead + self.skew() };
+        let ahead = if case.has_time { ahead } else { ahead + self.clock_skew() };
         let limit = self.age_limit(send.n, case.before.first_sent(case.sent_at));
-        let (first, last) = self.delays(send.n, case.retry(), case.asked).due(case.failed_at, ahead, limit);
+        let (first, last) =
+            self.retry_delays(send.n, case.retry_key(), case.asked).due_range(case.failed_at, ahead, limit);
         // A full message may have no room for the time of its failure: then it counts from the receive, by another
         // clock.
         let last = if self.subjects[send.n].is_oversize() { last + ahead } else { last };
         if (first..=last).contains(&due) || (due >= first && overdue) {
             Ok(())
         } else {
-            Err(refusal(move || format!("it is due at {due}, and must be between {first} and {last}")))
+            Err(lazy_refusal(move || format!("it is due at {due}, and must be between {first} and {last}")))
         }
     }
 
     /// The total delay of a retry, if it can be known exactly.
-    pub(super) fn waited(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<u64> {
+    pub(super) fn exact_wait(&self, case: &RetryCase, body: &LedgerBody, send: Send<'_>) -> Option<u64> {
         if self.knobs.policy.long_delays && !case.has_time {
             return None;
         }
         // Copies are held for different times.
-        if case.spends == Budget::Hold {
+        if case.spends == RetryBudget::Hold {
             return None;
         }
         if !self.knobs.policy.long_delays || !case.may_be_long() {
@@ -496,17 +526,17 @@ impl Ledger {
     }
 
     /// The unchanged message with its due time, for the next hop.
-    pub(super) fn hop(&self, send: Send<'_>) -> Result<(), Violation> {
-        self.hops(send, || self.cases(send.n))
+    pub(super) fn check_hop(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+        self.check_hop_of_cases(send, || self.cases_newest_first(send.n))
     }
 
     /// A hop that follows from one of these cases.
-    pub(super) fn hops<'a, C: Iterator<Item = &'a Case>>(
+    pub(super) fn check_hop_of_cases<'a, C: Iterator<Item = &'a RetryCase>>(
         &self,
         send: Send<'_>,
         cases: impl Fn() -> C,
-    ) -> Result<(), Violation> {
-        if self.expected(send.n) != Expected::Handled || !self.knobs.policy.long_delays {
+    ) -> Result<(), BrokenInvariant> {
+        if self.expected_end(send.n) != ExpectedEnd::Handled || !self.knobs.policy.long_delays {
             return Err("it must not wait there".to_owned());
         }
         if send.content.delay.get() != 900 {
@@ -514,14 +544,14 @@ impl Ledger {
         }
         self.attributes_kept(send, "Failure")?;
         let copy = Copy::new(send.content, send.hash, send.body, send.at);
-        let failure = copy.failure().ok_or("without its failure")?;
-        failure.fits(self.subjects[send.n].is_oversize())?;
-        let due = failure.time("due_at").ok_or("without a due time")?;
-        if due - send.at <= TimeDelta::seconds(900) - self.tolerance() {
+        let failure = copy.trusted_failure().ok_or("without its failure")?;
+        failure.check_size(self.subjects[send.n].is_oversize())?;
+        let due = failure.time_member("due_at").ok_or("without a due time")?;
+        if due - send.at <= TimeDelta::seconds(900) - self.time_tolerance() {
             return Err(format!("it hops though it is due at {due}"));
         }
-        let hopped = self.case(&copy).ok_or("its body cannot be read")?;
-        let may_hop = |case: &Case| self.may_hop(case, &hopped, due, send);
+        let hopped = self.read_case(&copy).ok_or("its body cannot be read")?;
+        let may_hop = |case: &RetryCase| self.may_hop(case, &hopped, due, send);
         if cases().any(|case| may_hop(case).is_ok()) {
             return Ok(());
         }
@@ -531,13 +561,13 @@ impl Ledger {
 
     fn may_hop(
         &self,
-        case: &Case,
-        hopped: &Case,
+        case: &RetryCase,
+        hopped: &RetryCase,
         due: DateTime<Utc>,
         send: Send<'_>,
-    ) -> Result<(), Refusal<'static>> {
+    ) -> Result<(), LazyViolation<'static>> {
         if case.body_hash != hopped.body_hash {
-            return Err(refusal(String::new));
+            return Err(lazy_refusal(String::new));
         }
         // The documents may be truncated if the message has SQS's maximum size.
         let details = if self.subjects[send.n].is_oversize() || case.error_type == "Redrive" {
@@ -550,21 +580,23 @@ impl Ledger {
             case.due.is_none() && (case.failed_at - hopped.failed_at).abs() <= TimeDelta::milliseconds(1);
         let failed_at = if is_same_moment || is_oversize { hopped.failed_at } else { case.failed_at };
         let sent_at = if is_oversize { hopped.sent_at } else { case.sent_at };
-        if (Case { due: Some(due), details, failed_at, sent_at, ..case.clone() }) != *hopped {
-            return Err(refusal(String::new));
+        if (RetryCase { due: Some(due), details, failed_at, sent_at, ..case.clone() }) != *hopped {
+            return Err(lazy_refusal(String::new));
         }
         if case.class == Class::Permanent {
-            return Err(refusal(|| "it failed for good".to_owned()));
+            return Err(lazy_refusal(|| "it failed for good".to_owned()));
         }
         if !case.may_be_long() {
-            return Err(refusal(|| "its delay is never long".to_owned()));
+            return Err(lazy_refusal(|| "its delay is never long".to_owned()));
         }
-        if case.spends() && case.before.attempt >= self.max_attempts(send.n).0 {
-            return Err(refusal(|| "its retries are made".to_owned()));
+        if case.spends_attempt() && case.before.attempt >= self.max_attempts(send.n).0 {
+            return Err(lazy_refusal(|| "its retries are made".to_owned()));
         }
         self.check_due(case, due, send)?;
         match self.age_limit(send.n, case.before.first_sent(case.sent_at)) {
-            Some(limit) if due > limit => Err(refusal(move || format!("it is due at {due}, after {limit}"))),
+            Some(limit) if due > limit => {
+                Err(lazy_refusal(move || format!("it is due at {due}, after {limit}")))
+            }
             _ => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use serde_json::Value;
 
 use super::arrivals::dead_letter;
-use super::copies::document;
+use super::copies::parse_document;
 use crate::messages::Produced;
 
 const REDELIVER: &str = "Redeliver";
@@ -21,7 +21,7 @@ pub(super) fn as_envelope<'a>(produced: &Produced, content: &'a Content) -> Cow<
         return Cow::Borrowed(content);
     }
     let mut attributes = content.attributes.clone();
-    let redeliver = take(&mut attributes).unwrap_or_else(|| {
+    let redeliver = take_document(&mut attributes).unwrap_or_else(|| {
         // As first written.
         format!(r#"{{"message_id":"{}"}}"#, produced.message_id.as_deref().unwrap_or_default())
     });
@@ -31,12 +31,12 @@ pub(super) fn as_envelope<'a>(produced: &Produced, content: &'a Content) -> Cow<
 }
 
 /// `Redeliver`, even if it is folded into one of our documents.
-fn take(attributes: &mut Attributes) -> Option<String> {
+fn take_document(attributes: &mut Attributes) -> Option<String> {
     if let Some(redeliver) = attributes.remove(REDELIVER) {
         return redeliver.text().map(str::to_owned);
     }
     ["Failure", "DeadLetter"].into_iter().find_map(|name| {
-        let mut document = document(attributes, name)?;
+        let mut document = parse_document(attributes, name)?;
         let folded = document.get_mut("folded_attributes")?.as_object_mut()?.remove(REDELIVER)?;
         attributes.insert(name.to_owned(), Attribute::string(document.to_string()));
         Some(folded["text"].as_str()?.to_owned())
@@ -54,7 +54,7 @@ fn without_folded(redeliver: &str, attributes: &mut Attributes) -> String {
     let record = dead_letter(attributes).map(|(record, _)| record);
     for (name, folded) in folded {
         if record.is_none() {
-            attributes.insert(name.clone(), attribute(folded));
+            attributes.insert(name.clone(), unfold_attribute(folded));
         }
     }
     if let Some(mut record) = record {
@@ -68,7 +68,7 @@ fn without_folded(redeliver: &str, attributes: &mut Attributes) -> String {
     format!("{}{}", &redeliver[..at], &redeliver[end..])
 }
 
-fn attribute(folded: &Value) -> Attribute {
+fn unfold_attribute(folded: &Value) -> Attribute {
     let bytes = || STANDARD.decode(folded["base64"].as_str().unwrap_or("")).unwrap_or_default();
     let value = match folded["text"].as_str() {
         Some(text) => AttributeValue::Text(text.to_owned()),

@@ -1,30 +1,35 @@
 //! The ways out of a queue: SQS's redrive, or deletion.
 
-use super::{Ledger, Place, Violation};
+use super::{BrokenInvariant, Ledger, QueuePlace};
 
 impl Ledger {
     /// SQS's redrive: only by its count, and not if a healthy function could have done its work.
-    pub(super) fn moved(&mut self, id: &str, from: Place, to: Place) -> Result<(), Violation> {
+    pub(super) fn check_move(
+        &mut self,
+        id: &str,
+        from: QueuePlace,
+        to: QueuePlace,
+    ) -> Result<(), BrokenInvariant> {
         let (limit, expected) = match from {
-            Place::Source if self.knobs.is_visibility() || self.knobs.is_async_retry() => {
-                (self.knobs.receives_max(), Place::Annotation)
+            QueuePlace::Source if self.knobs.is_visibility() || self.knobs.is_async_retry() => {
+                (self.knobs.receives_max(), QueuePlace::Annotation)
             }
-            Place::Source => (self.knobs.receives_max(), Place::Intermediate),
-            Place::Intermediate => (100, Place::Annotation),
-            Place::Annotation => (self.knobs.annotation_receives().into(), Place::Final),
-            Place::Final => return Err(format!("{id} was moved out of the final DLQ")),
+            QueuePlace::Source => (self.knobs.receives_max(), QueuePlace::Intermediate),
+            QueuePlace::Intermediate => (100, QueuePlace::Annotation),
+            QueuePlace::Annotation => (self.knobs.annotation_receives().into(), QueuePlace::Final),
+            QueuePlace::Final => return Err(format!("{id} was moved out of the final DLQ")),
         };
-        let mut copy = self.copy(id)?.clone();
-        let n = self.take(id)?;
+        let mut copy = self.find_copy(id)?.clone();
+        let n = self.take_copy(id)?;
         let subject = &self.subjects[n];
         let healthy = copy.receives - copy.receives_in_faults;
         copy.redriven = true;
         let (receives, body) = (copy.receives, subject.produced.content.body.clone());
-        if to == Place::Final {
+        if to == QueuePlace::Final {
             self.final_record(n, &copy, &body);
             self.subjects[n].moved_unannotated += 1;
         }
-        self.put(n, to, id.to_owned(), copy);
+        self.put_copy(n, to, id.to_owned(), copy);
         if to != expected || receives < limit {
             return Err(format!("message {n} was moved from {from:?} to {to:?} after {receives} receives"));
         }
@@ -38,10 +43,10 @@ impl Ledger {
     }
 
     /// The main rule: a message is deleted only if it is confirmed to be elsewhere, or done.
-    pub(super) fn deleted(&mut self, id: &str, place: Place) -> Result<(), Violation> {
-        let n = self.take(id)?;
-        let allowed = match self.work(n) {
-            Some(work) => work.spend(),
+    pub(super) fn check_deletion(&mut self, id: &str, place: QueuePlace) -> Result<(), BrokenInvariant> {
+        let n = self.take_copy(id)?;
+        let allowed = match self.current_work(n) {
+            Some(work) => work.spend_credit(),
             None => {
                 let credit = &mut self.subjects[n].credit;
                 let spent = credit.checked_sub(1).ok_or_else(|| "it was not sent back".to_owned());

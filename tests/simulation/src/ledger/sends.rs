@@ -6,21 +6,21 @@ use redeliver_core::strategy::Strategy;
 use serde_json::Value;
 
 use super::arrivals::dead_letter;
-use super::body::{Body, Retries};
-use super::breaker::{Held, HoldReport};
-use super::calls::Answer;
-use super::copies::{Copy, Failure, bytes_before_folding, unfolded};
-use super::invocations::Reason;
-use super::oracle::{Case, NOT_CALLED, Retry};
-use super::{Actor, Ledger, Place, Sender, Violation};
-use crate::messages::Expected;
+use super::body::{LedgerBody, RetryMembers};
+use super::breaker::{HeldMessage, HoldReport};
+use super::calls::CallAnswer;
+use super::copies::{Copy, StatedFailure, bytes_before_folding, producer_attributes};
+use super::invocations::HandOffReason;
+use super::oracle::{NOT_CALLED, RetryCase, RetryKey};
+use super::{Actor, BrokenInvariant, DeliverySender, Ledger, QueuePlace};
+use crate::messages::ExpectedEnd;
 
 /// A send under examination.
 #[derive(Clone, Copy)]
 pub(super) struct Send<'a> {
     pub(super) n: usize,
     pub(super) content: &'a Content,
-    pub(super) body: Option<&'a Body>,
+    pub(super) body: Option<&'a LedgerBody>,
     pub(super) hash: u64,
     pub(super) at: DateTime<Utc>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Follows {
     pub(super) cases: Vec<usize>,
     attempt: u32,
     /// The delays of all matching cases.
-    waits: Vec<(Retry, Option<u64>)>,
+    waits: Vec<(RetryKey, Option<u64>)>,
 }
 
 impl Ledger {
@@ -39,30 +39,30 @@ impl Ledger {
     pub(super) fn check_send(
         &mut self,
         actor: Actor,
-        place: Place,
+        place: QueuePlace,
         n: usize,
         content: &Content,
-        body: Option<&Body>,
+        body: Option<&LedgerBody>,
         hash: u64,
         at: DateTime<Utc>,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), BrokenInvariant> {
         let send = Send { n, content, body, hash, at };
         let checked = match (actor, place) {
-            (Actor::Producer, Place::Source) => return Ok(()),
-            (Actor::Lambda, Place::Source) => return self.recorded(send),
-            (Actor::AsyncRetryHandler, Place::Source) => self.record_hop(send),
-            (Actor::AsyncRetryHandler, Place::Annotation) => self.record_verdict(send),
-            (Actor::Console, Place::Source) => Ok(()),
-            (Actor::Redrive, Place::Source) => self.redrive(send),
+            (Actor::Producer, QueuePlace::Source) => return Ok(()),
+            (Actor::Lambda, QueuePlace::Source) => return self.check_record(send),
+            (Actor::AsyncRetryHandler, QueuePlace::Source) => self.record_hop(send),
+            (Actor::AsyncRetryHandler, QueuePlace::Annotation) => self.record_verdict(send),
+            (Actor::Console, QueuePlace::Source) => Ok(()),
+            (Actor::Redrive, QueuePlace::Source) => self.check_redrive(send),
             (Actor::MessageProcessor, place) => self.check_processor(place, send),
-            (Actor::FailedMessageProcessor, Place::Source) => self.resend(send),
-            (Actor::FailedMessageProcessor, Place::Intermediate) => self.hop(send),
-            (Actor::FailedMessageProcessor, Place::Annotation) => self.verdict(send),
-            (Actor::Annotator, Place::Final) => self.annotated(send),
+            (Actor::FailedMessageProcessor, QueuePlace::Source) => self.check_resend(send),
+            (Actor::FailedMessageProcessor, QueuePlace::Intermediate) => self.check_hop(send),
+            (Actor::FailedMessageProcessor, QueuePlace::Annotation) => self.check_verdict(send),
+            (Actor::Annotator, QueuePlace::Final) => self.check_final_record(send),
             _ => return Err("it has no business there".to_owned()),
         };
-        match self.work(n) {
-            Some(work) => work.accepted()?,
+        match self.current_work(n) {
+            Some(work) => work.record_accepted_send()?,
             None => self.subjects[n].credit += 1,
         }
         checked?;
@@ -74,34 +74,34 @@ impl Ledger {
         Ok(())
     }
 
-    fn check_processor(&mut self, place: Place, send: Send<'_>) -> Result<(), Violation> {
-        let is_valid = self.expected(send.n) == Expected::Handled;
+    fn check_processor(&mut self, place: QueuePlace, send: Send<'_>) -> Result<(), BrokenInvariant> {
+        let is_valid = self.expected_end(send.n) == ExpectedEnd::Handled;
         match (self.knobs.retry_loop.strategy(), place) {
-            (Some(Strategy::DelayedResend), Place::Intermediate) => self.hand_off(send),
-            (Some(Strategy::DirectResend), Place::Intermediate) => self.direct_hop(send),
-            (Some(Strategy::DelayedResend | Strategy::DirectResend), Place::Source) => {
+            (Some(Strategy::DelayedResend), QueuePlace::Intermediate) => self.hand_off(send),
+            (Some(Strategy::DirectResend), QueuePlace::Intermediate) => self.direct_hop(send),
+            (Some(Strategy::DelayedResend | Strategy::DirectResend), QueuePlace::Source) => {
                 self.direct_resend(send)
             }
-            (Some(Strategy::DelayedResend | Strategy::DirectResend), Place::Annotation) if is_valid => {
+            (Some(Strategy::DelayedResend | Strategy::DirectResend), QueuePlace::Annotation) if is_valid => {
                 self.direct_verdict(send)
             }
-            (Some(Strategy::Visibility), Place::Annotation) if is_valid => self.own_verdict(send),
-            (_, Place::Annotation) => self.refusal(send),
+            (Some(Strategy::Visibility), QueuePlace::Annotation) if is_valid => self.own_verdict(send),
+            (_, QueuePlace::Annotation) => self.check_refusal(send),
             _ => Err("it has no business there".to_owned()),
         }
     }
 
     /// The message as received, with the reason.
-    fn hand_off(&mut self, send: Send<'_>) -> Result<(), Violation> {
+    fn hand_off(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let subject = &self.subjects[send.n];
-        if subject.produced.expected != Expected::Handled {
+        if subject.produced.expected != ExpectedEnd::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
         }
         no_delay(send)?;
         self.attributes_kept(send, "Failure")?;
-        let failure = Failure::of(&send.content.attributes).ok_or("without a reason")?;
-        failure.fits(subject.is_oversize())?;
-        if failure.text("kind") == "held" && NOT_CALLED.contains(&failure.text("type")) {
+        let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a reason")?;
+        failure.check_size(subject.is_oversize())?;
+        if failure.text_member("kind") == "held" && NOT_CALLED.contains(&failure.text_member("type")) {
             return Err("it was not called, and goes straight back to the source queue".to_owned());
         }
         self.check_failure_of_call(send, &failure)
@@ -111,8 +111,8 @@ impl Ledger {
     pub(super) fn check_failure_of_call(
         &mut self,
         send: Send<'_>,
-        failure: &Failure,
-    ) -> Result<(), Violation> {
+        failure: &StatedFailure,
+    ) -> Result<(), BrokenInvariant> {
         let is_oversize = self.subjects[send.n].is_oversize();
         let delivery = &*self.source_delivery(send, failure);
         let origin = self.origins.get(delivery).filter(|origin| origin.subject == send.n);
@@ -124,42 +124,47 @@ impl Ledger {
         let first_sent = failure.first_sent_time().or(Some(origin.sent_at).filter(|_| is_oversize));
         if first_sent != Some(origin.sent_at)
             || generation != (origin.came_back, origin.recorded_generation)
-            || failure.is_from_producer() != (origin.sender == Sender::Producer)
+            || failure.is_from_producer() != (origin.sender == DeliverySender::Producer)
         {
             return Err("the reason does not name its delivery".to_owned());
         }
-        let copy = &self.subjects[send.n].copies[Place::Source as usize][origin.copy];
+        let copy = &self.subjects[send.n].copies[QueuePlace::Source as usize][origin.copy];
         let retries = copy.retries.as_ref().ok_or("its body cannot be read")?;
         let next = || retries.of_next_generation(origin.recorded_generation);
         let retries = if origin.came_back { &next() } else { retries };
-        let attempt = failure.attempts().unwrap_or(retries.attempt);
+        let attempt = failure.attempt_count().unwrap_or(retries.attempt);
         let is_counted_by_the_queue = self.knobs.is_visibility();
-        if failure.attempts().is_some() != is_counted_by_the_queue
+        if failure.attempt_count().is_some() != is_counted_by_the_queue
             || (is_counted_by_the_queue && attempt >= origin.receives)
         {
             return Err(format!("attempt {attempt} is not that of the delivery: {failure:?}"));
         }
         let subject = &self.subjects[send.n];
         let which = (self.turn, retries.generation.unwrap_or(0), attempt);
-        let (kind, error_type) = (failure.text("kind"), failure.text("type"));
-        let of_this_call = |answer: &&Answer| (answer.invocation, answer.generation, answer.attempt) == which;
+        let (kind, error_type) = (failure.text_member("kind"), failure.text_member("type"));
+        let of_this_call =
+            |answer: &&CallAnswer| (answer.invocation, answer.generation, answer.attempt) == which;
         let calls = || subject.answers.iter().filter(of_this_call);
         let mut reason = None;
         if kind == "held" {
             let held = |call| {
-                let (seconds, outage) = (failure.retry_after(), failure.outage());
+                let (seconds, outage) = (failure.retry_after(), failure.reported_outage());
                 // The outage is of no use to a message that is given up.
-                let is_whole = !is_oversize && failure.text("verdict").is_empty() && !is_counted_by_the_queue;
+                let is_whole =
+                    !is_oversize && failure.text_member("verdict").is_empty() && !is_counted_by_the_queue;
                 let report = Some(HoldReport { seconds, outage, is_whole });
-                self.check_held(&Held { n: send.n, retries, attempt, error_type, call, report }, send.at)
+                self.check_held(
+                    &HeldMessage { n: send.n, retries, attempt, error_type, call, report },
+                    send.at,
+                )
             };
             let was_called = !NOT_CALLED.contains(&error_type);
             let reasons = calls().filter_map(|answer| {
                 let call = answer.outcome.as_ref().filter(|_| was_called)?;
                 let is_cut_off = error_type == "Timeout" && answer.is_cut_off;
                 let reason = match answer.error_type == error_type {
-                    true => Reason::Answered,
-                    false if is_cut_off => Reason::CutOff(delivery.to_owned()),
+                    true => HandOffReason::Answered,
+                    false if is_cut_off => HandOffReason::CutOff(delivery.to_owned()),
                     false => return None,
                 };
                 Some(held(Some(call)).map(|()| reason))
@@ -167,16 +172,16 @@ impl Ledger {
             let mut reasons: Vec<_> = reasons.collect();
             reasons.sort_by_key(Result::is_err);
             reason = match reasons.into_iter().next() {
-                _ if !was_called => Some(held(None).map(|()| Reason::NotCalled(delivery.to_owned()))?),
+                _ if !was_called => Some(held(None).map(|()| HandOffReason::NotCalled(delivery.to_owned()))?),
                 Some(reason) => Some(reason?),
                 None => None,
             };
         } else {
-            let said = |answer: &&Answer| {
+            let said = |answer: &&CallAnswer| {
                 (answer.error_type, answer.kind, answer.after) == (error_type, kind, failure.retry_after())
             };
             if calls().any(|answer| said(&answer) && !self.is_not_now(answer)) {
-                reason = Some(Reason::Answered);
+                reason = Some(HandOffReason::Answered);
                 self.check_attempt_spent(send.n)?;
             } else if calls().any(|answer| said(&answer)) {
                 return Err(format!("{error_type} says not now, and it spends an attempt"));
@@ -186,11 +191,11 @@ impl Ledger {
             _ if let Some(reason) = reason => reason,
             ("transient", "Timeout") if !self.is_not_now_if_cut_off() => {
                 self.check_attempt_spent(send.n)?;
-                Reason::CutOff(delivery.to_owned())
+                HandOffReason::CutOff(delivery.to_owned())
             }
             ("not_started", "NotStarted") => {
                 self.check_not_started()?;
-                Reason::NotCalled(delivery.to_owned())
+                HandOffReason::NotCalled(delivery.to_owned())
             }
             _ => {
                 let after = failure.retry_after();
@@ -200,11 +205,11 @@ impl Ledger {
                 ));
             }
         };
-        self.work(send.n).ok_or("outside of an invocation")?.handed_off(&[reason])
+        self.current_work(send.n).ok_or("outside of an invocation")?.handed_off(&[reason])
     }
 
     /// Checks that the call of this invocation spends an attempt by right, if it is clear which one it is.
-    pub(super) fn check_attempt_spent(&self, n: usize) -> Result<(), Violation> {
+    pub(super) fn check_attempt_spent(&self, n: usize) -> Result<(), BrokenInvariant> {
         let is_one = self.is_one_copy(n);
         let mut calls = self.subjects[n].answers.iter().filter(|answer| answer.invocation == self.turn);
         match (calls.next().and_then(|answer| answer.outcome.as_ref()), calls.next()) {
@@ -214,15 +219,15 @@ impl Ledger {
     }
 
     /// The delivery that failed. If its id had no room, one that this invocation received.
-    pub(super) fn source_delivery(&self, send: Send<'_>, failure: &Failure) -> String {
+    pub(super) fn source_delivery(&self, send: Send<'_>, failure: &StatedFailure) -> String {
         let subject = &self.subjects[send.n];
-        let written = failure.text("source_message_id");
+        let written = failure.text_member("source_message_id");
         if !written.is_empty() || !subject.is_oversize() {
             return written.to_owned();
         }
-        let copies = &subject.copies[Place::Source as usize];
+        let copies = &subject.copies[QueuePlace::Source as usize];
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
-        let given = invocation.map(|work| self.given(work, send.n)).unwrap_or_default();
+        let given = invocation.map(|work| self.received_copies(work, send.n)).unwrap_or_default();
         let mut given = given.into_iter().map(|index| &copies[index]);
         let sent_at = failure.first_sent_time();
         let fits = |copy: &&Copy| copy.body_hash == send.hash && sent_at.is_none_or(|at| at == copy.sent_at);
@@ -230,41 +235,41 @@ impl Ledger {
     }
 
     /// An invalid message, as received.
-    fn refusal(&self, send: Send<'_>) -> Result<(), Violation> {
+    fn check_refusal(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         self.as_produced(send)?;
         self.attributes_kept(send, "Failure")?;
-        let Expected::Invalid(code) = self.expected(send.n) else {
+        let ExpectedEnd::Invalid(code) = self.expected_end(send.n) else {
             return Err("it is valid".to_owned());
         };
-        let failure = Failure::of(&send.content.attributes);
-        let verdict = failure.as_ref().map(|failure| failure.text("verdict"));
+        let failure = StatedFailure::from_attributes(&send.content.attributes);
+        let verdict = failure.as_ref().map(|failure| failure.text_member("verdict"));
         if verdict == Some(code) { Ok(()) } else { Err(format!("the verdict is {verdict:?}, not {code}")) }
     }
 
-    fn resend(&mut self, send: Send<'_>) -> Result<(), Violation> {
-        let follows = self.resend_follows(send, || self.cases(send.n))?;
-        self.resent(send, &follows)
+    fn check_resend(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+        let follows = self.resend_follows(send, || self.cases_newest_first(send.n))?;
+        self.check_follow_up(send, &follows)
     }
 
     /// The cases that a re-send may follow from.
-    pub(super) fn resend_follows<'a, C: Iterator<Item = &'a Case>>(
+    pub(super) fn resend_follows<'a, C: Iterator<Item = &'a RetryCase>>(
         &self,
         send: Send<'_>,
         cases: impl Fn() -> C,
-    ) -> Result<Follows, Violation> {
+    ) -> Result<Follows, BrokenInvariant> {
         let body = send.body.ok_or("its body cannot be read")?;
-        if self.expected(send.n) != Expected::Handled {
+        if self.expected_end(send.n) != ExpectedEnd::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
         }
-        if !self.subjects[send.n].body.as_ref().is_some_and(|sent| body.keeps(sent)) {
+        if !self.subjects[send.n].body.as_ref().is_some_and(|sent| body.keeps_content_of(sent)) {
             return Err("bytes changed that are the producer's".to_owned());
         }
         self.attributes_are_the_producers(send.n, &send.content.attributes)?;
-        let waited = |case: &Case| self.waited(case, body, send);
+        let waited = |case: &RetryCase| self.exact_wait(case, body, send);
         let (numbers, mut waits): (Vec<_>, Vec<_>) = cases()
             .enumerate()
             .filter(|(_, case)| case.was_first_sent_as(body) && self.may_resend(case, body, send).is_ok())
-            .map(|(number, case)| (number, (case.retry(), waited(case))))
+            .map(|(number, case)| (number, (case.retry_key(), waited(case))))
             .unzip();
         if numbers.is_empty() {
             let refusals: Vec<_> =
@@ -279,7 +284,11 @@ impl Ledger {
         Ok(Follows { cases: numbers, attempt: body.retries.attempt, waits })
     }
 
-    pub(super) fn resent(&mut self, send: Send<'_>, follows: &Follows) -> Result<(), Violation> {
+    pub(super) fn check_follow_up(
+        &mut self,
+        send: Send<'_>,
+        follows: &Follows,
+    ) -> Result<(), BrokenInvariant> {
         let subject = &mut self.subjects[send.n];
         subject.resent.insert(follows.attempt);
         // If the target never asked for a delay and the retry is unambiguous, all copies have the same delay.
@@ -293,13 +302,13 @@ impl Ledger {
         }
     }
 
-    fn verdict(&self, send: Send<'_>) -> Result<(), Violation> {
+    fn check_verdict(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         no_delay(send)?;
         self.attributes_kept(send, "Failure")?;
-        let failure = Failure::of(&send.content.attributes).ok_or("without a verdict")?;
-        failure.fits(self.subjects[send.n].is_oversize())?;
-        let code = failure.text("verdict");
-        if let Expected::Invalid(expected) = self.expected(send.n) {
+        let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
+        failure.check_size(self.subjects[send.n].is_oversize())?;
+        let code = failure.text_member("verdict");
+        if let ExpectedEnd::Invalid(expected) = self.expected_end(send.n) {
             self.as_produced(send)?;
             return if code == expected {
                 Ok(())
@@ -307,14 +316,14 @@ impl Ledger {
                 Err(format!("the verdict is {code}, not {expected}"))
             };
         }
-        let same = || self.cases(send.n).filter(|case| case.body_hash == send.hash);
+        let same = || self.cases_newest_first(send.n).filter(|case| case.body_hash == send.hash);
         if same().any(|case| self.may_give_up(case, code, &failure, send)) {
             return Ok(());
         }
         Err(format!("the verdict {code} does not follow from any of {:?}", same().collect::<Vec<_>>()))
     }
 
-    fn annotated(&self, send: Send<'_>) -> Result<(), Violation> {
+    fn check_final_record(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         no_delay(send)?;
         self.check_archived(send.n, send.content, send.hash)?;
         let subject = &self.subjects[send.n];
@@ -329,10 +338,10 @@ impl Ledger {
         if details.is_empty() || details.len() > 1024 || bytes_before_folding(&record) > 4096 {
             return Err(format!("ErrorDetails has {} bytes", details.len()));
         }
-        let copies = &subject.copies[Place::Annotation as usize];
+        let copies = &subject.copies[QueuePlace::Annotation as usize];
         let mut candidates = copies.iter().filter(|copy| copy.receives > 0 && copy.body_hash == send.hash);
         let whole = !subject.is_oversize();
-        if candidates.any(|copy| explains(copy, error_type, details, &record, whole)) {
+        if candidates.any(|copy| explains_copy(copy, error_type, details, &record, whole)) {
             Ok(())
         } else {
             Err(format!("{error_type}, {details:?} and {record} do not follow"))
@@ -340,29 +349,32 @@ impl Ledger {
     }
 
     /// A final record without room for its annotation still has its code and the last error.
-    fn annotated_in_trace_header(&self, send: Send<'_>) -> Result<(), Violation> {
+    fn annotated_in_trace_header(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let subject = &self.subjects[send.n];
         if !subject.is_oversize() {
             return Err("no annotation, though there is room".to_owned());
         }
-        let reason = Failure::of(&send.content.attributes).ok_or("a final record without a reason")?;
-        let copies = &subject.copies[Place::Annotation as usize];
+        let reason = StatedFailure::from_attributes(&send.content.attributes)
+            .ok_or("a final record without a reason")?;
+        let copies = &subject.copies[QueuePlace::Annotation as usize];
         let mut candidates = copies.iter().filter(|copy| copy.receives > 0 && copy.body_hash == send.hash);
-        let matches_reason = |copy: &Copy| match copy.failure() {
-            Some(failure) => ["verdict", "type"].iter().all(|name| reason.text(name) == failure.text(name)),
-            None => reason.text("verdict") == "ORCHESTRATION_FAILED",
+        let matches_reason = |copy: &Copy| match copy.trusted_failure() {
+            Some(failure) => {
+                ["verdict", "type"].iter().all(|name| reason.text_member(name) == failure.text_member(name))
+            }
+            None => reason.text_member("verdict") == "ORCHESTRATION_FAILED",
         };
         if candidates.any(matches_reason) { Ok(()) } else { Err(format!("{reason:?} does not follow")) }
     }
 
     /// `redeliver redrive`: the message starts afresh.
-    fn redrive(&self, send: Send<'_>) -> Result<(), Violation> {
+    fn check_redrive(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let body = send.body.ok_or("its body cannot be read")?;
-        if !self.subjects[send.n].body.as_ref().is_some_and(|sent| body.keeps(sent)) {
+        if !self.subjects[send.n].body.as_ref().is_some_and(|sent| body.keeps_content_of(sent)) {
             return Err("bytes changed that are the producer's".to_owned());
         }
         self.attributes_are_the_producers(send.n, &send.content.attributes)?;
-        let records = &self.subjects[send.n].copies[Place::Final as usize];
+        let records = &self.subjects[send.n].copies[QueuePlace::Final as usize];
         let follows = |copy: &Copy| {
             let fresh =
                 copy.retries.as_ref().map(|retries| retries.of_next_generation(copy.recorded_generation));
@@ -375,17 +387,17 @@ impl Ledger {
         }
     }
 
-    fn as_produced(&self, send: Send<'_>) -> Result<(), Violation> {
+    fn as_produced(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         no_delay(send)?;
         let produced = &self.subjects[send.n].produced.content.body;
         if *produced == send.content.body { Ok(()) } else { Err("its body was changed".to_owned()) }
     }
 
-    pub(super) fn attributes_kept(&self, send: Send<'_>, document: &str) -> Result<(), Violation> {
-        self.attributes_are_the_producers(send.n, &unfolded(&send.content.attributes, document))
+    pub(super) fn attributes_kept(&self, send: Send<'_>, document: &str) -> Result<(), BrokenInvariant> {
+        self.attributes_are_the_producers(send.n, &producer_attributes(&send.content.attributes, document))
     }
 
-    fn attributes_are_the_producers(&self, n: usize, attributes: &Attributes) -> Result<(), Violation> {
+    fn attributes_are_the_producers(&self, n: usize, attributes: &Attributes) -> Result<(), BrokenInvariant> {
         if self.has_attributes_of(n, attributes) {
             return Ok(());
         }
@@ -396,11 +408,11 @@ impl Ledger {
 }
 
 /// Checks that a final record explains this copy. `whole`: nothing was dropped for the size.
-fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole: bool) -> bool {
-    let failure = copy.failure().filter(|failure| !failure.text("verdict").is_empty());
-    let came_back = failure.is_some_and(Failure::new_generation);
-    let before = failure.and_then(Failure::generation_before);
-    let of_its_time = |retries: &Retries| match failure {
+fn explains_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, whole: bool) -> bool {
+    let failure = copy.trusted_failure().filter(|failure| !failure.text_member("verdict").is_empty());
+    let came_back = failure.is_some_and(StatedFailure::new_generation);
+    let before = failure.and_then(StatedFailure::generation_before);
+    let of_its_time = |retries: &RetryMembers| match failure {
         _ if came_back => retries.of_next_generation(before),
         Some(failure) if failure.is_from_producer() => retries.clone().of_producer(),
         _ => retries.clone(),
@@ -409,25 +421,26 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
     // An invalid message has readable metadata only if nothing but its data violates a schema.
     let is_invalid = error_type.starts_with("INVALID");
     [retries.as_ref(), None].into_iter().take(if is_invalid { 2 } else { 1 }).any(|retries| {
-        let sent_at = failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at);
+        let sent_at = failure.and_then(StatedFailure::first_sent_time).unwrap_or(copy.sent_at);
         let first_sent = retries.map_or(sent_at, |retries| retries.first_sent(sent_at));
         let text = |name: &str| record[name].as_str().unwrap_or("");
         let Some(failure) = failure else {
             return error_type == "ORCHESTRATION_FAILED";
         };
-        let parts = [failure.text("explanation"), failure.text("type"), failure.text("details")];
+        let parts =
+            [failure.text_member("explanation"), failure.text_member("type"), failure.text_member("details")];
         // Facts that the verdict had no room for are those of the copy that carries it.
         let delivery = [
             ("source_message_id", copy.id.as_str()),
             ("source_queue_arn", ""),
             ("stage", "final-dlq-annotator"),
         ];
-        let delivery = delivery.map(|(name, otherwise)| match failure.text(name) {
+        let delivery = delivery.map(|(name, otherwise)| match failure.text_member(name) {
             "" if !whole => otherwise,
             text => text,
         });
         let first_sent_time = DateTime::parse_from_rfc3339(text("first_sent_time")).ok();
-        error_type == failure.text("verdict")
+        error_type == failure.text_member("verdict")
             && first_sent_time.is_some_and(|time| time == first_sent)
             && record["redrive_generation"].as_u64()
                 == retries.and_then(|retries| retries.generation).map(u64::from)
@@ -436,16 +449,16 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
             && record["redrive_count"].as_u64()
                 == retries.map(|retries| retries.redrives.into()).filter(|count| *count > 0)
             && record["attempts"].as_u64()
-                == failure.attempts().or(retries.map(|retries| retries.attempt)).map(u64::from)
+                == failure.attempt_count().or(retries.map(|retries| retries.attempt)).map(u64::from)
             && [text("sqs_message_id"), text("source_queue_arn"), text("stage")] == delivery
             && !text("fingerprint").is_empty()
             && (!whole
                 || (parts.iter().all(|part| *part == error_type || details.contains(part))
-                    && record["cause"]["type"] == failure.text("type")
-                    && record["cause"]["message"] == failure.text("details")))
+                    && record["cause"]["type"] == failure.text_member("type")
+                    && record["cause"]["message"] == failure.text_member("details")))
     })
 }
 
-pub(super) fn no_delay(send: Send<'_>) -> Result<(), Violation> {
+pub(super) fn no_delay(send: Send<'_>) -> Result<(), BrokenInvariant> {
     if send.content.delay.get() == 0 { Ok(()) } else { Err("with a delay".to_owned()) }
 }

@@ -7,18 +7,18 @@ use std::ops::AddAssign;
 
 use redeliver_core::handler::Invocation;
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::trace::{AttributeValue, Span, SpanContext, SpanKind};
+use redeliver_core::trace::{Span, SpanContext, SpanKind, SpanValue};
 
-use super::body::Retries;
-use super::copies::{Copy, Failure};
+use super::body::RetryMembers;
+use super::copies::{Copy, StatedFailure};
 use super::oracle::NOT_CALLED;
-use super::{Actor, Ledger, Place, Violation};
-use crate::knobs::Tracing;
-use crate::messages::{Expected, number};
+use super::{Actor, BrokenInvariant, Ledger, QueuePlace};
+use crate::knobs::TracingKnobs;
+use crate::messages::{ExpectedEnd, message_number};
 
 /// Spans so far. A message whose producer's span is not sampled has none.
 #[derive(Default)]
-pub(super) struct Spans {
+pub(super) struct SpanLedger {
     /// The messages of all attempts.
     attempts: HashMap<SpanContext, usize>,
     /// Decisions, and final records.
@@ -48,10 +48,10 @@ impl AddAssign for SpanCounts {
 
 /// A delivery of an invocation.
 #[derive(Clone, Debug)]
-pub(crate) struct Delivered {
+pub(crate) struct TracedDelivery {
     id: String,
     subject: usize,
-    place: Place,
+    place: QueuePlace,
     /// Its number among the copies there.
     copy: usize,
     receive_count: u32,
@@ -84,13 +84,13 @@ impl Ledger {
     }
 
     /// The deliveries of a new invocation.
-    pub(super) fn delivered(&self, records: &[ReceivedMessage]) -> Vec<Delivered> {
+    pub(super) fn invocation_deliveries(&self, records: &[ReceivedMessage]) -> Vec<TracedDelivery> {
         let delivered = |record: &ReceivedMessage| {
             let place = *self.queues.get(&record.queue_arn)?;
-            let subject = number(&record.body).filter(|n| *n < self.subjects.len())?;
+            let subject = message_number(&record.body).filter(|n| *n < self.subjects.len())?;
             let copies = &self.subjects[subject].copies[place as usize];
             let copy = copies.iter().rposition(|copy| copy.id == record.sqs_message_id)?;
-            Some(Delivered {
+            Some(TracedDelivery {
                 id: record.sqs_message_id.clone(),
                 subject,
                 place,
@@ -112,10 +112,10 @@ impl Ledger {
     /// The target is called, within the trace context that it sees.
     pub fn called_within(&mut self, invocation: &Invocation<'_>) {
         let context = invocation.trace_context().map(|context| context.span);
-        if let Some(Tracing { continues }) = self.knobs.tracing
+        if let Some(TracingKnobs { continues }) = self.knobs.tracing
             && let Err(violation) = self.check_context(&invocation.record.sqs_message_id, context, continues)
         {
-            self.report(format!("a call of the target within {context:?}: {violation}"));
+            self.report_violation(format!("a call of the target within {context:?}: {violation}"));
         }
     }
 
@@ -124,9 +124,9 @@ impl Ledger {
         id: &str,
         context: Option<SpanContext>,
         continues: bool,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), BrokenInvariant> {
         let context = context.ok_or("there is none")?;
-        let delivered = self.delivery(id)?;
+        let delivered = self.current_delivery(id)?;
         delivered.calls.push(context);
         let n = delivered.subject;
         let producer = self.subjects[n].produced.trace;
@@ -139,17 +139,17 @@ impl Ledger {
     /// Records and checks spans of the current invocation.
     pub fn enter_spans(&mut self, spans: &[Span], dropped: u64) {
         if dropped > 0 {
-            self.report(format!("{dropped} spans had no room"));
+            self.report_violation(format!("{dropped} spans had no room"));
         }
         for span in spans {
             span.context.hash(&mut self.digest);
             if let Err(violation) = self.check_span(span) {
-                self.report(format!("{violation}: {span:?}"));
+                self.report_violation(format!("{violation}: {span:?}"));
             }
         }
     }
 
-    fn check_span(&mut self, span: &Span) -> Result<(), Violation> {
+    fn check_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
         if !span.context.is_sampled {
             return Err("a span of a trace that is not sampled".to_owned());
         }
@@ -173,14 +173,14 @@ impl Ledger {
     }
 
     /// A delivery of the current invocation.
-    fn delivery(&mut self, id: &str) -> Result<&mut Delivered, Violation> {
+    fn current_delivery(&mut self, id: &str) -> Result<&mut TracedDelivery, BrokenInvariant> {
         let invocation = self.turn.and_then(|turn| self.invocations.get_mut(&turn));
         let delivered = invocation.into_iter().flat_map(|invocation| &mut invocation.delivered);
         let mut delivered = delivered.filter(|delivered| delivered.id == id);
         delivered.next().ok_or_else(|| format!("{id} was not delivered to this invocation"))
     }
 
-    fn call_span(&mut self, span: &Span) -> Result<(), Violation> {
+    fn call_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
         let invocation = self.turn.and_then(|turn| self.invocations.get_mut(&turn));
         let mut delivered = invocation.into_iter().flat_map(|invocation| &mut invocation.delivered);
         let of_call = delivered.find(|delivered| delivered.calls.contains(&span.context));
@@ -189,10 +189,11 @@ impl Ledger {
         Ok(())
     }
 
-    fn attempt_span(&mut self, span: &Span) -> Result<(), Violation> {
-        let delivered = self.delivery(message_id(span))?;
+    fn attempt_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
+        let delivered = self.current_delivery(message_id(span))?;
         delivered.attempts.push(span.context);
-        let Delivered { id, subject: n, copy, receive_count, last, calls, parents, .. } = delivered.clone();
+        let TracedDelivery { id, subject: n, copy, receive_count, last, calls, parents, .. } =
+            delivered.clone();
         let is_own = calls.iter().all(|call| call.trace_id == span.context.trace_id);
         if calls.is_empty() || !is_own || parents.iter().any(|parent| *parent != span.context) {
             return Err(format!(
@@ -204,7 +205,7 @@ impl Ledger {
         let of_receive = self.spans.of_receives.get(&(id.clone(), receive_count.saturating_sub(1)));
         let last = match of_receive {
             Some(of_receive) => Some(*of_receive),
-            None if by_receives && receive_count > 1 => link(span, "last_attempt").or(span.parent),
+            None if by_receives && receive_count > 1 => linked_context(span, "last_attempt").or(span.parent),
             None => last,
         };
         let is_known = last.is_some_and(|last| self.spans.attempts.get(&last) == Some(&n));
@@ -212,7 +213,7 @@ impl Ledger {
             return Err(format!("the attempt before it, {last:?}, is none of message {n}"));
         }
         self.check_origins(span, n, last)?;
-        let copy = &self.subjects[n].copies[Place::Source as usize][copy];
+        let copy = &self.subjects[n].copies[QueuePlace::Source as usize][copy];
         if last.is_none() && !by_receives && self.was_attempted(n, copy) {
             return Err(format!("message {n} was attempted before, and does not say so"));
         }
@@ -232,7 +233,7 @@ impl Ledger {
     }
 
     /// Checks the parent and the links of an attempt, or of a decision without one.
-    fn check_origins(&self, span: &Span, n: usize, last: Option<SpanContext>) -> Result<(), Violation> {
+    fn check_origins(&self, span: &Span, n: usize, last: Option<SpanContext>) -> Result<(), BrokenInvariant> {
         let producer = self.subjects[n].produced.trace;
         let continues = self.knobs.tracing.is_some_and(|tracing| tracing.continues);
         let parent = producer.or(last).filter(|_| continues);
@@ -251,7 +252,7 @@ impl Ledger {
     fn was_attempted(&self, n: usize, copy: &Copy) -> bool {
         let subject = &self.subjects[n];
         let (Some(now), Some(body)) = (&copy.retries, &subject.body) else { return false };
-        let newest = |retries: &Retries| Some(retries.history.last()?.error_type.clone());
+        let newest = |retries: &RetryMembers| Some(retries.history.last()?.error_type.clone());
         let newest = newest(now).filter(|error_type| newest(&body.retries).as_ref() != Some(error_type));
         let is_call = |error_type: String| {
             !["Redrive", "NotStarted"].into_iter().chain(NOT_CALLED).any(|other| other == error_type)
@@ -260,14 +261,14 @@ impl Ledger {
     }
 
     /// The decision on a failed message, or its final record.
-    fn decision_span(&mut self, span: &Span) -> Result<(), Violation> {
-        let delivered = self.delivery(message_id(span))?;
+    fn decision_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
+        let delivered = self.current_delivery(message_id(span))?;
         delivered.has_decision = true;
-        let Delivered { subject: n, place, copy, last, .. } = *delivered;
+        let TracedDelivery { subject: n, place, copy, last, .. } = *delivered;
         self.spans.decisions.insert(span.context);
         let copy = &self.subjects[n].copies[place as usize][copy];
         let is_part = match place {
-            Place::Annotation => last.is_some(),
+            QueuePlace::Annotation => last.is_some(),
             _ => !copy.redriven,
         };
         match (is_part, last) {
@@ -283,27 +284,30 @@ impl Ledger {
     pub(super) fn check_last_attempt(
         &self,
         actor: Actor,
-        place: Place,
+        place: QueuePlace,
         n: usize,
         copy: &Copy,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), BrokenInvariant> {
         let subject = &self.subjects[n];
         // Without room a document has only what must not be lost.
-        if self.knobs.tracing.is_none() || self.expected(n) != Expected::Handled || subject.is_oversize() {
+        if self.knobs.tracing.is_none()
+            || self.expected_end(n) != ExpectedEnd::Handled
+            || subject.is_oversize()
+        {
             return Ok(());
         }
         let carried = match place {
-            Place::Final if copy.came_back => copy.recorded_attempt,
+            QueuePlace::Final if copy.came_back => copy.recorded_attempt,
             _ => copy.last_attempt(place),
         };
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
         let delivered = invocation.into_iter().flat_map(|invocation| &invocation.delivered);
         let mut delivered = delivered.filter(|delivered| delivered.subject == n);
-        let of_one = copy.failure().map_or("", |failure| failure.text("source_message_id"));
+        let of_one = copy.trusted_failure().map_or("", |failure| failure.text_member("source_message_id"));
         let is_right = match actor {
             Actor::Redrive => {
-                let records = &subject.copies[Place::Final as usize];
-                records.iter().any(|record| record.last_attempt(Place::Final) == carried)
+                let records = &subject.copies[QueuePlace::Final as usize];
+                records.iter().any(|record| record.last_attempt(QueuePlace::Final) == carried)
             }
             Actor::MessageProcessor => delivered
                 .any(|from| (of_one.is_empty() || from.id == of_one) && self.may_leave(from, carried)),
@@ -316,8 +320,8 @@ impl Ledger {
     }
 
     /// True if a failed delivery may leave a message with this last attempt.
-    fn may_leave(&self, from: &Delivered, carried: Option<SpanContext>) -> bool {
-        let Delivered { last, calls, parents, attempts, .. } = from;
+    fn may_leave(&self, from: &TracedDelivery, carried: Option<SpanContext>) -> bool {
+        let TracedDelivery { last, calls, parents, attempts, .. } = from;
         if !attempts.is_empty() {
             return carried.is_some_and(|carried| attempts.contains(&carried));
         }
@@ -334,19 +338,19 @@ impl Ledger {
     }
 
     /// True if there is a span of the decision, if there must be one: of a failed call, and of a final record.
-    fn is_decided(&self, from: &Delivered) -> bool {
-        let Delivered { subject: n, place, copy, last, has_decision, .. } = from;
+    fn is_decided(&self, from: &TracedDelivery) -> bool {
+        let TracedDelivery { subject: n, place, copy, last, has_decision, .. } = from;
         let is_recorded = match last {
             Some(last) => last.is_sampled,
             None => self.subjects[*n].produced.is_sampled.unwrap_or(true),
         };
-        let failure = self.subjects[*n].copies[*place as usize][*copy].failure();
-        let has_hopped = || failure.is_some_and(|failure| failure.time("due_at").is_some());
-        let was_called = |failure: &Failure| {
-            failure.text("kind") != "not_started" && !NOT_CALLED.contains(&failure.text("type"))
+        let failure = self.subjects[*n].copies[*place as usize][*copy].trusted_failure();
+        let has_hopped = || failure.is_some_and(|failure| failure.time_member("due_at").is_some());
+        let was_called = |failure: &StatedFailure| {
+            failure.text_member("kind") != "not_started" && !NOT_CALLED.contains(&failure.text_member("type"))
         };
         let must_be = match place {
-            Place::Annotation => true,
+            QueuePlace::Annotation => true,
             _ => !has_hopped() && failure.is_some_and(was_called),
         };
         *has_decision || !must_be || !is_recorded
@@ -357,19 +361,19 @@ impl Ledger {
 fn message_id<'a>(span: &'a Span<'_>) -> &'a str {
     let mut attributes = span.attributes.iter();
     match attributes.find(|(name, _)| *name == "messaging.message.id") {
-        Some((_, AttributeValue::Text(id))) => id,
+        Some((_, SpanValue::Text(id))) => id,
         _ => "",
     }
 }
 
-fn link(span: &Span, role: &str) -> Option<SpanContext> {
+fn linked_context(span: &Span, role: &str) -> Option<SpanContext> {
     span.links.iter().find(|link| link.role == role).map(|link| link.to)
 }
 
 /// True if the span has only this link of the role. A parent needs none.
 fn is_linked(span: &Span, role: &str, to: Option<SpanContext>) -> bool {
     let links = span.links.iter().filter(|link| link.role == role).count();
-    match link(span, role) {
+    match linked_context(span, role) {
         Some(link) => links == 1 && Some(link) == to,
         None => to.is_none() || span.parent == to,
     }
@@ -378,14 +382,20 @@ fn is_linked(span: &Span, role: &str, to: Option<SpanContext>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::SpanCounts;
-    use crate::knobs::{Knobs, Tracing};
-    use crate::run::{Schemas, run};
+    use crate::knobs::{SimulationKnobs, TracingKnobs};
+    use crate::run::{Schemas, run_simulation};
 
     /// The same ids and the same numbers each time, or what is replayed would not be what failed.
     #[test]
     fn each_attempt_after_another_one_is_linked_to_it() {
-        let tracing = Some(Tracing { continues: false });
-        let passed = || run(Knobs { messages: 20, tracing, ..Knobs::of(4) }, &Schemas::default()).unwrap();
+        let tracing = Some(TracingKnobs { continues: false });
+        let passed = || {
+            run_simulation(
+                SimulationKnobs { messages: 20, tracing, ..SimulationKnobs::from_seed(4) },
+                &Schemas::default(),
+            )
+            .unwrap()
+        };
         let (one, other) = (passed(), passed());
         assert_eq!(one.spans, SpanCounts { attempts: 207, after_another: 191, linked: 191 });
         assert_eq!((one.digest, one.spans), (other.digest, other.spans));

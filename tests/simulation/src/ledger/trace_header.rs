@@ -9,11 +9,11 @@ use redeliver_core::message::{Attribute, Attributes, Content};
 use super::arrivals;
 
 /// The message as if our document had room: as `Failure`, beside the producer's trace header.
-pub(super) fn attached(content: &Content) -> Cow<'_, Content> {
-    let Some((mut producers, document)) = content.trace_header.as_deref().and_then(split) else {
+pub(super) fn attach_failure(content: &Content) -> Cow<'_, Content> {
+    let Some((mut producers, document)) = content.trace_header.as_deref().and_then(split_document) else {
         return Cow::Borrowed(content);
     };
-    while let Some((before, _)) = split(producers) {
+    while let Some((before, _)) = split_document(producers) {
         producers = before;
     }
     let is_none = producers == "Root=1-00000000-000000000000000000000000;Sampled=0";
@@ -24,11 +24,11 @@ pub(super) fn attached(content: &Content) -> Cow<'_, Content> {
 }
 
 /// The last field, if it is a document of ours, and the text before it. Such a document folds nothing.
-fn split(header: &str) -> Option<(&str, Attribute)> {
+fn split_document(header: &str) -> Option<(&str, Attribute)> {
     let (before, value) = header.rsplit_once(";Redeliver=").filter(|(before, _)| !before.is_empty())?;
     let document = String::from_utf8(URL_SAFE_NO_PAD.decode(value).ok()?).ok()?;
     let attributes = Attributes::from([("Failure".to_owned(), Attribute::string(document))]);
-    let mut document = arrivals::failure(&attributes)?;
+    let mut document = arrivals::own_failure(&attributes)?;
     document.remove("folded_attributes");
     Some((before, Attribute::string(serde_json::Value::from(document).to_string())))
 }

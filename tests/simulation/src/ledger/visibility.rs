@@ -3,38 +3,38 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::calls::Answer;
-use super::copies::Failure;
-use super::last_call::Delays;
-use super::oracle::Retry;
+use super::calls::CallAnswer;
+use super::copies::StatedFailure;
+use super::last_call::RetryDelays;
+use super::oracle::RetryKey;
 use super::sends::{Send, no_delay};
-use super::{Actor, Ledger, Place, Violation};
-use crate::messages::Expected;
-use crate::policy::{Asked, Class, DELAY_SECONDS_MAX, Met};
+use super::{Actor, BrokenInvariant, Ledger, QueuePlace};
+use crate::messages::ExpectedEnd;
+use crate::policy::{Class, DELAY_SECONDS_MAX, Met, TargetDelay};
 
 impl Ledger {
     /// A change of visibility: for a failure in the same invocation, and by the policy.
-    pub(super) fn hidden(
+    pub(super) fn check_visibility_change(
         &mut self,
         actor: Actor,
         id: &str,
-        place: Place,
+        place: QueuePlace,
         seconds: u16,
         at: DateTime<Utc>,
-    ) -> Result<(), Violation> {
-        if (actor, place) == (Actor::Redrive, Place::Final) {
+    ) -> Result<(), BrokenInvariant> {
+        if (actor, place) == (Actor::Redrive, QueuePlace::Final) {
             return Ok(()); // ends a lease
         }
-        let copy = self.copy(id)?.clone();
+        let copy = self.find_copy(id)?.clone();
         let (n, ..) = self.copies[id];
         let wrong = |why: String| format!("{actor:?} hid message {n} in {place:?} for {seconds} s: {why}");
-        if (actor, place) != (Actor::MessageProcessor, Place::Source) || !self.knobs.is_visibility() {
+        if (actor, place) != (Actor::MessageProcessor, QueuePlace::Source) || !self.knobs.is_visibility() {
             return Err(wrong("it has no business there".to_owned()));
         }
-        if self.expected(n) != Expected::Handled {
+        if self.expected_end(n) != ExpectedEnd::Handled {
             return Err(wrong("it is invalid".to_owned()));
         }
-        if !self.work(n).is_some_and(|work| work.was_given()) {
+        if !self.current_work(n).is_some_and(|work| work.was_given()) {
             return Err(wrong("its invocation was not given it".to_owned()));
         }
         let retries = copy.retries.ok_or_else(|| wrong("its body cannot be read".to_owned()))?;
@@ -42,10 +42,11 @@ impl Ledger {
             if copy.came_back { retries.of_next_generation(copy.recorded_generation) } else { retries };
         let generation = retries.generation.unwrap_or(0);
         let turn = self.turn;
-        let of_this_call = |answer: &&Answer| answer.invocation == turn && answer.generation == generation;
+        let of_this_call =
+            |answer: &&CallAnswer| answer.invocation == turn && answer.generation == generation;
         let answers: Vec<_> = self.subjects[n].answers.iter().filter(of_this_call).cloned().collect();
         // A call that was cut off or not started has no answer; its attempt may be any that the queue has counted.
-        let silent = (0..copy.receives).map(|attempt| Answer {
+        let silent = (0..copy.receives).map(|attempt| CallAnswer {
             invocation: turn,
             generation,
             attempt,
@@ -77,7 +78,7 @@ impl Ledger {
         let is_clear =
             is_clear && is_one && answer.outcome.as_ref().is_none_or(|outcome| outcome.met == Met::Answer);
         let seconds = u64::from(seconds);
-        let key = Retry { generation, attempt: attempt + 1, ..Retry::default() };
+        let key = RetryKey { generation, attempt: attempt + 1, ..RetryKey::default() };
         if is_clear && *subject.delays.entry(key).or_insert(seconds) != seconds {
             return Err(format!("a copy of message {n} is hidden for {seconds} s, another one was not"));
         }
@@ -88,17 +89,17 @@ impl Ledger {
     fn may_hide(
         &self,
         n: usize,
-        answer: &Answer,
+        answer: &CallAnswer,
         receives: u32,
         seconds: u16,
         [sent_at, at]: [DateTime<Utc>; 2],
         limit: Option<DateTime<Utc>>,
-    ) -> Result<u32, Violation> {
+    ) -> Result<u32, BrokenInvariant> {
         let policy = &self.knobs.policy;
-        let Answer { attempt, kind, error_type, after, .. } = *answer;
+        let CallAnswer { attempt, kind, error_type, after, .. } = *answer;
         let class = match kind {
-            "" => policy.class("transient", "Timeout"),
-            _ => policy.class(kind, error_type),
+            "" => policy.failure_class("transient", "Timeout"),
+            _ => policy.failure_class(kind, error_type),
         };
         let not_started = kind.is_empty();
         if class == Class::Permanent && !not_started {
@@ -110,80 +111,86 @@ impl Ledger {
         if attempt >= self.max_attempts(n).0 {
             return Err("its retries are made".to_owned());
         }
-        let retry = Retry { generation: answer.generation, attempt: attempt + 1, ..Retry::default() };
-        let end = self.end(sent_at, limit);
-        let delays = self.hidden_for(n, retry, Asked::of(kind, after));
-        let (mut least, mut most) = delays.range(Some(end - at), self.tolerance());
+        let retry = RetryKey { generation: answer.generation, attempt: attempt + 1, ..RetryKey::default() };
+        let end = self.message_end(sent_at, limit);
+        let delays = self.hidden_for(n, retry, TargetDelay::from_failure(kind, after));
+        let (mut least, mut most) = delays.delay_range(Some(end - at), self.time_tolerance());
         let may_be_held =
             not_started || answer.outcome.as_ref().is_some_and(|outcome| outcome.met != Met::Answer);
         // Hidden until the end of its hold, if that is later than the backoff.
-        if may_be_held && self.knobs.breaker().is_some() {
-            let floor = answer.outcome.as_ref().map(|outcome| Asked::Floor(self.floor(outcome, at)));
-            least = self.hidden_for(n, retry, floor).range(Some(end - at), self.tolerance()).0;
-            let hold = self.hidden_for(n, retry, Some(Asked::Floor(DELAY_SECONDS_MAX)));
-            most = most.max(hold.range(Some(end - at), self.tolerance()).1);
+        if may_be_held && self.knobs.breaker_model().is_some() {
+            let floor =
+                answer.outcome.as_ref().map(|outcome| TargetDelay::Floor(self.shortest_hold(outcome, at)));
+            least = self.hidden_for(n, retry, floor).delay_range(Some(end - at), self.time_tolerance()).0;
+            let hold = self.hidden_for(n, retry, Some(TargetDelay::Floor(DELAY_SECONDS_MAX)));
+            most = most.max(hold.delay_range(Some(end - at), self.time_tolerance()).1);
         }
         if !(least..=most).contains(&u64::from(seconds)) {
             return Err(format!("the delay must be in {least}..={most}"));
         }
         let next = at + TimeDelta::seconds(seconds.into());
-        if next > end + self.tolerance() { Err(format!("{next} is after {end}")) } else { Ok(attempt) }
+        if next > end + self.time_tolerance() { Err(format!("{next} is after {end}")) } else { Ok(attempt) }
     }
 
     /// The end of a message: its age limit, or the time when a queue with a retention of seven days deletes it.
-    fn end(&self, sent_at: DateTime<Utc>, limit: Option<DateTime<Utc>>) -> DateTime<Utc> {
-        let retained = sent_at + TimeDelta::days(7) - super::seconds(self.knobs.visibility_seconds());
+    fn message_end(&self, sent_at: DateTime<Utc>, limit: Option<DateTime<Utc>>) -> DateTime<Utc> {
+        let retained = sent_at + TimeDelta::days(7) - super::time_delta(self.knobs.visibility_seconds());
         limit.map_or(retained, |limit| limit.min(retained))
     }
 
     /// A delay ends twelve hours from the receive.
-    fn hidden_for(&self, n: usize, key: Retry, asked: Option<Asked>) -> Delays {
-        self.delays(n, key, asked).at_most(43_200 - self.knobs.visibility_seconds())
+    fn hidden_for(&self, n: usize, key: RetryKey, asked: Option<TargetDelay>) -> RetryDelays {
+        self.retry_delays(n, key, asked).at_most(43_200 - self.knobs.visibility_seconds())
     }
 
     /// A message that was received once more than the policy has attempts: its previous receiver did not answer.
-    fn unanswered(&self, send: Send<'_>, failure: &Failure, attempts: u32) -> Result<(), Violation> {
+    fn check_unanswered(
+        &self,
+        send: Send<'_>,
+        failure: &StatedFailure,
+        attempts: u32,
+    ) -> Result<(), BrokenInvariant> {
         let origin = self.origins.get(&self.source_delivery(send, failure));
         let origin = origin.filter(|origin| origin.subject == send.n && origin.body_hash == send.hash);
         let origin = origin.ok_or("it names another message")?;
         let (max_attempts, whose) = self.max_attempts(send.n);
-        let follows = failure.text("verdict") == "RETRY_ATTEMPT_EXCEEDED"
+        let follows = failure.text_member("verdict") == "RETRY_ATTEMPT_EXCEEDED"
             && attempts > max_attempts
             && attempts < origin.receives
             && failure.first_sent_time().is_none_or(|sent_at| sent_at == origin.sent_at)
             && failure.new_generation() == origin.came_back
             && failure.generation_before() == origin.recorded_generation
             && (self.subjects[send.n].is_oversize()
-                || failure.text("explanation")
+                || failure.text_member("explanation")
                     == format!("Max retry attempts {max_attempts} exceeded{whose}"));
         if follows { Ok(()) } else { Err(format!("{failure:?} does not follow")) }
     }
 
     /// A verdict of the message-processor on a valid message.
-    pub(super) fn own_verdict(&mut self, send: Send<'_>) -> Result<(), Violation> {
+    pub(super) fn own_verdict(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         no_delay(send)?;
         self.attributes_kept(send, "Failure")?;
-        let failure = Failure::of(&send.content.attributes).ok_or("without a verdict")?;
+        let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
         let oversize = self.subjects[send.n].is_oversize();
-        failure.fits(oversize)?;
-        if failure.text("kind").is_empty() && oversize {
+        failure.check_size(oversize)?;
+        if failure.text_member("kind").is_empty() && oversize {
             return Ok(()); // dropped for lack of room
         }
-        let attempts = failure.attempts().unwrap_or(0);
-        if failure.text("type") == "Redrive" {
-            return self.unanswered(send, &failure, attempts);
+        let attempts = failure.attempt_count().unwrap_or(0);
+        if failure.text_member("type") == "Redrive" {
+            return self.check_unanswered(send, &failure, attempts);
         }
         self.check_failure_of_call(send, &failure)?;
-        let class = self.knobs.policy.class(failure.text("kind"), failure.text("type"));
+        let class = self.knobs.policy.failure_class(failure.text_member("kind"), failure.text_member("type"));
         let (max_attempts, whose) = self.max_attempts(send.n);
         let exhausted = attempts >= max_attempts;
-        let follows = match failure.text("verdict") {
+        let follows = match failure.text_member("verdict") {
             "NON_RETRYABLE_ERROR" => class == Class::Permanent,
             _ if class == Class::Permanent => false,
             "RETRY_ATTEMPT_EXCEEDED" => {
                 exhausted
                     && (oversize
-                        || failure.text("explanation")
+                        || failure.text_member("explanation")
                             == format!("Max retry attempts {max_attempts} exceeded{whose}"))
             }
             _ if exhausted => false,
@@ -195,14 +202,14 @@ impl Ledger {
                     false => retries,
                 };
                 let generation = retries.generation.unwrap_or(0);
-                let key = Retry { generation, attempt: attempts + 1, ..Retry::default() };
-                let asked = Asked::of(failure.text("kind"), failure.retry_after());
+                let key = RetryKey { generation, attempt: attempts + 1, ..RetryKey::default() };
+                let asked = TargetDelay::from_failure(failure.text_member("kind"), failure.retry_after());
                 let limit = self.age_limit(send.n, retries.first_sent(origin.sent_at));
                 // Decided before it was sent, by a clock that may be ahead.
-                let decided = send.at + self.skew();
+                let decided = send.at + self.clock_skew();
                 let delays = self.hidden_for(send.n, key, asked);
-                let due = |delay| decided + super::seconds(delay);
-                delays.are_over(due, self.end(origin.sent_at, limit), decided)
+                let due = |delay| decided + super::time_delta(delay);
+                delays.may_give_up(due, self.message_end(origin.sent_at, limit), decided)
             }
             _ => false,
         };

@@ -20,48 +20,48 @@ use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::polling::take_waiting;
 use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Function, Observer, Queue as _, QueueDepth, QueueSender,
-    Receive, Unreadable, VisibilityControl,
+    Receive, UnreadableMessage, VisibilityControl,
 };
-use redeliver_core::strategy::{Missing, OnFailure, Role, Strategy, Wiring};
-use redeliver_dead_letters::blocked::{Decision, Outcome, Unblocked, unblock};
+use redeliver_core::strategy::{MissingSetting, OnFailure, Role, Strategy, Wiring};
+use redeliver_dead_letters::blocked::{GroupOutcome, UnblockDecision, UnblockReport, unblock_groups};
 use redeliver_dead_letters::purge::BackupWriter;
-use redeliver_dead_letters::{DeadLetterRecord, Failure};
+use redeliver_dead_letters::{DeadLetterError, DeadLetterRecord};
 use redeliver_embedded::EmbeddedQueue;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
-use super::judge::{Answer, number_in};
+use super::judge::{CallEnd, number_in};
 use super::knobs::{Fate, PERSON_SECONDS};
-use super::{World, seconds};
-use crate::event_source::dying;
+use super::{OrderedWorld, timestamp_seconds};
+use crate::event_source::run_until_death;
 
 /// A function's access to one queue: requests and answers take time.
 #[derive(Clone, Copy)]
 struct Remote<'a> {
-    world: &'a World,
+    world: &'a OrderedWorld,
     queue: &'a EmbeddedQueue,
 }
 
 /// The queues of the message-processor.
 #[derive(Clone, Copy)]
-struct Queues<'a>(&'a World);
+struct OrderedQueues<'a>(&'a OrderedWorld);
 
 /// Passes the events of one environment to the judge.
 #[derive(Clone, Copy)]
-struct Witness<'a> {
-    world: &'a World,
+struct JudgeObserver<'a> {
+    world: &'a OrderedWorld,
     environment: u64,
 }
 
 /// The target of one environment.
-struct Target<'a> {
-    world: &'a World,
+struct OrderedTarget<'a> {
+    world: &'a OrderedWorld,
     environment: u64,
 }
 
 /// A poller and the environment that it invokes, one batch after the other.
-struct Mapping<'a, P> {
-    world: &'a World,
+struct OrderedMapping<'a, P> {
+    world: &'a OrderedWorld,
     role: Role,
     batch_size: u8,
     /// Starts an environment with this number.
@@ -69,121 +69,127 @@ struct Mapping<'a, P> {
 }
 
 /// The environments of the message-processor, and of the final-dlq-annotator for each of its queues.
-pub(super) fn functions(world: &World) -> Vec<BoxFuture<'_, ()>> {
+pub(super) fn spawn_functions(world: &OrderedWorld) -> Vec<BoxFuture<'_, ()>> {
     let batch_size = if world.knobs.batch_size == 1 { 1 } else { 10 };
     let mut all = Vec::new();
     for _ in 0..world.knobs.environments {
         let start = move |environment| message_processor(world, environment);
-        let mapping = Mapping { world, role: Role::Source, batch_size, start };
-        all.push(async move { mapping.run().await }.boxed());
+        let mapping = OrderedMapping { world, role: Role::Source, batch_size, start };
+        all.push(async move { mapping.poll_until_end().await }.boxed());
     }
     for role in [Role::Annotation, Role::SourceDlq] {
         let final_dlq = Remote { world, queue: world.queue(Role::FinalDlq) };
         let start = move |environment| {
-            FinalDlqAnnotator::new(final_dlq, world.clock.clone(), Witness { world, environment })
+            FinalDlqAnnotator::new(final_dlq, world.clock.clone(), JudgeObserver { world, environment })
         };
-        let mapping = Mapping { world, role, batch_size: 10, start };
-        all.push(async move { mapping.run().await }.boxed());
+        let mapping = OrderedMapping { world, role, batch_size: 10, start };
+        all.push(async move { mapping.poll_until_end().await }.boxed());
     }
     all
 }
 
 /// A person looks at the blocked groups now and then: has the first message called again, or takes it out. In the end there
 /// are only messages to take out.
-pub(super) async fn decide_on_blocked_groups(world: &World) {
-    while !world.is_over() {
+pub(super) async fn decide_on_blocked_groups(world: &OrderedWorld) {
+    while !world.has_ended() {
         world.clock.sleep(Duration::from_secs(1 + world.up_to(PERSON_SECONDS - 1))).await;
-        let mut backup = Backup(world);
+        let mut backup = JudgeBackup(world);
         let retries = !world.is_healed() && world.up_to(1) == 0;
-        let decision = if retries { Decision::Retry } else { Decision::TakeOut(&mut backup) };
+        let decision = if retries { UnblockDecision::Retry } else { UnblockDecision::TakeOut(&mut backup) };
         let (blocked, source) = (world.queue(Role::Blocked), world.queue(Role::Source));
-        let decided = unblock(blocked, source, &world.clock, &[], decision).await;
-        world.enter();
-        if let Ok(Unblocked { groups, .. }) = decided {
-            for Outcome { group, unblocked, error } in groups {
-                world.judge().note(world.clock.now(), &format!("{}: {unblocked}, {error:?}", group.group));
+        let decided = unblock_groups(blocked, source, &world.clock, &[], decision).await;
+        world.apply_changes();
+        if let Ok(UnblockReport { groups, .. }) = decided {
+            for GroupOutcome { group, unblocked, error } in groups {
+                world
+                    .judge()
+                    .record_remark(world.clock.now(), &format!("{}: {unblocked}, {error:?}", group.group));
             }
         }
     }
 }
 
 /// Tells the judge what a person keeps.
-struct Backup<'a>(&'a World);
+struct JudgeBackup<'a>(&'a OrderedWorld);
 
-impl BackupWriter for Backup<'_> {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
+impl BackupWriter for JudgeBackup<'_> {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
         let numbers = records.iter().filter_map(|record| number_in(&record.message.body));
-        numbers.for_each(|n| self.0.judge().kept(n));
+        numbers.for_each(|n| self.0.judge().record_backup(n));
         Ok(())
     }
 }
 
-fn message_processor(world: &World, environment: u64) -> impl Function {
-    let policy = world.knobs.rules.policy();
-    let on_failure = OnFailure::wired(Strategy::Ordered, Queues(world)).expect("the world has all queues");
+fn message_processor(world: &OrderedWorld, environment: u64) -> impl Function {
+    let policy = world.knobs.rules.to_policy();
+    let on_failure =
+        OnFailure::from_wiring(Strategy::Ordered, OrderedQueues(world)).expect("the world has all queues");
     MessageProcessor {
-        handler: Target { world, environment },
+        handler: OrderedTarget { world, environment },
         on_failure,
-        breaker: SharedBreaker::of(&policy),
+        breaker: SharedBreaker::from_policy(&policy),
         policy,
         annotation_queue: Remote { world, queue: world.queue(Role::Annotation) },
         clock: world.clock.clone(),
-        observer: Witness { world, environment },
+        observer: JudgeObserver { world, environment },
         schema: MessageSchema::default(),
         resenders: Resenders::default(),
         max_concurrency: world.knobs.max_concurrency.try_into().expect("at least one"),
     }
 }
 
-impl<F: Function, P: Fn(u64) -> F> Mapping<'_, P> {
+impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
     /// Polls until the end of the run.
-    async fn run(&self) {
-        let World { knobs, .. } = self.world;
-        let mut function = self.begin();
-        while !self.world.is_over() {
-            let records = self.receive().await;
+    async fn poll_until_end(&self) {
+        let OrderedWorld { knobs, .. } = self.world;
+        let mut function = self.begin_environment();
+        while !self.world.has_ended() {
+            let records = self.receive_batch().await;
             if records.is_empty() {
-                self.idle().await;
+                self.sleep_while_empty().await;
                 continue;
             }
-            let (mut readable, unreadable) = self.read(records);
+            let (mut readable, unreadable) = self.split_unreadable(records);
             take_waiting(&function, &mut readable, &unreadable);
-            let lives = self.invoke(&function, readable).await;
+            let lives = self.invoke_batch(&function, readable).await;
             self.world.judge().counts.crashes += u64::from(!lives);
-            if !lives || self.world.strikes(knobs.faults.replaced) {
-                function = self.begin();
+            if !lives || self.world.fault_strikes(knobs.faults.replaced) {
+                function = self.begin_environment();
             }
         }
     }
 
-    fn begin(&self) -> F {
+    fn begin_environment(&self) -> F {
         (self.start)(self.world.environments.fetch_add(1, Ordering::Relaxed))
     }
 
-    async fn receive(&self) -> Vec<ReceivedMessage> {
+    async fn receive_batch(&self) -> Vec<ReceivedMessage> {
         let wait = Duration::from_secs(20);
         let request = Receive { max_messages: self.batch_size, wait, visibility: None };
         let records = self.world.queue(self.role).receive(request).await;
-        self.world.enter();
+        self.world.apply_changes();
         // The queue hides what a lost answer had.
         records.unwrap_or_default()
     }
 
     /// Some records of the source queue cannot be read, nor the group of some of these.
-    fn read(&self, records: Vec<ReceivedMessage>) -> (Vec<ReceivedMessage>, Vec<Unreadable>) {
-        let World { knobs, clock, .. } = self.world;
+    fn split_unreadable(
+        &self,
+        records: Vec<ReceivedMessage>,
+    ) -> (Vec<ReceivedMessage>, Vec<UnreadableMessage>) {
+        let OrderedWorld { knobs, clock, .. } = self.world;
         let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
         for record in records {
-            if self.role != Role::Source || !self.world.strikes(knobs.faults.unreadable) {
+            if self.role != Role::Source || !self.world.fault_strikes(knobs.faults.unreadable) {
                 readable.push(record);
                 continue;
             }
             let ReceivedMessage { sqs_message_id, receipt_handle, message_group_id, .. } = record;
-            self.world.judge().unreadable(&sqs_message_id, clock.now());
-            unreadable.push(Unreadable {
+            self.world.judge().record_unreadable(&sqs_message_id, clock.now());
+            unreadable.push(UnreadableMessage {
                 sqs_message_id,
                 receipt_handle,
-                message_group_id: message_group_id.filter(|_| self.world.strikes(0.5)),
+                message_group_id: message_group_id.filter(|_| self.world.fault_strikes(0.5)),
                 readable_before: readable.len(),
             });
         }
@@ -191,27 +197,27 @@ impl<F: Function, P: Fn(u64) -> F> Mapping<'_, P> {
     }
 
     /// Sleeps while the queues are empty: a long poll every 20 seconds of many virtual hours would find nothing.
-    async fn idle(&self) {
-        let World { clock, sqs, .. } = self.world;
+    async fn sleep_while_empty(&self) {
+        let OrderedWorld { clock, sqs, .. } = self.world;
         let (soonest, latest) = (clock.now() + TimeDelta::seconds(1), clock.now() + TimeDelta::seconds(60));
         clock.sleep_until(sqs.next_due().map_or(latest, |due| due.clamp(soonest, latest))).await;
     }
 
     /// Invokes the function, and deletes what it confirms; false if its process has died.
-    async fn invoke(&self, function: &F, records: Vec<ReceivedMessage>) -> bool {
-        let World { knobs, clock, .. } = self.world;
+    async fn invoke_batch(&self, function: &F, records: Vec<ReceivedMessage>) -> bool {
+        let OrderedWorld { knobs, clock, .. } = self.world;
         let of = |record: &ReceivedMessage| (record.sqs_message_id.clone(), record.receipt_handle.clone());
         let received: Vec<_> = records.iter().map(of).collect();
-        let is_short = self.world.strikes(knobs.faults.short);
+        let is_short = self.world.fault_strikes(knobs.faults.short);
         let timeout = if is_short { 1 + self.world.up_to(10) } else { knobs.function_seconds };
         // At any await, or at any moment.
-        let (polls, moment) = match self.world.strikes(knobs.faults.dies) {
-            true if self.world.strikes(0.5) => (Some(self.world.up_to(40)), None),
+        let (polls, moment) = match self.world.fault_strikes(knobs.faults.dies) {
+            true if self.world.fault_strikes(0.5) => (Some(self.world.up_to(40)), None),
             true => (None, Some(self.world.up_to(1000 * timeout))),
             false => (None, None),
         };
-        let deadline = clock.now() + TimeDelta::seconds(seconds(timeout));
-        let process = dying(function.batch_item_failures(records, deadline), polls);
+        let deadline = clock.now() + TimeDelta::seconds(timestamp_seconds(timeout));
+        let process = run_until_death(function.batch_item_failures(records, deadline), polls);
         let end = pin!(clock.sleep(Duration::from_millis(moment.unwrap_or(1000 * timeout))));
         let Either::Left((Some(failed), _)) = select(pin!(process), end).await else {
             return false;
@@ -219,38 +225,38 @@ impl<F: Function, P: Fn(u64) -> F> Mapping<'_, P> {
         let failed: BTreeSet<_> = failed.into_iter().collect();
         let done = received.into_iter().filter(|(id, _)| !failed.contains(id));
         let handles: Vec<_> = done.map(|(_, handle)| handle).collect();
-        if !handles.is_empty() && !self.world.strikes(knobs.faults.response_lost) {
+        if !handles.is_empty() && !self.world.fault_strikes(knobs.faults.response_lost) {
             self.world.queue(self.role).delete_batch(&handles).await;
-            self.world.enter();
+            self.world.apply_changes();
         }
         true
     }
 }
 
-impl Handler for Target<'_> {
+impl Handler for OrderedTarget<'_> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        let World { knobs, clock, .. } = self.world;
+        let OrderedWorld { knobs, clock, .. } = self.world;
         let n = number_in(message.body).expect("the producer numbers each body");
-        self.world.judge().called(n, self.environment, clock.now());
-        let mut calling = Calling { world: self.world, n, answer: Answer::CutOff };
+        self.world.judge().begin_call(n, self.environment, clock.now());
+        let mut calling = OrderedCall { world: self.world, n, answer: CallEnd::CutOff };
         clock.sleep(Duration::from_millis(1 + self.world.up_to(20))).await;
-        if self.world.strikes(knobs.faults.slow) {
+        if self.world.fault_strikes(knobs.faults.slow) {
             clock.sleep(Duration::from_millis(self.world.up_to(500 * knobs.function_seconds))).await;
         }
-        let outcome = self.outcome(n).await;
+        let outcome = self.call_outcome(n).await;
         if outcome.is_ok() {
-            self.world.judge().processed(n);
+            self.world.judge().record_processed(n);
         }
         // The process may die while the answer is on its way.
-        self.world.travel().await;
-        calling.answer = if outcome.is_ok() { Answer::Success } else { Answer::Failure };
+        self.world.cross_network().await;
+        calling.answer = if outcome.is_ok() { CallEnd::Success } else { CallEnd::Failure };
         outcome
     }
 }
 
-impl Target<'_> {
-    async fn outcome(&self, n: usize) -> Result<(), HandlerError> {
-        let World { knobs, .. } = self.world;
+impl OrderedTarget<'_> {
+    async fn call_outcome(&self, n: usize) -> Result<(), HandlerError> {
+        let OrderedWorld { knobs, .. } = self.world;
         if self.is_down(knobs.messages[n].group) {
             return Err(HandlerError::transient(ErrorType::HttpStatus(503), "down"));
         }
@@ -280,25 +286,25 @@ impl Target<'_> {
 }
 
 /// A call under way. Its process may die, or cut it off.
-struct Calling<'a> {
-    world: &'a World,
+struct OrderedCall<'a> {
+    world: &'a OrderedWorld,
     n: usize,
-    answer: Answer,
+    answer: CallEnd,
 }
 
-impl Drop for Calling<'_> {
+impl Drop for OrderedCall<'_> {
     fn drop(&mut self) {
-        self.world.judge().answered(self.n, self.answer, self.world.clock.now());
+        self.world.judge().end_call(self.n, self.answer, self.world.clock.now());
     }
 }
 
-impl Observer for Witness<'_> {
+impl Observer for JudgeObserver<'_> {
     fn observe(&self, event: &Event) {
-        self.world.judge().observed(self.environment, event, self.world.clock.now());
+        self.world.judge().check_event(self.environment, event, self.world.clock.now());
     }
 }
 
-impl<'a> Wiring for Queues<'a> {
+impl<'a> Wiring for OrderedQueues<'a> {
     type Queue = Remote<'a>;
 
     fn queue(&mut self, role: Role) -> Option<Remote<'a>> {
@@ -316,7 +322,7 @@ impl<'a> Wiring for Queues<'a> {
         Some(self.0.knobs.batch_size)
     }
 
-    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Remote<'a>>, Missing> {
+    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Remote<'a>>, MissingSetting> {
         let blocked = self.queue(Role::Blocked);
         Ok(blocked.filter(|_| self.0.knobs.rules.blocks))
     }
@@ -324,10 +330,10 @@ impl<'a> Wiring for Queues<'a> {
 
 impl QueueSender for Remote<'_> {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
-        self.world.travel().await;
+        self.world.cross_network().await;
         let answer = self.queue.send_batch(batch).await;
-        self.world.enter();
-        self.world.travel().await;
+        self.world.apply_changes();
+        self.world.cross_network().await;
         answer
     }
 }
@@ -337,10 +343,10 @@ impl VisibilityControl for Remote<'_> {
         &self,
         entries: &[(String, VisibilitySeconds)],
     ) -> Vec<EntryOutcome<()>> {
-        self.world.travel().await;
+        self.world.cross_network().await;
         let answer = self.queue.change_visibility_batch(entries).await;
-        self.world.enter();
-        self.world.travel().await;
+        self.world.apply_changes();
+        self.world.cross_network().await;
         answer
     }
 }

@@ -8,10 +8,10 @@ use std::ops::AddAssign;
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
 use redeliver_core::strategy::Role;
-use redeliver_embedded::{Change, What};
+use redeliver_embedded::{ChangeKind, MessageChange};
 use serde_json::Value;
 
-use super::knobs::{Fate, Knobs};
+use super::knobs::{Fate, OrderedKnobs};
 
 /// The time that the last call needs before the limit of a message's age: one that is held has no shorter delay.
 const ARRIVAL_SECONDS: u64 = 5;
@@ -21,7 +21,7 @@ const TRACE: usize = 80;
 
 /// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum CallEnd {
     Success,
     Failure,
     /// The caller stopped waiting, or died.
@@ -30,22 +30,22 @@ pub(super) enum Answer {
 
 /// The history of a run, and the first rule that it breaks.
 pub(super) struct Judge {
-    knobs: Knobs,
+    knobs: OrderedKnobs,
     start: Timestamp,
     roles: BTreeMap<String, Role>,
-    messages: Vec<Message>,
+    messages: Vec<JudgedMessage>,
     /// Message numbers by SQS's id in the source queue.
     numbers: HashMap<String, usize>,
-    groups: Vec<Group>,
+    groups: Vec<JudgedGroup>,
     violation: Option<String>,
     trace: VecDeque<String>,
     digest: DefaultHasher,
-    pub(super) counts: Counts,
+    pub(super) counts: OrderedCounts,
 }
 
 /// Sums of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub struct OrderedCounts {
     pub messages: u64,
     pub calls: u64,
     pub crashes: u64,
@@ -55,7 +55,7 @@ pub struct Counts {
     pub changes: u64,
 }
 
-impl AddAssign for Counts {
+impl AddAssign for OrderedCounts {
     fn add_assign(&mut self, other: Self) {
         let Self { messages, calls, crashes, unreadable, taken_out, changes } = other;
         self.messages += messages;
@@ -68,7 +68,7 @@ impl AddAssign for Counts {
 }
 
 #[derive(Clone, Default)]
-struct Message {
+struct JudgedMessage {
     /// Its place in its group; `None` if SQS does not have it yet.
     place: Option<usize>,
     sent_at: Option<Timestamp>,
@@ -95,7 +95,7 @@ struct Message {
 #[derive(Clone, Default)]
 struct ThisReceive {
     environment: Option<u64>,
-    answer: Option<Answer>,
+    answer: Option<CallEnd>,
     hidden_seconds: Option<u16>,
     spent_attempt: bool,
     /// Its notice is in the queue of blocked groups.
@@ -103,7 +103,7 @@ struct ThisReceive {
 }
 
 #[derive(Clone, Default)]
-struct Group {
+struct JudgedGroup {
     /// In the order in which SQS took them.
     messages: Vec<usize>,
     /// All before this place are done.
@@ -111,17 +111,17 @@ struct Group {
     running: Option<usize>,
 }
 
-impl Message {
+impl JudgedMessage {
     fn is_safe(&self) -> bool {
         self.is_processed || self.has_final_record || self.is_taken_out
     }
 }
 
 impl Judge {
-    pub(super) fn new(knobs: &Knobs, roles: BTreeMap<String, Role>, start: Timestamp) -> Self {
+    pub(super) fn new(knobs: &OrderedKnobs, roles: BTreeMap<String, Role>, start: Timestamp) -> Self {
         Self {
-            messages: vec![Message::default(); knobs.messages.len()],
-            groups: vec![Group::default(); knobs.groups],
+            messages: vec![JudgedMessage::default(); knobs.messages.len()],
+            groups: vec![JudgedGroup::default(); knobs.groups],
             knobs: knobs.clone(),
             start,
             roles,
@@ -129,7 +129,7 @@ impl Judge {
             violation: None,
             trace: VecDeque::new(),
             digest: DefaultHasher::new(),
-            counts: Counts::default(),
+            counts: OrderedCounts::default(),
         }
     }
 
@@ -137,21 +137,21 @@ impl Judge {
         self.violation.as_ref()
     }
 
-    pub(super) fn trace(&self) -> Vec<String> {
+    pub(super) fn recent_events(&self) -> Vec<String> {
         self.trace.iter().cloned().collect()
     }
 
     /// A number that is equal for equal histories.
-    pub(super) fn digest(&self) -> u64 {
+    pub(super) fn history_digest(&self) -> u64 {
         self.digest.finish()
     }
 
     pub(super) fn are_all_done(&self) -> bool {
-        self.messages.iter().all(Message::is_safe)
+        self.messages.iter().all(JudgedMessage::is_safe)
     }
 
     /// At the end of a run: nothing is lost, and nothing is left.
-    pub(super) fn close(&mut self, now: Timestamp, left: u64) {
+    pub(super) fn check_end(&mut self, now: Timestamp, left: u64) {
         let lost = self.messages.iter().position(|one| !one.is_safe());
         if let Some(n) = lost {
             self.break_rule(
@@ -164,9 +164,9 @@ impl Judge {
     }
 
     /// The target is called.
-    pub(super) fn called(&mut self, n: usize, environment: u64, now: Timestamp) {
+    pub(super) fn begin_call(&mut self, n: usize, environment: u64, now: Timestamp) {
         self.counts.calls += 1;
-        self.note(now, &format!("environment {environment} calls message {n}"));
+        self.record_remark(now, &format!("environment {environment} calls message {n}"));
         self.check_order(n, now);
         self.check_group_is_idle(n, now);
         self.check_calls(n, now);
@@ -181,33 +181,36 @@ impl Judge {
     }
 
     /// The target has done its work; its answer is on the way.
-    pub(super) fn processed(&mut self, n: usize) {
+    pub(super) fn record_processed(&mut self, n: usize) {
         self.messages[n].is_processed = true;
     }
 
     /// A person keeps a copy, and will delete the message.
-    pub(super) fn kept(&mut self, n: usize) {
+    pub(super) fn record_backup(&mut self, n: usize) {
         self.messages[n].is_kept = true;
     }
 
     /// A call is over.
-    pub(super) fn answered(&mut self, n: usize, answer: Answer, now: Timestamp) {
-        self.note(now, &format!("message {n}: {answer:?}"));
+    pub(super) fn end_call(&mut self, n: usize, answer: CallEnd, now: Timestamp) {
+        self.record_remark(now, &format!("message {n}: {answer:?}"));
         let group = self.knobs.messages[n].group;
         self.groups[group].running = None;
         let message = &mut self.messages[n];
         message.receive.answer = Some(answer);
-        if answer != Answer::Success {
+        if answer != CallEnd::Success {
             message.first_failed_at.get_or_insert(now);
         }
     }
 
     /// The function reports an event.
-    pub(super) fn observed(&mut self, environment: u64, event: &Event, now: Timestamp) {
+    pub(super) fn check_event(&mut self, environment: u64, event: &Event, now: Timestamp) {
         let Event::RetryScheduled { message_id, spends_attempt, delay_seconds, .. } = event else { return };
         let Some(n) = number_of(message_id) else { return };
         let delay = u64::from(delay_seconds.get());
-        self.note(now, &format!("message {n}: retry in {delay} s, spends an attempt: {spends_attempt}"));
+        self.record_remark(
+            now,
+            &format!("message {n}: retry in {delay} s, spends an attempt: {spends_attempt}"),
+        );
         if self.messages[n].receive.environment != Some(environment) {
             // A short delay: another environment has it already.
             return;
@@ -236,24 +239,24 @@ impl Judge {
     }
 
     /// A record cannot be read.
-    pub(super) fn unreadable(&mut self, sqs_message_id: &str, now: Timestamp) {
+    pub(super) fn record_unreadable(&mut self, sqs_message_id: &str, now: Timestamp) {
         self.counts.unreadable += 1;
         if let Some(n) = self.numbers.get(sqs_message_id) {
-            self.note(now, &format!("message {n} cannot be read"));
+            self.record_remark(now, &format!("message {n} cannot be read"));
         }
     }
 
     /// A change of a queue.
-    pub(super) fn enter(&mut self, change: &Change) {
+    pub(super) fn apply_change(&mut self, change: &MessageChange) {
         self.counts.changes += 1;
-        let Change { at, queue_arn, sqs_message_id, what } = change;
+        let MessageChange { at, queue_arn, sqs_message_id, what } = change;
         let (at, role) = (*at, self.roles[queue_arn]);
-        if let What::Sent(content) = what
+        if let ChangeKind::Sent(content) = what
             && let Some(n) = number_in(&content.body)
         {
-            self.note(at, &format!("{}: message {n} sent", role.in_words()));
+            self.record_remark(at, &format!("{}: message {n} sent", role.display_name()));
             match role {
-                Role::Source => self.produced(n, sqs_message_id, at),
+                Role::Source => self.record_send(n, sqs_message_id, at),
                 Role::FinalDlq => self.messages[n].has_final_record = true,
                 _ => {
                     let text = content.attributes.get("Failure").and_then(|attribute| attribute.text());
@@ -275,45 +278,45 @@ impl Judge {
             return;
         }
         let Some(&n) = self.numbers.get(sqs_message_id) else { return };
-        self.note(at, &format!("{}: message {n} {}", role.in_words(), words(what)));
+        self.record_remark(at, &format!("{}: message {n} {}", role.display_name(), describe_change(what)));
         let message = &mut self.messages[n];
         match what {
-            What::Received { receive_count } if role == Role::Source => {
+            ChangeKind::Received { receive_count } if role == Role::Source => {
                 let ThisReceive { answer, spent_attempt, .. } = std::mem::take(&mut message.receive);
                 // Its last call did not end it, and no retry was confirmed.
                 message.excused += u32::from(answer.is_some() && !spent_attempt);
                 message.receive_count = *receive_count;
                 message.first_received_at.get_or_insert(at);
             }
-            What::Hidden { seconds } => {
+            ChangeKind::Hidden { seconds } => {
                 message.receive.hidden_seconds = Some(*seconds);
                 // Longer than any delay and any hold.
                 if *seconds > 3600 && !message.receive.has_notice {
                     self.break_rule(at, &format!("message {n} is hidden for {seconds} s, without a notice"));
                 }
             }
-            What::Moved(_) if role == Role::Source => message.is_given_up = true,
-            What::Moved(_) => message.has_final_record = true,
-            What::Deleted if role == Role::Source && message.is_kept => {
+            ChangeKind::Moved(_) if role == Role::Source => message.is_given_up = true,
+            ChangeKind::Moved(_) => message.has_final_record = true,
+            ChangeKind::Deleted if role == Role::Source && message.is_kept => {
                 message.is_taken_out = true;
                 self.counts.taken_out += 1;
             }
-            What::Deleted if role == Role::Source && !message.is_processed && !message.is_given_up => {
+            ChangeKind::Deleted if role == Role::Source && !message.is_processed && !message.is_given_up => {
                 self.break_rule(at, &format!("message {n} was deleted, and neither processed nor given up"));
             }
-            What::Deleted if role != Role::Source && !message.has_final_record => {
+            ChangeKind::Deleted if role != Role::Source && !message.has_final_record => {
                 self.break_rule(
                     at,
                     &format!("the verdict on message {n} was deleted without a final record"),
                 );
             }
-            What::Expired => self.break_rule(at, &format!("message {n} expired")),
+            ChangeKind::Expired => self.break_rule(at, &format!("message {n} expired")),
             _ => {}
         }
     }
 
     /// A remark for the report.
-    pub(super) fn note(&mut self, now: Timestamp, line: &str) {
+    pub(super) fn record_remark(&mut self, now: Timestamp, line: &str) {
         let line = format!("{:>12.3} {line}", (now - self.start).as_seconds_f64());
         line.hash(&mut self.digest);
         if self.trace.len() == TRACE {
@@ -323,11 +326,11 @@ impl Judge {
     }
 
     pub(super) fn break_rule(&mut self, now: Timestamp, rule: &str) {
-        self.note(now, rule);
+        self.record_remark(now, rule);
         self.violation.get_or_insert_with(|| rule.to_owned());
     }
 
-    fn produced(&mut self, n: usize, sqs_message_id: &str, at: Timestamp) {
+    fn record_send(&mut self, n: usize, sqs_message_id: &str, at: Timestamp) {
         self.counts.messages += 1;
         self.numbers.insert(sqs_message_id.to_owned(), n);
         let group = &mut self.groups[self.knobs.messages[n].group];
@@ -343,7 +346,7 @@ impl Judge {
     fn check_order(&mut self, n: usize, now: Timestamp) {
         let group = &mut self.groups[self.knobs.messages[n].group];
         let is_done = |n: usize| {
-            let Message { is_processed, is_given_up, is_taken_out, .. } = self.messages[n];
+            let JudgedMessage { is_processed, is_given_up, is_taken_out, .. } = self.messages[n];
             let is_skipped = self.knobs.messages[n].fate == Fate::Invalid && !self.knobs.rules.blocks;
             is_processed || is_given_up || is_taken_out || is_skipped
         };
@@ -368,7 +371,7 @@ impl Judge {
     /// With batches of one SQS counts exactly: beyond the policy are only calls of messages that were held, and calls
     /// after which SQS confirmed neither the deletion nor a longer visibility timeout.
     fn check_calls(&mut self, n: usize, now: Timestamp) {
-        let Message { calls, excused, .. } = self.messages[n];
+        let JudgedMessage { calls, excused, .. } = self.messages[n];
         let most = self.knobs.rules.max_attempts + 1 + excused;
         if self.knobs.batch_size == 1 && calls >= most {
             self.break_rule(now, &format!("message {n} has more than {most} calls"));
@@ -392,10 +395,10 @@ impl Judge {
 
     /// A message is given up after a call that failed, and not before the policy allows it.
     fn check_verdict(&mut self, n: usize, verdict: &str, now: Timestamp) {
-        self.note(now, &format!("message {n}: {verdict}"));
-        let Knobs { rules, batch_size, messages, .. } = &self.knobs;
+        self.record_remark(now, &format!("message {n}: {verdict}"));
+        let OrderedKnobs { rules, batch_size, messages, .. } = &self.knobs;
         let (rules, is_counted_by_sqs, fate) = (*rules, *batch_size == 1, messages[n].fate);
-        let Message { receive_count, first_received_at, first_failed_at, calls_of, receive, .. } =
+        let JudgedMessage { receive_count, first_received_at, first_failed_at, calls_of, receive, .. } =
             &self.messages[n];
         if fate == Fate::Invalid {
             return;
@@ -405,7 +408,7 @@ impl Judge {
         let attempts = if is_counted_by_sqs { *receive_count } else { calls };
         let since = if is_counted_by_sqs { first_received_at } else { first_failed_at };
         let age = since.map_or(0, |since| (now - since).num_seconds().unsigned_abs());
-        let has_failed = matches!(receive.answer, Some(Answer::Failure | Answer::CutOff));
+        let has_failed = matches!(receive.answer, Some(CallEnd::Failure | CallEnd::CutOff));
         let rule = match verdict {
             _ if !has_failed => format!("message {n} was given up ({verdict}) without a call that failed"),
             "RETRY_ATTEMPT_EXCEEDED" if attempts <= rules.max_attempts => {
@@ -426,14 +429,14 @@ impl Judge {
     }
 }
 
-fn words(what: &What) -> String {
+fn describe_change(what: &ChangeKind) -> String {
     match what {
-        What::Received { receive_count } => format!("received, {receive_count}"),
-        What::Hidden { seconds } => format!("hidden for {seconds} s"),
-        What::Moved(to) => format!("moved to {to}"),
-        What::Sent(_) => "sent".to_owned(),
-        What::Deleted => "deleted".to_owned(),
-        What::Expired => "expired".to_owned(),
+        ChangeKind::Received { receive_count } => format!("received, {receive_count}"),
+        ChangeKind::Hidden { seconds } => format!("hidden for {seconds} s"),
+        ChangeKind::Moved(to) => format!("moved to {to}"),
+        ChangeKind::Sent(_) => "sent".to_owned(),
+        ChangeKind::Deleted => "deleted".to_owned(),
+        ChangeKind::Expired => "expired".to_owned(),
     }
 }
 

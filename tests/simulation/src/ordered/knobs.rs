@@ -7,7 +7,7 @@ use redeliver_core::strategy::Strategy;
 
 /// Everything that a run depends on.
 #[derive(Clone, Debug)]
-pub struct Knobs {
+pub struct OrderedKnobs {
     pub seed: u64,
     pub groups: usize,
     pub messages: Vec<Planned>,
@@ -15,7 +15,7 @@ pub struct Knobs {
     pub batch_size: u16,
     pub environments: usize,
     pub max_concurrency: usize,
-    pub rules: Rules,
+    pub rules: OrderedRules,
     /// `maxReceiveCount` of the source queue.
     pub receives_max: u16,
     /// The function's timeout; the queue's visibility timeout is six times as long, as AWS recommends.
@@ -23,8 +23,8 @@ pub struct Knobs {
     pub latency_ms: u64,
     /// The faults last this long, and most messages are sent meanwhile.
     pub fault_seconds: u64,
-    pub outage: Option<Outage>,
-    pub faults: Faults,
+    pub outage: Option<OrderedOutage>,
+    pub faults: OrderedFaults,
 }
 
 /// A message to send.
@@ -50,7 +50,7 @@ pub enum Fate {
 
 /// The policy as the judge reads it.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct OrderedRules {
     pub max_attempts: u32,
     pub max_age_seconds: u64,
     /// `None`: the default, 5 s at first and 900 s at most.
@@ -62,7 +62,7 @@ pub struct Rules {
 
 /// The target is down: `HttpStatus.503`.
 #[derive(Clone, Copy, Debug)]
-pub struct Outage {
+pub struct OrderedOutage {
     /// `None`: for all groups.
     pub group: Option<usize>,
     pub from_seconds: u64,
@@ -71,7 +71,7 @@ pub struct Outage {
 
 /// Probabilities.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
+pub struct OrderedFaults {
     /// A process dies: of each batch.
     pub dies: f64,
     /// A batch has only a few seconds.
@@ -93,10 +93,10 @@ pub struct Faults {
 /// A person looks at the blocked groups at least this often.
 pub(super) const PERSON_SECONDS: u64 = 3600;
 
-impl Rules {
+impl OrderedRules {
     #[must_use]
-    pub fn policy(&self) -> Policy {
-        let Self { max_attempts, max_age_seconds, delay_seconds, has_breaker, blocks } = self;
+    pub fn to_policy(self) -> Policy {
+        let Self { max_attempts, max_age_seconds, delay_seconds, has_breaker, blocks } = &self;
         let breaker = if *has_breaker { "" } else { r#""circuit_breaker":false,"# };
         let backoff = delay_seconds.map_or_else(String::new, |delay| {
             format!(r#","backoff":{{"kind":"fixed","delay_seconds":{delay},"jitter":"none"}}"#)
@@ -105,7 +105,7 @@ impl Rules {
         let policy = format!(
             r#"{{{breaker}{block}"max_attempts":{max_attempts},"max_age_seconds":{max_age_seconds}{backoff}}}"#
         );
-        Strategy::Ordered.definition().policy(&policy).expect("a valid policy")
+        Strategy::Ordered.definition().parse_policy(&policy).expect("a valid policy")
     }
 
     /// The longest delay before a retry.
@@ -122,20 +122,20 @@ impl Rules {
     }
 }
 
-impl Knobs {
+impl OrderedKnobs {
     /// Draws a run of at most this many messages.
     #[must_use]
-    pub fn of(seed: u64, messages_max: usize) -> Self {
+    pub fn from_seed(seed: u64, messages_max: usize) -> Self {
         let mut rng = StdRng::seed_from_u64(seed ^ 0x0f1f_0000_0000_0000);
         let draw = &mut rng;
-        let rules = rules(draw);
+        let rules = random_rules(draw);
         let groups = draw.random_range(1..=20);
         let messages = draw.random_range(1..=300).min(messages_max);
         let fault_seconds = draw.random_range(120..=4 * 3600);
         let calm = draw.random_bool(0.1);
         let mut chance =
             |most: f64| if calm || draw.random_bool(0.4) { 0.0 } else { draw.random::<f64>() * most };
-        let faults = Faults {
+        let faults = OrderedFaults {
             dies: chance(0.2),
             short: chance(0.2),
             response_lost: chance(0.1),
@@ -143,9 +143,9 @@ impl Knobs {
             slow: chance(0.2),
             refused: chance(0.3),
             unanswered: chance(0.2),
-            unreadable: unreadable(seed),
+            unreadable: unreadable_chance(seed),
         };
-        let outage = draw.random_bool(0.4).then(|| Outage {
+        let outage = draw.random_bool(0.4).then(|| OrderedOutage {
             group: draw.random_bool(0.5).then(|| draw.random_range(0..groups)),
             from_seconds: draw.random_range(0..fault_seconds),
             seconds: draw.random_range(60..=5400),
@@ -153,7 +153,7 @@ impl Knobs {
         let mut knobs = Self {
             seed,
             groups,
-            messages: plan(draw, messages, groups, rules),
+            messages: plan_messages(draw, messages, groups, rules),
             batch_size: if draw.random_bool(0.5) { 1 } else { 10 },
             environments: draw.random_range(1..=6),
             max_concurrency: draw.random_range(1..=10),
@@ -186,22 +186,22 @@ impl Knobs {
 }
 
 /// Unreadable records, in a third of the runs.
-fn unreadable(seed: u64) -> f64 {
+fn unreadable_chance(seed: u64) -> f64 {
     let mut rng = StdRng::seed_from_u64(seed ^ 0x0f1f_0000_0000_0001);
     if rng.random_bool(0.33) { rng.random::<f64>() * 0.2 } else { 0.0 }
 }
 
-fn rules(rng: &mut StdRng) -> Rules {
+fn random_rules(rng: &mut StdRng) -> OrderedRules {
     let has_breaker = rng.random_bool(0.5);
     match rng.random_range(0..10) {
-        0..2 => Rules {
+        0..2 => OrderedRules {
             max_attempts: 980,
             max_age_seconds: 86_400,
             delay_seconds: None,
             has_breaker,
             blocks: false,
         },
-        2..6 => Rules {
+        2..6 => OrderedRules {
             max_attempts: rng.random_range(0..=4),
             max_age_seconds: 86_400,
             // Longer than the queue's visibility timeout at times.
@@ -209,7 +209,7 @@ fn rules(rng: &mut StdRng) -> Rules {
             has_breaker,
             blocks: false,
         },
-        _ => Rules {
+        _ => OrderedRules {
             max_attempts: 980,
             max_age_seconds: rng.random_range(120..=1800),
             delay_seconds: Some(rng.random_range(2..=60)),
@@ -219,7 +219,7 @@ fn rules(rng: &mut StdRng) -> Rules {
     }
 }
 
-fn plan(rng: &mut StdRng, messages: usize, groups: usize, rules: Rules) -> Vec<Planned> {
+fn plan_messages(rng: &mut StdRng, messages: usize, groups: usize, rules: OrderedRules) -> Vec<Planned> {
     let [fails, fails_for_ever, permanent, hangs, invalid] =
         [0.15, 0.04, 0.05, 0.03, 0.03].map(|most| rng.random::<f64>() * most);
     let healthy = rng.random_range(0..=groups / 2);

@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt};
 use serde_json::{Value, json};
 
-use super::{Key, glob_matches, within};
+use super::{DelayKey, glob_matches, scale_to_range};
 
 /// The policy's member `circuit_breaker`.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub enum BreakerKnob {
 #[derive(Clone, Debug, PartialEq)]
 pub struct BreakerModel {
     /// The messages that share a circuit.
-    pub per: Per,
+    pub per: CircuitPartition,
     /// Globs: more errors that say "not now".
     pub opens_on: Vec<&'static str>,
     /// In all.
@@ -29,7 +29,7 @@ pub struct BreakerModel {
 
 /// The key of a message's circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Per {
+pub enum CircuitPartition {
     /// Its message group.
     Group,
     /// The text of this attribute.
@@ -40,7 +40,7 @@ pub enum Per {
 
 impl Default for BreakerModel {
     fn default() -> Self {
-        Self { per: Per::Group, opens_on: Vec::new(), hold_seconds_max: 86_400 }
+        Self { per: CircuitPartition::Group, opens_on: Vec::new(), hold_seconds_max: 86_400 }
     }
 }
 
@@ -77,7 +77,7 @@ impl Met {
 }
 
 /// The outcome of a call with a transient error of this type, by the table in docs/handlers.md.
-pub(super) fn outcome(error_type: &str) -> Met {
+pub(super) fn transient_outcome(error_type: &str) -> Met {
     let status = error_type.strip_prefix("HttpStatus.").and_then(|status| status.parse::<u16>().ok());
     if let Some(status) = status {
         return match status {
@@ -114,18 +114,23 @@ impl BreakerKnob {
     }
 
     /// The member, unless absent.
-    pub(super) fn json(&self) -> Option<Value> {
+    pub(super) fn to_json(&self) -> Option<Value> {
         match self {
             Self::Absent => None,
             Self::Off => Some(Value::from(false)),
-            Self::On(breaker) => Some(breaker.json()),
+            Self::On(breaker) => Some(breaker.to_json()),
         }
     }
 }
 
 impl BreakerModel {
     fn random(rng: &mut impl Rng) -> Self {
-        let pers = [Per::Group, Per::Group, Per::Attribute("tenant"), Per::Target];
+        let pers = [
+            CircuitPartition::Group,
+            CircuitPartition::Group,
+            CircuitPartition::Attribute("tenant"),
+            CircuitPartition::Target,
+        ];
         let longest = [300, 8000][rng.random_range(0..2)];
         Self {
             per: pers[rng.random_range(0..pers.len())],
@@ -134,11 +139,11 @@ impl BreakerModel {
         }
     }
 
-    fn json(&self) -> Value {
+    fn to_json(&self) -> Value {
         let per = match self.per {
-            Per::Group => "group".to_owned(),
-            Per::Attribute(name) => format!("attribute:{name}"),
-            Per::Target => "target".to_owned(),
+            CircuitPartition::Group => "group".to_owned(),
+            CircuitPartition::Attribute(name) => format!("attribute:{name}"),
+            CircuitPartition::Target => "target".to_owned(),
         };
         let mut document = json!({"per": per, "hold_seconds_max": self.hold_seconds_max});
         if !self.opens_on.is_empty() {
@@ -156,8 +161,8 @@ impl BreakerModel {
 
 /// The delay of a message that SQS has moved for the `count`th time.
 #[must_use]
-pub(super) fn redrive_delay(key: Key<'_>, count: u32) -> u64 {
+pub(super) fn redrive_delay(key: DelayKey<'_>, count: u32) -> u64 {
     let base = [5, 10, 20, 40, 80, 160, 320, 640].get(count as usize - 1).copied().unwrap_or(900);
-    let [spread, _] = key.words();
-    within(spread, base / 2, base)
+    let [spread, _] = key.random_words();
+    scale_to_range(spread, base / 2, base)
 }

@@ -9,9 +9,9 @@ use axum::Router;
 use axum::http::StatusCode;
 use redeliver_tests::full_batch::{BODY_BYTES, RECORDS};
 use redeliver_tests::sqs_stub::SqsStub;
-use redeliver_tests::wire::serve;
+use redeliver_tests::wire::serve_router;
 
-use subject::{Costs, Running, Subject};
+use subject::{BenchSubject, Costs, RunningSubject};
 
 /// Starts of each program, in turn.
 const STARTS: usize = 15;
@@ -25,36 +25,46 @@ const WAIT_SECONDS: f64 = 0.3;
 async fn main() {
     let stub = SqsStub::start().await;
     let unavailable = Router::new().fallback(|| async { StatusCode::SERVICE_UNAVAILABLE });
-    let (target, _server) = serve(unavailable).await;
-    let costs = measured(&subject::all(&stub, &format!("http://{target}/")), &stub, [STARTS, ROUNDS]).await;
+    let (target, _server) = serve_router(unavailable).await;
+    let costs = measure_subjects(
+        &subject::all_subjects(&stub, &format!("http://{target}/")),
+        &stub,
+        [STARTS, ROUNDS],
+    )
+    .await;
     println!(
         "batches of {RECORDS} messages of {BODY_BYTES} bytes; medians of {STARTS} starts and {ROUNDS} rounds\n"
     );
-    table::print(&costs);
-    let mut own = vec![measured(&subject::own_functions(&stub, 0.0, 100), &stub, [STARTS, ROUNDS]).await];
+    table::print_table(&costs);
+    let mut own =
+        vec![measure_subjects(&subject::own_functions(&stub, 0.0, 100), &stub, [STARTS, ROUNDS]).await];
     for language in subject::compiled_functions(&stub, 100) {
-        own.push(measured(&language, &stub, [STARTS, ROUNDS]).await);
+        own.push(measure_subjects(&language, &stub, [STARTS, ROUNDS]).await);
     }
-    let waiting = measured(&subject::own_functions(&stub, WAIT_SECONDS, 1), &stub, [1, 3]).await;
+    let waiting = measure_subjects(&subject::own_functions(&stub, WAIT_SECONDS, 1), &stub, [1, 3]).await;
     table::print_own_functions(&own, &waiting);
 }
 
 /// The cost of each subject: this many starts, then this many rounds.
-async fn measured(subjects: &[Subject], stub: &SqsStub, [starts, rounds]: [usize; 2]) -> Vec<Costs> {
-    let mut running: Vec<_> = subjects.iter().map(Running::new).collect();
+async fn measure_subjects(
+    subjects: &[BenchSubject],
+    stub: &SqsStub,
+    [starts, rounds]: [usize; 2],
+) -> Vec<Costs> {
+    let mut running: Vec<_> = subjects.iter().map(RunningSubject::new).collect();
     for _ in 0..starts {
         for subject in &mut running {
-            subject.start().await;
+            subject.start_again().await;
         }
     }
     for _ in 0..rounds {
         for subject in &mut running {
-            subject.round(stub).await;
+            subject.invoke_round(stub).await;
         }
     }
     let mut costs = Vec::new();
     for subject in running {
-        costs.push(subject.costs().await);
+        costs.push(subject.into_costs().await);
     }
     costs
 }

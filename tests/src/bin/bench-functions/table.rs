@@ -5,7 +5,7 @@ use redeliver_tests::full_batch::RECORDS;
 use crate::subject::Costs;
 
 /// Prints what each costs, and the ratios to the floor, which comes first, and of Python, which comes last.
-pub(crate) fn print(costs: &[Costs]) {
+pub(crate) fn print_table(costs: &[Costs]) {
     println!(
         "{:<40}{:>10}{:>12}{:>13}{:>9}{:>12}{:>8}{:>9}",
         "", "start, ms", "CPU, ms", "wall, ms", "peak,", "requests", "MB", "MB"
@@ -25,7 +25,7 @@ pub(crate) fn print(costs: &[Costs]) {
             costs.start,
             costs.cpu,
             costs.wall,
-            mebibytes(costs),
+            size_mebibytes(costs),
             costs.requests_per_message,
             plain,
             compressed
@@ -34,12 +34,12 @@ pub(crate) fn print(costs: &[Costs]) {
     let [floor, ours @ .., python] = costs else { return };
     println!("\ntimes the floor's{:>33}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
     for costs in ours {
-        let [start, cpu, wall, peak] = ratios(costs, floor);
+        let [start, cpu, wall, peak] = cost_ratios(costs, floor);
         println!("{:<40}{start:>10.2}{cpu:>12.2}{wall:>13.2}{peak:>9.2}", costs.name);
     }
     println!("\nPython's is so many times{:>25}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
     for costs in ours {
-        let [start, cpu, wall, peak] = ratios(python, costs);
+        let [start, cpu, wall, peak] = cost_ratios(python, costs);
         println!("{:<40}{start:>10.1}{cpu:>12.1}{wall:>13.1}{peak:>9.1}", costs.name);
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
         println!("{name:<40}{start:>10.1}{cpu:>12.3}{wall:>13.3}{peak:>9.1}");
     };
     for costs in languages.iter().flatten() {
-        row(costs.name, costs.start, costs.cpu / messages, costs.wall / messages, mebibytes(costs));
+        row(costs.name, costs.start, costs.cpu / messages, costs.wall / messages, size_mebibytes(costs));
     }
     let pairs = languages
         .iter()
@@ -68,7 +68,7 @@ pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
             costs.start - without.start,
             cpu / messages,
             wall / messages,
-            mebibytes(costs),
+            size_mebibytes(costs),
         );
     }
     println!("\n{:<40}{:>13}{:>22}", "a call that waits 0.3 s", "ms a batch", "dollars a million");
@@ -84,10 +84,10 @@ fn dollars_a_million(batch_seconds: f64) -> f64 {
     1e6 / f64::from(RECORDS) * (batch_seconds * 0.25 * GIGABYTE_SECOND + REQUEST)
 }
 
-fn ratios(a: &Costs, b: &Costs) -> [f64; 4] {
-    [a.start / b.start, a.cpu / b.cpu, a.wall / b.wall, mebibytes(a) / mebibytes(b)]
+fn cost_ratios(a: &Costs, b: &Costs) -> [f64; 4] {
+    [a.start / b.start, a.cpu / b.cpu, a.wall / b.wall, size_mebibytes(a) / size_mebibytes(b)]
 }
 
-fn mebibytes(costs: &Costs) -> f64 {
+fn size_mebibytes(costs: &Costs) -> f64 {
     costs.peak_memory_bytes as f64 / 1024.0 / 1024.0
 }

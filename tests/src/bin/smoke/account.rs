@@ -5,14 +5,14 @@ use std::process::Stdio;
 
 use aws_config::{BehaviorVersion, Region};
 use redeliver_tests::deployment::{Cdk, Cloud};
-use redeliver_tests::settings::{root, tested_program, venv_file};
+use redeliver_tests::settings::{tested_program, venv_file, workspace_root};
 use redeliver_tests::sqs;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::process::Command;
 
-pub(crate) struct Account {
+pub(crate) struct SmokeAccount {
     pub(crate) sqs: aws_sdk_sqs::Client,
     /// The environment variables that other programs need to reach it.
     pub(crate) variables: Vec<(&'static str, String)>,
@@ -21,15 +21,15 @@ pub(crate) struct Account {
 
 /// The account, the caller and the region.
 #[derive(Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct AccountIdentity {
     pub(crate) account: String,
     pub(crate) user: String,
     pub(crate) region: String,
 }
 
-impl Account {
-    pub(crate) fn emulated(cloud: &Cloud) -> Self {
-        let sqs = sqs::client(&cloud.endpoint_url());
+impl SmokeAccount {
+    pub(crate) fn for_emulator(cloud: &Cloud) -> Self {
+        let sqs = sqs::emulator_client(&cloud.endpoint_url());
         Self { sqs, variables: cloud.client_variables().into(), is_emulated: true }
     }
 
@@ -48,23 +48,23 @@ impl Account {
         Ok(Self { sqs: aws_sdk_sqs::Client::new(&config), variables, is_emulated: false })
     }
 
-    pub(crate) async fn identity(&self) -> Result<Identity, String> {
-        self.ask(&["identity"]).await
+    pub(crate) async fn query_identity(&self) -> Result<AccountIdentity, String> {
+        self.query_json(&["identity"]).await
     }
 
     /// The status of a stack, if there is one.
-    pub(crate) async fn stack(&self, name: &str) -> Result<Option<String>, String> {
-        self.ask(&["stack", name]).await
+    pub(crate) async fn stack_status(&self, name: &str) -> Result<Option<String>, String> {
+        self.query_json(&["stack", name]).await
     }
 
     /// Waits until it is gone.
     pub(crate) async fn delete_stack(&self, name: &str) -> Result<(), String> {
-        self.ask(&["delete", name]).await
+        self.query_json(&["delete", name]).await
     }
 
     /// The states of the alarms of this prefix.
-    pub(crate) async fn alarms(&self, prefix: &str) -> Result<BTreeMap<String, String>, String> {
-        self.ask(&["alarms", &format!("{prefix}-")]).await
+    pub(crate) async fn alarm_states(&self, prefix: &str) -> Result<BTreeMap<String, String>, String> {
+        self.query_json(&["alarms", &format!("{prefix}-")]).await
     }
 
     /// The quota to ask AWS for, if the stack wants more concurrency than the account has; also if that is not known.
@@ -76,7 +76,7 @@ impl Account {
         context: &[String],
     ) -> Result<Option<String>, String> {
         let template = cdk.template_of(app, context).await.map_err(|error| error.to_string())?;
-        let mut preflight = self.command(&tested_program("redeliver"));
+        let mut preflight = self.aws_command(&tested_program("redeliver"));
         preflight.args(["preflight", "--format", "json", "--stack", stack, "--template"]).arg(template);
         let printed = preflight.output().await.map_err(|error| format!("redeliver preflight: {error}"))?;
         let found: Value = serde_json::from_slice(&printed.stdout)
@@ -86,17 +86,17 @@ impl Account {
         Ok(advice.map(str::to_owned).reduce(|one, other| format!("{one}\n{other}")))
     }
 
-    async fn ask<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T, String> {
-        let mut command = self.command(&venv_file("bin/python"));
-        command.arg(root().join("tests/support/boto3_smoke.py")).args(arguments);
+    async fn query_json<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T, String> {
+        let mut command = self.aws_command(&venv_file("bin/python"));
+        command.arg(workspace_root().join("tests/support/boto3_smoke.py")).args(arguments);
         let answer = command.output().await.map_err(|error| format!("boto3: {error}"))?;
-        let told = String::from_utf8_lossy(&answer.stderr);
-        let reason = told.lines().last().unwrap_or_default();
+        let reported = String::from_utf8_lossy(&answer.stderr);
+        let reason = reported.lines().last().unwrap_or_default();
         serde_json::from_slice(&answer.stdout).map_err(|_| format!("{}: {reason}", arguments.join(" ")))
     }
 
     /// A program that finds the account.
-    pub(crate) fn command(&self, program: &std::path::Path) -> Command {
+    pub(crate) fn aws_command(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new(program);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         // An interrupt from the keyboard must not break off what is to be taken down.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::report::Report;
+use crate::report::SmokeReport;
 
 const PRICES: &str = include_str!("../../../../crates/sim/src/cost/prices.json");
 /// CloudWatch asks for a twelfth of a year by the hour.
@@ -24,7 +24,7 @@ pub(crate) fn expected_dollars() -> f64 {
 }
 
 /// After it. What is begun counts.
-pub(crate) fn dollars(report: &Report) -> f64 {
+pub(crate) fn cost_in_dollars(report: &SmokeReport) -> f64 {
     for_hours((report.elapsed_seconds() / 3600.0).ceil().max(1.0))
 }
 

@@ -14,8 +14,8 @@ use redeliver_tests::deployment::{Cdk, Cloud, Outputs, local_context};
 use tokio::signal::ctrl_c;
 use tokio::sync::oneshot;
 
-use account::{Account, Identity};
-use report::Report;
+use account::{AccountIdentity, SmokeAccount};
+use report::SmokeReport;
 use scenarios::Smoke;
 
 const APP: &str = "test/smoke-app.ts";
@@ -46,7 +46,7 @@ struct Arguments {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    match smoke(&Arguments::parse()).await {
+    match run_smoke(&Arguments::parse()).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -56,90 +56,101 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn smoke(arguments: &Arguments) -> Result<bool, String> {
+async fn run_smoke(arguments: &Arguments) -> Result<bool, String> {
     if arguments.emulator {
         let cloud = Cloud::start().await.map_err(|error| error.to_string())?;
-        let account = Account::emulated(&cloud);
-        return with(arguments, cloud.cdk(), &account).await;
+        let account = SmokeAccount::for_emulator(&cloud);
+        return smoke_account(arguments, cloud.cdk(), &account).await;
     }
-    let account = Account::of_profile(arguments.profile.as_deref(), arguments.region.as_deref()).await?;
+    let account = SmokeAccount::of_profile(arguments.profile.as_deref(), arguments.region.as_deref()).await?;
     // A folder of its own, even if another run uses this prefix.
     let name = format!("{}-{}", arguments.prefix, std::process::id());
     let cdk = Cdk::of_user(&name, account.variables.clone());
-    with(arguments, &cdk, &account).await
+    smoke_account(arguments, &cdk, &account).await
 }
 
 /// Returns true if all checks passed. Creates nothing before the user has agreed.
-async fn with(arguments: &Arguments, cdk: &Cdk, account: &Account) -> Result<bool, String> {
+async fn smoke_account(arguments: &Arguments, cdk: &Cdk, account: &SmokeAccount) -> Result<bool, String> {
     let prefix = &arguments.prefix;
-    let identity = account.identity().await?;
-    if let Some(status) = account.stack(prefix).await? {
+    let identity = account.query_identity().await?;
+    if let Some(status) = account.stack_status(prefix).await? {
         return Err(format!(
             "the stack {prefix} exists already ({status}); give another --prefix, or delete it first: {}",
-            deletion(prefix, &identity)
+            describe_deletion(prefix, &identity)
         ));
     }
-    println!("{}", plan(prefix, &identity));
-    if let Some(advice) = account.too_little_concurrency(cdk, prefix, APP, &context(prefix)).await? {
+    println!("{}", describe_plan(prefix, &identity));
+    if let Some(advice) = account.too_little_concurrency(cdk, prefix, APP, &context_arguments(prefix)).await?
+    {
         println!("{advice}");
     }
-    if !arguments.yes && !agreed().await {
+    if !arguments.yes && !ask_consent().await {
         return Err("nothing was created".to_owned());
     }
-    let mut report = Report::begin(prefix, &identity, account.is_emulated);
+    let mut report = SmokeReport::begin(prefix, &identity, account.is_emulated);
     tokio::select! {
         done = deploy_and_try(cdk, account, prefix, &mut report) => {
             if let Err(error) = done {
-                report.failed("ran to the end", error);
+                report.add_failed("ran to the end", error);
             }
         }
-        _ = ctrl_c() => report.failed("ran to the end", "interrupted".to_owned()),
+        _ = ctrl_c() => report.add_failed("ran to the end", "interrupted".to_owned()),
     }
     take_down(cdk, account, prefix, &identity, &mut report).await;
-    report.cost(cost::dollars(&report));
-    let path = report.write()?;
-    println!("{}\nreport: {}", report.markdown(), path.display());
+    report.add_cost(cost::cost_in_dollars(&report));
+    let path = report.write_files()?;
+    println!("{}\nreport: {}", report.to_markdown(), path.display());
     Ok(report.is_good())
 }
 
 async fn deploy_and_try(
     cdk: &Cdk,
-    account: &Account,
+    account: &SmokeAccount,
     prefix: &str,
-    report: &mut Report,
+    report: &mut SmokeReport,
 ) -> Result<(), String> {
     eprintln!("deploying {prefix}, which takes some minutes on AWS ...");
     let started = report.elapsed_seconds();
-    let outputs: Outputs = cdk.deploy_of(APP, &context(prefix)).await.map_err(|error| error.to_string())?;
-    report.figure("deployment_seconds", report.elapsed_seconds() - started);
-    Smoke::new(account, prefix, &outputs).run(report).await
+    let outputs: Outputs =
+        cdk.deploy_of(APP, &context_arguments(prefix)).await.map_err(|error| error.to_string())?;
+    report.add_figure("deployment_seconds", report.elapsed_seconds() - started);
+    Smoke::new(account, prefix, &outputs).run_scenarios(report).await
 }
 
-fn context(prefix: &str) -> Vec<String> {
+fn context_arguments(prefix: &str) -> Vec<String> {
     [local_context(), vec![format!("prefix={prefix}")]].concat()
 }
 
 /// Whatever has happened before; a stack that was never made is no failure.
-async fn take_down(cdk: &Cdk, account: &Account, prefix: &str, identity: &Identity, report: &mut Report) {
+async fn take_down(
+    cdk: &Cdk,
+    account: &SmokeAccount,
+    prefix: &str,
+    identity: &AccountIdentity,
+    report: &mut SmokeReport,
+) {
     eprintln!("destroying ...");
-    let mut told = cdk.destroy().await.err().map(|error| error.to_string()).unwrap_or_default();
-    if !matches!(account.stack(prefix).await, Ok(None)) {
+    let mut reported = cdk.destroy_app().await.err().map(|error| error.to_string()).unwrap_or_default();
+    if !matches!(account.stack_status(prefix).await, Ok(None)) {
         // What the CDK needs for it may be what has failed.
-        told += &account.delete_stack(prefix).await.err().unwrap_or_default();
+        reported += &account.delete_stack(prefix).await.err().unwrap_or_default();
     }
-    let left = match account.stack(prefix).await {
-        Ok(None) => return report.passed("nothing is left", String::new()),
+    let left = match account.stack_status(prefix).await {
+        Ok(None) => return report.add_passed("nothing is left", String::new()),
         Ok(Some(status)) => format!("the stack {prefix} is {status}"),
         Err(error) => format!("could not determine whether the stack {prefix} exists: {error}"),
     };
-    report.failed("nothing is left", format!("{left}; run {}\n{told}", deletion(prefix, identity)));
+    report.add_failed(
+        "nothing is left",
+        format!("{left}; run {}\n{reported}", describe_deletion(prefix, identity)),
+    );
 }
 
-fn deletion(prefix: &str, identity: &Identity) -> String {
+fn describe_deletion(prefix: &str, identity: &AccountIdentity) -> String {
     format!("aws cloudformation delete-stack --stack-name {prefix} --region {}", identity.region)
 }
 
-fn plan(prefix: &str, Identity { account, user, region }: &Identity) -> String {
+fn describe_plan(prefix: &str, AccountIdentity { account, user, region }: &AccountIdentity) -> String {
     format!(
         "account {account}, region {region}, as {user}\n\
          creates the stack {prefix}: 7 queues, 4 functions with roles and log groups, alarms, a dashboard; sends some 20 messages; \
@@ -150,7 +161,7 @@ fn plan(prefix: &str, Identity { account, user, region }: &Identity) -> String {
 }
 
 /// In a thread of its own: tokio's own standard input would keep the program from ending at Ctrl-C.
-async fn agreed() -> bool {
+async fn ask_consent() -> bool {
     println!("type yes to go on:");
     let (typed, answer) = oneshot::channel();
     thread::spawn(move || {

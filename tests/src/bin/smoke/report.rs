@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use redeliver_tests::settings::{epoch_millis, target_dir};
 use serde::Serialize;
 
-use crate::account::Identity;
+use crate::account::AccountIdentity;
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct SmokeReport {
     prefix: String,
     account: String,
     region: String,
@@ -23,13 +23,13 @@ pub(crate) struct Report {
 #[derive(Serialize)]
 struct Check {
     name: &'static str,
-    outcome: Outcome,
+    outcome: SmokeOutcome,
     details: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum SmokeOutcome {
     Passed,
     Failed,
     NotCheckedHere,
@@ -45,8 +45,8 @@ const NOT_ON_AN_EMULATOR: [(&str, &str); 3] = [
     ("the alarm final-dlq-not-empty goes off", "ministack does not evaluate alarms"),
 ];
 
-impl Report {
-    pub(crate) fn begin(prefix: &str, identity: &Identity, is_emulated: bool) -> Self {
+impl SmokeReport {
+    pub(crate) fn begin(prefix: &str, identity: &AccountIdentity, is_emulated: bool) -> Self {
         Self {
             prefix: prefix.to_owned(),
             account: identity.account.clone(),
@@ -59,51 +59,51 @@ impl Report {
     }
 
     pub(crate) fn elapsed_seconds(&self) -> f64 {
-        seconds(epoch_millis() - self.began_millis)
+        to_seconds(epoch_millis() - self.began_millis)
     }
 
-    pub(crate) fn passed(&mut self, name: &'static str, details: String) {
-        self.add(name, Outcome::Passed, details);
+    pub(crate) fn add_passed(&mut self, name: &'static str, details: String) {
+        self.add_result(name, SmokeOutcome::Passed, details);
     }
 
-    pub(crate) fn failed(&mut self, name: &'static str, details: String) {
-        self.add(name, Outcome::Failed, details);
+    pub(crate) fn add_failed(&mut self, name: &'static str, details: String) {
+        self.add_result(name, SmokeOutcome::Failed, details);
     }
 
     /// True if this is left out here, which the report then says. Nothing can be left out that is not in the list.
     pub(crate) fn leaves_out(&mut self, name: &'static str) -> bool {
         let known = NOT_ON_AN_EMULATOR.iter().find(|(known, _)| *known == name);
         let Some((_, reason)) = known.filter(|_| self.is_emulated) else { return false };
-        self.add(name, Outcome::NotCheckedHere, (*reason).to_owned());
+        self.add_result(name, SmokeOutcome::NotCheckedHere, (*reason).to_owned());
         true
     }
 
-    pub(crate) fn check(&mut self, name: &'static str, found: Result<String, String>) {
+    pub(crate) fn add_check(&mut self, name: &'static str, found: Result<String, String>) {
         match found {
-            Ok(details) => self.passed(name, details),
-            Err(details) => self.failed(name, details),
+            Ok(details) => self.add_passed(name, details),
+            Err(details) => self.add_failed(name, details),
         }
     }
 
-    fn add(&mut self, name: &'static str, outcome: Outcome, details: String) {
+    fn add_result(&mut self, name: &'static str, outcome: SmokeOutcome, details: String) {
         eprintln!("{}: {name}{}{details}", outcome.word(), if details.is_empty() { "" } else { ": " });
         self.checks.push(Check { name, outcome, details });
     }
 
-    pub(crate) fn figure(&mut self, name: &'static str, value: f64) {
+    pub(crate) fn add_figure(&mut self, name: &'static str, value: f64) {
         self.figures.insert(name, value);
     }
 
-    pub(crate) fn cost(&mut self, dollars: f64) {
-        self.figure("cost_dollars_at_list_price", dollars);
-        self.figure("seconds_in_all", self.elapsed_seconds());
+    pub(crate) fn add_cost(&mut self, dollars: f64) {
+        self.add_figure("cost_dollars_at_list_price", dollars);
+        self.add_figure("seconds_in_all", self.elapsed_seconds());
     }
 
     pub(crate) fn is_good(&self) -> bool {
-        self.checks.iter().all(|check| check.outcome != Outcome::Failed)
+        self.checks.iter().all(|check| check.outcome != SmokeOutcome::Failed)
     }
 
-    pub(crate) fn markdown(&self) -> String {
+    pub(crate) fn to_markdown(&self) -> String {
         let place = if self.is_emulated { "an emulator" } else { "AWS" };
         let mut page = format!(
             "# Smoke test of redeliver on {place}\n\nStack {}, account {}, region {}.\n\n| | check | |\n| --- | --- | --- |\n",
@@ -121,19 +121,19 @@ impl Report {
     }
 
     /// The page's path; the same as JSON is beside it.
-    pub(crate) fn write(&self) -> Result<PathBuf, String> {
+    pub(crate) fn write_files(&self) -> Result<PathBuf, String> {
         let directory = target_dir().join("smoke");
         let page = directory.join(format!("{}.md", self.prefix));
         let json = serde_json::to_string_pretty(self).expect("numbers and texts are JSON");
         std::fs::create_dir_all(&directory)
-            .and_then(|()| std::fs::write(&page, self.markdown()))
+            .and_then(|()| std::fs::write(&page, self.to_markdown()))
             .and_then(|()| std::fs::write(page.with_extension("json"), json))
             .map_err(|error| format!("{}: {error}", page.display()))?;
         Ok(page)
     }
 }
 
-impl Outcome {
+impl SmokeOutcome {
     fn word(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -144,6 +144,6 @@ impl Outcome {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
-fn seconds(millis: u128) -> f64 {
+fn to_seconds(millis: u128) -> f64 {
     millis as f64 / 1000.0
 }

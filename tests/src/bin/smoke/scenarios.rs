@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::account::Account;
-use crate::report::Report;
+use crate::account::SmokeAccount;
+use crate::report::SmokeReport;
 
 const PATIENCE_SECONDS: u32 = 300;
 /// It looks at periods of five minutes, and a metric of SQS may be some minutes late.
@@ -22,15 +22,15 @@ const LOOK_SECONDS: i32 = 5;
 const ALARM: &str = "final-dlq-not-empty";
 
 pub(crate) struct Smoke<'a> {
-    account: &'a Account,
+    account: &'a SmokeAccount,
     prefix: &'a str,
     outputs: &'a Outputs,
-    calls: Vec<Call>,
+    calls: Vec<LoggedCall>,
 }
 
 /// One call of the target, as the target reports it.
 #[derive(Deserialize)]
-struct Call {
+struct LoggedCall {
     id: String,
     attempt: u32,
     generation: u32,
@@ -45,43 +45,44 @@ const PERMANENT: &str = "00000004-5a0c-4000-8000-000000000000";
 const INVALID: &str = "not a message";
 
 impl<'a> Smoke<'a> {
-    pub(crate) fn new(account: &'a Account, prefix: &'a str, outputs: &'a Outputs) -> Self {
+    pub(crate) fn new(account: &'a SmokeAccount, prefix: &'a str, outputs: &'a Outputs) -> Self {
         Self { account, prefix, outputs, calls: Vec::new() }
     }
 
     /// # Errors
     /// It cannot continue; failed checks are in the report.
-    pub(crate) async fn run(mut self, report: &mut Report) -> Result<(), String> {
+    pub(crate) async fn run_scenarios(mut self, report: &mut SmokeReport) -> Result<(), String> {
         let sent_at = now();
-        self.send().await?;
+        self.send_messages().await?;
         let success = self.until_called("succeeds", |call| call.id == SUCCEEDS && call.ok).await;
-        report.check("a message is processed", success);
+        report.add_check("a message is processed", success);
         let recovered = self.until_called("recovers", |call| call.id == RECOVERS && call.ok).await;
-        report.check("a message that fails twice is processed", recovered);
-        self.figures(sent_at, report);
+        report.add_check("a message that fails twice is processed", recovered);
+        self.report_figures(sent_at, report);
         let explained = self.until_explained().await;
-        report.check(
+        report.add_check(
             "what fails for ever, for good, or is no message is explained in the final DLQ",
             explained,
         );
-        self.permanent(report).await;
-        self.denial(report).await;
-        self.alarm(report).await;
-        let redriven = self.redrive().await;
-        report.check("a dead letter that is sent back is processed", redriven);
+        self.check_permanent_failure(report).await;
+        self.check_denial(report).await;
+        self.check_alarm(report).await;
+        let redriven = self.run_redrive().await;
+        report.add_check("a dead letter that is sent back is processed", redriven);
         let moved = self.move_by_sqs(report).await;
-        report.check("a message that SQS moves keeps its receives, attributes and time of sending", moved);
+        report
+            .add_check("a message that SQS moves keeps its receives, attributes and time of sending", moved);
         Ok(())
     }
 
-    fn url(&self, queue: &str) -> Result<&str, String> {
+    fn queue_url(&self, queue: &str) -> Result<&str, String> {
         self.outputs
             .get(&format!("{queue}Url"))
             .map(String::as_str)
             .ok_or_else(|| format!("no output {queue}Url"))
     }
 
-    async fn send(&self) -> Result<(), String> {
+    async fn send_messages(&self) -> Result<(), String> {
         let message = |id: &str, wanted: &str| {
             json!({ "metadata": { "message_id": id }, "data": { "wanted": wanted } }).to_string()
         };
@@ -93,13 +94,18 @@ impl<'a> Smoke<'a> {
             INVALID.to_owned(),
         ];
         for body in bodies {
-            let request = self.account.sqs.send_message().queue_url(self.url("Source")?).message_body(body);
-            request.send().await.map_err(|error| format!("SendMessage: {}", code(&error)))?;
+            let request =
+                self.account.sqs.send_message().queue_url(self.queue_url("Source")?).message_body(body);
+            request.send().await.map_err(|error| format!("SendMessage: {}", error_code(&error)))?;
         }
         Ok(())
     }
 
-    async fn until_called(&mut self, what: &str, is_it: impl Fn(&Call) -> bool) -> Result<String, String> {
+    async fn until_called(
+        &mut self,
+        what: &str,
+        is_it: impl Fn(&LoggedCall) -> bool,
+    ) -> Result<String, String> {
         for _ in 0..PATIENCE_SECONDS {
             if let Some(call) = self.calls.iter().find(|call| is_it(call)) {
                 return Ok(format!("at attempt {}", call.attempt));
@@ -111,17 +117,17 @@ impl<'a> Smoke<'a> {
 
     /// Receives the calls that the target has reported. Returns true if there were any.
     async fn take_calls(&mut self) -> Result<bool, String> {
-        let url = self.url("Calls")?.to_owned();
-        let messages = self.receive(&url, LOOK_SECONDS).await?;
+        let url = self.queue_url("Calls")?.to_owned();
+        let messages = self.receive_messages(&url, LOOK_SECONDS).await?;
         for message in &messages {
             let call = serde_json::from_str(message.body().unwrap_or_default());
             self.calls.push(call.map_err(|error| format!("a report of the target is not a call: {error}"))?);
-            self.delete(&url, message).await?;
+            self.delete_message(&url, message).await?;
         }
         Ok(!messages.is_empty())
     }
 
-    fn figures(&self, sent_at: f64, report: &mut Report) {
+    fn report_figures(&self, sent_at: f64, report: &mut SmokeReport) {
         let calls_of = |id: &str| {
             let mut calls: Vec<_> =
                 self.calls.iter().filter(|call| call.id == id).map(|call| call.at).collect();
@@ -129,13 +135,13 @@ impl<'a> Smoke<'a> {
             calls
         };
         if let Some(at) = calls_of(SUCCEEDS).first() {
-            report.figure("seconds_to_the_first_call", at - sent_at);
+            report.add_figure("seconds_to_the_first_call", at - sent_at);
         }
         let retries = calls_of(RECOVERS);
         for (name, pair) in
             ["seconds_to_retry_1_of_2", "seconds_to_retry_2_of_2"].into_iter().zip(retries.windows(2))
         {
-            report.figure(name, pair[1] - pair[0]);
+            report.add_figure(name, pair[1] - pair[0]);
         }
     }
 
@@ -147,10 +153,10 @@ impl<'a> Smoke<'a> {
         ]);
         let mut found = BTreeMap::new();
         for _ in 0..PATIENCE_SECONDS {
-            for message in self.receive(self.url("FinalDlq")?, LOOK_SECONDS).await? {
+            for message in self.receive_messages(self.queue_url("FinalDlq")?, LOOK_SECONDS).await? {
                 let body = message.body().unwrap_or_default();
                 let id = expected.keys().find(|id| body.contains(**id)).copied().unwrap_or("another message");
-                found.insert(id, attribute(&message, "ErrorType"));
+                found.insert(id, message_attribute(&message, "ErrorType"));
             }
             if found.len() >= expected.len() {
                 // By what name an emulator knows a function's error is another question.
@@ -165,7 +171,7 @@ impl<'a> Smoke<'a> {
     }
 
     /// Its dead letter is there, so all its calls are over.
-    async fn permanent(&mut self, report: &mut Report) {
+    async fn check_permanent_failure(&mut self, report: &mut SmokeReport) {
         let name = "what fails for good is not called again";
         if report.leaves_out(name) {
             return;
@@ -178,10 +184,10 @@ impl<'a> Smoke<'a> {
                 calls => Err(format!("{calls} calls")),
             }
         };
-        report.check(name, counted.await);
+        report.add_check(name, counted.await);
     }
 
-    async fn denial(&self, report: &mut Report) {
+    async fn check_denial(&self, report: &mut SmokeReport) {
         let name = "a send to the final DLQ is refused";
         if report.leaves_out(name) {
             return;
@@ -191,35 +197,35 @@ impl<'a> Smoke<'a> {
                 .account
                 .sqs
                 .send_message()
-                .queue_url(self.url("FinalDlq")?)
+                .queue_url(self.queue_url("FinalDlq")?)
                 .message_body("x")
                 .send()
                 .await;
             match sent {
                 Ok(_) => Err("it was taken, although the queue's policy denies it".to_owned()),
-                Err(error) => match code(&error) {
+                Err(error) => match error_code(&error) {
                     denied if denied.contains("AccessDenied") => Ok(denied),
                     other => Err(other),
                 },
             }
         };
-        report.check(name, refused.await);
+        report.add_check(name, refused.await);
     }
 
-    async fn alarm(&self, report: &mut Report) {
+    async fn check_alarm(&self, report: &mut SmokeReport) {
         let name = "the alarm final-dlq-not-empty goes off";
         if report.leaves_out(name) {
             return;
         }
         let began = report.elapsed_seconds();
         let gone_off = self.until_alarm().await;
-        report.figure("seconds_to_the_alarm", report.elapsed_seconds() - began);
-        report.check(name, gone_off);
+        report.add_figure("seconds_to_the_alarm", report.elapsed_seconds() - began);
+        report.add_check(name, gone_off);
     }
 
     async fn until_alarm(&self) -> Result<String, String> {
         for waited in (0..ALARM_PATIENCE_SECONDS).step_by(15) {
-            let alarms = self.account.alarms(self.prefix).await?;
+            let alarms = self.account.alarm_states(self.prefix).await?;
             let state =
                 alarms.iter().find(|(name, _)| name.ends_with(ALARM)).map(|(_, state)| state.as_str());
             match state {
@@ -235,10 +241,10 @@ impl<'a> Smoke<'a> {
     }
 
     /// With the operator's own command, from a queue that does not accept sends.
-    async fn redrive(&mut self) -> Result<String, String> {
+    async fn run_redrive(&mut self) -> Result<String, String> {
         // What the last look has hidden must be there again.
         sleep(Duration::from_secs(u64::from(LOOK_SECONDS.unsigned_abs()))).await;
-        let mut command = self.account.command(&tested_program("redeliver"));
+        let mut command = self.account.aws_command(&tested_program("redeliver"));
         command.args(["redrive", "--prefix", self.prefix, "--ids", EXHAUSTED, "--apply"]);
         let journal = target_dir().join("smoke").join(format!("{}-{}", self.prefix, epoch_millis()));
         std::fs::create_dir_all(&journal).map_err(|error| format!("{}: {error}", journal.display()))?;
@@ -255,24 +261,25 @@ impl<'a> Smoke<'a> {
         .await
     }
 
-    async fn move_by_sqs(&self, report: &mut Report) -> Result<String, String> {
-        let (moving, moved) = (self.url("Moving")?, self.url("Moved")?);
+    async fn move_by_sqs(&self, report: &mut SmokeReport) -> Result<String, String> {
+        let (moving, moved) = (self.queue_url("Moving")?, self.queue_url("Moved")?);
         let attribute = MessageAttributeValue::builder().data_type("String").string_value("kept");
         let attribute = attribute.build().map_err(|error| error.to_string())?;
         let request = self.account.sqs.send_message().queue_url(moving).message_body("moved");
         let sent = request.message_attributes("mark", attribute).send().await;
-        let id = sent.map_err(|error| format!("SendMessage: {}", code(&error)))?.message_id;
+        let id = sent.map_err(|error| format!("SendMessage: {}", error_code(&error)))?.message_id;
         let mut first = None;
         for _ in 0..PATIENCE_SECONDS {
             // Its second receive is the one that SQS answers with a move.
-            first = self.receive(moving, 0).await?.pop().or(first);
-            if let Some(message) = self.receive(moved, LOOK_SECONDS).await?.pop() {
-                let count = system(&message, &System::ApproximateReceiveCount);
-                report.figure("receives_that_a_moved_message_has", count.parse().unwrap_or(f64::NAN));
-                let before = first.as_ref().map(|first| system(first, &System::SentTimestamp));
-                let kept = (message.message_id == id, self::attribute(&message, "mark"));
-                let same_time = before.as_deref() == Some(system(&message, &System::SentTimestamp).as_str());
-                let from = system(&message, &System::DeadLetterQueueSourceArn);
+            first = self.receive_messages(moving, 0).await?.pop().or(first);
+            if let Some(message) = self.receive_messages(moved, LOOK_SECONDS).await?.pop() {
+                let count = system_attribute(&message, &System::ApproximateReceiveCount);
+                report.add_figure("receives_that_a_moved_message_has", count.parse().unwrap_or(f64::NAN));
+                let before = first.as_ref().map(|first| system_attribute(first, &System::SentTimestamp));
+                let kept = (message.message_id == id, self::message_attribute(&message, "mark"));
+                let same_time =
+                    before.as_deref() == Some(system_attribute(&message, &System::SentTimestamp).as_str());
+                let from = system_attribute(&message, &System::DeadLetterQueueSourceArn);
                 return if kept == (true, "kept".to_owned()) && same_time && !from.is_empty() {
                     Ok(format!("{count} receives, from {from}"))
                 } else {
@@ -285,18 +292,19 @@ impl<'a> Smoke<'a> {
         Err(format!("not moved within {PATIENCE_SECONDS} s"))
     }
 
-    async fn receive(&self, url: &str, hidden_seconds: i32) -> Result<Vec<Message>, String> {
+    async fn receive_messages(&self, url: &str, hidden_seconds: i32) -> Result<Vec<Message>, String> {
         let request = self.account.sqs.receive_message().queue_url(url).max_number_of_messages(10);
         let request = request.wait_time_seconds(1).visibility_timeout(hidden_seconds);
         let request = request.message_attribute_names("All").message_system_attribute_names(System::All);
-        let answer = request.send().await.map_err(|error| format!("ReceiveMessage: {}", code(&error)))?;
+        let answer =
+            request.send().await.map_err(|error| format!("ReceiveMessage: {}", error_code(&error)))?;
         Ok(answer.messages.unwrap_or_default())
     }
 
-    async fn delete(&self, url: &str, message: &Message) -> Result<(), String> {
+    async fn delete_message(&self, url: &str, message: &Message) -> Result<(), String> {
         let handle = message.receipt_handle().unwrap_or_default();
         let request = self.account.sqs.delete_message().queue_url(url).receipt_handle(handle);
-        request.send().await.map(drop).map_err(|error| format!("DeleteMessage: {}", code(&error)))
+        request.send().await.map(drop).map_err(|error| format!("DeleteMessage: {}", error_code(&error)))
     }
 }
 
@@ -304,15 +312,15 @@ fn now() -> f64 {
     Duration::from_millis(u64::try_from(epoch_millis()).unwrap_or(u64::MAX)).as_secs_f64()
 }
 
-fn code<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> String {
+fn error_code<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> String {
     error.code().unwrap_or("no answer").to_owned()
 }
 
-fn attribute(message: &Message, name: &str) -> String {
+fn message_attribute(message: &Message, name: &str) -> String {
     let attribute = message.message_attributes().and_then(|attributes| attributes.get(name));
     attribute.and_then(MessageAttributeValue::string_value).unwrap_or_default().to_owned()
 }
 
-fn system(message: &Message, name: &System) -> String {
+fn system_attribute(message: &Message, name: &System) -> String {
     message.attributes().and_then(|attributes| attributes.get(name)).cloned().unwrap_or_default()
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use redeliver_tests::runtimes::runtimes;
-use redeliver_tests::settings::{existing, target_dir};
-use redeliver_tests::strangers::{code_blocks, copy, folder};
+use redeliver_tests::runtimes::runtimes_folder;
+use redeliver_tests::settings::{assert_exists, target_dir};
+use redeliver_tests::strangers::{code_blocks, copy_files, new_folder};
 
 use super::*;
 use crate::pages::run_commands;
@@ -23,37 +23,37 @@ const NODE: &str = "Node.js";
 /// Compiles for minutes, and the tests' build has made the same program.
 const CARGO: &str = "cargo run --quiet --example custom_handler --";
 
-fn page() -> String {
-    fs::read_to_string(root().join(FOLDER).join("README.md")).expect("the page is there")
+fn gallery_page() -> String {
+    fs::read_to_string(workspace_root().join(FOLDER).join("README.md")).expect("the page is there")
 }
 
 /// The introduction and the sections, each with its title in the first line.
-fn sections(page: &str) -> (&str, Vec<(&str, &str)>) {
+fn page_sections(page: &str) -> (&str, Vec<(&str, &str)>) {
     let mut parts = page.split("\n## ");
     let introduction = parts.next().expect("a split has a first part");
     (introduction, parts.map(|section| section.split_once('\n').expect("a section has text")).collect())
 }
 
-fn handler() -> String {
-    existing(target_dir().join("debug/examples/custom_handler")).display().to_string()
+fn handler_path() -> String {
+    assert_exists(target_dir().join("debug/examples/custom_handler")).display().to_string()
 }
 
 /// Runs a section in a copy of the examples.
 fn run_section(title: &str, packages: &[(&str, PathBuf)]) {
-    let page = page();
-    let (_, sections) = sections(&page);
+    let page = gallery_page();
+    let (_, sections) = page_sections(&page);
     let (_, section) = sections.into_iter().find(|(its_title, _)| *its_title == title).expect("it is there");
-    let folder = folder("gallery");
-    for entry in fs::read_dir(root().join(FOLDER)).expect("the examples are there").flatten() {
+    let folder = new_folder("gallery");
+    for entry in fs::read_dir(workspace_root().join(FOLDER)).expect("the examples are there").flatten() {
         if !PACKAGES.iter().any(|name| entry.file_name() == *name) {
-            copy(&entry.path(), &folder.path().join(entry.file_name()));
+            copy_files(&entry.path(), &folder.path().join(entry.file_name()));
         }
     }
     for (name, installed) in packages {
         std::os::unix::fs::symlink(installed, folder.path().join(name)).expect("the folder is writable");
     }
     let section =
-        if section.contains(CARGO) { section.replace(CARGO, &handler()) } else { section.to_owned() };
+        if section.contains(CARGO) { section.replace(CARGO, &handler_path()) } else { section.to_owned() };
     let (run, compared) = run_commands(&section, folder.path());
     assert!(run > 0 && run == compared, "{title}: {run} commands, and {compared} outputs");
 }
@@ -80,14 +80,14 @@ mod node {
     #[test]
     #[ignore = "needs Node.js: cargo xtask test"]
     fn each_example_prints_what_the_page_shows() {
-        run_section(NODE, &[("node_modules", runtimes().join("node_modules"))]);
+        run_section(NODE, &[("node_modules", runtimes_folder().join("node_modules"))]);
     }
 }
 
 #[test]
 fn each_section_of_the_page_is_run() {
-    let page = page();
-    let (introduction, sections) = sections(&page);
+    let page = gallery_page();
+    let (introduction, sections) = page_sections(&page);
     let titles: BTreeSet<_> = sections.into_iter().map(|(title, _)| title).collect();
     assert_eq!(titles, [&PLAIN[..], &PYTHON, &[NODE]].concat().into_iter().collect());
     assert!(page.contains(CARGO));
@@ -97,9 +97,12 @@ fn each_section_of_the_page_is_run() {
 
 #[test]
 fn each_file_of_the_examples_is_in_the_index() {
-    let page = page();
-    let output =
-        Command::new("git").args(["ls-files", FOLDER]).current_dir(root()).output().expect("git runs");
+    let page = gallery_page();
+    let output = Command::new("git")
+        .args(["ls-files", FOLDER])
+        .current_dir(workspace_root())
+        .output()
+        .expect("git runs");
     let files = String::from_utf8(output.stdout).expect("UTF-8");
     let files: Vec<_> = files.lines().filter_map(|file| file.strip_prefix("examples/")).collect();
     assert!(files.len() > 20, "{files:?}");

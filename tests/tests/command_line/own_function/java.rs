@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use redeliver_tests::runtimes::{built_functions, native_client, runtimes};
+use redeliver_tests::runtimes::{built_functions, native_client, runtimes_folder};
 
 use super::*;
 
 /// The words of `--exec`.
-fn java(handler: &str) -> String {
+fn java_handler(handler: &str) -> String {
     let folder = built_functions("java");
     let class_path = format!("{0}/classes:{0}/lib/*", folder.display());
     let client = "com.amazonaws.services.lambda.runtime.api.client";
@@ -50,30 +50,31 @@ fn an_exception_is_the_records_own_where_the_runtime_passes_it_on() {
         ),
         ("exits", "Runtime.Exited", none("the function's process ended: exit status: 3")),
     ];
-    assert_causes(&java("functions.Reasons::handle"), &[], &expected);
+    assert_causes(&java_handler("functions.Reasons::handle"), &[], &expected);
 }
 
 #[test]
 #[ignore = "needs Java: cargo xtask test"]
 fn the_handler_of_the_docs_runs() {
-    let page = fs::read_to_string(root().join("docs/own-function.md")).expect("the page is there");
+    let page = fs::read_to_string(workspace_root().join("docs/own-function.md")).expect("the page is there");
     let example = page.split("```java\n").nth(1).and_then(|rest| rest.split("```").next());
     let example = example.expect("the page has an example in Java");
-    let file =
-        fs::read_to_string(runtimes().join("java/src/functions/Charge.java")).expect("the file is there");
+    let file = fs::read_to_string(runtimes_folder().join("java/src/functions/Charge.java"))
+        .expect("the file is there");
     let indented: String = example.lines().map(|line| format!("    {line}\n")).collect();
     assert!(file.contains(&indented), "{file}\nhas not\n{indented}");
     let place = "no funds (at functions.Charge.charge(Charge.java:17))".to_owned();
     let expected = [("fails", "functions.Charge$CardDeclined", place)];
-    assert_causes(&java("functions.Charge::handle"), &[], &expected);
+    assert_causes(&java_handler("functions.Charge::handle"), &[], &expected);
 }
 
 #[test]
 #[ignore = "needs Java: cargo xtask test"]
 fn a_class_that_cannot_be_loaded_is_told_before_a_message_is_sent() {
-    let output = Own::new(&["throws"]).run_exec(&java("functions.NeverLoads::handle"), &[], &[]);
+    let output =
+        OwnFunctionRun::new(&["throws"]).run_exec(&java_handler("functions.NeverLoads::handle"), &[], &[]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
-    let stderr = stderr(&output);
+    let stderr = stderr_text(&output);
     assert!(stderr.contains("java.lang.NumberFormatException: For input string: \"many\""), "{stderr}");
     assert!(stderr.ends_with("error: --exec ended at its start: exit status: 1\n"), "{stderr}");
 }

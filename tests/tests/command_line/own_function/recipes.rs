@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use redeliver_tests::runtimes::runtimes;
+use redeliver_tests::runtimes::runtimes_folder;
 use redeliver_tests::settings::venv_file;
 
 use super::*;
@@ -11,7 +11,7 @@ use super::*;
 const FOLDER: &str = "examples/recipes";
 
 /// The error type of a dead letter, its retries, and the type and message of its cause.
-type Reason = (String, u64, String, String);
+type RecipeReason = (String, u64, String, String);
 
 const PYTHON: [&str; 3] = ["plain.handler", "powertools.handler", "powertools.decorated_handler"];
 const NODE: [&str; 3] = ["plain.handler", "powertools.handler", "middy.handler"];
@@ -27,23 +27,23 @@ impl Recipes {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("the temporary folder is writable");
         let path = folder.path().canonicalize().expect("the folder is there");
-        for file in fs::read_dir(root().join(FOLDER)).expect("the recipes are there").flatten() {
+        for file in fs::read_dir(workspace_root().join(FOLDER)).expect("the recipes are there").flatten() {
             // Not what Python may have cached there.
             if file.path().is_dir() {
                 continue;
             }
             fs::copy(file.path(), path.join(file.file_name())).expect("the folder is writable");
         }
-        std::os::unix::fs::symlink(runtimes().join("node_modules"), path.join("node_modules"))
+        std::os::unix::fs::symlink(runtimes_folder().join("node_modules"), path.join("node_modules"))
             .expect("the folder is writable");
         Self { _folder: folder, path }
     }
 
     /// The dead letters of a run of the whole loop, by type: of four orders one succeeds, and the others fail for three
     /// reasons.
-    fn dead_letters(&self, runtime: &str, handler: &str, handler_event: &str) -> Vec<Reason> {
+    fn dead_letters(&self, runtime: &str, handler: &str, handler_event: &str) -> Vec<RecipeReason> {
         let exec = format!("{runtime} {handler}");
-        let dead = Scratch::absent("dead.jsonl");
+        let dead = ScratchFile::absent("dead.jsonl");
         let arguments = [
             "local",
             "orders.jsonl",
@@ -59,9 +59,15 @@ impl Recipes {
             "--format",
             "json",
         ];
-        let output = program(&arguments).current_dir(&self.path).output().expect("the program starts");
-        assert_eq!(report(&output)["processed"], 1, "{handler} {handler_event}: {}", stderr(&output));
-        let mut reasons: Vec<_> = dead.text().lines().map(reason).collect();
+        let output =
+            program_command(&arguments).current_dir(&self.path).output().expect("the program starts");
+        assert_eq!(
+            json_report(&output)["processed"],
+            1,
+            "{handler} {handler_event}: {}",
+            stderr_text(&output)
+        );
+        let mut reasons: Vec<_> = dead.text().lines().map(letter_reason).collect();
         reasons.sort_by(|one, other| one.2.cmp(&other.2));
         reasons
     }
@@ -74,7 +80,7 @@ impl Recipes {
         let output =
             call.arg(event.to_string()).current_dir(&self.path).output().expect("the runtime starts");
         let answer: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
+            .unwrap_or_else(|error| panic!("{error}: {}", stderr_text(&output)));
         let failures = answer["batchItemFailures"].as_array().expect("it is a partial batch response");
         failures
             .iter()
@@ -83,7 +89,7 @@ impl Recipes {
     }
 }
 
-fn reason(line: &str) -> Reason {
+fn letter_reason(line: &str) -> RecipeReason {
     let record: Value = serde_json::from_str(line).expect("it is a final record");
     let attributes = &record["attributes"];
     let document = attributes["DeadLetter"].as_str().expect("it is a text");
@@ -95,7 +101,7 @@ fn reason(line: &str) -> Reason {
 }
 
 /// A permanent failure ends at its first call, and each reason is a cause of its own.
-fn expected(declined: String, insufficient: String, type_error: String) -> [Reason; 3] {
+fn expected_reasons(declined: String, insufficient: String, type_error: String) -> [RecipeReason; 3] {
     let exceeded = |cause: &str, message| ("RETRY_ATTEMPT_EXCEEDED".to_owned(), 2, cause.to_owned(), message);
     [
         ("NON_RETRYABLE_ERROR".to_owned(), 0, "CardDeclined".to_owned(), declined),
@@ -110,7 +116,7 @@ fn each_recipe_in_python_names_the_reason_in_the_dead_letter() {
     let recipes = Recipes::new();
     let runtime = format!("{} -B -m awslambdaric", venv_file("bin/python").display());
     let at = |line: u32| format!("(at {}/charge.py:{line})", recipes.path.display());
-    let expected = expected(
+    let expected = expected_reasons(
         format!("the card of order A-2 is declined {}", at(15)),
         format!("order A-4 needs 600 cents {}", at(17)),
         format!("'NoneType' object is not iterable {}", at(13)),
@@ -146,7 +152,7 @@ mod node {
     fn each_recipe_names_the_reason_in_the_dead_letter() {
         let recipes = Recipes::new();
         let at = |place: &str| format!("(at charge (file://{}/charge.mjs:{place}))", recipes.path.display());
-        let expected = expected(
+        let expected = expected_reasons(
             format!("the card of order A-2 is declined {}", at("16:40")),
             format!("order A-4 needs 600 cents {}", at("17:34")),
             format!("Cannot read properties of null (reading 'reduce') {}", at("15:29")),
@@ -179,14 +185,14 @@ mod node {
 
 #[test]
 fn the_page_links_every_recipe_and_shows_the_loop_in_python_as_it_is_run() {
-    let page = fs::read_to_string(root().join("docs/recipes.md")).expect("the page is there");
+    let page = fs::read_to_string(workspace_root().join("docs/recipes.md")).expect("the page is there");
     for name in
         ["reason.py", "plain.py", "powertools.py", "reason.mjs", "plain.mjs", "powertools.mjs", "middy.mjs"]
     {
         assert!(page.contains(&format!("(../{FOLDER}/{name})")), "docs/recipes.md does not link {name}");
     }
     for name in ["reason.py", "plain.py"] {
-        let code = fs::read_to_string(root().join(FOLDER).join(name)).expect("the recipe is there");
+        let code = fs::read_to_string(workspace_root().join(FOLDER).join(name)).expect("the recipe is there");
         assert!(page.contains(&format!("```python\n{code}```\n")), "docs/recipes.md does not show {name}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redeliver_aws::targets::{
     Endpoint, EndpointSettings, EndpointSource, HttpTarget, TargetAddress, UrlSetting,
 };
-use redeliver_core::handler::{ErrorType, Form, Handler as _, Message};
+use redeliver_core::handler::{BodyForm, ErrorType, Handler as _, Message};
 
 use super::*;
 
@@ -17,13 +17,13 @@ const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
 const FOLDER: &str = "examples/webhook";
 
 /// The example at work; ended when it is dropped.
-struct Receiver {
+struct WebhookReceiver {
     child: Child,
     url: String,
     printed: Lines<BufReader<ChildStdout>>,
 }
 
-impl Receiver {
+impl WebhookReceiver {
     /// Starts it with these secrets and a clock that is ahead by this number of seconds.
     fn start(secrets: &str, seconds_ahead: i32) -> Self {
         let program = format!(
@@ -31,7 +31,7 @@ impl Receiver {
         );
         let mut child = Command::new(venv_file("bin/python"))
             .args(["-B", "-c", &program])
-            .current_dir(root().join(FOLDER))
+            .current_dir(workspace_root().join(FOLDER))
             .env("SIGNING_SECRETS", secrets)
             .stdout(Stdio::piped())
             .spawn()
@@ -54,7 +54,7 @@ impl Receiver {
         let message = Message {
             body: "{ \"n\": 1e400, \"é\": \"😀\" }\r\n",
             message_id: ID,
-            form: &Form::Envelope,
+            form: &BodyForm::Envelope,
             retry_attempt: 0,
             redrive_generation: 0,
             held_seconds: 0,
@@ -64,7 +64,7 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for WebhookReceiver {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -76,7 +76,7 @@ impl Drop for Receiver {
 #[ignore = "needs Python: cargo xtask test"]
 async fn the_receiver_processes_genuine_calls_alone() {
     let refused = Some(ErrorType::HttpStatus(401));
-    let mut receiver = Receiver::start(OLD, 0);
+    let mut receiver = WebhookReceiver::start(OLD, 0);
     assert_eq!(receiver.error_of_call(NEW).await, refused, "another secret");
     assert_eq!(receiver.error_of_call(OLD).await, None);
     assert_eq!(receiver.error_of_call(&format!("{NEW} {OLD}")).await, None, "the producer rotates first");
@@ -84,13 +84,13 @@ async fn the_receiver_processes_genuine_calls_alone() {
         let processed = receiver.printed.next().expect("it processes the call").expect("UTF-8");
         assert_eq!(processed, ID);
     }
-    let rotating = Receiver::start(&format!("{OLD} {NEW}"), 0);
+    let rotating = WebhookReceiver::start(&format!("{OLD} {NEW}"), 0);
     for secret in [OLD, NEW] {
         assert_eq!(rotating.error_of_call(secret).await, None, "the receiver rotates first");
     }
     // Longer than the tolerance, also if this machine is slow.
     for seconds_ahead in [301, -1200] {
-        let stale = Receiver::start(OLD, seconds_ahead);
+        let stale = WebhookReceiver::start(OLD, seconds_ahead);
         assert_eq!(stale.error_of_call(OLD).await, refused, "{seconds_ahead}");
     }
 }
@@ -124,9 +124,12 @@ for case in [
 #[ignore = "needs Python: cargo xtask test"]
 fn the_receiver_verifies_the_timestamp_to_the_second_and_each_signed_byte() {
     let mut python = Command::new(venv_file("bin/python"));
-    let output =
-        python.args(["-B", "-c", CASES]).current_dir(root().join(FOLDER)).output().expect("it starts");
+    let output = python
+        .args(["-B", "-c", CASES])
+        .current_dir(workspace_root().join(FOLDER))
+        .output()
+        .expect("it starts");
     let results = String::from_utf8(output.stdout.clone()).expect("UTF-8");
     let expected = ["True\n".repeat(6), "timestamp\n".repeat(5), "signature\n".repeat(10)].concat();
-    assert_eq!(results, expected, "{}", stderr(&output));
+    assert_eq!(results, expected, "{}", stderr_text(&output));
 }

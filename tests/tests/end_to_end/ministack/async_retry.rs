@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redeliver_tests::async_lambda::{AsyncLambda, ERROR_CANARY, Invoked};
+use redeliver_tests::async_lambda::{AsyncLambda, ERROR_CANARY, InvokedEvent};
 use redeliver_tests::esm::EventSourceMapping;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::runtime_api::Function;
-use redeliver_tests::settings::{PATIENCE, bundle};
-use redeliver_tests::topology::Topology;
+use redeliver_tests::runtime_api::LambdaFunction;
+use redeliver_tests::settings::{PATIENCE, bundle_path};
+use redeliver_tests::topology::TestTopology;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::{FinalRecord, final_records, topology};
+use super::{AnnotatedRecord, final_records, new_topology};
 
 const ORDERS: &str = "arn:aws:lambda:eu-west-1:000000000000:function:orders";
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -21,16 +21,16 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const POLICY: &str = r#"{"long_delays":true,"max_attempts":2,"max_age_seconds":3600,"backoff":{"kind":"fixed","delay_seconds":3,"jitter":"none"}}"#;
 
 /// The queues of a topology, of which the intermediate DLQ is the retry queue, and the two functions.
-struct Setup {
-    topology: Topology,
+struct AsyncSetup {
+    topology: TestTopology,
     lambda: AsyncLambda,
     mappings: [Arc<EventSourceMapping>; 2],
     _pollers: JoinSet<()>,
 }
 
-impl Setup {
+impl AsyncSetup {
     async fn start(fails: fn(&Value) -> bool) -> Self {
-        let topology = topology().await;
+        let topology = new_topology().await;
         let (client, retry) = (topology.client.clone(), topology.intermediate.clone());
         let lambda = AsyncLambda::start(client.clone(), retry.clone(), fails).await;
         let endpoint = ("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url());
@@ -40,13 +40,13 @@ impl Setup {
             let loud = loud.into_iter().chain([("LOG_DETAIL", "messages".to_owned())]);
             let variables = variables.into_iter().chain(loud);
             let variables = variables.map(|(name, value)| (name.to_owned(), value));
-            Function::new(name, bundle(name), variables)
+            LambdaFunction::new(name, bundle_path(name), variables)
         };
         let handler = function(
             "async-retry-handler",
             vec![
                 endpoint.clone(),
-                ("AWS_ENDPOINT_URL_LAMBDA", lambda.url().to_owned()),
+                ("AWS_ENDPOINT_URL_LAMBDA", lambda.endpoint_url().to_owned()),
                 ("RETRY_QUEUE_URL", retry.url.clone()),
                 ("ANNOTATION_QUEUE_URL", topology.annotation.url.clone()),
                 ("FUNCTION_ARNS", ORDERS.to_owned()),
@@ -63,12 +63,12 @@ impl Setup {
         let mut pollers = JoinSet::new();
         for mapping in &mappings {
             let mapping = Arc::clone(mapping);
-            pollers.spawn(async move { mapping.run().await });
+            pollers.spawn(async move { mapping.poll_forever().await });
         }
         Self { topology, lambda, mappings, _pollers: pollers }
     }
 
-    async fn until(&self, what: &str, is_so: impl AsyncFn() -> bool) {
+    async fn wait_until(&self, what: &str, is_so: impl AsyncFn() -> bool) {
         let give_up = Instant::now() + PATIENCE;
         while !is_so().await {
             assert!(Instant::now() < give_up, "{what}\n{}", self.log());
@@ -76,36 +76,39 @@ impl Setup {
         }
     }
 
-    async fn final_record(&self) -> FinalRecord {
+    async fn final_record(&self) -> AnnotatedRecord {
         let client = &self.topology.client;
-        self.until("a final record", async || self.topology.final_dlq.depth(client).await[0] == 1).await;
+        self.wait_until("a final record", async || {
+            self.topology.final_dlq.message_counts(client).await[0] == 1
+        })
+        .await;
         final_records(&self.topology).await.remove(0)
     }
 
     fn log(&self) -> String {
-        let output = self.mappings.iter().flat_map(|mapping| mapping.function().output());
+        let output = self.mappings.iter().flat_map(|mapping| mapping.function().output_lines());
         output.map(|line| line.text + "\n").collect()
     }
 
     fn payloads(&self) -> Vec<String> {
-        self.lambda.invoked().into_iter().map(|Invoked { payload, .. }| payload).collect()
+        self.lambda.invoked_events().into_iter().map(|InvokedEvent { payload, .. }| payload).collect()
     }
 }
 
-fn attempt(event: &Value) -> u64 {
+fn attempt_number(event: &Value) -> u64 {
     event["_retry_metadata"]["attempt"].as_u64().unwrap_or(0)
 }
 
 #[tokio::test]
 async fn a_function_that_fails_twice_is_invoked_again_with_its_payload_and_never_early() {
-    let setup = Setup::start(|event| attempt(event) < 2).await;
+    let setup = AsyncSetup::start(|event| attempt_number(event) < 2).await;
     let arn = format!("{ORDERS}:$LATEST");
     let payload = r#"{ "id":"7", "n":1e400, "é":"\u00e9" }"#;
-    setup.lambda.throttle(1);
-    setup.lambda.send(&arn, payload).await;
-    setup.until("three invocations", async || setup.lambda.invoked().len() == 3).await;
+    setup.lambda.throttle_next(1);
+    setup.lambda.invoke_async(&arn, payload).await;
+    setup.wait_until("three invocations", async || setup.lambda.invoked_events().len() == 3).await;
 
-    let invoked = setup.lambda.invoked();
+    let invoked = setup.lambda.invoked_events();
     let initial = invoked[0].at_millis / 1000;
     let retry = |attempt: u32| {
         format!(
@@ -127,11 +130,11 @@ async fn a_function_that_fails_twice_is_invoked_again_with_its_payload_and_never
 
 #[tokio::test]
 async fn a_function_that_fails_for_ever_is_given_up_and_explained() {
-    let setup = Setup::start(|_| true).await;
-    setup.lambda.send(&format!("{ORDERS}:$LATEST"), r#"{"id":"7"}"#).await;
+    let setup = AsyncSetup::start(|_| true).await;
+    setup.lambda.invoke_async(&format!("{ORDERS}:$LATEST"), r#"{"id":"7"}"#).await;
     let record = setup.final_record().await;
 
-    assert_eq!(setup.lambda.invoked().len(), 3, "the first call and two retries\n{}", setup.log());
+    assert_eq!(setup.lambda.invoked_events().len(), 3, "the first call and two retries\n{}", setup.log());
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
     let details = format!("Max retry attempts 2 exceeded; last error OrderLocked: {ERROR_CANARY}");
     assert_eq!(record.error_details, details);
@@ -148,10 +151,10 @@ async fn a_function_that_fails_for_ever_is_given_up_and_explained() {
 
 #[tokio::test]
 async fn a_function_that_is_not_listed_is_not_invoked() {
-    let setup = Setup::start(|_| true).await;
-    setup.lambda.send(&ORDERS.replace("orders", "payments"), "[]").await;
+    let setup = AsyncSetup::start(|_| true).await;
+    setup.lambda.invoke_async(&ORDERS.replace("orders", "payments"), "[]").await;
     let record = setup.final_record().await;
     assert_eq!(record.error_type, "NON_RETRYABLE_ERROR");
     assert!(record.error_details.starts_with("/requestContext/functionArn is not in FUNCTION_ARNS"));
-    assert_eq!(setup.lambda.invoked().len(), 1, "the first call alone\n{}", setup.log());
+    assert_eq!(setup.lambda.invoked_events().len(), 1, "the first call alone\n{}", setup.log());
 }

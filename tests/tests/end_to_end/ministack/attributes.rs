@@ -7,68 +7,73 @@ use aws_sdk_sqs::types::{
     MessageAttributeValue, MessageSystemAttributeName, MessageSystemAttributeNameForSends,
     MessageSystemAttributeValue,
 };
-use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::sqs::Queue;
-use redeliver_tests::topology::{Setup, Topology};
+use redeliver_tests::sqs::TestQueue;
+use redeliver_tests::topology::{TestTopology, TopologySetup};
 use redeliver_tests::wire::Tap;
 use serde_json::{Value, json};
 
-use super::{final_records, id, message, topology};
+use super::{final_records, id, new_topology, test_message};
 
 const TRACE_HEADER: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 const GROUP: &str = "tenant-7";
 
-fn text(kind: &str, value: &str) -> MessageAttributeValue {
+fn text_attribute(kind: &str, value: &str) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type(kind).string_value(value).build().unwrap()
 }
 
-fn bytes(kind: &str, value: &[u8]) -> MessageAttributeValue {
+fn binary_attribute(kind: &str, value: &[u8]) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type(kind).binary_value(Blob::new(value)).build().unwrap()
 }
 
 fn of_all_types() -> HashMap<String, MessageAttributeValue> {
     [
-        ("text", text("String", "grüße")),
-        ("number", text("Number", "123456789012345678901234567890.12345678")),
-        ("bytes", bytes("Binary", &[0, 255, 10])),
-        ("custom_text", text("String.tenant", "seven")),
-        ("custom_number", text("Number.int", "-7")),
-        ("custom_bytes", bytes("Binary.png", &[137, 80])),
+        ("text", text_attribute("String", "grüße")),
+        ("number", text_attribute("Number", "123456789012345678901234567890.12345678")),
+        ("bytes", binary_attribute("Binary", &[0, 255, 10])),
+        ("custom_text", text_attribute("String.tenant", "seven")),
+        ("custom_number", text_attribute("Number.int", "-7")),
+        ("custom_bytes", binary_attribute("Binary.png", &[137, 80])),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
 }
 
 /// A single send: ministack keeps a trace header there.
-async fn send(topology: &Topology, queue: &Queue, attributes: HashMap<String, MessageAttributeValue>) {
+async fn send_with_attributes(
+    topology: &TestTopology,
+    queue: &TestQueue,
+    attributes: HashMap<String, MessageAttributeValue>,
+) {
     let trace = MessageSystemAttributeValue::builder()
         .data_type("String")
         .string_value(TRACE_HEADER)
         .build()
         .unwrap();
-    let request = topology.client.send_message().queue_url(&queue.url).message_body(message(0, &json!({})));
+    let request =
+        topology.client.send_message().queue_url(&queue.url).message_body(test_message(0, &json!({})));
     let request = request.set_message_attributes(Some(attributes)).message_group_id(GROUP);
     let request =
         request.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, trace);
     request.send().await.unwrap();
 }
 
-async fn tapped(target: &HttpTarget) -> (Tap, Setup) {
+async fn tapped_setup(target: &HttpTargetServer) -> (Tap, TopologySetup) {
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     let endpoint_url = Some(tap.endpoint_url().to_owned());
-    (tap, Setup { endpoint_url, ..Setup::http(target.url()) })
+    (tap, TopologySetup { endpoint_url, ..TopologySetup::for_http_target(target.url()) })
 }
 
 #[tokio::test]
 async fn attributes_of_all_types_and_the_message_group_survive_retries_and_dead_lettering() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(500); 3]);
-    send(&topology, &topology.source, of_all_types()).await;
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    target.script_replies(&id(0), [Reply::Status(500); 3]);
+    send_with_attributes(&topology, &topology.source, of_all_types()).await;
+    let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
+    topology.wait_until_settled(&running).await;
 
-    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
     let mut attributes = record.message.message_attributes().unwrap().clone();
     attributes.retain(|name, _| !["ErrorType", "ErrorDetails", "DeadLetter"].contains(&name.as_str()));
@@ -79,14 +84,16 @@ async fn attributes_of_all_types_and_the_message_group_survive_retries_and_dead_
 
 #[tokio::test]
 async fn a_re_send_has_the_producers_attributes_and_none_of_ours() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    let (tap, setup) = tapped(&target).await;
-    target.script(&id(0), [Reply::Status(500)]);
-    send(&topology, &topology.source, of_all_types()).await;
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    let (tap, setup) = tapped_setup(&target).await;
+    target.script_replies(&id(0), [Reply::Status(500)]);
+    send_with_attributes(&topology, &topology.source, of_all_types()).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
-    let [entry] = &tap.sent_to(&topology.source.url)[..] else { panic!("one re-send\n{}", running.log()) };
+    let [entry] = &tap.sent_to(&topology.source.url)[..] else {
+        panic!("one re-send\n{}", running.full_log())
+    };
     let attributes = entry["MessageAttributes"].as_object().unwrap();
     let mut names: Vec<_> = attributes.keys().map(String::as_str).collect();
     names.sort_unstable();
@@ -99,19 +106,21 @@ async fn a_re_send_has_the_producers_attributes_and_none_of_ours() {
 /// Read from the requests: ministack drops a trace header from a batch, so one test cannot follow it all the way.
 #[tokio::test]
 async fn the_trace_header_is_kept_by_a_hand_off_and_by_a_re_send() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    let (tap, setup) = tapped(&target).await;
-    target.script(&id(0), [Reply::Status(500)]);
-    send(&topology, &topology.source, HashMap::new()).await;
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
-    let [hand_off] = &tap.sent_to(&topology.intermediate.url)[..] else { panic!("one\n{}", running.log()) };
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    let (tap, setup) = tapped_setup(&target).await;
+    target.script_replies(&id(0), [Reply::Status(500)]);
+    send_with_attributes(&topology, &topology.source, HashMap::new()).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
+    let [hand_off] = &tap.sent_to(&topology.intermediate.url)[..] else {
+        panic!("one\n{}", running.full_log())
+    };
     assert_eq!(trace_header(hand_off), TRACE_HEADER);
 
-    send(&topology, &topology.intermediate, HashMap::new()).await;
-    topology.settle(&running).await;
+    send_with_attributes(&topology, &topology.intermediate, HashMap::new()).await;
+    topology.wait_until_settled(&running).await;
     let re_sends = tap.sent_to(&topology.source.url);
-    assert_eq!(trace_header(&re_sends[1]), TRACE_HEADER, "{}", running.log());
+    assert_eq!(trace_header(&re_sends[1]), TRACE_HEADER, "{}", running.full_log());
 }
 
 fn trace_header(entry: &Value) -> &Value {
@@ -120,15 +129,15 @@ fn trace_header(entry: &Value) -> &Value {
 
 #[tokio::test]
 async fn ten_attributes_come_through_with_their_error_and_the_final_record_folds_three() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(500); 3]);
-    let value = |n: usize| text("String", &"x".repeat(n + 1));
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    target.script_replies(&id(0), [Reply::Status(500); 3]);
+    let value = |n: usize| text_attribute("String", &"x".repeat(n + 1));
     let ten: HashMap<_, _> = (0..10).map(|n| (format!("producer_{n}"), value(n))).collect();
-    send(&topology, &topology.source, ten).await;
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
+    send_with_attributes(&topology, &topology.source, ten).await;
+    let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
+    topology.wait_until_settled(&running).await;
 
-    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(record.dead_letter["cause"]["type"], "HttpStatus.500");
     assert_eq!(record.attribute_names().len(), 10);
@@ -136,6 +145,6 @@ async fn ten_attributes_come_through_with_their_error_and_the_final_record_folds
     assert_eq!(folded.keys().collect::<Vec<_>>(), ["producer_0", "producer_1", "producer_2"], "the smallest");
     assert_eq!(folded["producer_2"], json!({"data_type": "String", "text": "xxx"}));
     for n in 3..10 {
-        assert_eq!(super::attribute(&record.message, &format!("producer_{n}")), "x".repeat(n + 1));
+        assert_eq!(super::message_attribute(&record.message, &format!("producer_{n}")), "x".repeat(n + 1));
     }
 }

@@ -8,22 +8,22 @@ use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::settings::tested_program;
 use redeliver_tests::sqs::REGION;
-use redeliver_tests::topology::Topology;
+use redeliver_tests::topology::TestTopology;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{id, topology};
+use super::{id, new_topology};
 
 const COUNT: u32 = 2000;
 /// Body and attributes together.
 const MESSAGE_BYTES_MAX: usize = 1_048_576;
 
-fn text(value: &str) -> MessageAttributeValue {
+fn text_attribute(value: &str) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
 }
 
 /// The attributes that the annotator adds to a message.
-fn ours(error_type: &str, fingerprint: &str) -> HashMap<String, MessageAttributeValue> {
+fn failure_attributes(error_type: &str, fingerprint: &str) -> HashMap<String, MessageAttributeValue> {
     let dead_letter = json!({
         "stage": "failed-message-processor",
         "cause": {"type": "HttpStatus.503", "message": "HTTP 503 Service Unavailable"},
@@ -34,9 +34,9 @@ fn ours(error_type: &str, fingerprint: &str) -> HashMap<String, MessageAttribute
         "fingerprint": fingerprint,
     });
     HashMap::from([
-        ("ErrorType".to_owned(), text(error_type)),
-        ("ErrorDetails".to_owned(), text("HttpStatus.503: HTTP 503 Service Unavailable")),
-        ("DeadLetter".to_owned(), text(&dead_letter.to_string())),
+        ("ErrorType".to_owned(), text_attribute(error_type)),
+        ("ErrorDetails".to_owned(), text_attribute("HttpStatus.503: HTTP 503 Service Unavailable")),
+        ("DeadLetter".to_owned(), text_attribute(&dead_letter.to_string())),
     ])
 }
 
@@ -44,10 +44,10 @@ fn ours(error_type: &str, fingerprint: &str) -> HashMap<String, MessageAttribute
 fn dead_letter(n: u32) -> (String, HashMap<String, MessageAttributeValue>) {
     let body = json!({"metadata": {"message_id": id(n), "retry_attempt": 2}, "data": {"n": n}}).to_string();
     match n % 5 {
-        0 => (body, ours("RETRY_ATTEMPT_EXCEEDED", "00000000000000aa")),
-        1 => ("{\"rubbish\"".to_owned(), ours("INVALID_MESSAGE_FORMAT", "00000000000000bb")),
+        0 => (body, failure_attributes("RETRY_ATTEMPT_EXCEEDED", "00000000000000aa")),
+        1 => ("{\"rubbish\"".to_owned(), failure_attributes("INVALID_MESSAGE_FORMAT", "00000000000000bb")),
         2 => {
-            let mut attributes = ours("NON_RETRYABLE_ERROR", "00000000000000cc");
+            let mut attributes = failure_attributes("NON_RETRYABLE_ERROR", "00000000000000cc");
             let bytes =
                 MessageAttributeValue::builder().data_type("Binary").binary_value(Blob::new([0, 255]));
             attributes.insert("bytes".to_owned(), bytes.build().unwrap());
@@ -55,15 +55,15 @@ fn dead_letter(n: u32) -> (String, HashMap<String, MessageAttributeValue>) {
         }
         3 => (format!("somebody else's {n}"), HashMap::new()),
         _ => {
-            let mut attributes = ours("RETRY_ATTEMPT_EXCEEDED", "00000000000000aa");
-            attributes.extend((0..7).map(|n| (format!("producer-{n}"), text("kept"))));
+            let mut attributes = failure_attributes("RETRY_ATTEMPT_EXCEEDED", "00000000000000aa");
+            attributes.extend((0..7).map(|n| (format!("producer-{n}"), text_attribute("kept"))));
             (body, attributes)
         }
     }
 }
 
 /// Puts them into the final DLQ, and one that fills SQS's limit.
-async fn fill(topology: &Topology) {
+async fn fill_dlq(topology: &TestTopology) {
     for batch in (0..COUNT).collect::<Vec<_>>().chunks(10) {
         let entries = batch.iter().map(|n| {
             let (body, attributes) = dead_letter(*n);
@@ -74,7 +74,7 @@ async fn fill(topology: &Topology) {
         let sent = request.set_entries(Some(entries.collect())).send().await.unwrap();
         assert!(sent.failed.is_empty(), "{:?}", sent.failed);
     }
-    let attributes = ours("RETRY_ATTEMPT_EXCEEDED", "00000000000000aa");
+    let attributes = failure_attributes("RETRY_ATTEMPT_EXCEEDED", "00000000000000aa");
     let size: usize = attributes
         .iter()
         .map(|(name, value)| name.len() + value.data_type().len() + value.string_value().unwrap().len())
@@ -86,7 +86,7 @@ async fn fill(topology: &Topology) {
     request.set_message_attributes(Some(attributes)).send().await.unwrap();
 }
 
-fn redeliver(arguments: &[&str]) -> Command {
+fn redeliver_command(arguments: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(arguments).args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
@@ -94,8 +94,8 @@ fn redeliver(arguments: &[&str]) -> Command {
 }
 
 /// Exit code and standard output.
-async fn run(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = redeliver(arguments).output().await.unwrap();
+async fn run_redeliver(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = redeliver_command(arguments).output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let printed = String::from_utf8(output.stdout).unwrap();
     (output.status.code(), if printed.is_empty() { said } else { printed })
@@ -103,12 +103,12 @@ async fn run(arguments: &[&str]) -> (Option<i32>, String) {
 
 #[tokio::test]
 async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consumed() {
-    let topology = topology().await;
-    fill(&topology).await;
+    let topology = new_topology().await;
+    fill_dlq(&topology).await;
     let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
     let all = u64::from(COUNT) + 1;
 
-    let (code, report) = run(&["audit", "--queue", dlq, "--format", "json"]).await;
+    let (code, report) = run_redeliver(&["audit", "--queue", dlq, "--format", "json"]).await;
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));
     assert_eq!(code, Some(3));
     assert_eq!((&report["total"], &report["coverage"]["seen"]), (&json!(all), &json!(all)));
@@ -129,14 +129,18 @@ async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consu
         (groups["00000000000000aa"], groups["00000000000000bb"], groups["00000000000000cc"]),
         (801, 400, 400)
     );
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [all, 0, 0], "nothing is consumed or held");
+    assert_eq!(
+        topology.final_dlq.message_counts(&topology.client).await,
+        [all, 0, 0],
+        "nothing is consumed or held"
+    );
 
     let some = ["audit", "--queue", dlq, "--format", "json", "--where", r#".attributes.bytes == "AP8=""#];
-    let (_, report) = run(&some).await;
+    let (_, report) = run_redeliver(&some).await;
     assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["total"], 400);
 
     // What would go back: all that are ours and valid, also those with ten attributes and of one MiB.
-    let (code, plan) = run(&["redrive", "--queue", dlq, "--to", source, "--format", "json"]).await;
+    let (code, plan) = run_redeliver(&["redrive", "--queue", dlq, "--to", source, "--format", "json"]).await;
     let plan: Value = serde_json::from_str(&plan).unwrap();
     let staying: u64 =
         plan["staying"].as_array().unwrap().iter().map(|why| why["count"].as_u64().unwrap()).sum();
@@ -145,19 +149,19 @@ async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consu
         (Some(5), &json!(1201), 800),
         "rubbish and foreign ones stay"
     );
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [all, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [all, 0, 0]);
 }
 
 /// The report of last night's incident, or the only copy of what was purged.
 #[tokio::test]
 async fn a_file_that_is_there_already_is_not_overwritten() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.html");
     std::fs::write(&path, "precious").unwrap();
     let name = path.to_str().unwrap();
     for option in ["--output", "--save"] {
-        let (code, said) = run(&["audit", "--queue", &topology.final_dlq.url, option, name]).await;
+        let (code, said) = run_redeliver(&["audit", "--queue", &topology.final_dlq.url, option, name]).await;
         assert_eq!((code, said.starts_with(&format!("error: {name}"))), (Some(1), true), "{said}");
         assert!(
             said.ends_with("it already exists; name another file, so that nothing is overwritten\n"),
@@ -169,16 +173,16 @@ async fn a_file_that_is_there_already_is_not_overwritten() {
 
 #[tokio::test]
 async fn an_empty_queue_is_a_success_and_wrong_use_is_told() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     let dlq = topology.final_dlq.url.as_str();
-    let (code, report) = run(&["audit", "--queue", dlq, "--format", "json"]).await;
+    let (code, report) = run_redeliver(&["audit", "--queue", dlq, "--format", "json"]).await;
     assert_eq!((code, &serde_json::from_str::<Value>(&report).unwrap()["total"]), (Some(0), &json!(0)));
     for (arguments, failed, sentence) in [
         (["audit", "--queue", dlq, "--where", ".a |"], 2, "the filter `.a |` is wrong at byte 4"),
         (["audit", "--queue", &topology.source.url, "--format", "json"], 1, "has a redrive policy"),
         (["audit", "--stack", "no-such-stack", "--format", "json"], 1, "stack no-such-stack: "),
     ] {
-        let (code, said) = run(&arguments).await;
+        let (code, said) = run_redeliver(&arguments).await;
         assert_eq!(code, Some(failed), "{arguments:?}: {said}");
         assert!(said.contains(sentence), "{arguments:?}: {said}");
     }
@@ -186,36 +190,36 @@ async fn an_empty_queue_is_a_success_and_wrong_use_is_told() {
 
 #[tokio::test]
 async fn each_new_cause_is_told_once_to_a_cron_job() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     let put = async |n: u32| {
         let (body, attributes) = dead_letter(n);
         let request = topology.client.send_message().queue_url(&topology.final_dlq.url).message_body(body);
         request.set_message_attributes(Some(attributes)).send().await.unwrap();
     };
-    let file = super::journal();
+    let file = super::new_journal();
     let since = ["audit", "--queue", &topology.final_dlq.url, "--known-causes", file.to_str().unwrap()];
-    assert_eq!(run(&since).await, (Some(0), String::new()));
+    assert_eq!(run_redeliver(&since).await, (Some(0), String::new()));
     put(0).await;
     put(4).await;
-    let (code, told) = run(&since).await;
-    assert_eq!((code, told.lines().count()), (Some(6), 1), "{told}");
-    assert!(told.starts_with("new cause: RETRY_ATTEMPT_EXCEEDED: HttpStatus.503: "), "{told}");
+    let (code, reported) = run_redeliver(&since).await;
+    assert_eq!((code, reported.lines().count()), (Some(6), 1), "{reported}");
+    assert!(reported.starts_with("new cause: RETRY_ATTEMPT_EXCEEDED: HttpStatus.503: "), "{reported}");
     assert!(
-        told.trim_end().ends_with("; --group 00000000000000aa)") && told.contains("(2 messages, "),
-        "{told}"
+        reported.trim_end().ends_with("; --group 00000000000000aa)") && reported.contains("(2 messages, "),
+        "{reported}"
     );
-    assert_eq!(run(&since).await, (Some(3), String::new()), "nothing new");
+    assert_eq!(run_redeliver(&since).await, (Some(3), String::new()), "nothing new");
 
     // A report that is asked for is printed, and the new ones beside it.
     put(2).await;
-    let (code, report) = run(&[&since[..], &["--format", "json"]].concat()).await;
+    let (code, report) = run_redeliver(&[&since[..], &["--format", "json"]].concat()).await;
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));
     assert_eq!((code, &report["total"]), (Some(6), &json!(3)));
-    let (code, report) = run(&[&since[..], &["--format", "json"]].concat()).await;
+    let (code, report) = run_redeliver(&[&since[..], &["--format", "json"]].concat()).await;
     assert!(code == Some(3) && report.starts_with('{'), "{report}");
 
     std::fs::write(&file, "precious").unwrap();
-    let (code, said) = run(&since).await;
+    let (code, said) = run_redeliver(&since).await;
     assert!(code == Some(1) && said.contains("is not a file of known causes"), "{said}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
     std::fs::remove_file(&file).unwrap();

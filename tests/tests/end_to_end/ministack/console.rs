@@ -13,9 +13,9 @@ use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use axum::Router;
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::settings::{PATIENCE, tested_program};
-use redeliver_tests::sqs::{REGION, unique};
-use redeliver_tests::topology::Topology;
-use redeliver_tests::wire::serve;
+use redeliver_tests::sqs::{REGION, unique_name};
+use redeliver_tests::topology::TestTopology;
+use redeliver_tests::wire::serve_router;
 use reqwest::header::{COOKIE, HOST, HeaderName, LOCATION, ORIGIN, SET_COOKIE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, StatusCode};
@@ -36,14 +36,14 @@ const HOSTILE: [&str; 3] = [
 static EMULATOR: LazyLock<Ministack> = LazyLock::new(Ministack::with_all_services);
 
 /// New queues.
-async fn topology() -> Topology {
-    Topology::create(&EMULATOR.endpoint_url(), "orders").await
+async fn console_topology() -> TestTopology {
+    TestTopology::create(&EMULATOR.endpoint_url(), "orders").await
 }
 
 /// The number of a message that fills SQS's limit.
 const LARGE: u32 = 900;
 
-fn text(value: &str) -> MessageAttributeValue {
+fn text_attribute(value: &str) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
 }
 
@@ -67,16 +67,19 @@ fn dead_letter(n: u32) -> (String, Option<&'static str>) {
 }
 
 /// Puts these dead letters into the final DLQ; SQS's ids, by number.
-async fn fill(topology: &Topology, numbers: &[u32]) -> BTreeMap<u32, String> {
+async fn fill_dlq(topology: &TestTopology, numbers: &[u32]) -> BTreeMap<u32, String> {
     let mut ids = BTreeMap::new();
     for batch in numbers.chunks(10) {
         let entries = batch.iter().map(|n| {
             let (body, error_type) = dead_letter(*n);
             let entry = SendMessageBatchRequestEntry::builder().id(n.to_string()).message_body(body);
             let entry = match error_type {
-                Some(error_type) => entry
-                    .message_attributes("ErrorType", text(error_type))
-                    .message_attributes("ErrorDetails", text("HTTP 503 <b>Service</b> Unavailable")),
+                Some(error_type) => {
+                    entry.message_attributes("ErrorType", text_attribute(error_type)).message_attributes(
+                        "ErrorDetails",
+                        text_attribute("HTTP 503 <b>Service</b> Unavailable"),
+                    )
+                }
                 None => entry,
             };
             entry.build().unwrap()
@@ -90,14 +93,14 @@ async fn fill(topology: &Topology, numbers: &[u32]) -> BTreeMap<u32, String> {
 }
 
 /// A running console.
-struct Console {
+struct RunningConsole {
     process: Child,
     link: String,
     folder: PathBuf,
 }
 
-impl Console {
-    async fn start(topology: &Topology, folder: &Path, more: &[&str]) -> Self {
+impl RunningConsole {
+    async fn start(topology: &TestTopology, folder: &Path, more: &[&str]) -> Self {
         let queues = ["--queue", &topology.final_dlq.url, "--to", &topology.source.url];
         Self::start_on(&EMULATOR.endpoint_url(), folder, &[&queues[..], more].concat()).await
     }
@@ -134,8 +137,8 @@ impl Console {
 }
 
 /// A new folder for plans, journals and backups.
-fn folder() -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("console"));
+fn new_folder() -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("console"));
     let _of_an_earlier_run = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder
@@ -148,7 +151,7 @@ struct Visitor {
 }
 
 impl Visitor {
-    async fn enter(console: &Console) -> Self {
+    async fn enter(console: &RunningConsole) -> Self {
         let client = Client::builder().redirect(Policy::none()).build().unwrap();
         let entered = client.get(&console.link).send().await.unwrap();
         let start_page = entered.headers()[LOCATION].to_str().unwrap();
@@ -180,9 +183,9 @@ impl Visitor {
 
 #[tokio::test]
 async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
-    let topology = topology().await;
-    fill(&topology, &[1]).await;
-    let console = Console::start(&topology, &folder(), &[]).await;
+    let topology = console_topology().await;
+    fill_dlq(&topology, &[1]).await;
+    let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
     let visitor = Visitor::enter(&console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
     let origin = console.origin();
@@ -270,25 +273,25 @@ async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
         assert!(text.contains(words), "{url} {headers:?}: {text}");
         assert!(!text.contains(&id(1)), "{url} {headers:?}: {text}");
     }
-    assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0]);
+    assert_eq!(topology.source.message_counts(&topology.client).await, [0, 0, 0]);
 }
 
 #[tokio::test]
 async fn what_it_reads_when_it_ends_is_given_back() {
-    let topology = topology().await;
-    fill(&topology, &(0..500).collect::<Vec<_>>()).await;
-    let mut console = Console::start(&topology, &folder(), &[]).await;
+    let topology = console_topology().await;
+    fill_dlq(&topology, &(0..500).collect::<Vec<_>>()).await;
+    let mut console = RunningConsole::start(&topology, &new_folder(), &[]).await;
     let visitor = Visitor::enter(&console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
     let _looks = visitor.answer(Method::GET, console.url("/0/letters"), &[cookie]).await;
-    while topology.final_dlq.depth(&topology.client).await[1] == 0 {
+    while topology.final_dlq.message_counts(&topology.client).await[1] == 0 {
         sleep(Duration::from_millis(5)).await;
     }
     let pid = console.process.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
     let ended = timeout(PATIENCE, console.process.wait()).await.unwrap().unwrap();
     assert_eq!(ended.code(), Some(130));
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [500, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [500, 0, 0]);
 }
 
 /// The size that docs/console.md states, with room for another allocator. The program's code is not counted: how much of
@@ -296,10 +299,10 @@ async fn what_it_reads_when_it_ends_is_given_back() {
 #[tokio::test]
 async fn ten_thousand_dead_letters_take_at_most_40_mebibytes() {
     const COUNT: u32 = 10_000;
-    let topology = topology().await;
-    fill(&topology, &(0..COUNT).filter(|n| *n != LARGE).collect::<Vec<_>>()).await;
-    fill(&topology, &[LARGE]).await;
-    let console = Console::start(&topology, &folder(), &[]).await;
+    let topology = console_topology().await;
+    fill_dlq(&topology, &(0..COUNT).filter(|n| *n != LARGE).collect::<Vec<_>>()).await;
+    fill_dlq(&topology, &[LARGE]).await;
+    let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
     let visitor = Visitor::enter(&console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
     let mut most = 0;
@@ -320,7 +323,7 @@ async fn ten_thousand_dead_letters_take_at_most_40_mebibytes() {
 }
 
 /// The problem that the page of dead letters reports.
-async fn alert(console: &Console) -> String {
+async fn page_alert(console: &RunningConsole) -> String {
     let visitor = Visitor::enter(console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
     let said = async {
@@ -339,11 +342,11 @@ async fn alert(console: &Console) -> String {
 
 #[tokio::test]
 async fn a_queue_that_is_deleted_meanwhile_is_a_sentence_on_the_page() {
-    let topology = topology().await;
-    fill(&topology, &[1]).await;
-    let console = Console::start(&topology, &folder(), &[]).await;
+    let topology = console_topology().await;
+    fill_dlq(&topology, &[1]).await;
+    let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
     topology.client.delete_queue().queue_url(&topology.final_dlq.url).send().await.unwrap();
-    let said = alert(&console).await;
+    let said = page_alert(&console).await;
     assert!(said.contains("check the queue, the region, the account"), "{said}");
 }
 
@@ -356,23 +359,23 @@ async fn credentials_that_expire_and_too_many_requests_are_a_sentence_on_the_pag
         // It opens both queues when it starts, and then nothing goes any more.
         let answers = Arc::new(AtomicU32::new(0));
         let answer = async move || match answers.fetch_add(1, Ordering::Relaxed) {
-            0 => (StatusCode::OK, attributes("orders-final-dlq")),
-            1 => (StatusCode::OK, attributes("orders")),
+            0 => (StatusCode::OK, cookie_attributes("orders-final-dlq")),
+            1 => (StatusCode::OK, cookie_attributes("orders")),
             _ => (
                 StatusCode::from_u16(status).unwrap(),
                 json!({ "__type": code, "message": code }).to_string(),
             ),
         };
-        let (address, _serving) = serve(Router::new().fallback(answer)).await;
+        let (address, _serving) = serve_router(Router::new().fallback(answer)).await;
         let endpoint = format!("http://{address}");
         let urls = ["orders-final-dlq", "orders"].map(|name| format!("{endpoint}/000000000000/{name}"));
         let more = ["--queue", &urls[0], "--to", &urls[1]];
-        let console = Console::start_on(&endpoint, &folder(), &more).await;
-        let said = alert(&console).await;
+        let console = RunningConsole::start_on(&endpoint, &new_folder(), &more).await;
+        let said = page_alert(&console).await;
         assert!(said.contains(code) && said.contains(expected), "{said}");
     }
 }
 
-fn attributes(name: &str) -> String {
+fn cookie_attributes(name: &str) -> String {
     json!({ "Attributes": { "QueueArn": format!("arn:aws:sqs:{REGION}:000000000000:{name}") } }).to_string()
 }

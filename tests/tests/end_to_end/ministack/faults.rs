@@ -3,15 +3,15 @@
 use std::iter::repeat_n;
 use std::time::Duration;
 
-use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::runtime_api::Outcome;
-use redeliver_tests::topology::{Running, Setup};
+use redeliver_tests::runtime_api::InvocationOutcome;
+use redeliver_tests::topology::{RunningTopology, TopologySetup};
 use redeliver_tests::wire::Tap;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{final_records, id, message, topology};
+use super::{final_records, id, new_topology, test_message};
 
 /// A message that is held waits for minutes, so none is.
 const POLICY: &str = r#"{"circuit_breaker":false,"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
@@ -24,7 +24,7 @@ const ROUNDS: u64 = 8;
 const ALWAYS: usize = 100;
 
 /// The fate of a message.
-fn fate(n: u32) -> &'static str {
+fn message_fate(n: u32) -> &'static str {
     ["succeeds", "succeeds", "fails once", "succeeds", "fails always", "is refused", "succeeds", "is no JSON"]
         [n as usize % 8]
 }
@@ -40,72 +40,91 @@ async fn no_message_is_lost_with_direct_resend_while_processes_die_and_sends_are
 }
 
 async fn under_fire(strategy: &[(&'static str, &str)]) {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_in_turn();
     let mut bodies = Vec::new();
     for n in 0..MESSAGES {
-        match fate(n) {
-            "fails once" => target.script(&id(n), [Reply::Status(500)]),
-            "fails always" => target.script(&id(n), repeat_n(Reply::Status(500), ALWAYS)),
-            "is refused" => target.script(&id(n), repeat_n(Reply::Status(410), ALWAYS)),
+        match message_fate(n) {
+            "fails once" => target.script_replies(&id(n), [Reply::Status(500)]),
+            "fails always" => target.script_replies(&id(n), repeat_n(Reply::Status(500), ALWAYS)),
+            "is refused" => target.script_replies(&id(n), repeat_n(Reply::Status(410), ALWAYS)),
             _ => {}
         }
-        bodies.push(if fate(n) == "is no JSON" { format!("poison {n}") } else { message(n, &data(n)) });
+        bodies.push(if message_fate(n) == "is no JSON" {
+            format!("poison {n}")
+        } else {
+            test_message(n, &message_data(n))
+        });
     }
     let endpoint_url = Some(tap.endpoint_url().to_owned());
-    let mut setup = Setup { endpoint_url, policy: POLICY, timeout: TIMEOUT, ..Setup::http(target.url()) };
+    let mut setup = TopologySetup {
+        endpoint_url,
+        policy: POLICY,
+        timeout: TIMEOUT,
+        ..TopologySetup::for_http_target(target.url())
+    };
     setup.processor_variables.extend(strategy.iter().map(|(name, value)| (*name, (*value).to_owned())));
-    let running = topology.run(&setup);
+    let running = topology.start_functions(&setup);
     for batch in bodies.chunks(10) {
         topology.send_all(batch).await;
     }
     kill_in_turn(&running).await;
-    let sends = tap.heal();
-    topology.settle(&running).await;
+    let sends = tap.end_faults();
+    topology.wait_until_settled(&running).await;
 
-    assert!(sends >= 20, "sends met each fault several times: {sends}\n{}", running.log());
+    assert!(sends >= 20, "sends met each fault several times: {sends}\n{}", running.full_log());
     for mapping in [&running.processor, &running.retrier, &running.annotator] {
-        let died = mapping.invocations().iter().any(|invocation| invocation.outcome == Outcome::Died);
-        assert!(died, "{} was killed\n{}", mapping.function().name(), running.log());
+        let died =
+            mapping.invocations().iter().any(|invocation| invocation.outcome == InvocationOutcome::Died);
+        assert!(died, "{} was killed\n{}", mapping.function().name(), running.full_log());
     }
     let records = final_records(&topology).await;
     for n in 0..MESSAGES {
-        let calls = target.requests(&id(n));
+        let calls = target.requests_for(&id(n));
         let given_up: Vec<_> =
             records.iter().filter(|record| record.text.contains(&given_up_text(n))).collect();
         for call in &calls {
             let body: Value = serde_json::from_str(&call.body).unwrap();
-            assert_eq!(body["data"], data(n), "message {n}");
+            assert_eq!(body["data"], message_data(n), "message {n}");
         }
-        let (calls_min, reason) = match fate(n) {
+        let (calls_min, reason) = match message_fate(n) {
             "succeeds" => (1, None),
             "fails once" => (2, None),
             "fails always" => (3, Some("RETRY_ATTEMPT_EXCEEDED")),
             "is refused" => (1, Some("NON_RETRYABLE_ERROR")),
             _ => (0, Some("INVALID_MESSAGE_FORMAT")),
         };
-        assert!(calls.len() >= calls_min, "message {n} was called {} times\n{}", calls.len(), running.log());
+        assert!(
+            calls.len() >= calls_min,
+            "message {n} was called {} times\n{}",
+            calls.len(),
+            running.full_log()
+        );
         // At least once: a lost answer makes a copy, and so does a death after the send.
-        assert_eq!(given_up.is_empty(), reason.is_none(), "message {n}\n{}", running.log());
+        assert_eq!(given_up.is_empty(), reason.is_none(), "message {n}\n{}", running.full_log());
         for record in given_up {
-            assert_eq!(Some(record.error_type.as_str()), reason, "message {n}\n{}", running.log());
-            assert!(record.body.is_null() || record.body["data"] == data(n), "message {n}: {}", record.text);
+            assert_eq!(Some(record.error_type.as_str()), reason, "message {n}\n{}", running.full_log());
+            assert!(
+                record.body.is_null() || record.body["data"] == message_data(n),
+                "message {n}: {}",
+                record.text
+            );
         }
     }
 }
 
-fn data(n: u32) -> Value {
+fn message_data(n: u32) -> Value {
     json!({ "n": n, "kept": [1, 2] })
 }
 
 /// Only the bodies of one message have it.
 fn given_up_text(n: u32) -> String {
-    if fate(n) == "is no JSON" { format!("poison {n}") } else { id(n) }
+    if message_fate(n) == "is no JSON" { format!("poison {n}") } else { id(n) }
 }
 
 /// Kills whichever function works, at the beginning of its work and in the middle of it.
-async fn kill_in_turn(running: &Running) {
+async fn kill_in_turn(running: &RunningTopology) {
     for round in 0..ROUNDS {
         for mapping in running.mappings() {
             let kill = mapping.function().kill_in_mid_invocation(Duration::from_millis(10 * round));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{root, tested_program, venv_file};
+use redeliver_tests::settings::{tested_program, venv_file, workspace_root};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -14,7 +14,7 @@ const WELL: &str = "us-east-1";
 const ACCOUNTS: [&str; 2] = ["111111111111", "222222222222"];
 
 /// Profiles `shop` and `billing` for the two accounts.
-fn profiles() -> PathBuf {
+fn write_profiles() -> PathBuf {
     let file =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fleet-profiles-{}", std::process::id()));
     let profile = |name: &str, account: &str| {
@@ -24,16 +24,16 @@ fn profiles() -> PathBuf {
     file
 }
 
-async fn fill(emulator: &Ministack, account: &str, regions: &[&str]) {
+async fn create_queues(emulator: &Ministack, account: &str, regions: &[&str]) {
     let mut command = Command::new(venv_file("bin/python"));
-    command.arg(root().join("tests/support/boto3_fleet.py")).args(regions).env_clear();
+    command.arg(workspace_root().join("tests/support/boto3_fleet.py")).args(regions).env_clear();
     command.env("AWS_ENDPOINT_URL", emulator.endpoint_url());
     command.env("AWS_ACCESS_KEY_ID", account).env("AWS_SECRET_ACCESS_KEY", "test");
     let ended = command.stdin(Stdio::null()).kill_on_drop(true).status().await.unwrap();
     assert!(ended.success(), "{account}");
 }
 
-async fn fleet(emulator: &Ministack, profiles: &PathBuf, arguments: &[&str]) -> Output {
+async fn run_fleet(emulator: &Ministack, profiles: &PathBuf, arguments: &[&str]) -> Output {
     let mut command = Command::new(tested_program("redeliver"));
     command.arg("fleet").args(arguments).args(["--endpoint-url", &emulator.endpoint_url()]);
     command.env_clear().env("AWS_CONFIG_FILE", profiles).env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
@@ -41,7 +41,7 @@ async fn fleet(emulator: &Ministack, profiles: &PathBuf, arguments: &[&str]) -> 
 }
 
 /// The name of each DLQ of a region, what feeds it, how many messages wait, and what is wrong.
-fn rows(fleet: &Value, account: &str, region: &str) -> Vec<Value> {
+fn fleet_rows(fleet: &Value, account: &str, region: &str) -> Vec<Value> {
     let dlqs = fleet["dlqs"].as_array().unwrap().iter();
     let here = dlqs.filter(|dlq| dlq["account"] == account && dlq["region"] == region);
     let all = |list: &Value, member: &str| {
@@ -57,18 +57,18 @@ fn rows(fleet: &Value, account: &str, region: &str) -> Vec<Value> {
 async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_it() {
     let emulator = Ministack::with_all_services();
     for account in ACCOUNTS {
-        fill(&emulator, account, &[WRONG, WELL]).await;
+        create_queues(&emulator, account, &[WRONG, WELL]).await;
     }
-    let profiles = profiles();
+    let profiles = write_profiles();
     let regions = ["--region", WRONG, "--region", WELL];
     let both = ["--profile", "shop", "--profile", "billing", "--format", "json"];
-    let seen = fleet(&emulator, &profiles, &[&regions[..], &both].concat()).await;
+    let seen = run_fleet(&emulator, &profiles, &[&regions[..], &both].concat()).await;
     assert_eq!(seen.status.code(), Some(3), "{}", String::from_utf8_lossy(&seen.stderr));
     assert_eq!(String::from_utf8_lossy(&seen.stderr), "");
     let seen: Value = serde_json::from_slice(&seen.stdout).unwrap();
     for account in ACCOUNTS {
         assert_eq!(
-            rows(&seen, account, WRONG),
+            fleet_rows(&seen, account, WRONG),
             [
                 json!(["unwatched-dlq", ["unwatched"], 3, ["no_alarm", "deleted_soon"]]),
                 json!(["bills-dlq", ["bills"], null, ["missing"]]),
@@ -78,7 +78,7 @@ async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_i
                 json!(["forgotten-dlq", [], 0, ["orphan"]]),
             ]
         );
-        assert_eq!(rows(&seen, account, WELL), [json!(["healthy-dlq", ["healthy"], 0, []])]);
+        assert_eq!(fleet_rows(&seen, account, WELL), [json!(["healthy-dlq", ["healthy"], 0, []])]);
     }
     let other = |queue: &Value| {
         let codes: Vec<_> =
@@ -92,13 +92,13 @@ async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_i
     let oldest = seen["dlqs"][0]["oldest_seconds"].as_i64().unwrap();
     assert!((324 * 3600 + 180..324 * 3600 + 180 + 900).contains(&oldest), "{oldest}");
 
-    let well = fleet(&emulator, &profiles, &["--profile", "shop", "--region", WELL]).await;
+    let well = run_fleet(&emulator, &profiles, &["--profile", "shop", "--region", WELL]).await;
     assert_eq!(well.status.code(), Some(0), "{well:?}");
     let table = String::from_utf8(well.stdout).unwrap();
     assert!(table.contains("\nus-east-1, account 111111111111, profile shop: 2 queues\n"), "{table}");
 
     let partly = ["--profile", "shop", "--profile", "nobody", "--region", WRONG];
-    let partly = fleet(&emulator, &profiles, &partly).await;
+    let partly = run_fleet(&emulator, &profiles, &partly).await;
     let stderr = String::from_utf8(partly.stderr).unwrap();
     assert_eq!(partly.status.code(), Some(4), "{stderr}");
     assert!(stderr.starts_with("error: eu-west-1, profile nobody: no such profile"), "{stderr}");

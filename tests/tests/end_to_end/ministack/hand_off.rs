@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::topology::{Running, Setup};
+use redeliver_tests::topology::{RunningTopology, TopologySetup};
 use redeliver_tests::wire::Tap;
 use serde_json::{Value, json};
 
-use super::{final_records, id, message, topology};
+use super::{final_records, id, new_topology, test_message};
 
 /// Short: an unconfirmed send is tried again for as long as the invocation has time.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-fn assert_reported_and_redriven(running: &Running, target: &HttpTarget, sqs_id: &str) {
+fn assert_reported_and_redriven(running: &RunningTopology, target: &HttpTargetServer, sqs_id: &str) {
     let first = &running.processor.invocations()[0];
-    assert_eq!(first.failed.iter().collect::<Vec<_>>(), [sqs_id], "{}", running.log());
-    let requests = target.requests(&id(0));
-    assert_eq!(requests.len(), 2, "{}", running.log());
+    assert_eq!(first.failed.iter().collect::<Vec<_>>(), [sqs_id], "{}", running.full_log());
+    let requests = target.requests_for(&id(0));
+    assert_eq!(requests.len(), 2, "{}", running.full_log());
     let body: Value = serde_json::from_str(&requests[1].body).unwrap();
     assert_eq!(
         (&body["metadata"]["retry_attempt"], &body["metadata"]["redrive_count"]),
@@ -31,50 +31,59 @@ fn assert_reported_and_redriven(running: &Running, target: &HttpTarget, sqs_id: 
 
 #[tokio::test]
 async fn a_hand_off_that_sqs_answers_with_500_is_reported_and_arrives_by_redrive() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_to(&topology.intermediate.url);
-    target.script(&id(0), [Reply::Status(500)]);
-    let [failing, _done] = topology.send([message(0, &json!({})), message(1, &json!({}))]).await;
+    target.script_replies(&id(0), [Reply::Status(500)]);
+    let [failing, _done] =
+        topology.send_batch([test_message(0, &json!({})), test_message(1, &json!({}))]).await;
     let endpoint_url = Some(tap.endpoint_url().to_owned());
-    let running = topology.run(&Setup { endpoint_url, timeout: TIMEOUT, ..Setup::http(target.url()) });
-    topology.settle(&running).await;
+    let running = topology.start_functions(&TopologySetup {
+        endpoint_url,
+        timeout: TIMEOUT,
+        ..TopologySetup::for_http_target(target.url())
+    });
+    topology.wait_until_settled(&running).await;
 
     assert_reported_and_redriven(&running, &target, &failing);
-    assert_eq!(target.requests(&id(1)).len(), 1, "its neighbour is done");
+    assert_eq!(target.requests_for(&id(1)).len(), 1, "its neighbour is done");
     assert!(final_records(&topology).await.is_empty());
 }
 
 #[tokio::test]
 async fn a_re_send_that_fails_is_reported_and_made_when_the_queue_answers_again() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_to(&topology.source.url);
-    target.script(&id(0), [Reply::Status(500)]);
-    topology.send([message(0, &json!({}))]).await;
+    target.script_replies(&id(0), [Reply::Status(500)]);
+    topology.send_batch([test_message(0, &json!({}))]).await;
     let endpoint_url = Some(tap.endpoint_url().to_owned());
-    let running = topology.run(&Setup { endpoint_url, timeout: TIMEOUT, ..Setup::http(target.url()) });
+    let running = topology.start_functions(&TopologySetup {
+        endpoint_url,
+        timeout: TIMEOUT,
+        ..TopologySetup::for_http_target(target.url())
+    });
     while running.retrier.invocations().is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(running.retrier.invocations()[0].failed.len(), 1, "{}", running.log());
-    tap.heal();
-    topology.settle(&running).await;
+    assert_eq!(running.retrier.invocations()[0].failed.len(), 1, "{}", running.full_log());
+    tap.end_faults();
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(target.requests(&id(0)).len(), 2, "{}", running.log());
+    assert_eq!(target.requests_for(&id(0)).len(), 2, "{}", running.full_log());
     assert!(final_records(&topology).await.is_empty());
 }
 
 #[tokio::test]
 async fn a_final_record_that_cannot_be_sent_arrives_raw_by_redrive() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    topology.send(["poison".to_owned()]).await;
-    let mut setup = Setup { timeout: TIMEOUT, ..Setup::http(target.url()) };
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    topology.send_batch(["poison".to_owned()]).await;
+    let mut setup = TopologySetup { timeout: TIMEOUT, ..TopologySetup::for_http_target(target.url()) };
     setup.variables.push(("FINAL_DLQ_URL", format!("{}-gone", topology.final_dlq.url)));
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(running.annotator.invocations().len(), 110, "its redrive count\n{}", running.log());
-    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    assert_eq!(running.annotator.invocations().len(), 110, "its redrive count\n{}", running.full_log());
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!((record.text.as_str(), record.error_type.as_str()), ("poison", ""));
 }

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_tests::http_target::HttpTarget;
-use redeliver_tests::topology::Setup;
+use redeliver_tests::http_target::HttpTargetServer;
+use redeliver_tests::topology::TopologySetup;
 use serde_json::json;
 
-use super::{final_records, id, message, topology};
+use super::{final_records, id, new_topology, test_message};
 
 const FORMAT: &str = "INVALID_MESSAGE_FORMAT";
 const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
 
 /// Body, error type, and what the details must contain.
-type Case = (String, &'static str, &'static str);
+type InvalidCase = (String, &'static str, &'static str);
 
 fn metadata(members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, id(0))
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<InvalidCase> {
     let id = id(0);
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     let case = |body: &str, error_type, details| (body.to_owned(), error_type, details);
@@ -60,17 +60,17 @@ fn cases() -> Vec<Case> {
 
 #[tokio::test]
 async fn every_invalid_kind_is_dead_lettered_with_its_reason_and_never_reaches_the_target() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let cases = cases();
     for batch in cases.chunks(10) {
         topology.send_all(&batch.iter().map(|(body, ..)| body.clone()).collect::<Vec<_>>()).await;
     }
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
+    let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
+    topology.wait_until_settled(&running).await;
 
     let records: BTreeMap<_, _> =
         final_records(&topology).await.into_iter().map(|record| (record.text.clone(), record)).collect();
-    assert_eq!(records.len(), cases.len(), "{}", running.log());
+    assert_eq!(records.len(), cases.len(), "{}", running.full_log());
     for (body, error_type, details) in &cases {
         let record = records.get(body).unwrap_or_else(|| panic!("kept byte for byte: {body}"));
         assert_eq!(record.error_type, *error_type, "{body}: {}", record.error_details);
@@ -84,30 +84,35 @@ async fn every_invalid_kind_is_dead_lettered_with_its_reason_and_never_reaches_t
 
 #[tokio::test]
 async fn an_invalid_record_does_not_touch_the_valid_ones_of_its_batch() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    let [first, third] = [message(0, &json!({})), message(1, &json!({}))];
-    topology.send([first, "poison".to_owned(), third]).await;
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    let [first, third] = [test_message(0, &json!({})), test_message(1, &json!({}))];
+    topology.send_batch([first, "poison".to_owned(), third]).await;
+    let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!((target.requests(&id(0)).len(), target.requests(&id(1)).len()), (1, 1), "{}", running.log());
-    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    assert_eq!(
+        (target.requests_for(&id(0)).len(), target.requests_for(&id(1)).len()),
+        (1, 1),
+        "{}",
+        running.full_log()
+    );
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!((record.text.as_str(), record.error_type.as_str()), ("poison", FORMAT));
 }
 
 #[tokio::test]
 async fn nesting_of_128_and_a_body_of_one_mebibyte_are_valid() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let deep = format!("{}{}", "[".repeat(126), "]".repeat(126));
     let deep = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"deep":{deep}}}}}"#, id(0));
-    let mut large = message(1, &json!({ "text": "" }));
+    let mut large = test_message(1, &json!({ "text": "" }));
     large.insert_str(large.find(r#""text":""#).unwrap() + 8, &"x".repeat(1_048_576 - large.len()));
-    topology.send([deep]).await;
-    topology.send([large.clone()]).await;
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
+    topology.send_batch([deep]).await;
+    topology.send_batch([large.clone()]).await;
+    let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(target.requests(&id(0)).len(), 1, "{}", running.log());
-    assert_eq!(target.requests(&id(1))[0].body.len(), 1_048_576);
+    assert_eq!(target.requests_for(&id(0)).len(), 1, "{}", running.full_log());
+    assert_eq!(target.requests_for(&id(1))[0].body.len(), 1_048_576);
     assert!(final_records(&topology).await.is_empty());
 }

@@ -8,10 +8,10 @@ use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{id, message, topology};
+use super::{id, new_topology, test_message};
 
 /// Exit code, standard output and standard error.
-async fn redeliver(arguments: &[&str]) -> (Option<i32>, String, String) {
+async fn run_redeliver(arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(arguments).args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
@@ -22,18 +22,18 @@ async fn redeliver(arguments: &[&str]) -> (Option<i32>, String, String) {
 
 #[tokio::test]
 async fn a_queue_is_the_same_by_its_url_its_name_and_its_arn() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     let (url, arn) = (&topology.final_dlq.url, &topology.final_dlq.arn);
     let name = arn.rsplit(':').next().unwrap();
     for queue in [url.as_str(), name, arn.as_str()] {
-        let (code, stdout, stderr) = redeliver(&["audit", "--queue", queue, "--format", "json"]).await;
+        let (code, stdout, stderr) = run_redeliver(&["audit", "--queue", queue, "--format", "json"]).await;
         assert_eq!(code, Some(0), "{queue}: {stderr}");
         assert!(stdout.starts_with(r#"{"schema":"redeliver.audit/1","total":0,"#), "{stdout}");
-        let (_, stdout, stderr) = redeliver(&["status", "--queue", queue, "--format", "json"]).await;
+        let (_, stdout, stderr) = run_redeliver(&["status", "--queue", queue, "--format", "json"]).await;
         let status: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
         assert_eq!((&status["queues"][0]["name"], &status["deployment"]), (&json!(name), &json!(null)));
     }
-    let (code, _, stderr) = redeliver(&["audit", "--queue", "nobodys-queue"]).await;
+    let (code, _, stderr) = run_redeliver(&["audit", "--queue", "nobodys-queue"]).await;
     assert_eq!(code, Some(1));
     let expected = format!("error: there is no queue nobodys-queue in this account and region ({REGION}); ");
     assert!(stderr.starts_with(&expected), "{stderr}");
@@ -41,9 +41,9 @@ async fn a_queue_is_the_same_by_its_url_its_name_and_its_arn() {
 
 #[tokio::test]
 async fn what_was_named_and_is_not_there_is_told_and_nothing_is_done() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
-    let request = topology.client.send_message().queue_url(dlq).message_body(message(1, &json!({})));
+    let request = topology.client.send_message().queue_url(dlq).message_body(test_message(1, &json!({})));
     request.send().await.unwrap();
     let audit = ["audit", "--queue", dlq];
     let redrive = ["redrive", "--queue", dlq, "--to", source];
@@ -56,27 +56,27 @@ async fn what_was_named_and_is_not_there_is_told_and_nothing_is_done() {
         (&redrive, &["--ids", "nope,also"], "with the id also"),
         (&purge, &["--ids", "nope"], "with the id nope"),
     ] {
-        let (code, _, stderr) = redeliver(&[command, more].concat()).await;
+        let (code, _, stderr) = run_redeliver(&[command, more].concat()).await;
         assert_eq!(code, Some(8), "{command:?} {more:?}: {stderr}");
         assert!(stderr.contains(&format!("error: no message {named} was found\n")), "{stderr}");
     }
-    let (code, _, stderr) = redeliver(&[&redrive[..], &["--ids", &id(1)]].concat()).await;
+    let (code, _, stderr) = run_redeliver(&[&redrive[..], &["--ids", &id(1)]].concat()).await;
     let plan = format!(
         "would send back from {} to {}\nnothing was done: add --apply\n",
         topology.final_dlq.arn, topology.source.arn
     );
     assert!(code == Some(0) && stderr.starts_with("account ") && stderr.contains(&plan), "{stderr}");
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [1, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [1, 0, 0]);
 }
 
 #[tokio::test]
 async fn an_emulator_without_sts_stops_nothing_and_the_queues_are_told_before_they_are_changed() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     let (dlq, source) = (&topology.final_dlq, &topology.source);
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("redrive.jsonl");
     let redrive = ["redrive", "--queue", &dlq.url, "--to", &source.arn, "--apply", "--journal"];
-    let (code, _, stderr) = redeliver(&[&redrive[..], &[journal.to_str().unwrap()]].concat()).await;
+    let (code, _, stderr) = run_redeliver(&[&redrive[..], &[journal.to_str().unwrap()]].concat()).await;
     assert_eq!(code, Some(0), "{stderr}");
     let first = stderr.lines().next().unwrap();
     assert_eq!(first, format!("account unknown: sending back from {} to {}", dlq.arn, source.arn));

@@ -1,28 +1,28 @@
 //! What the target answers decides what becomes of a message.
 
-use redeliver_tests::http_target::{HttpTarget, Reply, Request};
-use redeliver_tests::topology::Setup;
+use redeliver_tests::http_target::{HttpTargetServer, Reply, TargetRequest};
+use redeliver_tests::topology::TopologySetup;
 use serde_json::{Value, json};
 
-use super::{final_records, id, message, topology};
+use super::{final_records, id, new_topology, test_message};
 
-fn body(request: &Request) -> Value {
+fn body(request: &TargetRequest) -> Value {
     serde_json::from_str(&request.body).unwrap()
 }
 
 #[tokio::test]
 async fn success_is_called_once_with_the_bytes_as_they_came() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let sent = format!(
         r#"{{ "data":{{"n":1e400,"é":"\u00e9"}}, "metadata":{{"message_id":"{}", "own":1}} }}"#,
         id(0)
     );
-    topology.send([sent.clone()]).await;
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
+    topology.send_batch([sent.clone()]).await;
+    let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
+    topology.wait_until_settled(&running).await;
 
-    let requests = target.requests(&id(0));
-    assert_eq!(requests.len(), 1, "{}", running.log());
+    let requests = target.requests_for(&id(0));
+    assert_eq!(requests.len(), 1, "{}", running.full_log());
     assert_eq!(requests[0].body, sent);
     assert_eq!(requests[0].headers["content-type"], "application/json");
     assert_eq!(requests[0].headers["x-redeliver-attempt"], "0");
@@ -31,14 +31,14 @@ async fn success_is_called_once_with_the_bytes_as_they_came() {
 
 #[tokio::test]
 async fn a_message_that_fails_twice_and_then_succeeds_is_retried_with_its_history() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(500), Reply::RetryAfter(429, 1)]);
-    topology.send([message(0, &json!({"kept": [1, 2]}))]).await;
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    target.script_replies(&id(0), [Reply::Status(500), Reply::RetryAfter(429, 1)]);
+    topology.send_batch([test_message(0, &json!({"kept": [1, 2]}))]).await;
+    let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
+    topology.wait_until_settled(&running).await;
 
-    let requests = target.requests(&id(0));
-    assert_eq!(requests.len(), 3, "{}", running.log());
+    let requests = target.requests_for(&id(0));
+    assert_eq!(requests.len(), 3, "{}", running.full_log());
     let attempts: Vec<_> =
         requests.iter().map(|request| request.headers["x-redeliver-attempt"].to_str().unwrap()).collect();
     assert_eq!(attempts, ["0", "1", "1"], "a 429 says \"not now\"");
@@ -58,14 +58,19 @@ async fn a_message_that_fails_twice_and_then_succeeds_is_retried_with_its_histor
 
 #[tokio::test]
 async fn an_exhausted_message_is_dead_lettered_with_the_number_of_retries_and_the_last_error() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
-    topology.send([message(0, &json!({}))]).await;
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    target.script_replies(&id(0), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
+    topology.send_batch([test_message(0, &json!({}))]).await;
+    let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(target.requests(&id(0)).len(), 3, "the first call and two retries\n{}", running.log());
-    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    assert_eq!(
+        target.requests_for(&id(0)).len(),
+        3,
+        "the first call and two retries\n{}",
+        running.full_log()
+    );
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
     assert!(record.error_details.starts_with("Max retry attempts 2 exceeded"), "{}", record.error_details);
     assert!(record.error_details.contains("HttpStatus.500"), "{}", record.error_details);
@@ -84,15 +89,15 @@ async fn an_exhausted_message_is_dead_lettered_with_the_number_of_retries_and_th
 
 #[tokio::test]
 async fn a_permanent_failure_is_dead_lettered_without_a_retry() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(410)]);
-    let sent = message(0, &json!({}));
-    let [sqs_id] = topology.send([sent.clone()]).await;
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    target.script_replies(&id(0), [Reply::Status(410)]);
+    let sent = test_message(0, &json!({}));
+    let [sqs_id] = topology.send_batch([sent.clone()]).await;
+    let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(target.requests(&id(0)).len(), 1, "{}", running.log());
-    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    assert_eq!(target.requests_for(&id(0)).len(), 1, "{}", running.full_log());
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!(record.error_type, "NON_RETRYABLE_ERROR");
     assert!(record.error_details.contains("HttpStatus.410"), "{}", record.error_details);
     assert_eq!(record.text, sent, "the body as it was received");

@@ -3,28 +3,28 @@
 use std::collections::BTreeSet;
 
 use aws_sdk_sqs::types::MessageAttributeValue;
-use redeliver_tests::http_target::{HttpTarget, RESPONSE_CANARY, Reply};
+use redeliver_tests::http_target::{HttpTargetServer, RESPONSE_CANARY, Reply};
 use redeliver_tests::runtimes::Language;
-use redeliver_tests::topology::{Running, Setup, Topology};
+use redeliver_tests::topology::{RunningTopology, TestTopology, TopologySetup};
 use serde_json::{Value, json};
 
-use super::{id, journal, message, topology};
+use super::{id, new_journal, new_topology, test_message};
 
 /// Stands in bodies, attributes, panics and error texts; must stand in no line of output.
 const CANARY: &str = "canary-of-a-payload";
 
 /// All lines of all functions' standard output.
-fn lines(running: &Running) -> Vec<Value> {
-    let output = running.mappings().into_iter().flat_map(|mapping| mapping.function().output());
+fn lines(running: &RunningTopology) -> Vec<Value> {
+    let output = running.mappings().into_iter().flat_map(|mapping| mapping.function().output_lines());
     let lines = output.filter(|line| !line.is_stderr);
     lines
         .map(|line| serde_json::from_str(&line.text).unwrap_or_else(|_| panic!("JSON: {}", line.text)))
         .collect()
 }
 
-fn assert_no_canary(running: &Running) {
+fn assert_no_canary(running: &RunningTopology) {
     for mapping in running.mappings() {
-        for line in mapping.function().output() {
+        for line in mapping.function().output_lines() {
             for canary in [CANARY, RESPONSE_CANARY] {
                 assert!(!line.text.contains(canary), "{} wrote: {}", mapping.function().name(), line.text);
             }
@@ -32,14 +32,14 @@ fn assert_no_canary(running: &Running) {
     }
 }
 
-async fn send_with_canary_attribute(topology: &Topology, body: String) {
+async fn send_with_canary_attribute(topology: &TestTopology, body: String) {
     let canary = MessageAttributeValue::builder().data_type("String").string_value(CANARY).build().unwrap();
     let request = topology.client.send_message().queue_url(&topology.source.url).message_body(body);
     request.message_attributes("producer", canary).send().await.unwrap();
 }
 
 /// As loud as the functions and their dependencies can be made.
-fn loud(mut setup: Setup) -> Setup {
+fn loud(mut setup: TopologySetup) -> TopologySetup {
     for name in ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"] {
         setup.variables.push((name, "TRACE".to_owned()));
     }
@@ -48,11 +48,11 @@ fn loud(mut setup: Setup) -> Setup {
 
 #[tokio::test]
 async fn every_line_is_json_the_metrics_are_emf_and_no_payload_is_in_it_at_the_loudest_level() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(1), [Reply::Status(500)]);
-    target.script(&id(2), [Reply::Status(410)]);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    target.script_replies(&id(1), [Reply::Status(500)]);
+    target.script_replies(&id(2), [Reply::Status(410)]);
     for n in 0..3 {
-        send_with_canary_attribute(&topology, message(n, &json!({ "text": CANARY }))).await;
+        send_with_canary_attribute(&topology, test_message(n, &json!({ "text": CANARY }))).await;
     }
     send_with_canary_attribute(&topology, format!("not JSON: {CANARY}")).await;
     send_with_canary_attribute(
@@ -60,8 +60,8 @@ async fn every_line_is_json_the_metrics_are_emf_and_no_payload_is_in_it_at_the_l
         json!({"metadata": {"message_id": CANARY}, "data": {}}).to_string(),
     )
     .await;
-    let running = topology.run(&loud(Setup::http(target.url())));
-    topology.settle(&running).await;
+    let running = topology.start_functions(&loud(TopologySetup::for_http_target(target.url())));
+    topology.wait_until_settled(&running).await;
 
     assert_no_canary(&running);
     let lines = lines(&running);
@@ -80,7 +80,7 @@ async fn every_line_is_json_the_metrics_are_emf_and_no_payload_is_in_it_at_the_l
             }
         }
     }
-    assert!(metrics.len() >= 3, "{metrics:?}\n{}", running.log());
+    assert!(metrics.len() >= 3, "{metrics:?}\n{}", running.full_log());
     for n in 0..3 {
         assert!(
             lines.iter().any(|line| line.to_string().contains(&id(n))),
@@ -91,13 +91,13 @@ async fn every_line_is_json_the_metrics_are_emf_and_no_payload_is_in_it_at_the_l
 
 #[tokio::test]
 async fn the_text_of_a_panic_and_of_an_error_is_not_written() {
-    let (topology, journal) = (topology().await, journal());
+    let (topology, journal) = (new_topology().await, new_journal());
     for (n, action) in ["panic", "transient", "permanent"].into_iter().enumerate() {
-        let body = message(u32::try_from(n).unwrap(), &json!({"script": [action], "text": CANARY}));
+        let body = test_message(u32::try_from(n).unwrap(), &json!({"script": [action], "text": CANARY}));
         send_with_canary_attribute(&topology, body).await;
     }
-    let running = topology.run(&loud(Setup::scripted(Language::Rust, &journal)));
-    topology.settle(&running).await;
+    let running = topology.start_functions(&loud(TopologySetup::for_script(Language::Rust, &journal)));
+    topology.wait_until_settled(&running).await;
 
     assert_no_canary(&running);
     assert!(!lines(&running).is_empty());

@@ -4,29 +4,33 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::runtimes::{Language, Program, node, python, runtimes};
-use redeliver_tests::topology::Setup;
+use redeliver_tests::runtime_api::{InvocationOutcome, LambdaFunction};
+use redeliver_tests::runtimes::{LambdaProgram, Language, node_program, python_program, runtimes_folder};
+use redeliver_tests::topology::TopologySetup;
 use serde_json::{Value, json};
 
-use super::{calls, id, is_alive, journal, processes, scripted, topology};
+use super::{id, is_alive, journal_calls, journal_processes, new_journal, new_topology, scripted_message};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Variable = (&'static str, String);
 
 /// A function with the queues' variables, which its test does not need.
-fn function(program: Program, more: impl IntoIterator<Item = Variable>) -> Arc<Function> {
+fn function(program: LambdaProgram, more: impl IntoIterator<Item = Variable>) -> Arc<LambdaFunction> {
     let of_queues = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"]
         .map(|name| (name, "http://127.0.0.1:1/000000000000/unused".to_owned()));
     let variables = program.variables.into_iter().chain(of_queues).chain(more);
-    Function::new("orders", program.path, variables.map(|(name, value)| (name.to_owned(), value)))
+    LambdaFunction::new("orders", program.path, variables.map(|(name, value)| (name.to_owned(), value)))
 }
 
 /// The same with a journal.
-fn scripted_function(language: Language, journal: &std::path::Path, more: &[Variable]) -> Arc<Function> {
+fn scripted_function(
+    language: Language,
+    journal: &std::path::Path,
+    more: &[Variable],
+) -> Arc<LambdaFunction> {
     let journal = ("SCRIPT_JOURNAL", journal.display().to_string());
-    function(language.scripted(), more.iter().cloned().chain([journal]))
+    function(language.scripted_program(), more.iter().cloned().chain([journal]))
 }
 
 in_language!(
@@ -72,14 +76,14 @@ in_language!(
 );
 
 async fn an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer(language: Language) {
-    let function = scripted_function(language, &journal(), &[]);
+    let function = scripted_function(language, &new_journal(), &[]);
     let event = json!({ "source": "aws.events", "detail": { "größe": 1.5, "list": [null, "\u{1f980}"] } });
     let outcome = function.invoke(&event, TIMEOUT).await;
     let expected = json!({ "event": event, "other_wrapper": null });
-    assert_eq!(outcome, Outcome::Response(expected), "{:?}", function.output());
+    assert_eq!(outcome, InvocationOutcome::Response(expected), "{:?}", function.output_lines());
 
     let outcome = function.invoke(&json!({ "error": "no such order" }), TIMEOUT).await;
-    let Outcome::Error(error) = outcome else { panic!("{outcome:?}") };
+    let InvocationOutcome::Error(error) = outcome else { panic!("{outcome:?}") };
     assert_eq!(error["errorType"], "Scripted.Transient");
     let message = error["errorMessage"].as_str().unwrap();
     assert!(message.starts_with("no such order"), "{message}");
@@ -87,53 +91,56 @@ async fn an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer(
 
 #[tokio::test]
 async fn a_streamed_answer_that_ends_with_an_error_has_failed_whatever_came_before() {
-    let function = function(node(&runtimes(), "streamed.handler").layered(), []);
+    let function = function(node_program(&runtimes_folder(), "streamed.handler").with_layer(), []);
     for text in ["", r#"{"ok":true}"#, "half an ans"] {
         let outcome = function.invoke(&json!({ "text": text, "error": "no funds" }), TIMEOUT).await;
-        let Outcome::Error(error) = outcome else { panic!("{text}: {outcome:?}") };
+        let InvocationOutcome::Error(error) = outcome else { panic!("{text}: {outcome:?}") };
         assert_eq!(error["errorType"], "CardDeclined", "{text}");
         let message = error["errorMessage"].as_str().unwrap();
         assert!(message.starts_with("no funds (at "), "{text}: {message}");
     }
     let outcome = function.invoke(&json!({ "text": "{\"ok\":true}" }), TIMEOUT).await;
-    assert_eq!(outcome, Outcome::Response(json!({ "ok": true })));
+    assert_eq!(outcome, InvocationOutcome::Response(json!({ "ok": true })));
 }
 
 #[tokio::test]
 async fn a_handler_that_cannot_be_loaded_is_told_to_lambda_in_its_runtimes_words() {
-    let folder = runtimes();
-    for program in [python(&folder, "absent.handler"), node(&folder, "absent.handler")] {
-        is_told_as_without_us(program, "Runtime.ImportModuleError").await;
+    let folder = runtimes_folder();
+    for program in [python_program(&folder, "absent.handler"), node_program(&folder, "absent.handler")] {
+        assert_native_error(program, "Runtime.ImportModuleError").await;
     }
 }
 
 mod java_start {
-    use redeliver_tests::runtimes::java;
+    use redeliver_tests::runtimes::java_program;
 
     #[tokio::test]
     async fn a_class_that_cannot_be_loaded_is_told_to_lambda_in_its_runtimes_words() {
-        super::is_told_as_without_us(java("functions.Absent::handle"), "java.lang.ClassNotFoundException")
-            .await;
-        super::is_told_as_without_us(
-            java("functions.NeverLoads::handle"),
+        super::assert_native_error(
+            java_program("functions.Absent::handle"),
+            "java.lang.ClassNotFoundException",
+        )
+        .await;
+        super::assert_native_error(
+            java_program("functions.NeverLoads::handle"),
             "java.lang.ExceptionInInitializerError",
         )
         .await;
     }
 }
 
-async fn is_told_as_without_us(program: Program, error_type: &str) {
+async fn assert_native_error(program: LambdaProgram, error_type: &str) {
     let variables = program.variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let alone = Function::new("alone", program.path.clone(), variables);
-    let alone = told(alone.invoke(&json!({}), TIMEOUT).await);
-    let with_us = told(function(program.layered(), []).invoke(&json!({}), TIMEOUT).await);
+    let alone = LambdaFunction::new("alone", program.path.clone(), variables);
+    let alone = start_error(alone.invoke(&json!({}), TIMEOUT).await);
+    let with_us = start_error(function(program.with_layer(), []).invoke(&json!({}), TIMEOUT).await);
     assert_eq!(with_us["errorType"], error_type, "{with_us}");
     assert_eq!(with_us, alone);
 }
 
 /// An error at the start, without what differs from time to time.
-fn told(outcome: Outcome) -> Value {
-    let Outcome::Error(mut error) = outcome else { panic!("it starts: {outcome:?}") };
+fn start_error(outcome: InvocationOutcome) -> Value {
+    let InvocationOutcome::Error(mut error) = outcome else { panic!("it starts: {outcome:?}") };
     for name in ["stackTrace", "trace"] {
         error.as_object_mut().unwrap().remove(name);
     }
@@ -141,20 +148,20 @@ fn told(outcome: Outcome) -> Value {
 }
 
 async fn another_wrapper_script_still_runs_and_its_variables_reach_the_handler(language: Language) {
-    let other = runtimes().join("other-wrapper").display().to_string();
-    let function = scripted_function(language, &journal(), &[("REDELIVER_NEXT_WRAPPER", other)]);
+    let other = runtimes_folder().join("other-wrapper").display().to_string();
+    let function = scripted_function(language, &new_journal(), &[("REDELIVER_NEXT_WRAPPER", other)]);
     let outcome = function.invoke(&json!({}), TIMEOUT).await;
     let expected = json!({ "event": {}, "other_wrapper": "was-here" });
-    assert_eq!(outcome, Outcome::Response(expected), "{:?}", function.output());
+    assert_eq!(outcome, InvocationOutcome::Response(expected), "{:?}", function.output_lines());
 }
 
 async fn a_termination_reaches_the_handler_and_ends_both_processes(language: Language) {
-    let journal = journal();
+    let journal = new_journal();
     let function = scripted_function(language, &journal, &[]);
-    assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, Outcome::Response(_)));
-    let ended = tokio::time::timeout(TIMEOUT, function.terminate()).await;
+    assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, InvocationOutcome::Response(_)));
+    let ended = tokio::time::timeout(TIMEOUT, function.terminate_process()).await;
     assert_eq!(ended, Ok(Some(0)));
-    let [process] = processes(&journal)[..] else { panic!("one process") };
+    let [process] = journal_processes(&journal)[..] else { panic!("one process") };
     is_gone(process).await;
     let said = std::fs::read_to_string(&journal).unwrap();
     assert_eq!(said, format!("process {process}\nSIGTERM\n"), "it may end in its own way");
@@ -162,14 +169,14 @@ async fn a_termination_reaches_the_handler_and_ends_both_processes(language: Lan
 
 #[tokio::test]
 async fn a_function_that_does_not_heed_a_termination_is_ended_all_the_same() {
-    let journal = journal();
+    let journal = new_journal();
     // In another environment this runtime heeds no signal while it waits.
     let deaf = ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.11".to_owned());
     let function = scripted_function(Language::Python, &journal, &[deaf]);
-    assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, Outcome::Response(_)));
-    let ended = tokio::time::timeout(TIMEOUT, function.terminate()).await;
+    assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, InvocationOutcome::Response(_)));
+    let ended = tokio::time::timeout(TIMEOUT, function.terminate_process()).await;
     assert_eq!(ended, Ok(Some(0)));
-    is_gone(processes(&journal)[0]).await;
+    is_gone(journal_processes(&journal)[0]).await;
 }
 
 /// Whoever has ended it: the system may take a moment to forget it.
@@ -183,52 +190,56 @@ async fn is_gone(process: i32) {
 }
 
 async fn a_message_whose_time_is_up_while_the_function_starts_again_spends_no_attempt(language: Language) {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([scripted(0, &["exit"]), scripted(1, &[])]).await;
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology.send_batch([scripted_message(0, &["exit"]), scripted_message(1, &[])]).await;
     // Longer than an invocation has for its calls, which is the half.
     let (timeout, restart_seconds) = if language == Language::Java { (8, 10) } else { (4, 3) };
     let timeout = Duration::from_secs(timeout);
-    let mut setup = Setup { timeout, ..Setup::scripted(language, &journal) };
+    let mut setup = TopologySetup { timeout, ..TopologySetup::for_script(language, &journal) };
     setup.processor_variables.push(("RESTART_SECONDS", restart_seconds.to_string()));
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
-    let [called] = &calls(&journal, 1)[..] else { panic!("once: {}", running.log()) };
-    assert!(called.starts_with("0 ") && called.ends_with(" ok NotStarted"), "{called}\n{}", running.log());
-    let [first, again] = &calls(&journal, 0)[..] else { panic!("twice: {}", running.log()) };
+    let [called] = &journal_calls(&journal, 1)[..] else { panic!("once: {}", running.full_log()) };
+    assert!(
+        called.starts_with("0 ") && called.ends_with(" ok NotStarted"),
+        "{called}\n{}",
+        running.full_log()
+    );
+    let [first, again] = &journal_calls(&journal, 0)[..] else { panic!("twice: {}", running.full_log()) };
     assert_eq!(first, "0 0 exit -");
     assert!(again.starts_with("1 "), "{again}");
-    assert_eq!(processes(&journal).len(), 2, "what is starting is not started again");
+    assert_eq!(journal_processes(&journal).len(), 2, "what is starting is not started again");
 }
 
 #[tokio::test]
 async fn what_a_restore_of_snapstart_runs_has_run_before_the_first_invocation() {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([scripted(1, &["exit"])]).await;
-    let mut setup = Setup::scripted(Language::Python, &journal);
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology.send_batch([scripted_message(1, &["exit"])]).await;
+    let mut setup = TopologySetup::for_script(Language::Python, &journal);
     let snap_start = [("_HANDLER", "snapshot.handler"), ("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")];
     setup.processor_variables.extend(snap_start.map(|(name, value)| (name, value.to_owned())));
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
     let said = std::fs::read_to_string(&journal).unwrap();
-    let [first, second] = processes(&journal)[..] else { panic!("{said}\n{}", running.log()) };
+    let [first, second] = journal_processes(&journal)[..] else { panic!("{said}\n{}", running.full_log()) };
     let began = |process| format!("process {process}\nbefore snapshot\nafter restore\n");
     let [failed, done] = ["0 0 exit -", "1 0 ok Runtime.Exited"].map(|call| format!("{} {call}\n", id(1)));
     // The process that replaces it has no snapshot to come from, but its hooks make what it needs.
-    assert_eq!(said, [began(first), failed, began(second), done].concat(), "{}", running.log());
+    assert_eq!(said, [began(first), failed, began(second), done].concat(), "{}", running.full_log());
 }
 
 async fn ten_megabytes_of_a_handlers_output_pass_through(language: Language) {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([scripted(1, &["loud"])]).await;
-    let running = topology.run(&Setup::scripted(language, &journal));
-    topology.settle(&running).await;
-    assert_eq!(calls(&journal, 1), ["0 0 loud -"]);
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology.send_batch([scripted_message(1, &["loud"])]).await;
+    let running = topology.start_functions(&TopologySetup::for_script(language, &journal));
+    topology.wait_until_settled(&running).await;
+    assert_eq!(journal_calls(&journal, 1), ["0 0 loud -"]);
     let line = "x".repeat(999);
     let is_its = |text: &str| text.ends_with(&line);
     let lines =
-        || running.processor.function().output().into_iter().filter(|each| is_its(&each.text)).count();
+        || running.processor.function().output_lines().into_iter().filter(|each| is_its(&each.text)).count();
     let all_came = async {
         while lines() < 10_000 {
             tokio::time::sleep(Duration::from_millis(20)).await;

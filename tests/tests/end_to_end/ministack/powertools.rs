@@ -3,57 +3,59 @@
 use std::path::Path;
 
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::runtimes::{Program, python, runtimes};
-use redeliver_tests::sqs::unique;
-use redeliver_tests::topology::Setup;
+use redeliver_tests::runtimes::{LambdaProgram, python_program, runtimes_folder};
+use redeliver_tests::sqs::unique_name;
+use redeliver_tests::topology::TopologySetup;
 use serde_json::{Value, json};
 
-use super::{calls, final_records, id, journal, message, topology};
+use super::{final_records, id, journal_calls, new_journal, new_topology, test_message};
 
-fn setup(handler: &str, journal: &Path) -> Setup {
-    let Program { path, variables } = python(&runtimes(), handler).layered();
+fn setup(handler: &str, journal: &Path) -> TopologySetup {
+    let LambdaProgram { path, variables } = python_program(&runtimes_folder(), handler).with_layer();
     let journal = ("SCRIPT_JOURNAL", journal.display().to_string());
     let of_powertools = [("POWERTOOLS_SERVICE_NAME", "orders"), ("POWERTOOLS_METRICS_NAMESPACE", "orders")];
     let of_powertools = of_powertools.map(|(name, value)| (name, value.to_owned()));
     let processor_variables = variables.into_iter().chain([journal]).chain(of_powertools).collect();
-    Setup { processor: path, processor_variables, ..Setup::http("") }
+    TopologySetup { processor: path, processor_variables, ..TopologySetup::for_http_target("") }
 }
 
 fn order(n: u32, data: Value) -> String {
     let Value::Object(mut data) = data else { panic!("an object") };
     data.insert("order".to_owned(), format!("order-{n}").into());
-    message(n, &data.into())
+    test_message(n, &data.into())
 }
 
 #[tokio::test]
 async fn its_batch_processor_answers_for_each_record() {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([order(1, json!({})), order(2, json!({ "failures": 1 })), order(3, json!({}))]).await;
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology.send_batch([order(1, json!({})), order(2, json!({ "failures": 1 })), order(3, json!({}))]).await;
     let mut setup = setup("powertools.batch_handler", &journal);
     setup.processor_variables.push(("HANDLER_EVENT", "batch".to_owned()));
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(calls(&journal, 1), ["0 order-1 -"], "{}", running.log());
-    assert_eq!(calls(&journal, 2), ["0 order-2 -", "1 order-2 BatchItemFailure"]);
-    assert_eq!(calls(&journal, 3), ["0 order-3 -"]);
+    assert_eq!(journal_calls(&journal, 1), ["0 order-1 -"], "{}", running.full_log());
+    assert_eq!(journal_calls(&journal, 2), ["0 order-2 -", "1 order-2 BatchItemFailure"]);
+    assert_eq!(journal_calls(&journal, 3), ["0 order-3 -"]);
     assert!(final_records(&topology).await.is_empty());
 }
 
 #[tokio::test]
 async fn its_parser_takes_the_event_and_what_it_refuses_is_explained_by_its_error() {
-    let (topology, journal) = (topology().await, journal());
-    let refused = message(3, &json!({ "order": 3 }));
-    topology.send([order(1, json!({})), order(2, json!({ "failures": 1 })), refused]).await;
+    let (topology, journal) = (new_topology().await, new_journal());
+    let refused = test_message(3, &json!({ "order": 3 }));
+    topology.send_batch([order(1, json!({})), order(2, json!({ "failures": 1 })), refused]).await;
     let mut setup = setup("powertools.parser_handler", &journal);
     setup.policy =
         r#"{"non_retryable": ["ValidationError"], "backoff": {"kind": "fixed", "delay_seconds": 1}}"#;
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(calls(&journal, 1), ["0 order-1 -"], "{}", running.log());
-    assert_eq!(calls(&journal, 2), ["0 order-2 -", "1 order-2 ConnectionError"]);
-    let [record] = &final_records(&topology).await[..] else { panic!("one is refused: {}", running.log()) };
+    assert_eq!(journal_calls(&journal, 1), ["0 order-1 -"], "{}", running.full_log());
+    assert_eq!(journal_calls(&journal, 2), ["0 order-2 -", "1 order-2 ConnectionError"]);
+    let [record] = &final_records(&topology).await[..] else {
+        panic!("one is refused: {}", running.full_log())
+    };
     assert_eq!(
         (&record.body["metadata"]["message_id"], record.error_type.as_str()),
         (&json!(id(3)), "NON_RETRYABLE_ERROR")
@@ -65,11 +67,11 @@ async fn its_parser_takes_the_event_and_what_it_refuses_is_explained_by_its_erro
 
 #[tokio::test]
 async fn by_its_idempotency_a_message_that_failed_after_its_effect_has_it_once() {
-    let (topology, journal) = (topology().await, journal());
-    let table = unique("charges");
+    let (topology, journal) = (new_topology().await, new_journal());
+    let table = unique_name("charges");
     create_table(&table).await;
     topology
-        .send([
+        .send_batch([
             order(1, json!({})),
             order(2, json!({ "failures_after": 2 })),
             order(3, json!({ "failures": 1 })),
@@ -77,21 +79,21 @@ async fn by_its_idempotency_a_message_that_failed_after_its_effect_has_it_once()
         .await;
     let mut setup = setup("powertools.idempotent_handler", &journal);
     setup.processor_variables.push(("CHARGES_TABLE", table));
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(calls(&journal, 1), ["0 order-1 -"], "{}", running.log());
+    assert_eq!(journal_calls(&journal, 1), ["0 order-1 -"], "{}", running.full_log());
     assert_eq!(
-        calls(&journal, 2),
+        journal_calls(&journal, 2),
         ["0 order-2 -"],
         "retries have the same key, though their body has changed"
     );
     assert_eq!(
-        calls(&journal, 3),
+        journal_calls(&journal, 3),
         ["0 order-3 -", "1 order-3 ConnectionError"],
         "without an effect it is called again"
     );
-    assert!(final_records(&topology).await.is_empty(), "{}", running.log());
+    assert!(final_records(&topology).await.is_empty(), "{}", running.full_log());
 }
 
 /// As Powertools documents it.

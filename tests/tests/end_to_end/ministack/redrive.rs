@@ -8,16 +8,16 @@ use std::time::Duration;
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::settings::tested_program;
-use redeliver_tests::sqs::{REGION, unique};
-use redeliver_tests::topology::Topology;
+use redeliver_tests::sqs::{REGION, unique_name};
+use redeliver_tests::topology::TestTopology;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
-use super::{id, topology};
+use super::{id, new_topology};
 
 /// Puts dead letters into the final DLQ, as the annotator would.
-async fn put_dead_letters(topology: &Topology, count: u32) {
+async fn put_dead_letters(topology: &TestTopology, count: u32) {
     let text = |value: &str| {
         MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
     };
@@ -40,7 +40,7 @@ async fn put_dead_letters(topology: &Topology, count: u32) {
     }
 }
 
-pub(super) fn redrive(topology: &Topology, journal: &PathBuf, more: &[&str]) -> Command {
+pub(super) fn redrive(topology: &TestTopology, journal: &PathBuf, more: &[&str]) -> Command {
     redrive_between(&topology.final_dlq.url, &topology.source.url, journal, more)
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn report(mut command: Command) -> (Option<i32>, Value) {
 }
 
 pub(super) fn journal() -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("redrive-journal"));
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("redrive-journal"));
     let _of_an_earlier_run = std::fs::remove_file(&path);
     path
 }
@@ -91,7 +91,7 @@ async fn under_way(child: &mut Child, journal: &PathBuf) {
 }
 
 /// How often each message is in the source queue; they stay in flight there.
-async fn sent_back(topology: &Topology) -> BTreeMap<String, (u32, Message)> {
+async fn sent_back(topology: &TestTopology) -> BTreeMap<String, (u32, Message)> {
     let mut found: BTreeMap<String, (u32, Message)> = BTreeMap::new();
     loop {
         let request = topology.client.receive_message().queue_url(&topology.source.url);
@@ -111,19 +111,19 @@ async fn sent_back(topology: &Topology) -> BTreeMap<String, (u32, Message)> {
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing_and_an_apply_sends_everything_back_once() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     put_dead_letters(&topology, 120).await;
     let journal = journal();
 
     let (code, planned) = report(redrive(&topology, &journal, &[])).await;
     assert_eq!((code, &planned["planned"], &planned["complete"]), (Some(0), &json!(120), &json!(true)));
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [120, 0, 0], "given back");
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [120, 0, 0], "given back");
     assert!(!journal.exists());
 
     let selected = ["--where", ".body.data.n < 100", "--watch", "0s", "--apply"];
     let (code, done) = report(redrive(&topology, &journal, &selected)).await;
     assert_eq!((code, &done["sent"], &done["not_selected"]), (Some(0), &json!(100), &json!(20)), "{done}");
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [20, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [20, 0, 0]);
     let sent = sent_back(&topology).await;
     assert_eq!((sent.len(), sent.values().map(|(count, _)| count).sum::<u32>()), (100, 100));
     let (_, message) = &sent[&id(7)];
@@ -136,7 +136,7 @@ async fn a_dry_run_changes_nothing_and_an_apply_sends_everything_back_once() {
 #[tokio::test]
 async fn what_a_killed_redrive_left_is_finished_by_the_next() {
     const COUNT: u32 = 600;
-    let topology = topology().await;
+    let topology = new_topology().await;
     put_dead_letters(&topology, COUNT).await;
     let journal = journal();
 
@@ -145,13 +145,13 @@ async fn what_a_killed_redrive_left_is_finished_by_the_next() {
     child.kill().await.unwrap();
     let left = entries(&journal);
     let unsure = left["intent"] - left["sent"];
-    let [visible, held, _] = topology.final_dlq.depth(&topology.client).await;
+    let [visible, held, _] = topology.final_dlq.message_counts(&topology.client).await;
     assert!(visible > 0 && left["sent"] < COUNT, "killed in the middle: {visible} {left:?}");
 
     // What the killed one held comes back in two minutes; all else goes now.
     let (code, done) = report(redrive(&topology, &journal, &["--apply", "--watch", "0s"])).await;
     assert_eq!(code, Some(4), "not all was seen, and it says so: {done}");
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [0, held, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [0, held, 0]);
     let sent = sent_back(&topology).await;
     let copies = sent.values().map(|(count, _)| count - 1).sum::<u32>();
     assert_eq!(u64::from(copies), done["possible_copies"].as_u64().unwrap().min(copies.into()), "{done}");
@@ -167,7 +167,7 @@ async fn what_a_killed_redrive_left_is_finished_by_the_next() {
 #[tokio::test]
 async fn ctrl_c_ends_it_between_two_rounds_and_gives_everything_back() {
     const COUNT: u32 = 400;
-    let topology = topology().await;
+    let topology = new_topology().await;
     put_dead_letters(&topology, COUNT).await;
     let journal = journal();
 
@@ -178,18 +178,18 @@ async fn ctrl_c_ends_it_between_two_rounds_and_gives_everything_back() {
     let output = child.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     let sent = entries(&journal)["sent"];
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [u64::from(COUNT - sent), 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [u64::from(COUNT - sent), 0, 0]);
 
     let (code, done) = report(redrive(&topology, &journal, &["--apply", "--watch", "0s"])).await;
     assert_eq!((code, &done["possible_copies"]), (Some(0), &json!(0)), "{done}");
     let back = sent_back(&topology).await;
     assert_eq!((back.len(), back.values().map(|(count, _)| count).sum::<u32>()), (400, COUNT));
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [0, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [0, 0, 0]);
 }
 
 #[tokio::test]
 async fn wrong_use_is_told_in_a_sentence_and_changes_nothing() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     put_dead_letters(&topology, 10).await;
     let journal = journal();
     let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
@@ -220,14 +220,14 @@ async fn wrong_use_is_told_in_a_sentence_and_changes_nothing() {
         assert_eq!(output.status.code(), Some(code), "{more:?}: {said}");
         assert!(said.contains(sentence), "{more:?}: {said}");
     }
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [10, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [10, 0, 0]);
     assert_eq!(entries(&journal).get("sent"), None);
 }
 
 #[tokio::test]
 async fn a_journal_that_somebody_else_has_put_there_ends_the_command_before_anything_is_sent_or_deleted() {
     use std::os::unix::fs::PermissionsExt as _;
-    let topology = topology().await;
+    let topology = new_topology().await;
     let journal = journal();
     let (code, _) = report(redrive(&topology, &journal, &["--apply"])).await;
     assert_eq!(code, Some(0), "nothing was there; the journal has its first lines");
@@ -248,7 +248,7 @@ async fn a_journal_that_somebody_else_has_put_there_ends_the_command_before_anyt
         said.contains("other users can write to it (mode 666), so its content is not trusted: name"),
         "{said}"
     );
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [4, 0, 0]);
-    assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [4, 0, 0]);
+    assert_eq!(topology.source.message_counts(&topology.client).await, [0, 0, 0]);
     assert_eq!(std::fs::read_to_string(&journal).unwrap(), forged);
 }

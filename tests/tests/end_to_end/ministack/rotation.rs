@@ -1,24 +1,24 @@
 //! The target's key is rotated in the middle of traffic: no attempt is spent, in Lambda and where `redeliver work` runs.
 
 use redeliver_tests::fake_aws::FakeAws;
-use redeliver_tests::http_target::HttpTarget;
-use redeliver_tests::topology::{Setup, Topology};
+use redeliver_tests::http_target::HttpTargetServer;
+use redeliver_tests::topology::{TestTopology, TopologySetup};
 use serde_json::json;
 
-use super::{final_records, id, message, topology};
+use super::{final_records, id, new_topology, test_message};
 
 const ARN: &str = "arn:aws:secretsmanager:eu-west-1:000000000000:secret:headers";
 const MESSAGES: u32 = 60;
 
 /// A target that takes one key at a time, and the secret that holds it.
 pub(super) struct Rotation {
-    pub(super) target: HttpTarget,
+    pub(super) target: HttpTargetServer,
     aws: FakeAws,
 }
 
 impl Rotation {
     pub(super) async fn start() -> Self {
-        let (target, aws) = (HttpTarget::start().await, FakeAws::with_secret(&text("old")).await);
+        let (target, aws) = (HttpTargetServer::start().await, FakeAws::with_secret(&text("old")).await);
         target.require_key("old");
         Self { target, aws }
     }
@@ -26,30 +26,30 @@ impl Rotation {
     pub(super) fn variables(&self) -> [(&'static str, String); 2] {
         [
             ("TARGET_HEADERS_SECRET_ARN", ARN.to_owned()),
-            ("AWS_ENDPOINT_URL_SECRETS_MANAGER", self.aws.url().to_owned()),
+            ("AWS_ENDPOINT_URL_SECRETS_MANAGER", self.aws.endpoint_url().to_owned()),
         ]
     }
 
     /// Sends messages all the time, and rotates the key when half of them are sent and some are handled.
-    pub(super) async fn in_the_middle_of_traffic(&self, topology: &Topology) {
+    pub(super) async fn in_the_middle_of_traffic(&self, topology: &TestTopology) {
         for first in (0..MESSAGES).step_by(10) {
             if first == MESSAGES / 2 {
                 while self.target.request_count() == 0 {
                     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
                 }
-                self.aws.rotate(&text("new"));
+                self.aws.rotate_secret(&text("new"));
                 self.target.require_key("new");
             }
-            let bodies: Vec<_> = (first..first + 10).map(|n| message(n, &json!({ "n": n }))).collect();
+            let bodies: Vec<_> = (first..first + 10).map(|n| test_message(n, &json!({ "n": n }))).collect();
             topology.send_all(&bodies).await;
         }
     }
 
     /// All are handled: every call was a first attempt, and a refused one was made again with the new key.
-    pub(super) async fn assert_no_attempt_was_spent(&self, topology: &Topology, log: &str) {
+    pub(super) async fn assert_no_attempt_was_spent(&self, topology: &TestTopology, log: &str) {
         let mut refused = 0;
         for n in 0..MESSAGES {
-            let requests = self.target.requests(&id(n));
+            let requests = self.target.requests_for(&id(n));
             let calls: Vec<_> = requests
                 .iter()
                 .map(|request| {
@@ -65,8 +65,8 @@ impl Rotation {
         }
         assert!(refused > 0, "the old key was in use when it was rotated\n{log}");
         assert!(final_records(topology).await.is_empty(), "{log}");
-        let told = log.lines().filter(|line| line.contains(r#""event":"retried_immediately""#)).count();
-        assert_eq!(told, refused, "{log}");
+        let reported = log.lines().filter(|line| line.contains(r#""event":"retried_immediately""#)).count();
+        assert_eq!(reported, refused, "{log}");
         assert!(!log.contains(r#""event":"handed_off""#), "{log}");
     }
 }
@@ -77,11 +77,11 @@ fn text(key: &str) -> String {
 
 #[tokio::test]
 async fn a_key_that_is_rotated_in_the_middle_of_traffic_spends_no_attempt() {
-    let (topology, rotation) = (topology().await, Rotation::start().await);
-    let mut setup = Setup::http(rotation.target.url());
+    let (topology, rotation) = (new_topology().await, Rotation::start().await);
+    let mut setup = TopologySetup::for_http_target(rotation.target.url());
     setup.processor_variables.extend(rotation.variables());
-    let running = topology.run(&setup);
+    let running = topology.start_functions(&setup);
     rotation.in_the_middle_of_traffic(&topology).await;
-    topology.settle(&running).await;
-    rotation.assert_no_attempt_was_spent(&topology, &running.log()).await;
+    topology.wait_until_settled(&running).await;
+    rotation.assert_no_attempt_was_spent(&topology, &running.full_log()).await;
 }

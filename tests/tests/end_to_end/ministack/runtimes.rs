@@ -5,13 +5,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use aws_sdk_sqs::types::MessageAttributeValue;
-use redeliver_tests::runtime_api::Outcome;
+use redeliver_tests::runtime_api::InvocationOutcome;
 use redeliver_tests::runtimes::Language;
 use redeliver_tests::settings::PATIENCE;
-use redeliver_tests::topology::Setup;
+use redeliver_tests::topology::TopologySetup;
 use serde_json::json;
 
-use super::{calls, final_records, id, is_alive, journal, processes, scripted, topology};
+use super::{
+    final_records, id, is_alive, journal_calls, journal_processes, new_journal, new_topology,
+    scripted_message,
+};
 
 const BATCH_POLICY: &str = r#"{
     "max_attempts": 2,
@@ -126,10 +129,13 @@ fn unexpected_error(language: Language) -> &'static str {
 const UNNAMED: &str = "BatchItemFailure";
 
 /// The function of this language, with time enough for what must be cut off.
-fn short(language: Language, journal: &Path) -> Setup {
+fn short(language: Language, journal: &Path) -> TopologySetup {
     // The first call of a JVM loads its classes.
     let seconds = if [Language::Java, Language::JavaBatch].contains(&language) { 10 } else { 4 };
-    let mut setup = Setup { timeout: Duration::from_secs(seconds), ..Setup::scripted(language, journal) };
+    let mut setup = TopologySetup {
+        timeout: Duration::from_secs(seconds),
+        ..TopologySetup::for_script(language, journal)
+    };
     if language == Language::Rust {
         // A user's own function gets its records one at a time in any case.
         setup.processor_variables.push(("MAX_CONCURRENCY", "1".to_owned()));
@@ -138,7 +144,7 @@ fn short(language: Language, journal: &Path) -> Setup {
 }
 
 async fn ten_messages_of_one_batch_have_ten_outcomes(language: Language) {
-    let (topology, journal) = (topology().await, journal());
+    let (topology, journal) = (new_topology().await, new_journal());
     let panic = unexpected_error(language);
     let names_reasons = panic != UNNAMED;
     let transient = if names_reasons { "Scripted.Transient" } else { UNNAMED };
@@ -152,20 +158,20 @@ async fn ten_messages_of_one_batch_have_ten_outcomes(language: Language) {
         5 => &["transient", "transient", "transient"],
         _ => &[],
     };
-    let mut messages: Vec<_> = (0..10).map(|n| scripted(n, script(n))).collect();
+    let mut messages: Vec<_> = (0..10).map(|n| scripted_message(n, script(n))).collect();
     messages[6] = "poison".to_owned();
     topology.send_all(&messages).await;
-    let mut setup = Setup::scripted(language, &journal);
+    let mut setup = TopologySetup::for_script(language, &journal);
     if language.is_batch() {
         // It says that an error is permanent by its type alone.
         setup.policy = BATCH_POLICY;
     }
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
     let first = &running.processor.invocations()[0];
-    let all_kept = Outcome::Response(json!({"batchItemFailures": []}));
-    assert_eq!((first.records.len(), &first.outcome), (10, &all_kept), "{}", running.log());
+    let all_kept = InvocationOutcome::Response(json!({"batchItemFailures": []}));
+    assert_eq!((first.records.len(), &first.outcome), (10, &all_kept), "{}", running.full_log());
     let [again, at_last] = [1, 2].map(|attempt| format!("{attempt} 0 transient {transient}"));
     let expected = |n: u32| match n {
         1 => vec!["0 0 transient -".to_owned(), format!("1 0 ok {transient}")],
@@ -179,7 +185,7 @@ async fn ten_messages_of_one_batch_have_ten_outcomes(language: Language) {
         _ => vec!["0 0 ok -".to_owned()],
     };
     for n in 0..10 {
-        assert_eq!(calls(&journal, n), expected(n), "message {n}\n{}", running.log());
+        assert_eq!(journal_calls(&journal, n), expected(n), "message {n}\n{}", running.full_log());
     }
     let mut died: Vec<_> = final_records(&topology)
         .await
@@ -212,18 +218,27 @@ async fn a_handler_that_blocks_its_thread_is_cut_off_like_any_other(language: La
 }
 
 async fn is_cut_off(language: Language, action: &str) {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([scripted(0, &[action]), scripted(1, &[]), scripted(2, &[])]).await;
-    let running = topology.run(&short(language, &journal));
-    topology.settle(&running).await;
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology
+        .send_batch([scripted_message(0, &[action]), scripted_message(1, &[]), scripted_message(2, &[])])
+        .await;
+    let running = topology.start_functions(&short(language, &journal));
+    topology.wait_until_settled(&running).await;
 
     let first = &running.processor.invocations()[0];
-    assert_eq!(first.outcome, Outcome::Response(json!({"batchItemFailures": []})), "{}", running.log());
-    let [hung, again] = &calls(&journal, 0)[..] else { panic!("twice: {}", running.log()) };
+    assert_eq!(
+        first.outcome,
+        InvocationOutcome::Response(json!({"batchItemFailures": []})),
+        "{}",
+        running.full_log()
+    );
+    let [hung, again] = &journal_calls(&journal, 0)[..] else { panic!("twice: {}", running.full_log()) };
     assert_eq!(hung, &format!("0 0 {action} -"));
     assert_called_after("Timeout", 1, again);
     for n in [1, 2] {
-        let [call] = &calls(&journal, n)[..] else { panic!("message {n}, once: {}", running.log()) };
+        let [call] = &journal_calls(&journal, n)[..] else {
+            panic!("message {n}, once: {}", running.full_log())
+        };
         assert_called_after("NotStarted", 0, call);
     }
     assert!(final_records(&topology).await.is_empty());
@@ -241,23 +256,30 @@ fn assert_called_after(last: &str, attempt: u32, call: &str) {
 
 /// One process is in the other's place.
 fn assert_replaced(journal: &Path) {
-    let processes = processes(journal);
+    let processes = journal_processes(journal);
     assert_eq!(processes.len(), 2, "{processes:?}");
     // It was killed seconds ago, by the time that its message has come back.
     assert!(!is_alive(processes[0]), "what hung is gone");
 }
 
 async fn a_batch_that_hangs_is_cut_off_as_a_whole(language: Language) {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([scripted(0, &[]), scripted(1, &["hang"])]).await;
-    let running = topology.run(&short(language, &journal));
-    topology.settle(&running).await;
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology.send_batch([scripted_message(0, &[]), scripted_message(1, &["hang"])]).await;
+    let running = topology.start_functions(&short(language, &journal));
+    topology.wait_until_settled(&running).await;
 
     let first = &running.processor.invocations()[0];
-    assert_eq!(first.outcome, Outcome::Response(json!({"batchItemFailures": []})), "{}", running.log());
+    assert_eq!(
+        first.outcome,
+        InvocationOutcome::Response(json!({"batchItemFailures": []})),
+        "{}",
+        running.full_log()
+    );
     // There is no evidence that the first one was done.
     for (n, action) in [(0, "ok"), (1, "hang")] {
-        let [first, again] = &calls(&journal, n)[..] else { panic!("message {n}, twice: {}", running.log()) };
+        let [first, again] = &journal_calls(&journal, n)[..] else {
+            panic!("message {n}, twice: {}", running.full_log())
+        };
         assert_eq!(first, &format!("0 0 {action} -"));
         assert_called_after("Timeout", 1, again);
     }
@@ -265,25 +287,26 @@ async fn a_batch_that_hangs_is_cut_off_as_a_whole(language: Language) {
 }
 
 async fn a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_other(language: Language) {
-    let (topology, journal) = (topology().await, journal());
+    let (topology, journal) = (new_topology().await, new_journal());
     let scripts = [&["exit"][..], &[], &["signal"], &[], &["exit", "exit", "exit"], &[]];
-    let messages: Vec<_> = (0..).zip(scripts).map(|(n, script)| scripted(n, script)).collect();
+    let messages: Vec<_> = (0..).zip(scripts).map(|(n, script)| scripted_message(n, script)).collect();
     topology.send_all(&messages).await;
     // A busy machine takes seconds for each of three new processes.
     let timeout = Duration::from_secs(120);
-    let running = topology.run(&Setup { timeout, ..Setup::scripted(language, &journal) });
-    topology.settle(&running).await;
+    let running =
+        topology.start_functions(&TopologySetup { timeout, ..TopologySetup::for_script(language, &journal) });
+    topology.wait_until_settled(&running).await;
 
     let first = &running.processor.invocations()[0];
-    let all_kept = Outcome::Response(json!({"batchItemFailures": []}));
-    assert_eq!((first.records.len(), &first.outcome), (6, &all_kept), "{}", running.log());
-    assert_eq!(calls(&journal, 0), ["0 0 exit -", "1 0 ok Runtime.Exited"], "{}", running.log());
-    assert_eq!(calls(&journal, 2), ["0 0 signal -", "1 0 ok Runtime.Exited"]);
+    let all_kept = InvocationOutcome::Response(json!({"batchItemFailures": []}));
+    assert_eq!((first.records.len(), &first.outcome), (6, &all_kept), "{}", running.full_log());
+    assert_eq!(journal_calls(&journal, 0), ["0 0 exit -", "1 0 ok Runtime.Exited"], "{}", running.full_log());
+    assert_eq!(journal_calls(&journal, 2), ["0 0 signal -", "1 0 ok Runtime.Exited"]);
     for n in [1, 3, 5] {
-        assert_eq!(calls(&journal, n), ["0 0 ok -"], "message {n}");
+        assert_eq!(journal_calls(&journal, n), ["0 0 ok -"], "message {n}");
     }
     let ends = ["0 0 exit -", "1 0 exit Runtime.Exited", "2 0 exit Runtime.Exited"];
-    assert_eq!(calls(&journal, 4), ends);
+    assert_eq!(journal_calls(&journal, 4), ends);
     let [record] = &final_records(&topology).await[..] else { panic!("one has spent its attempts") };
     let cause = json!({
         "type": "Runtime.Exited",
@@ -295,108 +318,118 @@ async fn a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_ot
         ("RETRY_ATTEMPT_EXCEEDED", &cause)
     );
     // The first of all, and one after each of five ends but the last.
-    assert_eq!(processes(&journal).len(), 5, "{}", running.log());
+    assert_eq!(journal_processes(&journal).len(), 5, "{}", running.full_log());
 }
 
 async fn a_handler_without_memory_costs_its_own_message_an_attempt_and_no_other(language: Language) {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([scripted(0, &[]), scripted(1, &["memory"]), scripted(2, &[])]).await;
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology
+        .send_batch([scripted_message(0, &[]), scripted_message(1, &["memory"]), scripted_message(2, &[])])
+        .await;
     let timeout = Duration::from_secs(120);
-    let running = topology.run(&Setup { timeout, ..Setup::scripted(language, &journal) });
-    topology.settle(&running).await;
+    let running =
+        topology.start_functions(&TopologySetup { timeout, ..TopologySetup::for_script(language, &journal) });
+    topology.wait_until_settled(&running).await;
 
     let error = match language {
         Language::Java => "java.lang.OutOfMemoryError",
         _ => "Runtime.Exited",
     };
     assert_eq!(
-        calls(&journal, 1),
+        journal_calls(&journal, 1),
         ["0 0 memory -".to_owned(), format!("1 0 ok {error}")],
         "{}",
-        running.log()
+        running.full_log()
     );
     for n in [0, 2] {
-        assert_eq!(calls(&journal, n), ["0 0 ok -"], "message {n}");
+        assert_eq!(journal_calls(&journal, n), ["0 0 ok -"], "message {n}");
     }
     // AWS's runtime for Java ends its process after such an error, too.
-    assert_eq!(processes(&journal).len(), 2, "{}", running.log());
+    assert_eq!(journal_processes(&journal).len(), 2, "{}", running.full_log());
 }
 
 async fn a_batch_whose_process_ends_comes_back_as_a_whole(language: Language) {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([scripted(0, &[]), scripted(1, &["exit"])]).await;
-    let running = topology.run(&Setup::scripted(language, &journal));
-    topology.settle(&running).await;
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology.send_batch([scripted_message(0, &[]), scripted_message(1, &["exit"])]).await;
+    let running = topology.start_functions(&TopologySetup::for_script(language, &journal));
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(calls(&journal, 0), ["0 0 ok -", "1 0 ok Runtime.Exited"], "{}", running.log());
-    assert_eq!(calls(&journal, 1), ["0 0 exit -", "1 0 ok Runtime.Exited"]);
-    assert_eq!(processes(&journal).len(), 2);
+    assert_eq!(journal_calls(&journal, 0), ["0 0 ok -", "1 0 ok Runtime.Exited"], "{}", running.full_log());
+    assert_eq!(journal_calls(&journal, 1), ["0 0 exit -", "1 0 ok Runtime.Exited"]);
+    assert_eq!(journal_processes(&journal).len(), 2);
 }
 
 async fn a_killed_process_in_mid_batch_loses_nothing(language: Language) {
-    let (topology, journal) = (topology().await, journal());
+    let (topology, journal) = (new_topology().await, new_journal());
     // The last one: each that a function of one's own is called for waits for the one before it.
     let script = |n: u32| if n == 9 { &["hang"][..] } else { &[] };
-    topology.send_all(&(0..10).map(|n| scripted(n, script(n))).collect::<Vec<_>>()).await;
-    let running = topology.run(&Setup::scripted(language, &journal));
+    topology.send_all(&(0..10).map(|n| scripted_message(n, script(n))).collect::<Vec<_>>()).await;
+    let running = topology.start_functions(&TopologySetup::for_script(language, &journal));
     let all_are_called = async {
-        while (0..10).any(|n| calls(&journal, n).is_empty()) {
+        while (0..10).any(|n| journal_calls(&journal, n).is_empty()) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let called = tokio::time::timeout(PATIENCE, all_are_called).await;
-    assert!(called.is_ok(), "{}", running.log());
-    running.processor.function().kill();
-    topology.settle(&running).await;
+    assert!(called.is_ok(), "{}", running.full_log());
+    running.processor.function().kill_process();
+    topology.wait_until_settled(&running).await;
 
     let first = &running.processor.invocations()[0];
-    assert_eq!((first.records.len(), first.failed.len(), &first.outcome), (10, 10, &Outcome::Died));
-    assert_eq!(calls(&journal, 9), ["0 0 hang -", "0 0 ok Redrive"], "{}", running.log());
+    assert_eq!((first.records.len(), first.failed.len(), &first.outcome), (10, 10, &InvocationOutcome::Died));
+    assert_eq!(journal_calls(&journal, 9), ["0 0 hang -", "0 0 ok Redrive"], "{}", running.full_log());
     for n in 0..9 {
         // At least once: what was done before the death, but not acknowledged, is done again.
-        assert_eq!(calls(&journal, n), ["0 0 ok -", "0 0 ok Redrive"], "message {n}");
+        assert_eq!(journal_calls(&journal, n), ["0 0 ok -", "0 0 ok Redrive"], "message {n}");
     }
     assert!(final_records(&topology).await.is_empty());
 }
 
 async fn a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing(language: Language) {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([scripted(0, &["block"])]).await;
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology.send_batch([scripted_message(0, &["block"])]).await;
     let timeout = Duration::from_secs(2);
-    let running = topology.run(&Setup { timeout, ..Setup::scripted(language, &journal) });
-    topology.settle(&running).await;
+    let running =
+        topology.start_functions(&TopologySetup { timeout, ..TopologySetup::for_script(language, &journal) });
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(running.processor.invocations()[0].outcome, Outcome::TimedOut, "{}", running.log());
-    assert_eq!(calls(&journal, 0), ["0 0 block -", "0 0 ok Redrive"]);
+    assert_eq!(
+        running.processor.invocations()[0].outcome,
+        InvocationOutcome::TimedOut,
+        "{}",
+        running.full_log()
+    );
+    assert_eq!(journal_calls(&journal, 0), ["0 0 block -", "0 0 ok Redrive"]);
     assert!(final_records(&topology).await.is_empty());
 }
 
 async fn a_message_with_ten_attributes_whose_call_fails_is_called_again(language: Language) {
-    let (topology, journal) = (topology().await, journal());
+    let (topology, journal) = (new_topology().await, new_journal());
     let attribute = MessageAttributeValue::builder().data_type("String").string_value("x").build().unwrap();
     let ten = (0..10).map(|n| (format!("a{n}"), attribute.clone())).collect();
     let full = topology.client.send_message().queue_url(&topology.source.url);
-    let full = full.message_body(scripted(0, &["transient"])).set_message_attributes(Some(ten));
+    let full = full.message_body(scripted_message(0, &["transient"])).set_message_attributes(Some(ten));
     full.send().await.unwrap();
-    let running = topology.run(&Setup::scripted(language, &journal));
-    topology.settle(&running).await;
+    let running = topology.start_functions(&TopologySetup::for_script(language, &journal));
+    topology.wait_until_settled(&running).await;
     let first = &running.processor.invocations()[0];
-    assert_eq!((first.records.len(), first.failed.len()), (1, 0), "{}", running.log());
-    assert_eq!(calls(&journal, 0), ["0 0 transient -", "1 0 ok Scripted.Transient"]);
+    assert_eq!((first.records.len(), first.failed.len()), (1, 0), "{}", running.full_log());
+    assert_eq!(journal_calls(&journal, 0), ["0 0 transient -", "1 0 ok Scripted.Transient"]);
     assert!(final_records(&topology).await.is_empty());
 }
 
 async fn a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive(language: Language) {
-    let (topology, journal) = (topology().await, journal());
-    topology.send([scripted(1, &["transient"]), scripted(2, &[])]).await;
+    let (topology, journal) = (new_topology().await, new_journal());
+    topology.send_batch([scripted_message(1, &["transient"]), scripted_message(2, &[])]).await;
     // Short: a send that is refused is tried again for as long as the invocation has time.
-    let mut setup = Setup { timeout: Duration::from_secs(4), ..Setup::scripted(language, &journal) };
+    let mut setup =
+        TopologySetup { timeout: Duration::from_secs(4), ..TopologySetup::for_script(language, &journal) };
     setup.processor_variables.push(("INTERMEDIATE_DLQ_URL", format!("{}-gone", topology.intermediate.url)));
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
     let first = &running.processor.invocations()[0];
-    assert_eq!((first.records.len(), first.failed.len()), (2, 1), "{}", running.log());
-    assert_eq!(calls(&journal, 1), ["0 0 transient -", "0 0 ok Redrive"]);
-    assert_eq!(calls(&journal, 2), ["0 0 ok -"], "its neighbour is done");
+    assert_eq!((first.records.len(), first.failed.len()), (2, 1), "{}", running.full_log());
+    assert_eq!(journal_calls(&journal, 1), ["0 0 transient -", "0 0 ok Redrive"]);
+    assert_eq!(journal_calls(&journal, 2), ["0 0 ok -"], "its neighbour is done");
     assert!(final_records(&topology).await.is_empty());
 }

@@ -12,13 +12,13 @@ use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use redeliver_tests::canaries::Canaries;
 use redeliver_tests::http_target::RESPONSE_CANARY;
-use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::settings::bundle;
-use redeliver_tests::topology::{Running, Setup, Topology};
+use redeliver_tests::runtime_api::{InvocationOutcome, LambdaFunction};
+use redeliver_tests::settings::bundle_path;
+use redeliver_tests::topology::{RunningTopology, TestTopology, TopologySetup};
 use redeliver_tests::wire::{INJECTED_CANARY, Tap};
 use serde_json::{Value, json};
 
-use super::{id, topology};
+use super::{id, new_topology};
 
 /// A producer's.
 const BODY: &str = "Wq7bodyK2vXt9Lm3";
@@ -93,7 +93,7 @@ fn message(n: u32, more: &Value) -> String {
     body.to_string()
 }
 
-async fn send(topology: &Topology, bodies: impl IntoIterator<Item = String>) {
+async fn send(topology: &TestTopology, bodies: impl IntoIterator<Item = String>) {
     let text = MessageAttributeValue::builder().data_type("String.secret").string_value(ATTRIBUTE);
     let bytes = MessageAttributeValue::builder().data_type("Binary").binary_value(Blob::new(BYTES));
     for body in bodies {
@@ -105,7 +105,7 @@ async fn send(topology: &Topology, bodies: impl IntoIterator<Item = String>) {
 }
 
 /// As loud as the functions and their dependencies can be made, with the operator's canaries, through a tap.
-fn loud(mut setup: Setup, tap: &Tap) -> Setup {
+fn loud(mut setup: TopologySetup, tap: &Tap) -> TopologySetup {
     setup.variables.extend(loud_variables());
     setup.endpoint_url = Some(tap.endpoint_url().to_owned());
     setup.timeout = Duration::from_secs(4);
@@ -127,8 +127,8 @@ fn loud_variables() -> [(&'static str, String); 8] {
 }
 
 /// Searches all output, all outcomes that Lambda received, and all that was sent to the inner queues and the final DLQ.
-fn assert_nothing_leaked(running: &Running, topology: &Topology, tap: &Tap) {
-    let log = running.log();
+fn assert_nothing_leaked(running: &RunningTopology, topology: &TestTopology, tap: &Tap) {
+    let log = running.full_log();
     assert!(
         log.lines().filter(|line| line.contains("\"_aws\"")).count() > 3,
         "there is something to search: {log}"
@@ -146,12 +146,12 @@ fn assert_nothing_leaked(running: &Running, topology: &Topology, tap: &Tap) {
 
 #[tokio::test]
 async fn a_planted_leak_of_a_program_is_found() {
-    let probe = Function::new("probe", PathBuf::from(env!("CARGO_BIN_EXE_probe-function")), []);
+    let probe = LambdaFunction::new("probe", PathBuf::from(env!("CARGO_BIN_EXE_probe-function")), []);
     let body = json!({ "do": BODY }).to_string();
     let outcome = probe.invoke(&json!({ "Records": [{ "body": body }] }), Duration::from_secs(20)).await;
-    assert!(matches!(outcome, Outcome::Error(_)), "{outcome:?}");
+    assert!(matches!(outcome, InvocationOutcome::Error(_)), "{outcome:?}");
     let written = |is_stderr: bool| -> String {
-        let lines = probe.output().into_iter().filter(|line| line.is_stderr == is_stderr);
+        let lines = probe.output_lines().into_iter().filter(|line| line.is_stderr == is_stderr);
         lines.map(|line| line.text + "\n").collect()
     };
     assert_eq!(secrets().found_in(&written(true)), [BODY]);
@@ -164,7 +164,7 @@ async fn a_planted_leak_of_a_program_is_found() {
 /// What no event source mapping sends, and what it sends when something is wrong.
 #[tokio::test]
 async fn an_event_that_cannot_be_read_is_reported_without_its_text() {
-    let topology = topology().await;
+    let topology = new_topology().await;
     let record =
         json!({ "messageId": "m-1", "body": BODY, "eventSourceARN": topology.source.arn, "attributes": {} });
     let mut nameless = record.clone();
@@ -192,14 +192,20 @@ async fn an_event_that_cannot_be_read_is_reported_without_its_text() {
             ("FINAL_DLQ_URL", queue(&topology.final_dlq.url)),
         ];
         let variables = variables.into_iter().chain(loud_variables());
-        let function =
-            Function::new(name, bundle(name), variables.map(|(name, value)| (name.to_owned(), value)));
+        let function = LambdaFunction::new(
+            name,
+            bundle_path(name),
+            variables.map(|(name, value)| (name.to_owned(), value)),
+        );
         for event in &events {
             let outcome = function.invoke(event, Duration::from_secs(20)).await;
-            assert!(matches!(outcome, Outcome::Error(_) | Outcome::Response(_)), "{event}: {outcome:?}");
+            assert!(
+                matches!(outcome, InvocationOutcome::Error(_) | InvocationOutcome::Response(_)),
+                "{event}: {outcome:?}"
+            );
             secrets().assert_absent(name, &format!("{outcome:?}"));
         }
-        for line in function.output() {
+        for line in function.output_lines() {
             secrets().assert_absent(name, &line.text);
         }
     }

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use chrono::{DateTime, Utc};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{root, tested_program, venv_file};
+use redeliver_tests::settings::{tested_program, venv_file, workspace_root};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -25,7 +25,7 @@ async fn status(emulator: &Ministack, queue: &str) -> Value {
 
 pub(super) async fn boto3(emulator: &Ministack, arguments: &[&str]) {
     let mut command = Command::new(venv_file("bin/python"));
-    command.arg(root().join("tests/support/boto3_outage.py")).args(arguments).env_clear();
+    command.arg(workspace_root().join("tests/support/boto3_outage.py")).args(arguments).env_clear();
     command.env("AWS_ENDPOINT_URL", emulator.endpoint_url()).env("AWS_DEFAULT_REGION", REGION);
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
     let ended = command.stdin(Stdio::null()).kill_on_drop(true).status().await.unwrap();

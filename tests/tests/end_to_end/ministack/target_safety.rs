@@ -2,39 +2,39 @@
 
 use std::time::Duration;
 
-use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::runtime_api::Function;
-use redeliver_tests::settings::bundle;
-use redeliver_tests::topology::Setup;
+use redeliver_tests::runtime_api::LambdaFunction;
+use redeliver_tests::settings::bundle_path;
+use redeliver_tests::topology::TopologySetup;
 use redeliver_tests::wire::Tap;
 use serde_json::{Value, json};
 
-use super::{id, message, topology};
-use crate::tls_target::{Authority, Certificate, TlsTarget};
+use super::{id, new_topology, test_message};
+use crate::tls_target::{Certificate, TestAuthority, TlsTarget};
 
 #[tokio::test]
 async fn a_proxy_of_the_environment_gets_no_message_only_what_the_sdk_sends_to_aws() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let proxy = Tap::start(&Ministack::shared().endpoint_url()).await;
-    target.script(&id(0), [Reply::Status(410)]);
-    topology.send([message(0, &json!({}))]).await;
-    let mut setup = Setup::http(target.url());
+    target.script_replies(&id(0), [Reply::Status(410)]);
+    topology.send_batch([test_message(0, &json!({}))]).await;
+    let mut setup = TopologySetup::for_http_target(target.url());
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
         setup.variables.push((name, proxy.endpoint_url().to_owned()));
     }
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(target.requests(&id(0)).len(), 1, "{}", running.log());
-    let actions: Vec<_> = proxy.requests().into_iter().map(|request| request.action).collect();
+    assert_eq!(target.requests_for(&id(0)).len(), 1, "{}", running.full_log());
+    let actions: Vec<_> = proxy.observed_requests().into_iter().map(|request| request.action).collect();
     // Hand-off, verdict and final record: the SDK does take the proxy, so the variables were in force.
-    assert_eq!(actions, ["SendMessageBatch"; 3], "{}", running.log());
+    assert_eq!(actions, ["SendMessageBatch"; 3], "{}", running.full_log());
 }
 
 /// The call of one message, and what became of it: the hand-off's reason, if there was one.
 async fn called(target: &str, variables: &[(&str, String)]) -> Option<Value> {
-    let topology = topology().await;
+    let topology = new_topology().await;
     let queues = [
         ("TARGET", target.to_owned()),
         ("SOURCE_QUEUE_URL", topology.source.url.clone()),
@@ -43,27 +43,29 @@ async fn called(target: &str, variables: &[(&str, String)]) -> Option<Value> {
         ("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url()),
     ];
     let variables = queues.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let function = Function::new("message-processor", bundle("message-processor"), variables);
+    let function = LambdaFunction::new("message-processor", bundle_path("message-processor"), variables);
     let event = json!({ "Records": [{
         "messageId": "11111111-0000-4000-8000-000000000000",
         "receiptHandle": "handle",
-        "body": message(0, &json!({})),
+        "body": test_message(0, &json!({})),
         "attributes": { "ApproximateReceiveCount": "1", "SentTimestamp": "1735689600000" },
         "messageAttributes": {},
         "eventSourceARN": topology.source.arn,
     }]});
     let outcome = function.invoke(&event, Duration::from_secs(20)).await;
-    let output = function.output();
-    let done = redeliver_tests::runtime_api::Outcome::Response(json!({ "batchItemFailures": [] }));
+    let output = function.output_lines();
+    let done = redeliver_tests::runtime_api::InvocationOutcome::Response(json!({ "batchItemFailures": [] }));
     assert_eq!(outcome, done, "{output:?}");
     let request = topology.client.receive_message().queue_url(&topology.intermediate.url);
     let received = request.message_attribute_names("All").send().await.unwrap().messages.unwrap_or_default();
-    received.first().map(|message| serde_json::from_str(&super::attribute(message, "Failure")).unwrap())
+    received
+        .first()
+        .map(|message| serde_json::from_str(&super::message_attribute(message, "Failure")).unwrap())
 }
 
 #[tokio::test]
 async fn a_target_whose_certificate_is_not_good_gets_no_message() {
-    let authority = Authority::new();
+    let authority = TestAuthority::new();
     let trust = [("SSL_CERT_FILE", authority.file.display().to_string())];
     let good = TlsTarget::start(&authority, Certificate::Good).await;
     assert_eq!(called(&good.url, &trust).await, None, "the authority is trusted");
@@ -88,7 +90,7 @@ async fn a_target_whose_certificate_is_not_good_gets_no_message() {
 
 #[tokio::test]
 async fn a_target_that_nobody_vouches_for_gets_no_message() {
-    let target = TlsTarget::start(&Authority::new(), Certificate::Good).await;
+    let target = TlsTarget::start(&TestAuthority::new(), Certificate::Good).await;
     let failure = called(&target.url, &[]).await.expect("a hand-off");
     assert_eq!(failure["details"], "no TLS connection: unknown issuer");
     assert_eq!(target.requests(), 0);
@@ -96,7 +98,7 @@ async fn a_target_that_nobody_vouches_for_gets_no_message() {
 
 #[tokio::test]
 async fn https_to_a_server_without_it_is_not_tried_without_it() {
-    let target = HttpTarget::start().await;
+    let target = HttpTargetServer::start().await;
     let failure = called(&target.url().replace("http://", "https://"), &[]).await.expect("a hand-off");
     assert_eq!(failure["details"], "no TLS connection: the target does not speak TLS");
     assert_eq!(target.request_count(), 0);

@@ -6,17 +6,17 @@ use aws_sdk_sqs::types::MessageAttributeValue;
 use axum::Router;
 use axum::http::StatusCode;
 use futures_util::future::join_all;
-use redeliver_tests::http_target::{HttpTarget, Reply};
-use redeliver_tests::otlp::{Link, Receiver, Span};
-use redeliver_tests::runtime_api::Outcome;
-use redeliver_tests::runtimes::{Program, node, python, runtimes};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
+use redeliver_tests::otlp::{ReceivedSpan, SpanLink, SpanReceiver};
+use redeliver_tests::runtime_api::InvocationOutcome;
+use redeliver_tests::runtimes::{LambdaProgram, node_program, python_program, runtimes_folder};
 use redeliver_tests::settings::free_address;
-use redeliver_tests::topology::{Setup, Topology};
-use redeliver_tests::wire::serve;
+use redeliver_tests::topology::{TestTopology, TopologySetup};
+use redeliver_tests::wire::serve_router;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{final_records, id, message, topology};
+use super::{final_records, id, new_topology, test_message};
 
 /// The producer's span.
 const TRACE: &str = "5759e988bd862e3fe1be46a994272793";
@@ -26,11 +26,11 @@ const CLIENT: &str = "SPAN_KIND_CLIENT";
 const CONSUMER: &str = "SPAN_KIND_CONSUMER";
 
 /// Sends a message with the attribute `traceparent`; its SQS message id.
-async fn send(topology: &Topology) -> String {
+async fn send(topology: &TestTopology) -> String {
     let parent = MessageAttributeValue::builder().data_type("String");
     let parent = parent.string_value(format!("00-{TRACE}-{SPAN}-01")).build().unwrap();
     let request = topology.client.send_message().queue_url(&topology.source.url);
-    let request = request.message_body(message(0, &json!({}))).message_attributes("traceparent", parent);
+    let request = request.message_body(test_message(0, &json!({}))).message_attributes("traceparent", parent);
     request.send().await.unwrap().message_id.unwrap()
 }
 
@@ -45,23 +45,24 @@ async fn all_attempts_are_in_the_producers_trace_if_it_is_continued() {
 }
 
 async fn a_message_that_fails_three_times(continues: bool) {
-    let (topology, target, receiver) = (topology().await, HttpTarget::start().await, Receiver::start().await);
-    target.script(&id(0), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
-    let mut setup = Setup::http(target.url());
+    let (topology, target, receiver) =
+        (new_topology().await, HttpTargetServer::start().await, SpanReceiver::start().await);
+    target.script_replies(&id(0), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
+    let mut setup = TopologySetup::for_http_target(target.url());
     setup.variables.push((ENDPOINT, receiver.endpoint().to_owned()));
     setup.variables.push(("TRACE_CONTINUE", continues.to_string()));
     let mut sqs_message_id = send(&topology).await;
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
     // For each attempt its batch, itself, its call, the hand-off, the decision and what it sends; and the dead letter.
-    let received = Received(receiver.at_least(3 * 6 + 2).await);
+    let received = MessageSpans(receiver.at_least(3 * 6 + 2).await);
     let ids: BTreeSet<_> = received.0.iter().map(|span| &span.span_id).collect();
     assert_eq!((received.0.len(), ids.len()), (20, 20), "each span once, with its own id: {received:#?}");
     let [source, intermediate, annotation, final_dlq] =
         [&topology.source, &topology.intermediate, &topology.annotation, &topology.final_dlq]
             .map(|queue| queue.url.rsplit('/').next().unwrap());
-    let requests = target.requests(&id(0));
+    let requests = target.requests_for(&id(0));
     let port: u16 = target.url().split(&[':', '/'][..]).nth(4).unwrap().parse().unwrap();
     let mut last_attempt = None;
     let mut traces = vec![TRACE.to_owned()];
@@ -86,7 +87,7 @@ async fn a_message_that_fails_three_times(continues: bool) {
         }
         traces.push(attempt.trace_id.clone());
         links.sort();
-        assert_eq!(in_words(attempt), links);
+        assert_eq!(describe_links(attempt), links);
         attributes(
             attempt,
             on(
@@ -141,12 +142,12 @@ async fn a_message_that_fails_three_times(continues: bool) {
     });
     attributes(dead, on(annotation, "process", died));
     let final_id = received.send(dead, final_dlq, "final record", 0, "final-dlq-annotator");
-    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!(record.message.message_id(), Some(final_id.as_str()));
     let traceparent = format!("00-{}-{}-01", last.trace_id, last.span_id);
     assert_eq!(record.dead_letter["last_attempt_traceparent"], traceparent);
     assert_eq!(
-        super::attribute(&record.message, "traceparent"),
+        super::message_attribute(&record.message, "traceparent"),
         format!("00-{TRACE}-{SPAN}-01"),
         "as it came"
     );
@@ -154,25 +155,25 @@ async fn a_message_that_fails_three_times(continues: bool) {
 
 /// The spans of one message.
 #[derive(Debug)]
-struct Received(Vec<Span>);
+struct MessageSpans(Vec<ReceivedSpan>);
 
-impl Received {
-    fn one(&self, is_it: impl Fn(&Span) -> bool) -> &Span {
+impl MessageSpans {
+    fn one(&self, is_it: impl Fn(&ReceivedSpan) -> bool) -> &ReceivedSpan {
         let found: Vec<_> = self.0.iter().filter(|span| is_it(span)).collect();
         let [one] = found[..] else { panic!("{found:#?} in {self:#?}") };
         one
     }
 
-    fn attempt(&self, n: usize) -> &Span {
+    fn attempt(&self, n: usize) -> &ReceivedSpan {
         self.one(|span| span.attributes.get("redeliver.retry_attempt") == Some(&json!(n)))
     }
 
-    fn linked(&self, span: &Span, role: &str) -> &Span {
+    fn linked(&self, span: &ReceivedSpan, role: &str) -> &ReceivedSpan {
         let link = span.links.iter().find(|link| link.attributes["redeliver.link"] == role).unwrap();
         self.one(|span| (&span.trace_id, &span.span_id) == (&link.trace_id, &link.span_id))
     }
 
-    fn child(&self, parent: &Span, name: &str, kind: &str, service: &str) -> &Span {
+    fn child(&self, parent: &ReceivedSpan, name: &str, kind: &str, service: &str) -> &ReceivedSpan {
         let child = self.one(|span| span.parent_span_id == parent.span_id && span.name == name);
         let of = (child.trace_id.as_str(), child.kind, child.service.as_str());
         assert_eq!(of, (parent.trace_id.as_str(), kind, service), "{child:?}");
@@ -180,7 +181,7 @@ impl Received {
     }
 
     /// The SQS message id of what was sent.
-    fn send(&self, parent: &Span, queue: &str, name: &str, delay: u32, service: &str) -> String {
+    fn send(&self, parent: &ReceivedSpan, queue: &str, name: &str, delay: u32, service: &str) -> String {
         let send = self.child(parent, &format!("send {queue}"), CLIENT, service);
         let sqs_message_id = send.attributes["messaging.message.id"].as_str().unwrap();
         let mut expected = json!({ "messaging.message.id": sqs_message_id, "redeliver.send": name });
@@ -194,8 +195,8 @@ impl Received {
 }
 
 /// The links of a span, sorted.
-fn in_words(span: &Span) -> Vec<String> {
-    let link = |link: &Link| {
+fn describe_links(span: &ReceivedSpan) -> Vec<String> {
+    let link = |link: &SpanLink| {
         let role = link.attributes["redeliver.link"].as_str().unwrap();
         format!("{role} {}-{}", link.trace_id, link.span_id)
     };
@@ -205,7 +206,7 @@ fn in_words(span: &Span) -> Vec<String> {
 }
 
 /// All attributes of a span.
-fn attributes(span: &Span, expected: Value) {
+fn attributes(span: &ReceivedSpan, expected: Value) {
     let expected: BTreeMap<String, Value> = serde_json::from_value(expected).unwrap();
     assert_eq!(span.attributes, expected, "{}", span.name);
 }
@@ -231,7 +232,7 @@ async fn a_collector_that_does_not_work_costs_no_message_and_is_named_at_most_on
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = (format!("http://{}", silent.local_addr().unwrap()), silent);
     let refuses = Router::new().fallback(async || StatusCode::SERVICE_UNAVAILABLE);
-    let (refusing, _server) = serve(refuses).await;
+    let (refusing, _server) = serve_router(refuses).await;
     let refusing = format!("http://{refusing}");
     let warnings = [
         (&gone, "warning: OpenTelemetry: spans are lost: the collector cannot be reached"),
@@ -242,23 +243,23 @@ async fn a_collector_that_does_not_work_costs_no_message_and_is_named_at_most_on
 }
 
 async fn without_a_collector(endpoint: &str, warning: &str) {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(500), Reply::Status(410)]);
-    let mut setup = Setup::http(target.url());
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    target.script_replies(&id(0), [Reply::Status(500), Reply::Status(410)]);
+    let mut setup = TopologySetup::for_http_target(target.url());
     setup.variables.push((ENDPOINT, endpoint.to_owned()));
     send(&topology).await;
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
-    assert_eq!(target.requests(&id(0)).len(), 2, "{}", running.log());
-    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    assert_eq!(target.requests_for(&id(0)).len(), 2, "{}", running.full_log());
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!(record.error_type, "NON_RETRYABLE_ERROR");
     for mapping in running.mappings() {
         for invocation in mapping.invocations() {
-            let all_kept = Outcome::Response(json!({ "batchItemFailures": [] }));
-            assert_eq!(invocation.outcome, all_kept, "{}", running.log());
+            let all_kept = InvocationOutcome::Response(json!({ "batchItemFailures": [] }));
+            assert_eq!(invocation.outcome, all_kept, "{}", running.full_log());
         }
-        let output = mapping.function().output();
+        let output = mapping.function().output_lines();
         let said: Vec<_> =
             output.iter().filter(|line| line.is_stderr).map(|line| line.text.as_str()).collect();
         assert!(said.is_empty() || said == [warning], "{said:?}");
@@ -267,34 +268,38 @@ async fn without_a_collector(endpoint: &str, warning: &str) {
 
 #[tokio::test]
 async fn opentelemetrys_sdk_for_python_continues_the_trace_of_the_call() {
-    a_function_continues(|| python(&runtimes(), "traced.handler")).await;
+    a_function_continues(|| python_program(&runtimes_folder(), "traced.handler")).await;
 }
 
 #[tokio::test]
 async fn opentelemetrys_sdk_for_node_continues_the_trace_of_the_call() {
-    a_function_continues(|| node(&runtimes(), "traced.handler")).await;
+    a_function_continues(|| node_program(&runtimes_folder(), "traced.handler")).await;
 }
 
 /// A function that knows nothing of redeliver, with redeliver's spans and without them.
-async fn a_function_continues(function: impl Fn() -> Program) {
+async fn a_function_continues(function: impl Fn() -> LambdaProgram) {
     for writes_spans in [true, false] {
-        let (topology, receiver) = (topology().await, Receiver::start().await);
-        let Program { path, variables } = function().layered();
-        let mut setup = Setup { processor: path, processor_variables: variables, ..Setup::http("") };
+        let (topology, receiver) = (new_topology().await, SpanReceiver::start().await);
+        let LambdaProgram { path, variables } = function().with_layer();
+        let mut setup = TopologySetup {
+            processor: path,
+            processor_variables: variables,
+            ..TopologySetup::for_http_target("")
+        };
         setup.variables.push((ENDPOINT, receiver.endpoint().to_owned()));
         if !writes_spans {
             setup.variables.push(("OTEL_TRACES_EXPORTER", "none".to_owned()));
         }
         send(&topology).await;
-        let running = topology.run(&setup);
-        topology.settle(&running).await;
+        let running = topology.start_functions(&setup);
+        topology.wait_until_settled(&running).await;
 
         // The batch, the attempt and the call; and the function's own.
         let count = if writes_spans { 4 } else { 1 };
-        let received = Received(receiver.at_least(count).await);
+        let received = MessageSpans(receiver.at_least(count).await);
         assert_eq!(received.0.len(), count, "{received:#?}");
         let own = received.one(|span| span.name == "charge");
-        assert_eq!(own.kind, CONSUMER, "{}", running.log());
+        assert_eq!(own.kind, CONSUMER, "{}", running.full_log());
         let (trace, parent) = if writes_spans {
             let call = received.one(|span| span.parent_span_id == received.attempt(0).span_id);
             (call.trace_id.as_str(), call.span_id.as_str())

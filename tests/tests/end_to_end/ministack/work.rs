@@ -11,29 +11,29 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::settings::{PATIENCE, tested_program, venv_file};
 use redeliver_tests::sqs::REGION;
-use redeliver_tests::topology::{QUICK_POLICY, Topology};
+use redeliver_tests::topology::{QUICK_POLICY, TestTopology};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::{Instant, sleep};
 
 use super::rotation::Rotation;
-use super::{FinalRecord, final_records, id, message, topology};
+use super::{AnnotatedRecord, final_records, id, new_topology, test_message};
 
 const ALL: [&str; 3] = ["message-processor", "failed-message-processor", "final-dlq-annotator"];
 
-fn command(topology: &Topology, target: &str, arguments: &[&str]) -> Command {
+fn command(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command {
     let mut command = command_by_environment(topology, target, arguments);
     command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command
 }
 
 /// Without an endpoint, which may be the environment's.
-fn command_by_environment(topology: &Topology, target: &str, arguments: &[&str]) -> Command {
+fn command_by_environment(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.arg("work").args(arguments).env_clear();
     set_up(&mut command, topology, target);
@@ -41,7 +41,7 @@ fn command_by_environment(topology: &Topology, target: &str, arguments: &[&str])
 }
 
 /// Queues, policy, target; and that it can be listened to.
-fn set_up(command: &mut Command, topology: &Topology, target: &str) {
+fn set_up(command: &mut Command, topology: &TestTopology, target: &str) {
     command.env("SOURCE_QUEUE_URL", &topology.source.url);
     command.env("INTERMEDIATE_DLQ_URL", &topology.intermediate.url);
     command.env("ANNOTATION_QUEUE_URL", &topology.annotation.url);
@@ -78,11 +78,11 @@ impl Working {
     }
 
     /// Sends a signal, and waits until the process has acknowledged it.
-    async fn signal(&mut self, name: &str, told: &str) {
+    async fn signal(&mut self, name: &str, reported: &str) {
         let process = self.process.id().unwrap().to_string();
         let kill = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status().await;
         assert!(kill.unwrap().success());
-        assert_eq!(next_line(&mut self.stderr).await["event"], told);
+        assert_eq!(next_line(&mut self.stderr).await["event"], reported);
     }
 
     /// How it ended, and the events that it wrote.
@@ -100,12 +100,12 @@ async fn next_line(stderr: &mut Lines<BufReader<ChildStderr>>) -> Value {
 }
 
 /// Waits until the three inner queues have been empty for a while.
-async fn settle(topology: &Topology) {
+async fn settle(topology: &TestTopology) {
     let (give_up, mut quiet) = (Instant::now() + PATIENCE, 0);
     while quiet < 3 {
         let mut waiting = 0;
         for queue in [&topology.source, &topology.intermediate, &topology.annotation] {
-            waiting += queue.depth(&topology.client).await.iter().sum::<u64>();
+            waiting += queue.message_counts(&topology.client).await.iter().sum::<u64>();
         }
         quiet = if waiting == 0 { quiet + 1 } else { 0 };
         assert!(Instant::now() < give_up, "{waiting} messages are waiting");
@@ -113,7 +113,7 @@ async fn settle(topology: &Topology) {
     }
 }
 
-async fn until_called(target: &HttpTarget) {
+async fn until_called(target: &HttpTargetServer) {
     let give_up = Instant::now() + PATIENCE;
     while target.request_count() == 0 {
         assert!(Instant::now() < give_up, "the target is not called");
@@ -123,17 +123,17 @@ async fn until_called(target: &HttpTarget) {
 
 #[tokio::test]
 async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(1), [Reply::Status(410)]);
-    target.script(&id(2), [Reply::Status(500)]);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    target.script_replies(&id(1), [Reply::Status(410)]);
+    target.script_replies(&id(2), [Reply::Status(500)]);
     let mut working = Working::start(command(
         &topology,
         target.url(),
         &[&ALL[..], &["--wait", "2s", "--name", "orders"]].concat(),
     ))
     .await;
-    topology.send([0, 1, 2].map(|n| message(n, &json!({ "n": n })))).await;
-    topology.send(["nonsense".to_owned()]).await;
+    topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
+    topology.send_batch(["nonsense".to_owned()]).await;
     settle(&topology).await;
 
     let (status, report) = working.get("/healthz").await;
@@ -155,7 +155,7 @@ async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
     let (code, events) = working.end().await;
 
     assert_eq!(code, Some(0));
-    assert_eq!([0, 1, 2].map(|n| target.requests(&id(n)).len()), [1, 1, 2]);
+    assert_eq!([0, 1, 2].map(|n| target.requests_for(&id(n)).len()), [1, 1, 2]);
     let records = final_records(&topology).await;
     let ends: Vec<_> = records.iter().map(|record| (&record.text[..8], record.error_type.as_str())).collect();
     assert_eq!(ends, [("nonsense", "INVALID_MESSAGE_FORMAT"), ("{\"data\":", "NON_RETRYABLE_ERROR")]);
@@ -188,7 +188,7 @@ def handler(event, context):
     if body["data"]["n"] == 2 and "retry_attempt" not in body["metadata"]:
         os._exit(3)
 "#;
-    let topology = topology().await;
+    let topology = new_topology().await;
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("app.py"), APP).unwrap();
     let exec = format!("{} -B -m awslambdaric app.handler", venv_file("bin/python").display());
@@ -196,7 +196,7 @@ def handler(event, context):
     let mut command = command(&topology, "", &arguments);
     command.current_dir(folder.path());
     let mut working = Working::start(command).await;
-    topology.send([0, 1, 2].map(|n| message(n, &json!({ "n": n })))).await;
+    topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
     settle(&topology).await;
     working.signal("TERM", "stopping").await;
     assert_eq!(working.end().await.0, Some(0));
@@ -220,9 +220,9 @@ def handler(event, context):
 #[tokio::test]
 async fn a_signal_in_the_middle_of_a_call_lets_the_batch_end() {
     for (signal, ends_with) in [("TERM", 0), ("INT", 130)] {
-        let (topology, target) = (topology().await, HttpTarget::start().await);
-        target.script(&id(0), [Reply::Hang]);
-        topology.send([message(0, &json!({}))]).await;
+        let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+        target.script_replies(&id(0), [Reply::Hang]);
+        topology.send_batch([test_message(0, &json!({}))]).await;
         let arguments = ["message-processor", "--wait", "1s", "--invocation", "9s"];
         let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
         until_called(&target).await;
@@ -232,19 +232,23 @@ async fn a_signal_in_the_middle_of_a_call_lets_the_batch_end() {
         let (code, events) = working.end().await;
 
         assert_eq!(code, Some(ends_with), "{signal}");
-        let told: Vec<_> = events.iter().map(|line| &line["event"]).collect();
-        assert_eq!(told, ["handed_off", "batch"], "{events:?}");
-        assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0], "handed off, and deleted");
-        assert_eq!(topology.intermediate.depth(&topology.client).await, [1, 0, 0]);
+        let reported: Vec<_> = events.iter().map(|line| &line["event"]).collect();
+        assert_eq!(reported, ["handed_off", "batch"], "{events:?}");
+        assert_eq!(
+            topology.source.message_counts(&topology.client).await,
+            [0, 0, 0],
+            "handed off, and deleted"
+        );
+        assert_eq!(topology.intermediate.message_counts(&topology.client).await, [1, 0, 0]);
     }
 }
 
 #[tokio::test]
 async fn a_second_signal_or_the_end_of_the_patience_ends_it_at_once_and_the_message_is_still_there() {
     for (more, reason) in [(&["--shutdown", "1s"][..], None), (&[], Some("INT"))] {
-        let (topology, target) = (topology().await, HttpTarget::start().await);
-        target.script(&id(0), [Reply::Hang]);
-        topology.send([message(0, &json!({}))]).await;
+        let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+        target.script_replies(&id(0), [Reply::Hang]);
+        topology.send_batch([test_message(0, &json!({}))]).await;
         let arguments = [&["message-processor", "--wait", "1s"], more].concat();
         let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
         until_called(&target).await;
@@ -256,14 +260,14 @@ async fn a_second_signal_or_the_end_of_the_patience_ends_it_at_once_and_the_mess
         let (code, events) = working.end().await;
 
         assert_eq!((code, events), (Some(5), Vec::new()));
-        assert_eq!(topology.source.depth(&topology.client).await, [0, 1, 0], "it comes back");
+        assert_eq!(topology.source.message_counts(&topology.client).await, [0, 1, 0], "it comes back");
     }
 }
 
 #[tokio::test]
 async fn a_queue_that_would_show_a_message_again_while_it_is_handled_is_refused() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    topology.send([message(0, &json!({}))]).await;
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    topology.send_batch([test_message(0, &json!({}))]).await;
     let arguments = [&ALL[..], &["--invocation", "31s"]].concat();
     let output = command(&topology, target.url(), &arguments).output().await.unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
@@ -274,14 +278,14 @@ async fn a_queue_that_would_show_a_message_again_while_it_is_handled_is_refused(
         "{error}"
     );
     assert!(error.contains("set the visibility timeout to 186 s"), "{error}");
-    assert_eq!(topology.source.depth(&topology.client).await, [1, 0, 0], "nothing was received");
+    assert_eq!(topology.source.message_counts(&topology.client).await, [1, 0, 0], "nothing was received");
 }
 
 /// What went round the annotator would be in the final DLQ without a reason; what came out of the final DLQ would be called again.
 #[tokio::test]
 async fn queues_that_are_wired_wrongly_are_refused_before_anything_is_received() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    topology.send([message(0, &json!({}))]).await;
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
+    topology.send_batch([test_message(0, &json!({}))]).await;
     let (source, last) = (&topology.source.url, &topology.final_dlq.url);
     let same = format!("- SOURCE_QUEUE_URL and FINAL_DLQ_URL name the same queue ({source})");
     let another = format!("which is not the queue of INTERMEDIATE_DLQ_URL ({last}-2)");
@@ -296,13 +300,13 @@ async fn queues_that_are_wired_wrongly_are_refused_before_anything_is_received()
         assert_eq!((&line["level"], &line["event"]), (&json!("ERROR"), &json!("not_started")));
         assert!(line["error"].as_str().unwrap().contains(&said), "{error}");
     }
-    assert_eq!(topology.source.depth(&topology.client).await, [1, 0, 0], "nothing was received");
+    assert_eq!(topology.source.message_counts(&topology.client).await, [1, 0, 0], "nothing was received");
 }
 
 /// A log collector drops a line that is no JSON, or the whole batch with it.
 #[tokio::test]
 async fn a_warning_is_json_like_all_that_it_says() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let mut command =
         command(&topology, target.url(), &["message-processor", "--health", "127.0.0.1:0", "--verbose"]);
     let mut process =
@@ -317,7 +321,7 @@ async fn a_warning_is_json_like_all_that_it_says() {
 
 #[tokio::test]
 async fn a_key_that_is_rotated_while_it_works_spends_no_attempt() {
-    let (topology, rotation) = (topology().await, Rotation::start().await);
+    let (topology, rotation) = (new_topology().await, Rotation::start().await);
     let mut command =
         command_by_environment(&topology, rotation.target.url(), &[&ALL[..], &["--wait", "2s"]].concat());
     command.env("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url()).env("AWS_REGION", REGION);

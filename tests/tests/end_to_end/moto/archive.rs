@@ -10,19 +10,19 @@ use redeliver_core::archive::{Omit, Prefix};
 use redeliver_core::events::Event;
 use redeliver_core::ports::{Clock as _, Function as _, Observer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_testing::functions::record;
-use redeliver_tests::moto::Account;
+use redeliver_testing::functions::nth_record;
+use redeliver_tests::moto::MotoAccount;
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
 const ROLE: &str = "FinalDlqAnnotator";
 
 /// One action on one resource.
-type Right = (&'static str, String);
+type ResourceRight = (&'static str, String);
 
 /// A deployment with an archive and notices, of which only the final-dlq-annotator is there.
-struct Case {
-    account: Account,
+struct ArchiveDeployment {
+    account: MotoAccount,
     key: Credentials,
     /// Its name is no other account's.
     bucket: String,
@@ -32,33 +32,34 @@ struct Case {
 
 /// The events of a function.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<Event>>>);
+struct FunctionEvents(Arc<Mutex<Vec<Event>>>);
 
-impl Observer for Recorder {
+impl Observer for FunctionEvents {
     fn observe(&self, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
     }
 }
 
-impl Case {
+impl ArchiveDeployment {
     async fn new(service: &str) -> Self {
-        let account = Account::new();
+        let account = MotoAccount::new();
         let bucket = format!("letters-{}", account.id);
-        account.bucket(&bucket).await;
+        account.create_bucket(&bucket).await;
         let notify = match service {
-            "sns" => account.topic("letters").await,
+            "sns" => account.create_topic("letters").await,
             _ => account.event_bus("letters").await,
         };
         let queue = json!({ "QueueName": "redeliver-test-final-dlq" });
-        let final_dlq_url = account.sqs("CreateQueue", &queue).await["QueueUrl"].as_str().unwrap().to_owned();
-        let key = account.user(ROLE, "/").await;
+        let final_dlq_url =
+            account.request_sqs("CreateQueue", &queue).await["QueueUrl"].as_str().unwrap().to_owned();
+        let key = account.create_user(ROLE, "/").await;
         let case = Self { account, key, bucket, final_dlq_url, notify };
         case.allow_all_but(None).await;
         case
     }
 
     /// All that the role may do.
-    fn rights(&self) -> Vec<Right> {
+    fn rights(&self) -> Vec<ResourceRight> {
         let bucket = &self.bucket;
         let publish = if self.notify.contains(":sns:") { "sns:Publish" } else { "events:PutEvents" };
         vec![
@@ -80,12 +81,12 @@ impl Case {
             }
             statement
         };
-        self.account.allow(ROLE, &rights.map(statement).collect::<Vec<_>>()).await;
+        self.account.set_user_policy(ROLE, &rights.map(statement).collect::<Vec<_>>()).await;
     }
 
     /// Gives the same record to a new environment. Returns true if it is done, and the events of archive and notices.
     async fn receive(&self) -> (bool, Vec<String>) {
-        let recorder = Recorder::default();
+        let recorder = FunctionEvents::default();
         let settings = FinalDlqAnnotatorSettings {
             final_dlq_url: self.final_dlq_url.clone(),
             archive: Some(ArchiveSettings {
@@ -100,27 +101,27 @@ impl Case {
         let config = self.account.sdk_config(self.key.clone());
         let annotator = FinalDlqAnnotator::on_aws(settings, &config, recorder.clone());
         let deadline = SystemClock.now() + TimeDelta::minutes(5);
-        let failed = annotator.batch_item_failures(vec![record(1, "a dead letter")], deadline).await;
+        let failed = annotator.batch_item_failures(vec![nth_record(1, "a dead letter")], deadline).await;
         let events = recorder.0.lock().unwrap();
-        let told = events.iter().filter_map(|event| match event {
+        let reported = events.iter().filter_map(|event| match event {
             Event::ArchiveRefused { code, .. } => Some(format!("archive refused: {code}")),
             Event::NoticePublished { .. } => Some("notice".to_owned()),
             Event::NoticeRefused { code, .. } => Some(format!("notice refused: {code}")),
             _ => None,
         });
-        (failed.is_empty(), told.collect())
+        (failed.is_empty(), reported.collect())
     }
 
     async fn final_records(&self) -> usize {
         let request = json!({ "QueueUrl": self.final_dlq_url, "AttributeNames": ["All"] });
-        let answer = self.account.sqs("GetQueueAttributes", &request).await;
+        let answer = self.account.request_sqs("GetQueueAttributes", &request).await;
         let count: &Value = &answer["Attributes"]["ApproximateNumberOfMessages"];
         count.as_str().unwrap().parse().unwrap()
     }
 
     /// The folders of the archive's objects.
     async fn archived(&self) -> Vec<String> {
-        let keys = self.account.keys(&self.bucket).await;
+        let keys = self.account.bucket_keys(&self.bucket).await;
         let folder = |key: &String| key.split('/').take(2).collect::<Vec<_>>().join("/");
         keys.iter().map(folder).collect()
     }
@@ -130,17 +131,17 @@ impl Case {
     }
 }
 
-fn told(texts: &[&str]) -> Vec<String> {
+fn to_strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 #[tokio::test]
 async fn the_rights_of_an_archive_with_notices_are_enough_and_all_used() {
     for service in ["sns", "events"] {
-        let case = Case::new(service).await;
-        assert_eq!(case.receive().await, (true, told(&["notice"])));
+        let case = ArchiveDeployment::new(service).await;
+        assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
         // The record is received again, in another environment: its object is no second one.
-        assert_eq!(case.receive().await, (true, told(&["notice"])));
+        assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
         assert_eq!(case.archived().await, ["prod/dead-letters"]);
         let decisions = case.account.decisions();
         assert!(decisions.iter().all(|decision| decision.allowed), "{decisions:?}");
@@ -152,12 +153,12 @@ async fn the_rights_of_an_archive_with_notices_are_enough_and_all_used() {
 
 #[tokio::test]
 async fn a_record_that_the_archive_refuses_waits_until_the_right_is_back() {
-    let case = Case::new("sns").await;
+    let case = ArchiveDeployment::new("sns").await;
     case.allow_all_but(Some("s3:PutObject")).await;
-    assert_eq!(case.receive().await, (false, told(&["archive refused: AccessDenied"])));
+    assert_eq!(case.receive().await, (false, to_strings(&["archive refused: AccessDenied"])));
     assert_eq!((case.final_records().await, case.archived().await), (0, Vec::new()));
     case.allow_all_but(None).await;
-    assert_eq!(case.receive().await, (true, told(&["notice"])));
+    assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
     assert_eq!(case.final_records().await, 1);
     assert_eq!(case.archived().await, ["prod/dead-letters"]);
 }
@@ -169,9 +170,9 @@ async fn a_record_whose_notice_is_refused_arrives() {
         ("sns", "sns:Publish", "notice refused: HTTP 403"),
         ("events", "events:PutEvents", "notice refused: AccessDeniedException"),
     ] {
-        let case = Case::new(service).await;
+        let case = ArchiveDeployment::new(service).await;
         case.allow_all_but(Some(action)).await;
-        assert_eq!(case.receive().await, (true, told(&[notice])), "{action}");
+        assert_eq!(case.receive().await, (true, to_strings(&[notice])), "{action}");
         assert!(case.is_denied(action), "{action}");
         assert_eq!(case.final_records().await, 1, "{action}");
         assert!(case.archived().await.contains(&"prod/dead-letters".to_owned()), "{action}");
@@ -180,11 +181,11 @@ async fn a_record_whose_notice_is_refused_arrives() {
 
 #[tokio::test]
 async fn a_record_waits_while_its_bucket_is_deleted() {
-    let case = Case::new("events").await;
+    let case = ArchiveDeployment::new("events").await;
     case.account.delete_bucket(&case.bucket).await;
-    assert_eq!(case.receive().await, (false, told(&["archive refused: NoSuchBucket"])));
+    assert_eq!(case.receive().await, (false, to_strings(&["archive refused: NoSuchBucket"])));
     assert_eq!(case.final_records().await, 0);
-    case.account.bucket(&case.bucket).await;
-    assert_eq!(case.receive().await, (true, told(&["notice"])));
+    case.account.create_bucket(&case.bucket).await;
+    assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
     assert_eq!(case.final_records().await, 1);
 }

@@ -6,34 +6,36 @@ use aws_sdk_sqs::config::Credentials;
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::S3Bucket;
-use redeliver_core::archive::{ArchivedMessage, Death, Layout, Prefix, gzip};
+use redeliver_core::archive::{ArchiveLayout, ArchivedMessage, Death, Prefix, compress_line};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, ObjectStore as _};
-use redeliver_testing::dead_letters::record;
-use redeliver_tests::moto::{Account, printed};
+use redeliver_testing::dead_letters::retried_record;
+use redeliver_tests::moto::{MotoAccount, printed_text};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
 const DEAD_LETTERS: u32 = 25;
 
 /// An archive with a dead letter of yesterday and older ones, an empty queue, and one who may send back.
-struct Case {
-    account: Account,
+struct ArchiveRedriveCase {
+    account: MotoAccount,
     key: Credentials,
     bucket: String,
     source_url: String,
 }
 
-impl Case {
+impl ArchiveRedriveCase {
     async fn new() -> Self {
-        let account = Account::new();
+        let account = MotoAccount::new();
         let bucket = format!("letters-{}", account.id);
-        account.bucket(&bucket).await;
-        let created = account.sqs("CreateQueue", &json!({ "QueueName": "orders" })).await;
+        account.create_bucket(&bucket).await;
+        let created = account.request_sqs("CreateQueue", &json!({ "QueueName": "orders" })).await;
         let source_url = created["QueueUrl"].as_str().unwrap().to_owned();
-        let key = account.user("Operator", "/").await;
+        let key = account.create_user("Operator", "/").await;
         let case = Self { account, key, bucket, source_url };
-        case.account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
+        case.account
+            .set_user_policy("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })])
+            .await;
         case.archive().await;
         case
     }
@@ -42,22 +44,22 @@ impl Case {
         let config = self.account.sdk_config(self.key.clone());
         let store = S3Bucket::new(&config, &self.bucket, self.account.id.parse().ok());
         let layout =
-            Layout { prefix: Prefix::new("prod").unwrap(), deployment: "orders-final-dlq".to_owned() };
+            ArchiveLayout { prefix: Prefix::new("prod").unwrap(), deployment: "orders-final-dlq".to_owned() };
         for number in 1..=DEAD_LETTERS {
             let at = match number {
                 1 => SystemClock.now() - TimeDelta::days(1),
                 _ => Timestamp::UNIX_EPOCH + TimeDelta::hours(i64::from(number)),
             };
             let death = Death::new(at, "0123456789abcdef", &format!("id-{number}"));
-            let mut message = record("RETRY_ATTEMPT_EXCEEDED", "down", number);
+            let mut message = retried_record("RETRY_ATTEMPT_EXCEEDED", "down", number);
             message.sent_at = at;
             let line = ArchivedMessage::new(&message);
-            assert_eq!(store.create(&layout.key(&death), gzip(&line)).await, Ok(true));
+            assert_eq!(store.create_object(&layout.object_key(&death), compress_line(&line)).await, Ok(true));
         }
     }
 
     /// The rights to read the archive and to send.
-    async fn allow_only_what_is_documented(&self) {
+    async fn allow_documented_rights(&self) {
         let bucket = format!("arn:aws:s3:::{}", self.bucket);
         let source = format!("arn:aws:sqs:{REGION}:{}:orders", self.account.id);
         let statements = [
@@ -68,17 +70,17 @@ impl Case {
             // Needs no right at AWS ("GetCallerIdentity", AWS Security Token Service API Reference); moto wants one.
             json!({ "Effect": "Allow", "Action": "sts:GetCallerIdentity", "Resource": "*" }),
         ];
-        self.account.allow("Operator", &statements).await;
+        self.account.set_user_policy("Operator", &statements).await;
     }
 
     async fn run(&self, folder: &tempfile::TempDir, arguments: &[&str]) -> Output {
-        let mut command = self.account.redeliver(&self.key);
+        let mut command = self.account.redeliver_command(&self.key);
         command.args(arguments).current_dir(folder.path()).output().await.unwrap()
     }
 
     async fn in_queue(&self) -> u32 {
         let request = json!({ "QueueUrl": self.source_url, "AttributeNames": ["All"] });
-        let answer = self.account.sqs("GetQueueAttributes", &request).await;
+        let answer = self.account.request_sqs("GetQueueAttributes", &request).await;
         let count: &Value = &answer["Attributes"]["ApproximateNumberOfMessages"];
         count.as_str().unwrap().parse().unwrap()
     }
@@ -86,7 +88,7 @@ impl Case {
 
 /// Asserts the exit code, and returns what was printed.
 fn ended(output: &Output, code: i32) -> String {
-    let text = printed(output);
+    let text = printed_text(output);
     assert_eq!(output.status.code(), Some(code), "{text}");
     text
 }
@@ -99,8 +101,8 @@ fn count(text: &str, name: &str) -> Option<u32> {
 
 #[tokio::test]
 async fn an_archive_is_saved_and_sent_back_once_with_the_documented_rights() {
-    let case = Case::new().await;
-    case.allow_only_what_is_documented().await;
+    let case = ArchiveRedriveCase::new().await;
+    case.allow_documented_rights().await;
     let (before, folder) = (case.account.decisions().len(), tempfile::tempdir().unwrap());
 
     let audit = ["audit", &format!("s3://{}/prod", case.bucket), "--save", "saved.jsonl"];

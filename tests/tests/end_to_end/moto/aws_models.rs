@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use redeliver_tests::moto::{Account, printed};
-use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::moto::{MotoAccount, printed_text};
+use redeliver_tests::settings::{venv_file, workspace_root};
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
@@ -14,14 +14,17 @@ use super::TEMPLATES;
 
 fn python(script: &str) -> Command {
     let mut command = Command::new(venv_file("bin/python"));
-    command.arg(root().join("tests/support").join(script)).env_clear().current_dir(root());
+    command
+        .arg(workspace_root().join("tests/support").join(script))
+        .env_clear()
+        .current_dir(workspace_root());
     command.kill_on_drop(true);
     command
 }
 
 async fn assert_passes(script: &str) {
     let ended = python(script).output().await.unwrap();
-    assert!(ended.status.success(), "{}", printed(&ended));
+    assert!(ended.status.success(), "{}", printed_text(&ended));
 }
 
 #[tokio::test]
@@ -36,21 +39,23 @@ async fn faults_planted_in_policies_are_found() {
 
 /// The output of `redeliver permissions` for each command, with placeholders, and for queues whose key has an alias.
 async fn permissions() -> Map<String, Value> {
-    let account = Account::new();
-    let key = account.user("Operator", "/").await;
-    account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
+    let account = MotoAccount::new();
+    let key = account.create_user("Operator", "/").await;
+    account
+        .set_user_policy("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })])
+        .await;
     for name in ["source.fifo", "source-dlq.fifo", "blocked", "annotation", "final-dlq"] {
         let mut attributes = json!({ "KmsMasterKeyId": "alias/orders" });
         if name.ends_with(".fifo") {
             attributes["FifoQueue"] = json!("true");
         }
         let request = json!({ "QueueName": format!("orders-test-{name}"), "Attributes": attributes });
-        account.sqs("CreateQueue", &request).await;
+        account.request_sqs("CreateQueue", &request).await;
     }
     let run = async |arguments: &[&str]| {
-        account.redeliver(&key).arg("permissions").args(arguments).output().await.unwrap()
+        account.redeliver_command(&key).arg("permissions").args(arguments).output().await.unwrap()
     };
-    let refused = printed(&run(&["nonsense"]).await);
+    let refused = printed_text(&run(&["nonsense"]).await);
     let (_, commands) = refused.split_once("[possible values: ").unwrap_or_else(|| panic!("{refused}"));
     let (commands, _) = commands.split_once(']').unwrap();
     let mut policies = Map::new();
@@ -58,7 +63,7 @@ async fn permissions() -> Map<String, Value> {
         for deployment in [&[][..], &["--prefix", "orders", "--stage", "test"]] {
             let output = run(&[&[command], deployment].concat()).await;
             let policy: Value = serde_json::from_slice(&output.stdout)
-                .unwrap_or_else(|_| panic!("{command}: {}", printed(&output)));
+                .unwrap_or_else(|_| panic!("{command}: {}", printed_text(&output)));
             policies.insert(format!("permissions {command} {}", deployment.join(" ")), policy);
         }
     }
@@ -68,7 +73,7 @@ async fn permissions() -> Map<String, Value> {
 /// Pages and templates of users' own policies.
 fn published() -> Vec<PathBuf> {
     let pages = ["docs/producers.md", "docs/deploy/upgrade.md", "examples/ecs.yaml", "examples/queues.yaml"];
-    pages.iter().map(|path| root().join(path)).collect()
+    pages.iter().map(|path| workspace_root().join(path)).collect()
 }
 
 /// An action that IAM does not know grants nothing, and so does a condition on a key that a request never has: an
@@ -89,8 +94,8 @@ async fn every_policy_has_only_actions_resources_and_condition_keys_that_exist()
     let text = serde_json::to_vec(&policies).unwrap();
     judge.stdin.take().unwrap().write_all(&text).await.unwrap();
     let judged = judge.wait_with_output().await.unwrap();
-    let told = printed(&judged);
-    let counts: Vec<_> = told.split_whitespace().filter_map(|word| word.parse::<u32>().ok()).collect();
-    let [statements, actions] = counts[..] else { panic!("{told}") };
-    assert!(told.lines().count() == 1 && statements > 500 && actions > 40, "{told}");
+    let reported = printed_text(&judged);
+    let counts: Vec<_> = reported.split_whitespace().filter_map(|word| word.parse::<u32>().ok()).collect();
+    let [statements, actions] = counts[..] else { panic!("{reported}") };
+    assert!(reported.lines().count() == 1 && statements > 500 && actions > 40, "{reported}");
 }

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use aws_sdk_sqs::config::Credentials;
 use futures_util::{StreamExt as _, stream};
-use redeliver_tests::moto::{Account, printed};
+use redeliver_tests::moto::{MotoAccount, printed_text};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
@@ -17,13 +17,13 @@ const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
 const OTHER_ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000002";
 
 /// A deployment of two messages in its final DLQ, and one who has an access key and no rights yet.
-struct Case {
-    account: Account,
+struct CommandCase {
+    account: MotoAccount,
     key: Credentials,
     folder: tempfile::TempDir,
 }
 
-impl Case {
+impl CommandCase {
     /// For this command.
     async fn new(command: &str) -> Self {
         let case = Self::with_dead_letters(if command == "unblock" { "source.fifo" } else { "source" }).await;
@@ -39,12 +39,12 @@ impl Case {
             |name: &str| format!("{}/{}/orders-test-{name}", self.account.endpoint_url(), self.account.id);
         let dlq =
             json!({ "QueueName": "orders-test-source-dlq.fifo", "Attributes": { "FifoQueue": "true" } });
-        self.account.sqs("CreateQueue", &dlq).await;
+        self.account.request_sqs("CreateQueue", &dlq).await;
         let source = url("source.fifo");
         let message = json!({ "QueueUrl": source, "MessageBody": "x", "MessageGroupId": "a", "MessageDeduplicationId": "1" });
-        self.account.sqs("SendMessage", &message).await;
+        self.account.request_sqs("SendMessage", &message).await;
         let received = json!({ "QueueUrl": source, "VisibilityTimeout": 43_000 });
-        let received = self.account.sqs("ReceiveMessage", &received).await;
+        let received = self.account.request_sqs("ReceiveMessage", &received).await;
         let failure = json!({
             "receipt_handle": received["Messages"][0]["ReceiptHandle"], "waiting_since": "2026-11-28T00:00:00Z",
             "verdict": "MESSAGE_EXPIRED",
@@ -55,12 +55,12 @@ impl Case {
             let notice = json!({
                 "QueueUrl": url("blocked"), "MessageBody": "x", "MessageGroupId": group, "MessageAttributes": failure,
             });
-            self.account.sqs("SendMessage", &notice).await;
+            self.account.request_sqs("SendMessage", &notice).await;
         }
     }
 
     async fn with_dead_letters(source: &str) -> Self {
-        let account = Account::new();
+        let account = MotoAccount::new();
         let key = format!("arn:aws:kms:{REGION}:{}:key/0191f3a2-7b1c-7d3e-8f00-00000000000a", account.id);
         let mut final_dlq = Value::Null;
         for name in [source, "blocked", "annotation", "final-dlq"] {
@@ -69,21 +69,21 @@ impl Case {
                 attributes["FifoQueue"] = json!("true");
             }
             let request = json!({ "QueueName": format!("orders-test-{name}"), "Attributes": attributes });
-            final_dlq = account.sqs("CreateQueue", &request).await;
+            final_dlq = account.request_sqs("CreateQueue", &request).await;
         }
         let body = |id: &str| json!({ "metadata": { "message_id": id }, "data": { "n": 1 } }).to_string();
         for id in [ID, OTHER_ID] {
             let request = json!({ "QueueUrl": final_dlq["QueueUrl"], "MessageBody": body(id) });
-            account.sqs("SendMessage", &request).await;
+            account.request_sqs("SendMessage", &request).await;
         }
-        let key = account.user("Operator", "/").await;
+        let key = account.create_user("Operator", "/").await;
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("messages.jsonl"), body(ID) + "\n").unwrap();
         Self { account, key, folder }
     }
 
     async fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = self.account.redeliver(&self.key);
+        let mut command = self.account.redeliver_command(&self.key);
         command.args(arguments).args(["--prefix", "orders", "--stage", "test"]);
         command.current_dir(self.folder.path());
         command.output().await.unwrap()
@@ -91,21 +91,23 @@ impl Case {
 
     /// The statements that the program prints, run with all rights.
     async fn statements(&self, command: &str) -> Vec<Value> {
-        self.account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
+        self.account
+            .set_user_policy("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })])
+            .await;
         let policy = self.run(&["permissions", command]).await;
         let policy: Value =
-            serde_json::from_slice(&policy.stdout).unwrap_or_else(|_| panic!("{}", printed(&policy)));
+            serde_json::from_slice(&policy.stdout).unwrap_or_else(|_| panic!("{}", printed_text(&policy)));
         policy["Statement"].as_array().unwrap().clone()
     }
 }
 
 /// As in a policy: each action with each resource.
-fn rights(statements: &[Value]) -> Vec<(String, String)> {
+fn list_rights(statements: &[Value]) -> Vec<(String, String)> {
     let pairs = statements.iter().flat_map(super::rights::pairs);
     pairs.map(|(action, resource)| (action.to_owned(), resource.to_owned())).collect()
 }
 
-fn without(statements: &[Value], (action, resource): &(String, String)) -> Vec<Value> {
+fn without_right(statements: &[Value], (action, resource): &(String, String)) -> Vec<Value> {
     let mut left = statements.to_vec();
     for statement in left.iter_mut().filter(|statement| statement["Resource"] == resource.as_str()) {
         statement["Action"].as_array_mut().unwrap().retain(|one| one != action.as_str());
@@ -120,28 +122,32 @@ fn is_enforced((action, _): &(String, String)) -> bool {
 }
 
 async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit_code: i32) {
-    let case = Case::new(command).await;
+    let case = CommandCase::new(command).await;
     let statements = case.statements(command).await;
-    case.account.allow("Operator", &statements).await;
+    case.account.set_user_policy("Operator", &statements).await;
     let before = case.account.decisions().len();
     let done = case.run(arguments).await;
-    assert_eq!(done.status.code(), Some(exit_code), "{command}: {}", printed(&done));
+    assert_eq!(done.status.code(), Some(exit_code), "{command}: {}", printed_text(&done));
     let decisions = case.account.decisions().split_off(before);
     let denied: Vec<_> =
         decisions.iter().filter(|one| !one.allowed && !one.action.starts_with("sts:")).collect();
     assert!(denied.iter().all(|one| one.action.starts_with("cloudwatch:")), "{command}: {denied:?}");
     let used: BTreeSet<_> = decisions.iter().map(|one| one.action.as_str()).collect();
-    let granted: Vec<_> = rights(&statements).into_iter().filter(is_enforced).collect();
+    let granted: Vec<_> = list_rights(&statements).into_iter().filter(is_enforced).collect();
     let unused: Vec<_> = granted.iter().filter(|(action, _)| !used.contains(action.as_str())).collect();
     assert_eq!(unused, Vec::<&(String, String)>::new(), "{command}: granted and not used");
 
     let cases = granted.iter().map(async |right| {
-        let case = Case::new(command).await;
+        let case = CommandCase::new(command).await;
         let statements = case.statements(command).await;
         let right = (right.0.clone(), in_account(&right.1, &case.account.id));
-        case.account.allow("Operator", &without(&statements, &right)).await;
+        case.account.set_user_policy("Operator", &without_right(&statements, &right)).await;
         let done = case.run(arguments).await;
-        assert!(printed(&done).contains(&right.0), "{command} without {right:?}: {}", printed(&done));
+        assert!(
+            printed_text(&done).contains(&right.0),
+            "{command} without {right:?}: {}",
+            printed_text(&done)
+        );
     });
     stream::iter(cases).buffer_unordered(CASES_AT_ONCE).collect::<()>().await;
 }
@@ -183,10 +189,10 @@ async fn unblock_works_with_its_policy_and_names_each_missing_right() {
 /// moto does not answer for event source mappings and metrics.
 #[tokio::test]
 async fn status_shows_blocked_groups() {
-    let case = Case::new("unblock").await;
+    let case = CommandCase::new("unblock").await;
     let statements = case.statements("status").await;
-    case.account.allow("Operator", &statements).await;
-    let shown = printed(&case.run(&["status"]).await);
+    case.account.set_user_policy("Operator", &statements).await;
+    let shown = printed_text(&case.run(&["status"]).await);
     let lines: Vec<_> = shown.lines().filter(|line| line.contains("MESSAGE_EXPIRED")).collect();
     let [a, b] = lines[..] else { panic!("{shown}") };
     assert!(a.trim_start().starts_with("a ") && b.trim_start().starts_with("b "), "{shown}");

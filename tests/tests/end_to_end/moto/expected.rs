@@ -2,20 +2,20 @@
 
 use serde_json::Value;
 
-use super::rights::{Right, is_of_lambda};
-use super::stack::Stack;
+use super::rights::{RoleRight, is_of_lambda};
+use super::stack::MotoStack;
 
 /// What a run with all rights has shown.
-pub(super) struct Found {
+pub(super) struct UsedRights {
     /// Rights that messages depend on.
-    pub(super) used: Vec<Right>,
+    pub(super) used: Vec<RoleRight>,
     /// Neither used nor explained; or explained and used all the same.
     pub(super) unexplained: Vec<String>,
     pub(super) denied: Vec<String>,
 }
 
-impl Found {
-    pub(super) fn of(stack: &Stack) -> Self {
+impl UsedRights {
+    pub(super) fn for_stack(stack: &MotoStack) -> Self {
         let decisions = stack.account.decisions();
         let mut found = Self { used: Vec::new(), unexplained: Vec::new(), denied: Vec::new() };
         for right in stack.rights() {
@@ -54,7 +54,7 @@ fn is_on(of_statement: &str, resource: &str) -> bool {
 const KEY_OF_EXISTING_QUEUE: &str = "-000000000002";
 
 /// The reason why it is unused: most of them come with the CDK's own grants.
-pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
+pub(super) fn unused(stack: &MotoStack, right: &RoleRight) -> Option<&'static str> {
     let handler = stack.handler_of(&right.role);
     match right.action.as_str() {
         "sqs:GetQueueUrl" => Some("grantConsumeMessages; the URL is in the settings"),
@@ -86,7 +86,7 @@ pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
 }
 
 /// What must be in the log of the function that misses it; `None`: Lambda misses it, and the function is not asked.
-pub(super) fn said_in_the_log(stack: &Stack, right: &Right) -> Option<Vec<String>> {
+pub(super) fn said_in_the_log(stack: &MotoStack, right: &RoleRight) -> Option<Vec<String>> {
     let handler = stack.handler_of(&right.role);
     // Without a function of ours there is no log of ours.
     stack.mappings.iter().find(|mapping| mapping.role == right.role)?;
@@ -121,7 +121,7 @@ pub(super) fn said_in_the_log(stack: &Stack, right: &Right) -> Option<Vec<String
     }
 }
 
-impl Stack {
+impl MotoStack {
     /// Around a function of a user's own it is the message-processor as well.
     fn handler_of(&self, role: &str) -> &str {
         let mapping = self.mappings.iter().find(|mapping| mapping.role == role);
@@ -134,7 +134,7 @@ impl Stack {
     }
 
     /// True if the role's function reads the queue of the right.
-    fn is_own_queue(&self, right: &Right) -> bool {
+    fn is_own_queue(&self, right: &RoleRight) -> bool {
         let mut of_role = self.mappings.iter().filter(|mapping| mapping.role == right.role);
         of_role.any(|mapping| mapping.queue_arn == right.resource)
     }

@@ -8,8 +8,8 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
 use redeliver_tests::esm::event::from_messages;
 use redeliver_tests::esm::failed_records;
-use redeliver_tests::moto::Account;
-use redeliver_tests::runtime_api::Function;
+use redeliver_tests::moto::MotoAccount;
+use redeliver_tests::runtime_api::LambdaFunction;
 use serde_json::json;
 
 use super::rights::unless_denied;
@@ -17,20 +17,20 @@ use super::rights::unless_denied;
 /// A refusal ends a send at once, so no function comes near it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) struct Mapping {
+pub(super) struct MotoMapping {
     pub(super) role: String,
     /// The function's, or the user's function's logical id.
     pub(super) handler: String,
     pub(super) queue_url: String,
     pub(super) queue_arn: String,
-    pub(super) function: Arc<Function>,
+    pub(super) function: Arc<LambdaFunction>,
     /// Signs as Lambda at work with the role.
     pub(super) lambda: Client,
 }
 
-impl Mapping {
+impl MotoMapping {
     /// True if a batch came. "Using Lambda with Amazon SQS" lists the three rights.
-    pub(super) async fn poll(&self, account: &Account) -> bool {
+    pub(super) async fn poll(&self, account: &MotoAccount) -> bool {
         let attributes = self.lambda.get_queue_attributes().queue_url(&self.queue_url);
         if unless_denied(attributes.send().await).is_none() {
             return false;
@@ -78,10 +78,10 @@ impl Mapping {
     }
 
     /// Until it is visible again.
-    async fn time_passes_for(&self, message: &Message, account: &Account) {
+    async fn time_passes_for(&self, message: &Message, account: &MotoAccount) {
         let request =
             json!({ "QueueUrl": self.queue_url, "ReceiptHandle": handle(message), "VisibilityTimeout": 0 });
-        account.sqs("ChangeMessageVisibility", &request).await;
+        account.request_sqs("ChangeMessageVisibility", &request).await;
     }
 }
 

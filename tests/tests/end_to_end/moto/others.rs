@@ -6,18 +6,18 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
 use serde_json::{Value, json};
 
-use super::mapping::Mapping;
+use super::mapping::MotoMapping;
 use super::rights::{of_lambda, unless_denied};
-use super::stack::{Stack, text};
+use super::stack::{MotoStack, text};
 
-pub(super) async fn are_denied(stack: &Stack) {
+pub(super) async fn are_denied(stack: &MotoStack) {
     let somebody_elses = stack.template.queue_url("somebody-elses");
-    stack.account.sqs("CreateQueue", &json!({ "QueueName": "somebody-elses" })).await;
+    stack.account.request_sqs("CreateQueue", &json!({ "QueueName": "somebody-elses" })).await;
     let mut queues = queues(stack);
     queues.insert(somebody_elses);
     for mapping in &stack.mappings {
         let sends_to = sends_to(stack, &mapping.role);
-        let of_role = |other: &&Mapping| other.role == mapping.role;
+        let of_role = |other: &&MotoMapping| other.role == mapping.role;
         let reads: BTreeSet<_> =
             stack.mappings.iter().filter(of_role).map(|other| &other.queue_url).collect();
         for user in [mapping.role.clone(), of_lambda(&mapping.role)] {
@@ -34,7 +34,7 @@ pub(super) async fn are_denied(stack: &Stack) {
             }
         }
     }
-    nobody_else_sends_to_the_inner_queues(stack, &queues).await;
+    assert_inner_queues_are_closed(stack, &queues).await;
 }
 
 /// With a group where it needs one.
@@ -45,10 +45,13 @@ fn message(client: &Client, url: &str) -> SendMessageFluentBuilder {
 }
 
 /// Not even with all rights. SQS's own moves are not sends.
-async fn nobody_else_sends_to_the_inner_queues(stack: &Stack, queues: &BTreeSet<String>) {
-    let key = stack.account.user("Operator", "/").await;
-    stack.account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
-    let client = stack.account.client(key);
+async fn assert_inner_queues_are_closed(stack: &MotoStack, queues: &BTreeSet<String>) {
+    let key = stack.account.create_user("Operator", "/").await;
+    stack
+        .account
+        .set_user_policy("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })])
+        .await;
+    let client = stack.account.signed_client(key);
     for url in queues {
         let sent = message(&client, url).send().await;
         let is_inner = ["-intermediate-dlq", "-retry", "-annotation", "-final-dlq", "-source-dlq.fifo"]
@@ -60,7 +63,7 @@ async fn nobody_else_sends_to_the_inner_queues(stack: &Stack, queues: &BTreeSet<
 }
 
 /// By the settings, which say it in another way than the statements: a function sends to the queues in its settings.
-fn sends_to(stack: &Stack, role: &str) -> BTreeSet<String> {
+fn sends_to(stack: &MotoStack, role: &str) -> BTreeSet<String> {
     let mut functions = stack.template.of_type("AWS::Lambda::Function");
     let (_, function) = functions.find(|(_, function)| text(&function["Role"]).ends_with(role)).unwrap();
     let variables = &function["Environment"]["Variables"];
@@ -71,11 +74,11 @@ fn sends_to(stack: &Stack, role: &str) -> BTreeSet<String> {
         "INTERMEDIATE_DLQ_URL" => !is_retrier || hops,
         _ => name.ends_with("_QUEUE_URL") || name == "FINAL_DLQ_URL",
     };
-    let told = variables.as_object().unwrap().iter().filter(|(name, _)| is_told(name));
-    told.map(|(_, url)| stack.template.queue_url(text(url).rsplit('/').next().unwrap())).collect()
+    let reported = variables.as_object().unwrap().iter().filter(|(name, _)| is_told(name));
+    reported.map(|(_, url)| stack.template.queue_url(text(url).rsplit('/').next().unwrap())).collect()
 }
 
-fn queues(stack: &Stack) -> BTreeSet<String> {
+fn queues(stack: &MotoStack) -> BTreeSet<String> {
     let of_template = stack.template.of_type("AWS::SQS::Queue");
     let names =
         of_template.map(|(id, queue): (&str, Value)| queue["QueueName"].as_str().unwrap_or(id).to_owned());

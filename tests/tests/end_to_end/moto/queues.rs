@@ -1,13 +1,13 @@
 //! The queues of a template, with their policies, in an account.
 
-use redeliver_tests::moto::Account;
+use redeliver_tests::moto::MotoAccount;
 use redeliver_tests::template::Template;
 use serde_json::{Value, json};
 
 use super::rights::{pairs, roles, strings};
 use super::stack::text;
 
-pub(super) async fn create(account: &Account, template: &Template) {
+pub(super) async fn create(account: &MotoAccount, template: &Template) {
     let queues: Vec<_> = template.of_type("AWS::SQS::Queue").collect();
     let name = |(id, queue): &(&str, Value)| queue["QueueName"].as_str().unwrap_or(id).to_owned();
     for queue in &queues {
@@ -18,7 +18,9 @@ pub(super) async fn create(account: &Account, template: &Template) {
         if queue.1["FifoQueue"] == true {
             attributes["FifoQueue"] = "true".into();
         }
-        account.sqs("CreateQueue", &json!({ "QueueName": name(queue), "Attributes": attributes })).await;
+        account
+            .request_sqs("CreateQueue", &json!({ "QueueName": name(queue), "Attributes": attributes }))
+            .await;
     }
     for queue in &queues {
         if queue.1["RedrivePolicy"].is_object() {
@@ -37,7 +39,7 @@ pub(super) async fn create(account: &Account, template: &Template) {
         if name.ends_with(".fifo") {
             attributes["FifoQueue"] = "true".into();
         }
-        account.sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": attributes })).await;
+        account.request_sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": attributes })).await;
         let redrive: Value = serde_json::from_str(text(&setter["RedrivePolicy"])).unwrap();
         set(account, &template.queue_url(&name), "RedrivePolicy", &redrive).await;
     }
@@ -56,7 +58,7 @@ fn account_key(template: &Template, setter: &Value) -> Value {
     json!({ "KmsMasterKeyId": keys.next().unwrap().1 })
 }
 
-pub(super) async fn set(account: &Account, url: &str, attribute: &str, value: &Value) {
+pub(super) async fn set(account: &MotoAccount, url: &str, attribute: &str, value: &Value) {
     let request = json!({ "QueueUrl": url, "Attributes": { attribute: value.to_string() } });
-    account.sqs("SetQueueAttributes", &request).await;
+    account.request_sqs("SetQueueAttributes", &request).await;
 }

@@ -14,7 +14,7 @@ const OF_LAMBDA: [&str; 3] = ["logs:", "xray:", "ec2:"];
 
 /// One action on one resource, of a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Right {
+pub(super) struct RoleRight {
     /// Logical id.
     pub(super) role: String,
     pub(super) action: String,
@@ -22,7 +22,7 @@ pub(super) struct Right {
 }
 
 /// A right without what differs from account to account, and from name to name of a source queue.
-pub(super) fn kind(template: &Template, right: &Right) -> String {
+pub(super) fn kind(template: &Template, right: &RoleRight) -> String {
     let mut functions = template.of_type("AWS::Lambda::Function");
     let of_role = functions.find(|(_, function)| text(&function["Role"]).ends_with(&right.role));
     let Some((id, function)) = of_role else { return format!("{right:?}") };
@@ -66,11 +66,11 @@ pub(super) fn strings(value: &Value) -> impl Iterator<Item = &str> {
     one.into_iter().chain(many.into_iter().flatten().map(text))
 }
 
-pub(super) fn rights(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<Right> {
+pub(super) fn rights(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<RoleRight> {
     let mut rights = BTreeSet::new();
     for (role, statements) in roles {
         let allowed = statements.iter().filter(|statement| statement["Effect"] == "Allow");
-        rights.extend(allowed.flat_map(pairs).map(|(action, resource)| Right {
+        rights.extend(allowed.flat_map(pairs).map(|(action, resource)| RoleRight {
             role: role.clone(),
             action: action.to_owned(),
             resource: resource.to_owned(),

@@ -2,15 +2,15 @@
 
 use std::process::Stdio;
 
-use redeliver_tests::http_target::HttpTarget;
-use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::http_target::HttpTargetServer;
+use redeliver_tests::settings::{venv_file, workspace_root};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::rights::Right;
-use super::stack::{Stack, text};
+use super::rights::RoleRight;
+use super::stack::{MotoStack, text};
 
 const RUN: &str = r#"
 import importlib.util, json, sys
@@ -23,7 +23,7 @@ index.handler(json.load(sys.stdin), None)
 
 #[tokio::test]
 async fn the_setter_of_an_existing_queue_needs_its_rights_and_changes_nothing_without_them() {
-    let target = HttpTarget::start().await;
+    let target = HttpTargetServer::start().await;
     let (stack, wanted) = with_a_bare_queue(&target).await;
     assert_eq!(set(&stack, &target, &wanted).await["Status"], "SUCCESS");
     assert_eq!(parsed(&attribute(&stack, "RedrivePolicy").await), parsed(&wanted["RedrivePolicy"]));
@@ -31,7 +31,7 @@ async fn the_setter_of_an_existing_queue_needs_its_rights_and_changes_nothing_wi
 
     for right in rights(&stack) {
         let (stack, wanted) = with_a_bare_queue(&target).await;
-        stack.take_away(&stack.same(&right)).await;
+        stack.take_away(&stack.same_right(&right)).await;
         let answer = set(&stack, &target, &wanted).await;
         assert_eq!(answer["Status"], "FAILED", "{right:?}: {answer}");
         assert!(text(&answer["Reason"]).contains("AccessDenied"), "{right:?}: {answer}");
@@ -43,29 +43,29 @@ fn parsed(policy: &Value) -> Value {
     serde_json::from_str(text(policy)).unwrap()
 }
 
-fn rights(stack: &Stack) -> impl Iterator<Item = Right> {
+fn rights(stack: &MotoStack) -> impl Iterator<Item = RoleRight> {
     let all = stack.rights().into_iter();
     all.filter(|right| right.role.contains("Setter") && right.action.starts_with("sqs:"))
 }
 
-async fn with_a_bare_queue(target: &HttpTarget) -> (Stack, Value) {
-    let stack = Stack::deploy("existing-queue", target).await;
+async fn with_a_bare_queue(target: &HttpTargetServer) -> (MotoStack, Value) {
+    let stack = MotoStack::deploy("existing-queue", target).await;
     let mut resources = stack.template.of_type("Custom::RedeliverSourceQueue");
     let wanted = resources.find(|(_, resource)| resource["Step"] == "set").unwrap().1;
     drop(resources);
     let url = &stack.source().queue_url;
     let bare = json!({ "QueueUrl": url, "Attributes": { "RedrivePolicy": "" } });
-    stack.account.sqs("SetQueueAttributes", &bare).await;
+    stack.account.request_sqs("SetQueueAttributes", &bare).await;
     (stack, wanted)
 }
 
-async fn attribute(stack: &Stack, name: &str) -> Value {
+async fn attribute(stack: &MotoStack, name: &str) -> Value {
     let request = json!({ "QueueUrl": stack.source().queue_url, "AttributeNames": ["All"] });
-    stack.account.sqs("GetQueueAttributes", &request).await["Attributes"][name].clone()
+    stack.account.request_sqs("GetQueueAttributes", &request).await["Attributes"][name].clone()
 }
 
 /// If the variant has one.
-pub(super) async fn has_worked(stack: &Stack, target: &HttpTarget) {
+pub(super) async fn has_worked(stack: &MotoStack, target: &HttpTargetServer) {
     let wanted: Vec<_> = stack.template.of_type("Custom::RedeliverSourceQueue").collect();
     for (_, wanted) in wanted {
         assert_eq!(set(stack, target, &wanted).await["Status"], "SUCCESS");
@@ -73,7 +73,7 @@ pub(super) async fn has_worked(stack: &Stack, target: &HttpTarget) {
 }
 
 /// Runs it as Lambda does; its answer to CloudFormation.
-async fn set(stack: &Stack, target: &HttpTarget, wanted: &Value) -> Value {
+async fn set(stack: &MotoStack, target: &HttpTargetServer, wanted: &Value) -> Value {
     let role = stack.roles.keys().find(|role| role.contains("Setter")).unwrap();
     let key = stack.key(role);
     let stack_id = format!("stack of {}", stack.account.id);
@@ -87,7 +87,7 @@ async fn set(stack: &Stack, target: &HttpTarget, wanted: &Value) -> Value {
     });
     let mut setter = Command::new(venv_file("bin/python"))
         .args(["-c", RUN])
-        .arg(root().join("infra/lib/existing-source-queue.py"))
+        .arg(workspace_root().join("infra/lib/existing-source-queue.py"))
         .env_clear()
         .env("AWS_ENDPOINT_URL", stack.account.endpoint_url())
         .envs([("STACK_ID", stack_id.as_str()), ("URL_SUFFIX", "amazonaws.com")])

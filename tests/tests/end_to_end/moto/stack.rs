@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::Credentials;
-use redeliver_tests::http_target::HttpTarget;
-use redeliver_tests::moto::{Account, Invoked};
-use redeliver_tests::runtime_api::Function;
-use redeliver_tests::runtimes::{Language, Program};
-use redeliver_tests::settings::{PATIENCE, bundle, root, venv_file};
+use redeliver_tests::http_target::HttpTargetServer;
+use redeliver_tests::moto::{MotoAccount, MotoInvocation};
+use redeliver_tests::runtime_api::LambdaFunction;
+use redeliver_tests::runtimes::{LambdaProgram, Language};
+use redeliver_tests::settings::{PATIENCE, bundle_path, venv_file, workspace_root};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::template::Template;
 use serde_json::{Value, json};
@@ -21,9 +21,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use super::mapping::Mapping;
+use super::mapping::MotoMapping;
 use super::messages::LONG;
-use super::rights::{Right, is_account, is_of_lambda, of_lambda, pairs, rights, roles, same_resource};
+use super::rights::{RoleRight, is_account, is_of_lambda, of_lambda, pairs, rights, roles, same_resource};
 use super::{TEMPLATES, queues};
 
 /// A round is one poll of each queue; no run takes a tenth of them.
@@ -32,12 +32,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// What the templates name.
 const SECRET: &str = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf";
 
-pub(super) struct Stack {
-    pub(super) account: Account,
+pub(super) struct MotoStack {
+    pub(super) account: MotoAccount,
     pub(super) template: Template,
     /// Statements by role.
     pub(super) roles: BTreeMap<String, Vec<Value>>,
-    pub(super) mappings: Vec<Mapping>,
+    pub(super) mappings: Vec<MotoMapping>,
     /// What a handler in a user's own function writes.
     pub(super) journal: PathBuf,
     keys: BTreeMap<String, Credentials>,
@@ -45,13 +45,13 @@ pub(super) struct Stack {
     recorded: AtomicUsize,
 }
 
-impl Stack {
+impl MotoStack {
     /// All of it, with all rights.
-    pub(super) async fn deploy(variant: &str, target: &HttpTarget) -> Self {
-        let account = Account::new();
-        let secret = account.secret("headers", r#"{"Authorization":"Bearer of-the-secret"}"#).await;
+    pub(super) async fn deploy(variant: &str, target: &HttpTargetServer) -> Self {
+        let account = MotoAccount::new();
+        let secret = account.create_secret("headers", r#"{"Authorization":"Bearer of-the-secret"}"#).await;
         let text = TEMPLATES[variant].replace(SECRET, &secret);
-        let template = Template::read(&text, &account.id, &account.endpoint_url());
+        let template = Template::from_text(&text, &account.id, &account.endpoint_url());
         queues::create(&account, &template).await;
         let journal = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rights-{}", account.id));
         let _of_an_earlier_run = std::fs::remove_file(&journal);
@@ -74,13 +74,13 @@ impl Stack {
                 .find(of_role)
                 .map_or("", |(id, function)| function["FunctionName"].as_str().unwrap_or(id));
             for (user, path) in [(role.clone(), format!("/{name}/")), (of_lambda(role), "/".to_owned())] {
-                let key = self.account.user(&user, &path).await;
+                let key = self.account.create_user(&user, &path).await;
                 self.keys.insert(user, key);
             }
         }
     }
 
-    fn create_mappings(&mut self, target: &HttpTarget) {
+    fn create_mappings(&mut self, target: &HttpTargetServer) {
         let functions: BTreeMap<_, _> = self
             .template
             .of_type("AWS::Lambda::Function")
@@ -98,7 +98,7 @@ impl Stack {
             let handler = if is_ours { text(&function["Handler"]) } else { id }.to_owned();
             let lambda = self.client(&of_lambda(&role));
             let function = self.function(&handler, is_ours, &role, function, target);
-            mappings.push(Mapping { role, handler, queue_url, queue_arn, function, lambda });
+            mappings.push(MotoMapping { role, handler, queue_url, queue_arn, function, lambda });
         }
         self.mappings = mappings;
     }
@@ -109,20 +109,20 @@ impl Stack {
         is_ours: bool,
         role: &str,
         properties: &Value,
-        target: &HttpTarget,
-    ) -> Arc<Function> {
+        target: &HttpTargetServer,
+    ) -> Arc<LambdaFunction> {
         let mut variables: BTreeMap<String, String> = BTreeMap::new();
         let program = if is_ours {
-            bundle(handler)
+            bundle_path(handler)
         } else {
-            let Program { path, variables: of_runtime } = Language::Python.scripted();
+            let LambdaProgram { path, variables: of_runtime } = Language::Python.scripted_program();
             variables.extend(of_runtime.into_iter().map(|(name, value)| (name.to_owned(), value)));
             path
         };
         for (name, value) in properties["Environment"]["Variables"].as_object().into_iter().flatten() {
             let value = match name.as_str() {
                 "RETRY_POLICY" => quick(text(value), handler),
-                "AWS_LAMBDA_EXEC_WRAPPER" => bundle("message-processor").display().to_string(),
+                "AWS_LAMBDA_EXEC_WRAPPER" => bundle_path("message-processor").display().to_string(),
                 "TARGET" if text(value).starts_with("https:") => target.url().to_owned(),
                 _ => text(value).to_owned(),
             };
@@ -141,12 +141,12 @@ impl Stack {
             ("SCRIPT_JOURNAL", self.journal.display().to_string()),
         ];
         variables.extend(of_tests.map(|(name, value)| (name.to_owned(), value)));
-        Function::new(handler, program, variables)
+        LambdaFunction::new(handler, program, variables)
     }
 
     /// A client that signs as a role's function, or as Lambda at work with it.
     pub(super) fn client(&self, user: &str) -> Client {
-        self.account.client(self.keys[user].clone())
+        self.account.signed_client(self.keys[user].clone())
     }
 
     /// Its access key.
@@ -158,13 +158,13 @@ impl Stack {
     pub(super) async fn give_back(&self) {
         for (role, statements) in &self.roles {
             for user in [role.clone(), of_lambda(role)] {
-                self.account.allow(&user, statements).await;
+                self.account.set_user_policy(&user, statements).await;
             }
         }
     }
 
     /// Takes one right from its role.
-    pub(super) async fn take_away(&self, right: &Right) {
+    pub(super) async fn take_away(&self, right: &RoleRight) {
         let mut left = Vec::new();
         for statement in &self.roles[&right.role] {
             if statement["Effect"] == "Deny" {
@@ -177,19 +177,20 @@ impl Stack {
             ));
         }
         for user in [right.role.clone(), of_lambda(&right.role)] {
-            self.account.allow(&user, &left).await;
+            self.account.set_user_policy(&user, &left).await;
         }
     }
 
     /// All rights of all roles.
-    pub(super) fn rights(&self) -> BTreeSet<Right> {
+    pub(super) fn rights(&self) -> BTreeSet<RoleRight> {
         rights(&self.roles)
     }
 
     /// The right of another account's stack, in this one.
-    pub(super) fn same(&self, other: &Right) -> Right {
-        let here =
-            |right: &Right| right.resource.split(':').filter(|part| !is_account(part)).collect::<String>();
+    pub(super) fn same_right(&self, other: &RoleRight) -> RoleRight {
+        let here = |right: &RoleRight| {
+            right.resource.split(':').filter(|part| !is_account(part)).collect::<String>()
+        };
         let of_role = self
             .rights()
             .into_iter()
@@ -200,9 +201,9 @@ impl Stack {
     }
 
     /// Polls each queue until nothing comes any more, or until `is_enough`.
-    pub(super) async fn run(&self, is_enough: &dyn Fn() -> bool) {
+    pub(super) async fn poll_until_idle(&self, is_enough: &dyn Fn() -> bool) {
         for _ in 0..ROUNDS_MAX {
-            if is_enough() || !self.round().await {
+            if is_enough() || !self.poll_queues_once().await {
                 return;
             }
         }
@@ -210,7 +211,7 @@ impl Stack {
     }
 
     /// Polls each queue once; whether anything came.
-    pub(super) async fn round(&self) -> bool {
+    pub(super) async fn poll_queues_once(&self) -> bool {
         let mut came = false;
         for mapping in &self.mappings {
             came |= mapping.poll(&self.account).await;
@@ -219,7 +220,7 @@ impl Stack {
     }
 
     /// True if this right was missed.
-    pub(super) fn is_denied(&self, right: &Right) -> bool {
+    pub(super) fn is_denied(&self, right: &RoleRight) -> bool {
         self.account.decisions().iter().any(|decision| {
             let role = decision.user.split('@').next();
             !decision.allowed
@@ -230,8 +231,8 @@ impl Stack {
     }
 
     /// Invocations since the last query.
-    pub(super) fn new_invocations(&self) -> Vec<Invoked> {
-        let invoked = self.account.invoked();
+    pub(super) fn new_invocations(&self) -> Vec<MotoInvocation> {
+        let invoked = self.account.invocations();
         let seen = self.recorded.swap(invoked.len(), Ordering::Relaxed);
         invoked.into_iter().skip(seen).collect()
     }
@@ -268,7 +269,7 @@ impl Stack {
             }
         }
         let mut script = Command::new(venv_file("bin/python"))
-            .arg(root().join("tests/support/boto3_platform.py"))
+            .arg(workspace_root().join("tests/support/boto3_platform.py"))
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
@@ -285,7 +286,7 @@ impl Stack {
     }
 
     /// What a process writes at its end may come a moment later.
-    pub(super) async fn assert_told(&self, right: &Right, words: &[String]) {
+    pub(super) async fn assert_reported(&self, right: &RoleRight, words: &[String]) {
         let is_told = || words.iter().all(|word| self.log_of(&right.role).contains(word));
         let give_up = Instant::now() + PATIENCE;
         while !is_told() {
@@ -296,7 +297,7 @@ impl Stack {
 
     fn log_of(&self, role: &str) -> String {
         let of_role = self.mappings.iter().filter(|mapping| mapping.role == role);
-        of_role.flat_map(|mapping| mapping.function.output()).map(|line| line.text + "\n").collect()
+        of_role.flat_map(|mapping| mapping.function.output_lines()).map(|line| line.text + "\n").collect()
     }
 
     pub(super) fn log(&self) -> String {
@@ -315,8 +316,8 @@ impl Stack {
     }
 
     /// The queue that producers send to.
-    pub(super) fn source(&self) -> &Mapping {
-        let is_first = |mapping: &&Mapping| {
+    pub(super) fn source(&self) -> &MotoMapping {
+        let is_first = |mapping: &&MotoMapping| {
             !["failed-message-processor", "final-dlq-annotator"].contains(&mapping.handler.as_str())
         };
         self.mappings.iter().find(is_first).unwrap()

@@ -10,8 +10,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::super::archive::File;
-use super::super::{failed, read};
-use crate::tools::{Failure, output};
+use super::super::{file_failure, read_file};
+use crate::tools::{TaskFailure, command_output};
 
 /// Mozilla's, as the package has them: without what this machine's administrator has added.
 const AUTHORITIES: &str = "/usr/share/ca-certificates/mozilla";
@@ -23,12 +23,12 @@ const COMMON_LICENCES: &str = "/usr/share/common-licenses/";
 /// Files for the image, and where they come from.
 pub(super) struct Taken {
     pub(super) files: Vec<File>,
-    pub(super) packages: Vec<Package>,
+    pub(super) packages: Vec<DebianPackage>,
 }
 
 /// A package that is installed here.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Package {
+pub(super) struct DebianPackage {
     name: String,
     version: String,
     architecture: String,
@@ -40,97 +40,100 @@ pub(super) struct Package {
 ///
 /// # Errors
 /// This machine is not Debian, or a package or its licence is not there.
-pub(super) fn take(program: &Path) -> Result<Taken, Failure> {
-    let distribution = distribution()?;
+pub(super) fn take_system_files(program: &Path) -> Result<Taken, TaskFailure> {
+    let distribution = read_distribution()?;
     let mut owners = BTreeSet::from(["ca-certificates".to_owned()]);
-    let mut files = vec![File::text(BUNDLE, authorities()?)];
-    for library in libraries(&output(Command::new("ldd").arg(program))?)? {
-        owners.insert(owner(&library)?);
+    let mut files = vec![File::text(BUNDLE, read_authorities()?)];
+    for library in parse_libraries(&command_output(Command::new("ldd").arg(program))?)? {
+        owners.insert(owning_package(&library)?);
         let path = library.strip_prefix("/").unwrap_or(&library).display().to_string();
-        files.push(File::program(path, read(&library)?));
+        files.push(File::program(path, read_file(&library)?));
     }
-    let packages: Result<Vec<_>, _> = owners.iter().map(|name| package(name, &distribution)).collect();
+    let packages: Result<Vec<_>, _> = owners.iter().map(|name| read_package(name, &distribution)).collect();
     let packages = packages?;
-    files.extend(licences(&packages)?);
+    files.extend(licence_files(&packages)?);
     Ok(Taken { files, packages })
 }
 
 /// `ID=` of `os-release`.
-fn distribution() -> Result<String, Failure> {
+fn read_distribution() -> Result<String, TaskFailure> {
     let path = Path::new("/etc/os-release");
-    let text = fs::read_to_string(path).map_err(|error| failed(path, &error))?;
+    let text = fs::read_to_string(path).map_err(|error| file_failure(path, &error))?;
     let id = text.lines().find_map(|line| line.strip_prefix("ID="));
-    id.map(|id| id.trim_matches('"').to_owned()).ok_or_else(|| failed(path, &"has no ID="))
+    id.map(|id| id.trim_matches('"').to_owned()).ok_or_else(|| file_failure(path, &"has no ID="))
 }
 
 /// The libraries that `ldd` lists, and the loader.
-fn libraries(ldd: &str) -> Result<Vec<PathBuf>, Failure> {
+fn parse_libraries(ldd: &str) -> Result<Vec<PathBuf>, TaskFailure> {
     if let Some(missing) = ldd.lines().find(|line| line.ends_with("not found")) {
-        return Err(Failure(format!("the program's library is not on this machine: {}", missing.trim())));
+        return Err(TaskFailure(format!("the program's library is not on this machine: {}", missing.trim())));
     }
     let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
     Ok(ldd.lines().filter_map(path).collect())
 }
 
 /// The package that a library is of, as `libc6:amd64`.
-fn owner(library: &Path) -> Result<String, Failure> {
+fn owning_package(library: &Path) -> Result<String, TaskFailure> {
     // `/lib64/ld-linux…` and `/lib/…` are links to where the package has it, or the other way round.
-    let real = fs::canonicalize(library).map_err(|error| failed(library, &error))?;
+    let real = fs::canonicalize(library).map_err(|error| file_failure(library, &error))?;
     let file = real.file_name().unwrap_or_default().to_string_lossy();
     let folder = real.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    let said = output(Command::new("dpkg-query").args(["--search", &format!("*/{folder}/{file}")]))
-        .map_err(|Failure(error)| Failure(format!("the image takes it from Debian's packages: {error}")))?;
+    let said = command_output(Command::new("dpkg-query").args(["--search", &format!("*/{folder}/{file}")]))
+        .map_err(|TaskFailure(error)| {
+        TaskFailure(format!("the image takes it from Debian's packages: {error}"))
+    })?;
     let owner =
         said.lines().filter(|line| !line.starts_with("diversion ")).find_map(|line| line.split_once(": "));
-    owner.map(|(owner, _)| owner.to_owned()).ok_or_else(|| failed(library, &"is of no package"))
+    owner.map(|(owner, _)| owner.to_owned()).ok_or_else(|| file_failure(library, &"is of no package"))
 }
 
-fn package(name: &str, distribution: &str) -> Result<Package, Failure> {
+fn read_package(name: &str, distribution: &str) -> Result<DebianPackage, TaskFailure> {
     let format = "--showformat=${Package} ${Version} ${Architecture}";
-    let said = output(Command::new("dpkg-query").args(["--show", format, name]))
-        .map_err(|Failure(error)| Failure(format!("install the package {name}: {error}")))?;
+    let said = command_output(Command::new("dpkg-query").args(["--show", format, name]))
+        .map_err(|TaskFailure(error)| TaskFailure(format!("install the package {name}: {error}")))?;
     let [name, version, architecture] = said.split(' ').collect::<Vec<_>>()[..] else {
-        return Err(Failure(format!("dpkg-query says of {name}: {said}")));
+        return Err(TaskFailure(format!("dpkg-query says of {name}: {said}")));
     };
     let (name, version, architecture) = (name.to_owned(), version.to_owned(), architecture.to_owned());
-    Ok(Package { name, version, architecture, distribution: distribution.to_owned() })
+    Ok(DebianPackage { name, version, architecture, distribution: distribution.to_owned() })
 }
 
 /// All certificates in one file, in the order of their names.
-fn authorities() -> Result<Vec<u8>, Failure> {
+fn read_authorities() -> Result<Vec<u8>, TaskFailure> {
     let folder = Path::new(AUTHORITIES);
-    let failure =
-        |error: std::io::Error| failed(folder, &format!("{error}; install the package ca-certificates"));
+    let failure = |error: std::io::Error| {
+        file_failure(folder, &format!("{error}; install the package ca-certificates"))
+    };
     let entries = fs::read_dir(folder).map_err(failure)?;
     let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
     let mut paths = paths.map_err(failure)?;
     paths.sort();
     let mut all = Vec::new();
     for path in paths {
-        all.extend(read(&path)?.trim_ascii());
+        all.extend(read_file(&path)?.trim_ascii());
         all.push(b'\n');
     }
     Ok(all)
 }
 
 /// Each package's, and the texts that they refer to.
-fn licences(packages: &[Package]) -> Result<Vec<File>, Failure> {
+fn licence_files(packages: &[DebianPackage]) -> Result<Vec<File>, TaskFailure> {
     let (mut files, mut common) = (Vec::new(), BTreeSet::new());
-    for Package { name, .. } in packages {
+    for DebianPackage { name, .. } in packages {
         let path = format!("/usr/share/doc/{name}/copyright");
-        let text = read(Path::new(&path))?;
-        common.extend(referred(&String::from_utf8_lossy(&text)));
+        let text = read_file(Path::new(&path))?;
+        common.extend(referred_licences(&String::from_utf8_lossy(&text)));
         files.push(File::text(&path[1..], text));
     }
     for path in common {
-        let text = read(Path::new(&path))?;
+        let text = read_file(Path::new(&path))?;
         files.push(File::text(&path[1..], text));
     }
     Ok(files)
 }
 
 /// The paths of common licences in a `copyright`.
-fn referred(copyright: &str) -> Vec<String> {
+fn referred_licences(copyright: &str) -> Vec<String> {
     let name = |rest: &str| {
         let end = rest.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-.+".contains(letter)));
         rest[..end.unwrap_or(rest.len())].trim_end_matches('.').to_owned()
@@ -139,9 +142,9 @@ fn referred(copyright: &str) -> Vec<String> {
     places.map(|rest| format!("{COMMON_LICENCES}{}", name(rest))).collect()
 }
 
-impl Package {
+impl DebianPackage {
     /// As a bill of materials has it (CycloneDX 1.5); the licences are in its `copyright`.
-    pub(super) fn component(&self) -> Value {
+    pub(super) fn to_component(&self) -> Value {
         let Self { name, version, architecture, distribution } = self;
         let version_in_purl = version.replace('+', "%2B").replace(':', "%3A").replace('~', "%7E");
         let purl = format!("pkg:deb/{distribution}/{name}@{version_in_purl}?arch={architecture}");
@@ -149,7 +152,7 @@ impl Package {
     }
 }
 
-impl Display for Package {
+impl Display for DebianPackage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}={}", self.distribution, self.name, self.version)
     }
@@ -164,8 +167,8 @@ mod tests {
         let ldd = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         let paths = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"];
-        assert_eq!(libraries(ldd).unwrap(), paths.map(PathBuf::from));
-        let Failure(missing) = libraries("\tlibz.so.1 => not found\n").unwrap_err();
+        assert_eq!(parse_libraries(ldd).unwrap(), paths.map(PathBuf::from));
+        let TaskFailure(missing) = parse_libraries("\tlibz.so.1 => not found\n").unwrap_err();
         assert_eq!(missing, "the program's library is not on this machine: libz.so.1 => not found");
     }
 
@@ -173,20 +176,20 @@ mod tests {
     fn the_texts_that_a_copyright_refers_to_go_with_it() {
         let copyright = "see `/usr/share/common-licenses/LGPL-2.1'.\nor /usr/share/common-licenses/GPL-2.\n";
         assert_eq!(
-            referred(copyright),
+            referred_licences(copyright),
             ["/usr/share/common-licenses/LGPL-2.1", "/usr/share/common-licenses/GPL-2"]
         );
     }
 
     #[test]
     fn a_package_is_named_with_its_version() {
-        let package = Package {
+        let package = DebianPackage {
             name: "libc6".to_owned(),
             version: "2.36-9+deb12u14".to_owned(),
             architecture: "amd64".to_owned(),
             distribution: "debian".to_owned(),
         };
         assert_eq!(package.to_string(), "debian/libc6=2.36-9+deb12u14");
-        assert_eq!(package.component()["purl"], "pkg:deb/debian/libc6@2.36-9%2Bdeb12u14?arch=amd64");
+        assert_eq!(package.to_component()["purl"], "pkg:deb/debian/libc6@2.36-9%2Bdeb12u14?arch=amd64");
     }
 }

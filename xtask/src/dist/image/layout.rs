@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::super::archive::{File, gzip, tarball};
-use super::super::hex;
+use super::super::archive::{File, compress_gzip, pack_tarball};
+use super::super::to_hex;
 use super::VERSION;
-use crate::bundle::Architecture;
-use crate::tools::Failure;
+use crate::bundle::LambdaArchitecture;
+use crate::tools::TaskFailure;
 
 /// The same files and configuration give the same bytes.
 const CREATED: &str = "1980-01-01T00:00:00Z";
@@ -22,23 +22,24 @@ struct Blob {
 ///
 /// # Errors
 /// A path is longer than a tarball takes.
-pub(super) fn archive(files: &[File], configuration: &Value) -> Result<Vec<u8>, Failure> {
-    let unpacked = tarball(files)?;
+pub(super) fn pack_archive(files: &[File], configuration: &Value) -> Result<Vec<u8>, TaskFailure> {
+    let unpacked = pack_tarball(files)?;
     let mut configuration = configuration.clone();
     configuration["created"] = json!(CREATED);
-    configuration["rootfs"] = json!({ "type": "layers", "diff_ids": [format!("sha256:{}", hex(&unpacked))] });
+    configuration["rootfs"] =
+        json!({ "type": "layers", "diff_ids": [format!("sha256:{}", to_hex(&unpacked))] });
     configuration["history"] = json!([{ "created": CREATED, "created_by": "cargo xtask dist" }]);
-    let layer = Blob::of(gzip(&unpacked)?);
+    let layer = Blob::of(compress_gzip(&unpacked)?);
     let configuration = Blob::of_json(&configuration);
 
     let manifest = Blob::of_json(&json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": configuration.descriptor("application/vnd.oci.image.config.v1+json"),
-        "layers": [layer.descriptor("application/vnd.oci.image.layer.v1.tar+gzip")],
+        "config": configuration.to_descriptor("application/vnd.oci.image.config.v1+json"),
+        "layers": [layer.to_descriptor("application/vnd.oci.image.layer.v1.tar+gzip")],
     }));
-    let mut descriptor = manifest.descriptor("application/vnd.oci.image.manifest.v1+json");
-    descriptor["platform"] = json!({ "architecture": architecture(), "os": "linux" });
+    let mut descriptor = manifest.to_descriptor("application/vnd.oci.image.manifest.v1+json");
+    descriptor["platform"] = json!({ "architecture": oci_architecture(), "os": "linux" });
     let tag = format!("redeliver:{VERSION}");
     descriptor["annotations"] = json!({ "org.opencontainers.image.ref.name": tag });
     let index = json!({
@@ -48,31 +49,31 @@ pub(super) fn archive(files: &[File], configuration: &Value) -> Result<Vec<u8>, 
     });
     // For `docker load` without containerd's image store, which reads nothing else.
     let for_docker = json!([{ "Config": configuration.path(), "RepoTags": [tag], "Layers": [layer.path()] }]);
-    let mut files: Vec<File> = [layer, configuration, manifest].into_iter().map(Blob::file).collect();
+    let mut files: Vec<File> = [layer, configuration, manifest].into_iter().map(Blob::into_file).collect();
     files.push(File::text("index.json", index.to_string()));
     files.push(File::text("manifest.json", for_docker.to_string()));
     files.push(File::text("oci-layout", json!({ "imageLayoutVersion": "1.0.0" }).to_string()));
-    tarball(&files)
+    pack_tarball(&files)
 }
 
 /// As Go, and so OCI, writes it.
-pub(super) fn architecture() -> &'static str {
-    match Architecture::HOST {
-        Architecture::Arm64 => "arm64",
-        Architecture::X86_64 => "amd64",
+pub(super) fn oci_architecture() -> &'static str {
+    match LambdaArchitecture::HOST {
+        LambdaArchitecture::Arm64 => "arm64",
+        LambdaArchitecture::X86_64 => "amd64",
     }
 }
 
 impl Blob {
     fn of(bytes: Vec<u8>) -> Self {
-        Self { digest: hex(&bytes), bytes }
+        Self { digest: to_hex(&bytes), bytes }
     }
 
     fn of_json(value: &Value) -> Self {
         Self::of(value.to_string().into_bytes())
     }
 
-    fn descriptor(&self, media_type: &str) -> Value {
+    fn to_descriptor(&self, media_type: &str) -> Value {
         json!({ "mediaType": media_type, "digest": format!("sha256:{}", self.digest), "size": self.bytes.len() })
     }
 
@@ -80,7 +81,7 @@ impl Blob {
         format!("blobs/sha256/{}", self.digest)
     }
 
-    fn file(self) -> File {
+    fn into_file(self) -> File {
         File::text(self.path(), self.bytes)
     }
 }

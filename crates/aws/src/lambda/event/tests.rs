@@ -38,7 +38,7 @@ fn without(mut record: Value, member: &str) -> Value {
 }
 
 fn read(event: &[Value]) -> Result<Records, NotAnSqsEvent> {
-    records(&json!({ "Records": event }).to_string())
+    parse_records(&json!({ "Records": event }).to_string())
 }
 
 fn ids(records: &Records) -> Vec<&str> {
@@ -142,7 +142,7 @@ fn a_body_is_text_whatever_is_in_it() {
 #[test]
 fn escapes_in_the_event_are_the_bodys_characters() {
     let event = r#"{"Records":[{"messageId":"a","body":"{\"d\":\"\u00e9\ud83d\ude00\\u00e9\/\"}","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}}]}"#;
-    let records = records(event).unwrap();
+    let records = parse_records(event).unwrap();
     assert_eq!(records.readable[0].body, "{\"d\":\"é😀\\u00e9/\"}");
 }
 
@@ -152,7 +152,7 @@ fn members_that_we_do_not_know_do_not_matter() {
     let event = format!(
         r#"{{"new":{deep},"Records":[{{"new":{deep},"messageId":"a","body":"{{}}","eventSourceARN":"arn","attributes":{{"SentTimestamp":"1","New":"x"}}}}]}}"#
     );
-    let records = records(&event).unwrap();
+    let records = parse_records(&event).unwrap();
     assert_eq!(ids(&records), ["a"]);
     assert_eq!((records.readable[0].receive_count, &records.readable[0].first_received_at), (1, &None));
 }
@@ -203,7 +203,7 @@ fn an_unreadable_record_keeps_its_place_and_the_group_that_can_be_read() {
         (json!(null), None),
     ] {
         let records = between_good_ones(bad(attributes.clone()));
-        let expected = Unreadable {
+        let expected = UnreadableMessage {
             sqs_message_id: "bad".to_owned(),
             receipt_handle: String::new(),
             message_group_id: group.map(str::to_owned),
@@ -219,7 +219,7 @@ fn a_body_that_is_no_unicode_fails_alone() {
         {"messageId":"bad","body":"\ud800","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}},
         {"messageId":"good","body":"{}","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}}
     ]}"#;
-    let records = records(event).unwrap();
+    let records = parse_records(event).unwrap();
     assert_eq!((ids(&records), unreadable_ids(&records)), (vec!["good"], vec!["bad"]));
 }
 
@@ -262,7 +262,7 @@ fn what_is_no_sqs_event_is_refused_with_what_was_expected_and_without_what_came(
         "{\"Records\":[{\"EventSource\":\"aws:sns\",\"Sns\":{\"MessageId\":\"CANARY\"}}]}",
         "{\"version\":\"0\",\"detail-type\":\"CANARY\",\"detail\":{\"a\":\"CANARY\"}}",
     ] {
-        let error = records(event).unwrap_err();
+        let error = parse_records(event).unwrap_err();
         assert!(matches!(error, NotAnSqsEvent::NoRecords), "{event}");
         let error = error.to_string();
         assert!(error.contains(r#"expected an SQS event, {"Records":[…]}"#), "{error}");

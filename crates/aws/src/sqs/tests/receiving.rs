@@ -100,22 +100,22 @@ async fn a_message_that_cannot_be_understood_is_told_left_to_come_back_and_the_o
     let received = queue.receive(REQUEST).await.unwrap();
     let ids: Vec<_> = received.iter().map(|message| message.sqs_message_id.as_str()).collect();
     assert_eq!(ids, ["first", "second", "last"]);
-    let unreadable = |sqs_message_id: &str, receipt_handle: &str, readable_before| Unreadable {
+    let unreadable = |sqs_message_id: &str, receipt_handle: &str, readable_before| UnreadableMessage {
         sqs_message_id: sqs_message_id.to_owned(),
         receipt_handle: receipt_handle.to_owned(),
         message_group_id: None,
         readable_before,
     };
-    let told = [
+    let reported = [
         unreadable("no clock", "handle of no clock", 1),
-        Unreadable {
+        UnreadableMessage {
             message_group_id: Some("a".to_owned()),
             ..unreadable("no value", "handle of no value", 1)
         },
         unreadable("no handle", "", 2),
         unreadable("no body", "handle", 2),
     ];
-    assert_eq!(queue.clone().take_unreadable(), told);
+    assert_eq!(queue.clone().take_unreadable(), reported);
     assert_eq!(queue.take_unreadable(), [], "each once");
     // Nothing was deleted.
     assert_eq!(server.requests().len(), 1);

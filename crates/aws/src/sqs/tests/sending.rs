@@ -8,7 +8,7 @@ fn messages(count: usize) -> Vec<OutgoingMessage> {
 /// Sends `count` messages in one request.
 async fn send(server: &Loopback, timeout: Duration, count: usize) -> Vec<EntryOutcome<String>> {
     let messages = messages(count);
-    let outcomes = queue(server, timeout).send_batch(pack(&messages)[0]).await;
+    let outcomes = queue(server, timeout).send_batch(pack_batches(&messages)[0]).await;
     assert_eq!(outcomes.len(), count, "one outcome an entry");
     outcomes
 }
@@ -182,7 +182,7 @@ async fn sent_to(url: &str) -> Vec<EntryOutcome<String>> {
     let server = Loopback::start([]).await;
     let config = client_config(&server.sdk_config(), None).endpoint_url(url).build();
     let messages = messages(1);
-    SqsQueue::new(Client::from_conf(config), "", "").send_batch(pack(&messages)[0]).await
+    SqsQueue::new(Client::from_conf(config), "", "").send_batch(pack_batches(&messages)[0]).await
 }
 
 #[tokio::test]
@@ -202,7 +202,8 @@ async fn missing_credentials_are_not_mistaken_for_a_missing_answer() {
     });
     let config = client_config(&server.sdk_config(), Some(LONG)).credentials_provider(broken).build();
     let messages = messages(1);
-    let outcomes = SqsQueue::new(Client::from_conf(config), "", "").send_batch(pack(&messages)[0]).await;
+    let outcomes =
+        SqsQueue::new(Client::from_conf(config), "", "").send_batch(pack_batches(&messages)[0]).await;
     assert_eq!(outcomes, [Err(error(Fault::Sender, "NoCredentials"))]);
     assert_eq!(server.requests().len(), 0);
 }
@@ -227,7 +228,7 @@ async fn a_message_is_sent_with_its_delay_its_attributes_and_its_system_attribut
     let ordered = Content { deduplication_id: Some("once".to_owned()), ..plain.clone() };
     let messages = [full, plain, ordered].map(|content| OutgoingMessage::new(content).unwrap());
     let server = Loopback::start([answer(&json!({}))]).await;
-    queue(&server, LONG).send_batch(pack(&messages)[0]).await;
+    queue(&server, LONG).send_batch(pack_batches(&messages)[0]).await;
     let request = server.request();
     assert_eq!(operation(&request), "AmazonSQS.SendMessageBatch");
     assert_eq!(

@@ -16,7 +16,7 @@ async fn a_queue_is_created_with_its_settings_and_known_by_its_url_and_arn() {
     let settings = QueueSettings {
         visibility: seconds(60),
         retention: Duration::from_secs(14 * 24 * 3600),
-        redrive: Some(Redrive { target_arn: ARN.to_owned(), max_receive_count: 100 }),
+        redrive: Some(RedriveSettings { target_arn: ARN.to_owned(), max_receive_count: 100 }),
         tags: [("owner".to_owned(), "somebody".to_owned())].into(),
     };
     let elsewhere = Loopback::start([]).await;

@@ -10,7 +10,7 @@ const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:$LAT
 const LONG: Duration = Duration::from_secs(60);
 
 async fn invoke(server: &Loopback, payload: &str) -> Result<(), NotInvoked> {
-    LambdaInvoker::new(&server.sdk_config()).invoke(ARN, payload).await
+    LambdaInvoker::new(&server.sdk_config()).invoke_async(ARN, payload).await
 }
 
 fn not_now(code: &str) -> Result<(), NotInvoked> {
@@ -34,7 +34,7 @@ async fn a_function_of_another_region_is_invoked_there() {
     // The scripted server's configuration is for eu-central-1.
     let server = Loopback::start([Answer::new(202, &[], "")]).await;
     let invoker = LambdaInvoker::new(&server.sdk_config());
-    assert_eq!(invoker.invoke(&ARN.replace("eu-central-1", "us-east-1"), "{}").await, Ok(()));
+    assert_eq!(invoker.invoke_async(&ARN.replace("eu-central-1", "us-east-1"), "{}").await, Ok(()));
     let signature = server.request().header("authorization").concat();
     assert!(signature.contains("/us-east-1/lambda/aws4_request"), "{signature}");
 }
@@ -68,7 +68,7 @@ async fn without_a_queued_event_nothing_is_done() {
     assert_eq!(invoke(&Loopback::start([Answer::closed()]).await, "{}").await, not_now("Connection"));
     let server = Loopback::start([]).await;
     let nowhere = server.sdk_config().into_builder().endpoint_url(REFUSED_URL).build();
-    assert_eq!(LambdaInvoker::new(&nowhere).invoke(ARN, "{}").await, not_now("Connection"));
+    assert_eq!(LambdaInvoker::new(&nowhere).invoke_async(ARN, "{}").await, not_now("Connection"));
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn a_late_answer_is_better_than_none() {
     // After a timeout the invocation would be repeated, and the function would run twice.
     let server = Loopback::start([]).await;
     let invoker = LambdaInvoker::new(&server.sdk_config());
-    let client = invoker.client.get();
+    let client = invoker.client.fresh_client();
     let timeouts = client.config().timeout_config().unwrap();
     assert_eq!(timeouts.connect_timeout(), Some(CONNECT_TIMEOUT));
     let of_answers =
@@ -92,7 +92,7 @@ async fn a_queued_event_and_a_refusal_are_known_by_the_head() {
     for (server, expected) in [(queued, Ok(())), (refused, Err(NotInvoked::TooLarge))] {
         let client = LambdaClient::new(&server.sdk_config(), None, ManualClock::default());
         let invoker = LambdaInvoker { client };
-        let outcome = tokio::time::timeout(LONG / 2, invoker.invoke(ARN, "{}")).await;
+        let outcome = tokio::time::timeout(LONG / 2, invoker.invoke_async(ARN, "{}")).await;
         assert_eq!(outcome.expect("the body is not waited for"), expected);
     }
 }
@@ -104,7 +104,7 @@ async fn a_connection_is_used_again_unless_it_was_idle_for_more_than_20_seconds(
     let invoker = LambdaInvoker { client: LambdaClient::new(&server.sdk_config(), None, clock.clone()) };
     for (idle, connections) in [(0, 1), (20_000, 1), (20_001, 2)] {
         clock.advance(Duration::from_millis(idle));
-        assert_eq!(invoker.invoke(ARN, "{}").await, Ok(()));
+        assert_eq!(invoker.invoke_async(ARN, "{}").await, Ok(()));
         assert_eq!(server.connections(), connections, "{idle}");
     }
 }
@@ -113,9 +113,9 @@ async fn a_connection_is_used_again_unless_it_was_idle_for_more_than_20_seconds(
 async fn a_connection_that_was_closed_during_a_freeze_gets_no_request() {
     let server = ClosingServer::start(202);
     let invoker = LambdaInvoker::new(&sdk_config(server.url()));
-    assert_eq!(invoker.invoke(ARN, "{}").await, Ok(()));
+    assert_eq!(invoker.invoke_async(ARN, "{}").await, Ok(()));
     tokio::task::yield_now().await;
     server.close_unseen();
-    assert_eq!(invoker.invoke(ARN, "{}").await, Ok(()));
+    assert_eq!(invoker.invoke_async(ARN, "{}").await, Ok(()));
     server.end();
 }

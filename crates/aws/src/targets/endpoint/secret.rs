@@ -9,7 +9,7 @@ use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::error::ProvideErrorMetadata as _;
 use futures_util::future::{Either, select};
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::events::Event;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
@@ -35,13 +35,13 @@ pub struct SecretEndpoint<C = SystemClock> {
     settings: EndpointSettings,
     clock: C,
     observer: Arc<dyn Observer>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownEndpoint>>,
     /// Locked during a reading.
     reading: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The current endpoint. All times are when a reading began, since a response may come late.
-struct Known {
+struct KnownEndpoint {
     endpoint: Endpoint,
     read_at: Timestamp,
     tried_at: Timestamp,
@@ -53,7 +53,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
     ///
     /// # Errors
     /// If it cannot be read or is invalid.
-    pub async fn read(
+    pub async fn read_secret(
         config: &SdkConfig,
         arn: &str,
         settings: EndpointSettings,
@@ -62,19 +62,19 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
     ) -> Result<Self, SecretError> {
         let client = Client::new(config);
         let now = clock.now();
-        let endpoint = get(&client, arn, &settings).await?;
-        let known = Known { endpoint, read_at: now, tried_at: now, tried_after_refusal_at: None };
+        let endpoint = fetch_endpoint(&client, arn, &settings).await?;
+        let known = KnownEndpoint { endpoint, read_at: now, tried_at: now, tried_after_refusal_at: None };
         let known = Arc::new(Mutex::new(known));
         Ok(Self { client, arn: arn.into(), settings, clock, observer, known, reading: Arc::default() })
     }
 
     /// The current endpoint, at once. An old one is also refreshed in the background, for later calls.
-    pub(crate) fn current(&self) -> Endpoint {
+    pub(crate) fn current_endpoint(&self) -> Endpoint {
         let (endpoint, is_old) = {
-            let (known, now) = (self.known(), self.clock.now());
+            let (known, now) = (self.lock_known(), self.clock.now());
             (
                 known.endpoint.clone(),
-                passed(known.read_at, now, AGE_MAX) && passed(known.tried_at, now, PAUSE),
+                has_passed(known.read_at, now, AGE_MAX) && has_passed(known.tried_at, now, PAUSE),
             )
         };
         if is_old && let Ok(turn) = Arc::clone(&self.reading).try_lock_owned() {
@@ -85,7 +85,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
 
     /// An endpoint other than the refused one; `None` if there is none yet.
     pub(crate) async fn other_than(&self, refused: &Endpoint) -> Option<Endpoint> {
-        let other = || Some(self.known().endpoint.clone()).filter(|endpoint| endpoint != refused);
+        let other = || Some(self.lock_known().endpoint.clone()).filter(|endpoint| endpoint != refused);
         if let Some(other) = other() {
             return Some(other);
         }
@@ -96,10 +96,11 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
         }
         // Checked after the lock is taken: the previous holder may have tried.
         let now = self.clock.now();
-        if self.known().tried_after_refusal_at.is_some_and(|tried_at| !passed(tried_at, now, PAUSE)) {
+        if self.lock_known().tried_after_refusal_at.is_some_and(|tried_at| !has_passed(tried_at, now, PAUSE))
+        {
             return None;
         }
-        self.known().tried_after_refusal_at = Some(now);
+        self.lock_known().tried_after_refusal_at = Some(now);
         // In a task, since the call may be cut off, but later calls need the result, too.
         let _panicked = tokio::spawn(self.clone().read_again(turn)).await;
         other()
@@ -111,23 +112,23 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
 
     async fn read_again(self, _turn: OwnedMutexGuard<()>) {
         let began_at = self.clock.now();
-        self.known().tried_at = began_at;
+        self.lock_known().tried_at = began_at;
         let (answer, time_is_up) =
-            (pin!(get(&self.client, &self.arn, &self.settings)), pin!(self.clock.sleep(TIMEOUT)));
+            (pin!(fetch_endpoint(&self.client, &self.arn, &self.settings)), pin!(self.clock.sleep(TIMEOUT)));
         let answer = match select(answer, time_is_up).await {
             Either::Left((answer, _)) => answer,
             Either::Right(_) => Err(SecretError::Unreadable("Timeout".to_owned())),
         };
         match answer {
             Ok(endpoint) => {
-                let mut known = self.known();
+                let mut known = self.lock_known();
                 known.endpoint = endpoint;
                 known.read_at = began_at;
             }
             // Interrupted by a freeze, so the secret may be readable; the next call tries again.
-            Err(_) if until(began_at, self.clock.now()) >= 2 * TIMEOUT => {}
+            Err(_) if time_until(began_at, self.clock.now()) >= 2 * TIMEOUT => {}
             Err(error) => {
-                let code = error.code().to_owned();
+                let code = error.log_code().to_owned();
                 self.observer.observe(&Event::HeadersNotRefreshed { code });
             }
         }
@@ -137,11 +138,11 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
 impl<C> SecretEndpoint<C> {
     /// Waits until no reading is in progress.
     #[cfg(test)]
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn wait_settled(&self) {
         drop(self.reading.lock().await);
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock_known(&self) -> MutexGuard<'_, KnownEndpoint> {
         lock(&self.known)
     }
 }
@@ -154,11 +155,15 @@ impl<C> fmt::Debug for SecretEndpoint<C> {
 }
 
 /// True if `time` has passed, or if the clock was set back.
-fn passed(since: Timestamp, now: Timestamp, time: Duration) -> bool {
+fn has_passed(since: Timestamp, now: Timestamp, time: Duration) -> bool {
     (now - since).to_std().map_or(true, |passed| passed >= time)
 }
 
-async fn get(client: &Client, arn: &str, settings: &EndpointSettings) -> Result<Endpoint, SecretError> {
+async fn fetch_endpoint(
+    client: &Client,
+    arn: &str,
+    settings: &EndpointSettings,
+) -> Result<Endpoint, SecretError> {
     let secret = client
         .get_secret_value()
         .secret_id(arn)

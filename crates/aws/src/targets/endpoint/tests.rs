@@ -4,7 +4,7 @@ use super::*;
 use crate::SystemClock;
 use crate::settings::Logging;
 use crate::targets::SigV4Setting;
-use crate::telemetry::JsonLines;
+use crate::telemetry::JsonLinesObserver;
 use crate::tests::loopback::{Answer, Loopback};
 
 const SIGNING_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -49,7 +49,7 @@ fn refused(secret: &str) -> SecretError {
 
 fn refused_with(settings: &EndpointSettings, secret: &str) -> SecretError {
     let error = Endpoint::parse(settings, secret).unwrap_err();
-    assert!(!format!("{error} {error:?} {}", error.code()).contains("CANARY"), "{error}");
+    assert!(!format!("{error} {error:?} {}", error.log_code()).contains("CANARY"), "{error}");
     error
 }
 
@@ -157,11 +157,12 @@ fn a_header_given_twice_is_refused_not_chosen_from() {
 async fn secret(answer: Answer) -> Result<Endpoint, SecretError> {
     let server = Loopback::start([answer]).await;
     let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";
-    let observer = Arc::new(JsonLines::new("test", Logging::default(), SystemClock, std::io::sink()));
+    let observer = Arc::new(JsonLinesObserver::new("test", Logging::default(), SystemClock, std::io::sink()));
     let settings = given("https://example.com/");
-    let secret = SecretEndpoint::read(&server.sdk_config(), arn, settings, SystemClock, observer).await?;
+    let secret =
+        SecretEndpoint::read_secret(&server.sdk_config(), arn, settings, SystemClock, observer).await?;
     assert_eq!(format!("{secret:?}"), format!("SecretEndpoint {{ arn: {arn:?}, .. }}"));
-    Ok(secret.current())
+    Ok(secret.current_endpoint())
 }
 
 #[tokio::test]

@@ -6,11 +6,11 @@ use redeliver_core::message::Timestamp;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 
-use crate::targets::retry_after::{LONGEST, parse};
+use crate::targets::retry_after::{LONGEST, parse_retry_after};
 
 /// The wait that a response asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RequestedWait {
     Nothing,
     After(Duration),
     /// A time that cannot be read.
@@ -27,18 +27,18 @@ const WINDOWS: [(&str, &str); 3] = [
 ];
 
 /// The wait that a response with this status asks for. `Retry-After` comes first.
-pub(super) fn asked(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Asked {
-    let retry_after = longest(headers, RETRY_AFTER.as_str(), |value| parse(value, now));
-    let in_milliseconds = IN_MILLISECONDS.map(|name| longest(headers, name, milliseconds));
+pub(super) fn requested_wait(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> RequestedWait {
+    let retry_after = longest_value(headers, RETRY_AFTER.as_str(), |value| parse_retry_after(value, now));
+    let in_milliseconds = IN_MILLISECONDS.map(|name| longest_value(headers, name, parse_milliseconds));
     let windows = WINDOWS.map(|(remaining, reset)| match is_used_up(status, headers, remaining) {
-        true => longest(headers, reset, |value| parse(value, now)),
-        false => Asked::Nothing,
+        true => longest_value(headers, reset, |value| parse_retry_after(value, now)),
+        false => RequestedWait::Nothing,
     });
     let all = [retry_after].into_iter().chain(in_milliseconds).chain(windows);
-    all.reduce(Asked::or).unwrap_or(Asked::Nothing)
+    all.reduce(RequestedWait::or).unwrap_or(RequestedWait::Nothing)
 }
 
-impl Asked {
+impl RequestedWait {
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::After(_), _) | (_, Self::Nothing) => self,
@@ -59,16 +59,16 @@ fn is_used_up(status: StatusCode, headers: &HeaderMap, remaining: &str) -> bool 
 }
 
 /// The longest of a header's values.
-fn longest(headers: &HeaderMap, name: &str, parse: impl Fn(&str) -> Option<Duration>) -> Asked {
+fn longest_value(headers: &HeaderMap, name: &str, parse: impl Fn(&str) -> Option<Duration>) -> RequestedWait {
     let values = headers.get_all(name);
     if values.iter().next().is_none() {
-        return Asked::Nothing;
+        return RequestedWait::Nothing;
     }
     let delays = values.iter().filter_map(|value| parse(value.to_str().ok()?));
-    delays.max().map_or(Asked::Unreadable, Asked::After)
+    delays.max().map_or(RequestedWait::Unreadable, RequestedWait::After)
 }
 
-fn milliseconds(value: &str) -> Option<Duration> {
+fn parse_milliseconds(value: &str) -> Option<Duration> {
     let milliseconds: f64 = value.trim().parse().ok()?;
     let delay = Duration::try_from_secs_f64(milliseconds / 1000.0).ok()?;
     Some(delay.min(LONGEST))
@@ -83,30 +83,34 @@ mod tests {
         Timestamp::from_timestamp(784_111_777 - 90, 0).unwrap()
     }
 
-    fn asked_by(status: u16, headers: &[(&'static str, &'static str)]) -> Asked {
+    fn asked_by(status: u16, headers: &[(&'static str, &'static str)]) -> RequestedWait {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        asked(StatusCode::from_u16(status).unwrap(), &map, now())
+        requested_wait(StatusCode::from_u16(status).unwrap(), &map, now())
     }
 
-    fn after(seconds: u64) -> Asked {
-        Asked::After(Duration::from_secs(seconds))
+    fn after(seconds: u64) -> RequestedWait {
+        RequestedWait::After(Duration::from_secs(seconds))
     }
 
     #[test]
     fn of_several_headers_the_first_readable_one_counts() {
-        assert_eq!(asked_by(503, &[]), Asked::Nothing);
-        assert_eq!(asked_by(503, &[("retry-after", "soon")]), Asked::Unreadable);
+        assert_eq!(asked_by(503, &[]), RequestedWait::Nothing);
+        assert_eq!(asked_by(503, &[("retry-after", "soon")]), RequestedWait::Unreadable);
         assert_eq!(asked_by(503, &[("retry-after", "60"), ("retry-after", "120")]), after(120));
         assert_eq!(asked_by(503, &[("retry-after", "1"), ("retry-after-ms", "500")]), after(1));
         assert_eq!(asked_by(503, &[("retry-after", "soon"), ("retry-after-ms", "2000.0")]), after(2));
         assert_eq!(asked_by(429, &[("x-ms-retry-after-ms", "3000")]), after(3));
         for unreadable in ["1s", "-1", "NaN", "inf", ""] {
-            assert_eq!(asked_by(503, &[("retry-after-ms", unreadable)]), Asked::Unreadable, "{unreadable}");
+            assert_eq!(
+                asked_by(503, &[("retry-after-ms", unreadable)]),
+                RequestedWait::Unreadable,
+                "{unreadable}"
+            );
         }
-        assert_eq!(asked_by(503, &[("retry-after-ms", "1e18")]), Asked::After(LONGEST));
+        assert_eq!(asked_by(503, &[("retry-after-ms", "1e18")]), RequestedWait::After(LONGEST));
         assert_eq!(asked_by(429, &[("retry-after", "5"), ("x-ratelimit-reset", "60")]), after(5));
     }
 
@@ -117,12 +121,12 @@ mod tests {
             for (status, headers, expected) in [
                 (429, &[(remaining, "0"), (reset, "60")][..], after(60)),
                 (429, &[(reset, "784111777")], after(90)),
-                (429, &[(remaining, "17"), (reset, "3000")], Asked::Nothing),
-                (429, &[(remaining, "0"), (reset, "soon")], Asked::Unreadable),
+                (429, &[(remaining, "17"), (reset, "3000")], RequestedWait::Nothing),
+                (429, &[(remaining, "0"), (reset, "soon")], RequestedWait::Unreadable),
                 (403, &[(remaining, "0"), (reset, "60")], after(60)),
-                (403, &[(reset, "60")], Asked::Nothing),
-                (503, &[(remaining, "0"), (reset, "60")], Asked::Nothing),
-                (422, &[(remaining, "0"), (reset, "60")], Asked::Nothing),
+                (403, &[(reset, "60")], RequestedWait::Nothing),
+                (503, &[(remaining, "0"), (reset, "60")], RequestedWait::Nothing),
+                (422, &[(remaining, "0"), (reset, "60")], RequestedWait::Nothing),
             ] {
                 assert_eq!(asked_by(status, headers), expected, "{status} {headers:?}");
             }

@@ -15,7 +15,7 @@ use rustls::{AlertDescription, CertificateError, PeerIncompatible};
 pub(in super::super) fn no_response(error: &reqwest::Error) -> HandlerError {
     // A refused client certificate comes with the first read (RFC 8446, appendix E.1.2), but no request is handled.
     if let Some(what) =
-        find::<rustls::Error>(error).and_then(|tls| handshake_failure(tls, error.is_connect()))
+        find_cause::<rustls::Error>(error).and_then(|tls| handshake_failure(tls, error.is_connect()))
     {
         return no_tls(what);
     }
@@ -24,7 +24,7 @@ pub(in super::super) fn no_response(error: &reqwest::Error) -> HandlerError {
         no_connection(error)
     } else if error.is_timeout() {
         HandlerError::transient("Http.Timeout", "the target did not answer in time")
-    } else if find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) {
+    } else if find_cause::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) {
         HandlerError::transient(
             "Http.InvalidResponse",
             "the target's answer is not valid HTTP, or its head is too large",
@@ -42,10 +42,10 @@ fn no_connection(error: &reqwest::Error) -> HandlerError {
         return HandlerError::transient("Http.ConnectTimeout", "the connection to the target timed out");
     }
     // The type is not public. Of its text only this beginning is looked at.
-    if causes(error).any(|cause| cause.to_string().starts_with("tunnel error")) {
+    if iter_causes(error).any(|cause| cause.to_string().starts_with("tunnel error")) {
         return HandlerError::transient("Http.Proxy", "the proxy did not open a tunnel to the target");
     }
-    let mut kinds = causes(error).filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+    let mut kinds = iter_causes(error).filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
     let is_https = error.url().is_some_and(|url| url.scheme() == "https");
     let known = kinds.find_map(|kind| match kind {
         ErrorKind::ConnectionRefused => {
@@ -113,12 +113,12 @@ const fn certificate_failure(error: &CertificateError) -> &'static str {
     }
 }
 
-fn find<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
-    causes(error).find_map(|cause| cause.downcast_ref())
+fn find_cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    iter_causes(error).find_map(|cause| cause.downcast_ref())
 }
 
 /// All errors inside an error. An [`io::Error`] skips the one that it wraps in `source`.
-fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+fn iter_causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| {
         let cause = *cause;
         let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);

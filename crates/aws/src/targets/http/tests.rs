@@ -41,7 +41,7 @@ fn message(body: &str) -> Message<'_> {
     Message {
         body,
         message_id: "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
-        form: &Form::Envelope,
+        form: &BodyForm::Envelope,
         retry_attempt: 3,
         redrive_generation: 0,
         held_seconds: 0,
@@ -55,7 +55,7 @@ fn target(url: &str, timeout: Duration) -> HttpTarget {
 
 /// An endpoint without authentication.
 fn public<C>(url: &str) -> EndpointSource<C> {
-    EndpointSource::Fixed(Endpoint::public(TargetUrl(url.parse().unwrap())))
+    EndpointSource::Fixed(Endpoint::without_auth(TargetUrl(url.parse().unwrap())))
 }
 
 /// An endpoint with `TARGET` and this secret.
@@ -66,7 +66,7 @@ fn with_secret<C>(url: &str, secret: &str) -> EndpointSource<C> {
 
 /// A target whose clock stands still, so that waits for it never end.
 fn target_at(url: &str, clock: &ManualClock) -> HttpTarget<ManualClock> {
-    let client = hardened(Client::builder(), LONG).build().unwrap();
+    let client = harden_client(Client::builder(), LONG).build().unwrap();
     HttpTarget::with_clock(client, public(&format!("{url}/orders/new?key={CANARY}")), clock.clone())
 }
 
@@ -281,7 +281,7 @@ async fn a_plain_message_is_sent_as_what_it_is_with_its_own_key() {
         ("{", "text/plain; charset=utf-8"),
     ] {
         let server = Loopback::start([Answer::new(200, &[], "")]).await;
-        let form = &Form::Plain { idempotency_key: Some("order 17".to_owned()) };
+        let form = &BodyForm::Plain { idempotency_key: Some("order 17".to_owned()) };
         let plain = Message { form, ..message(body) };
         assert_eq!(target(server.url(), LONG).handle(&plain).await, Ok(()));
         let request = server.request();

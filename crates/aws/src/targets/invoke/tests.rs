@@ -21,7 +21,7 @@ fn message(body: &str) -> Message<'_> {
     Message {
         body,
         message_id: "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
-        form: &Form::Envelope,
+        form: &BodyForm::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
         held_seconds: 0,
@@ -93,7 +93,7 @@ async fn a_function_error_is_transient_and_carries_its_type_and_message() {
     let error = call(&server, LONG, "{}").await.unwrap_err();
     assert_eq!(error.error_type, ErrorType::FromTarget("OrderLocked".to_owned()));
     assert_eq!((error.kind, error.details.as_str()), (FailureKind::Transient, "order 7 is locked"));
-    assert_eq!(error.error_type.loggable(), "FromTarget");
+    assert_eq!(error.error_type.loggable_name(), "FromTarget");
 }
 
 #[tokio::test]
@@ -322,7 +322,7 @@ async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
     {
         let server = Loopback::start([Answer::new(200, &[], "null")]).await;
         let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
-        let form = &Form::Plain { idempotency_key: Some("o-\"17".to_owned()) };
+        let form = &BodyForm::Plain { idempotency_key: Some("o-\"17".to_owned()) };
         let plain = Message { form, retry_attempt: 2, ..message(body) };
         assert_eq!(target.handle(&plain).await, Ok(()));
         let request = server.request();

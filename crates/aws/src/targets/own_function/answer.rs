@@ -10,14 +10,14 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::exception::Exception;
-use crate::lambda::Object;
+use crate::lambda::FromObject;
 
 /// The size limit of a record's error; a longer one is ignored. Its texts are cut to a kilobyte when they are recorded.
 const ERROR_BYTES_MAX: usize = 256 << 10;
 
 /// The answer to an invocation, as the runtime posted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum FunctionResponse {
     /// The handler's return value, as JSON.
     Response(Bytes),
     /// The error that it threw ("Using the Lambda runtime API for custom runtimes", Invocation error).
@@ -27,13 +27,15 @@ pub enum Answer {
 }
 
 /// The outcome of each record of an invocation: `ids` are their SQS message ids, in order.
-pub(super) fn outcomes(answer: &Answer, ids: &[&str]) -> Vec<Result<(), HandlerError>> {
+pub(super) fn outcomes_per_record(answer: &FunctionResponse, ids: &[&str]) -> Vec<Result<(), HandlerError>> {
     let failed = |error: HandlerError| ids.iter().map(|_| Err(error.clone())).collect();
     match answer {
-        Answer::Error(body) if ids.len() == 1 => failed(Exception::read(body).unwrapped().into_error()),
-        Answer::Error(body) => failed(Exception::read(body).into_error()),
-        Answer::TooLarge => failed(too_large()),
-        Answer::Response(body) => match record_outcomes(body, ids) {
+        FunctionResponse::Error(body) if ids.len() == 1 => {
+            failed(Exception::from_json(body).into_innermost().into_error())
+        }
+        FunctionResponse::Error(body) => failed(Exception::from_json(body).into_error()),
+        FunctionResponse::TooLarge => failed(too_large()),
+        FunctionResponse::Response(body) => match record_outcomes(body, ids) {
             Ok(outcomes) => outcomes,
             Err(details) => failed(HandlerError::transient("Runtime.InvalidResponse", details)),
         },
@@ -41,18 +43,18 @@ pub(super) fn outcomes(answer: &Answer, ids: &[&str]) -> Vec<Result<(), HandlerE
 }
 
 /// The outcome of an invocation with one record.
-pub(super) fn outcome(answer: &Answer, id: &str) -> Result<(), HandlerError> {
-    outcomes(answer, &[id]).pop().expect("each record has an outcome")
+pub(super) fn single_outcome(answer: &FunctionResponse, id: &str) -> Result<(), HandlerError> {
+    outcomes_per_record(answer, &[id]).pop().expect("each record has an outcome")
 }
 
 /// The handler's return value for an event that is not from SQS, unchanged.
-pub(super) fn returned(answer: Answer) -> Result<Box<RawValue>, HandlerError> {
+pub(super) fn return_value(answer: FunctionResponse) -> Result<Box<RawValue>, HandlerError> {
     match answer {
-        Answer::Response(body) => serde_json::from_slice(&body).map_err(|_| {
+        FunctionResponse::Response(body) => serde_json::from_slice(&body).map_err(|_| {
             HandlerError::transient("Runtime.InvalidResponse", "the handler's answer is not JSON")
         }),
-        Answer::Error(body) => Err(Exception::read(&body).into_error()),
-        Answer::TooLarge => Err(too_large()),
+        FunctionResponse::Error(body) => Err(Exception::from_json(&body).into_error()),
+        FunctionResponse::TooLarge => Err(too_large()),
     }
 }
 
@@ -78,7 +80,7 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(done());
     }
-    let Object(Returned { redeliver, batch_item_failures }) = match serde_json::from_slice(body) {
+    let FromObject(Returned { redeliver, batch_item_failures }) = match serde_json::from_slice(body) {
         Ok(object) => object,
         Err(error) => {
             let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -108,7 +110,7 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         let id = known.get(id).ok_or("batchItemFailures names a record that was not in the event")?;
         let error = failure.error.filter(|error| error.get().len() <= ERROR_BYTES_MAX);
         let error = error.and_then(|error| serde_json::from_str(error.get()).ok());
-        let Object(Named { r#type, details }) = error.unwrap_or(Object(Named::default()));
+        let FromObject(NamedError { r#type, details }) = error.unwrap_or(FromObject(NamedError::default()));
         let error_type = r#type.map_or(ErrorType::Named("BatchItemFailure"), ErrorType::FromTarget);
         let details =
             details.unwrap_or_else(|| "the handler named the record in batchItemFailures".to_owned());
@@ -127,35 +129,35 @@ struct ItemFailure {
 
 /// An error's type and details from the handler.
 #[derive(Default, Deserialize)]
-struct Named {
+struct NamedError {
     r#type: Option<String>,
     details: Option<String>,
 }
 
 fn item_failures(text: &RawValue) -> Result<Vec<ItemFailure>, String> {
-    let failures: Option<Vec<Object<ItemFailure>>> = serde_json::from_str(text.get())
+    let failures: Option<Vec<FromObject<ItemFailure>>> = serde_json::from_str(text.get())
         .map_err(|_| "batchItemFailures is not a list of {\"itemIdentifier\": \"…\"}".to_owned())?;
-    Ok(failures.unwrap_or_default().into_iter().map(|Object(failure)| failure).collect())
+    Ok(failures.unwrap_or_default().into_iter().map(|FromObject(failure)| failure).collect())
 }
 
 /// Parses the member `redeliver`.
 fn redeliver_error(text: &RawValue) -> Result<HandlerError, String> {
     #[derive(Deserialize)]
-    struct Members {
-        outcome: Outcome,
+    struct RedeliverReport {
+        outcome: ReportedOutcome,
         delay_seconds: Option<u32>,
         r#type: Option<String>,
         details: Option<String>,
     }
     #[derive(Clone, Copy, Deserialize)]
     #[serde(rename_all = "lowercase")]
-    enum Outcome {
+    enum ReportedOutcome {
         Permanent,
         Transient,
         Snooze,
         Unavailable,
     }
-    let Object(Members { outcome, delay_seconds, r#type, details }) = serde_json::from_str(text.get()).map_err(|_| {
+    let FromObject(RedeliverReport { outcome, delay_seconds, r#type, details }) = serde_json::from_str(text.get()).map_err(|_| {
         "redeliver is not {\"outcome\": \"permanent\", \"transient\", \"snooze\" or \"unavailable\"} with a whole \
          number as delay_seconds and texts as type and details"
             .to_owned()
@@ -165,11 +167,17 @@ fn redeliver_error(text: &RawValue) -> Result<HandlerError, String> {
     let details = details.as_deref().unwrap_or_default();
     let later = |error: HandlerError| delay.map_or(error.clone(), |delay| error.retry_after(delay));
     match (outcome, delay) {
-        (Outcome::Permanent, _) => Ok(HandlerError::permanent(named_or("Permanent"), details)),
-        (Outcome::Transient, _) => Ok(later(HandlerError::transient(named_or("Transient"), details))),
-        (Outcome::Unavailable, _) => Ok(later(HandlerError::unavailable(named_or("Unavailable"), details))),
-        (Outcome::Snooze, Some(delay)) => Ok(HandlerError::snooze(named_or("Snooze"), details, delay)),
-        (Outcome::Snooze, None) => Err("redeliver has the outcome snooze without delay_seconds".to_owned()),
+        (ReportedOutcome::Permanent, _) => Ok(HandlerError::permanent(named_or("Permanent"), details)),
+        (ReportedOutcome::Transient, _) => Ok(later(HandlerError::transient(named_or("Transient"), details))),
+        (ReportedOutcome::Unavailable, _) => {
+            Ok(later(HandlerError::unavailable(named_or("Unavailable"), details)))
+        }
+        (ReportedOutcome::Snooze, Some(delay)) => {
+            Ok(HandlerError::snooze(named_or("Snooze"), details, delay))
+        }
+        (ReportedOutcome::Snooze, None) => {
+            Err("redeliver has the outcome snooze without delay_seconds".to_owned())
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest as _, Md5};
-use redeliver_core::handler::{Form, Invocation};
+use redeliver_core::handler::{BodyForm, Invocation};
 use redeliver_core::message::plain::REDELIVER;
 use redeliver_core::message::{Attribute, AttributeValue, Timestamp};
 use serde::Serialize;
@@ -13,10 +13,10 @@ use serde::Serialize;
 /// One record ("Using Lambda with Amazon SQS", example event).
 ///
 /// A message without an envelope keeps the attribute `Redeliver`, which has the number of the attempt.
-pub(super) fn record(invocation: &Invocation<'_>) -> String {
+pub(super) fn encode_record(invocation: &Invocation<'_>) -> String {
     let Invocation { message, record, .. } = invocation;
     let redeliver = record.attributes.get_key_value(REDELIVER);
-    let redeliver = redeliver.filter(|_| matches!(message.form, Form::Plain { .. }));
+    let redeliver = redeliver.filter(|_| matches!(message.form, BodyForm::Plain { .. }));
     let milliseconds = |time: Timestamp| time.timestamp_millis().to_string();
     let system = [
         ("ApproximateReceiveCount", Some(record.receive_count.to_string())),
@@ -27,7 +27,7 @@ pub(super) fn record(invocation: &Invocation<'_>) -> String {
         ("MessageGroupId", record.message_group_id.clone()),
         ("DeadLetterQueueSourceArn", record.redriven_from.clone()),
     ];
-    let record = Record {
+    let record = EventRecord {
         message_id: &record.sqs_message_id,
         receipt_handle: &record.receipt_handle,
         body: message.body,
@@ -36,9 +36,9 @@ pub(super) fn record(invocation: &Invocation<'_>) -> String {
             .attributes
             .iter()
             .chain(redeliver)
-            .map(|(name, attribute)| (name.as_str(), MessageAttribute::of(attribute)))
+            .map(|(name, attribute)| (name.as_str(), MessageAttribute::from_attribute(attribute)))
             .collect(),
-        md5_of_body: hexadecimal(&Md5::digest(message.body)),
+        md5_of_body: encode_hex(&Md5::digest(message.body)),
         event_source: "aws:sqs",
         event_source_arn: &record.queue_arn,
         aws_region: record.queue_arn.split(':').nth(3).unwrap_or_default(),
@@ -47,7 +47,7 @@ pub(super) fn record(invocation: &Invocation<'_>) -> String {
 }
 
 /// An event with these records.
-pub(super) fn event<'a>(records: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn encode_event<'a>(records: impl IntoIterator<Item = &'a str>) -> String {
     let mut event = r#"{"Records":["#.to_owned();
     for (index, record) in records.into_iter().enumerate() {
         if index > 0 {
@@ -61,7 +61,7 @@ pub(super) fn event<'a>(records: impl IntoIterator<Item = &'a str>) -> String {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Record<'a> {
+struct EventRecord<'a> {
     message_id: &'a str,
     receipt_handle: &'a str,
     body: &'a str,
@@ -87,7 +87,7 @@ struct MessageAttribute<'a> {
 }
 
 impl<'a> MessageAttribute<'a> {
-    fn of(Attribute { data_type, value }: &'a Attribute) -> Self {
+    fn from_attribute(Attribute { data_type, value }: &'a Attribute) -> Self {
         let (string_value, binary_value) = match value {
             AttributeValue::Text(text) => (Some(text.as_str()), None),
             AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
@@ -96,7 +96,7 @@ impl<'a> MessageAttribute<'a> {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+fn encode_hex(bytes: &[u8]) -> String {
     const DIGITS: [char; 16] =
         ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
     let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);

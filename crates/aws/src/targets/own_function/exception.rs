@@ -6,7 +6,7 @@ use redeliver_core::handler::{ErrorType, HandlerError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::lambda::Object;
+use crate::lambda::FromObject;
 
 /// Maximum number of an exception's causes in the details of an error.
 const CAUSES_MAX: usize = 3;
@@ -72,38 +72,40 @@ enum Frame {
 }
 
 impl Exception {
-    pub(super) fn read(text: &[u8]) -> Self {
-        serde_json::from_slice(text).map(|Object(exception)| exception).unwrap_or_default()
+    pub(super) fn from_json(text: &[u8]) -> Self {
+        serde_json::from_slice(text).map(|FromObject(exception)| exception).unwrap_or_default()
     }
 
     /// The record's own exception, without those that a batch processor, a task or a reflective call put around it. Only
     /// for an invocation with one record: an exception does not identify its record.
-    pub(super) fn unwrapped(self) -> Self {
+    pub(super) fn into_innermost(self) -> Self {
         let mut exception = self;
         for _ in 0..CARRIERS_MAX {
-            let Some(inner) = exception.inner() else { break };
+            let Some(inner) = exception.inner_exception() else { break };
             exception = inner;
         }
         exception
     }
 
-    fn inner(&self) -> Option<Self> {
+    fn inner_exception(&self) -> Option<Self> {
         let full_name = self.error_type.as_deref()?;
         if JAVA_CARRIERS.contains(&full_name) {
-            return self.in_message();
+            return self.wrapped_in_message();
         }
         let name = full_name.rsplit('.').next()?;
         // Powertools for AWS Lambda (Python) has the record's traceback in its message.
         if name == "BatchProcessingError" {
-            return Self::in_traceback(self.error_message.as_deref()?);
+            return Self::from_traceback(self.error_message.as_deref()?);
         }
         if !NET_CARRIERS.contains(&name) {
             return None;
         }
         let read = |text| {
-            serde_json::from_str(within(text, CAUSE_BYTES_MAX)?).ok().map(|Object(exception)| exception)
+            serde_json::from_str(text_within(text, CAUSE_BYTES_MAX)?)
+                .ok()
+                .map(|FromObject(exception)| exception)
         };
-        let causes = self.causes.as_deref().and_then(|text| within(text, CAUSE_BYTES_MAX));
+        let causes = self.causes.as_deref().and_then(|text| text_within(text, CAUSE_BYTES_MAX));
         let causes = causes.and_then(|text| serde_json::from_str(text).ok());
         let causes: Vec<Box<RawValue>> = causes.unwrap_or_default();
         match &*causes {
@@ -116,20 +118,21 @@ impl Exception {
 
     /// The exception whose class and message are the message of this one. Where it was thrown is not known: the place is
     /// that of this one in the function's own code.
-    fn in_message(&self) -> Option<Self> {
+    fn wrapped_in_message(&self) -> Option<Self> {
         let message = self.error_message.as_deref()?;
         let (class, text) = message.split_once(": ").unwrap_or((message, ""));
         // Of an exception without a message the runtime sends the class.
         if !is_java_class(class) || Some(message) == self.error_type.as_deref() {
             return None;
         }
-        let place = self.place.clone().or_else(|| self.frames().into_iter().find_map(Frame::of_class_path));
+        let place =
+            self.place.clone().or_else(|| self.stack_frames().into_iter().find_map(Frame::class_path_text));
         let (error_type, error_message) = (Some(class.to_owned()), Some(text.to_owned()));
         Some(Self { error_type, error_message, place, ..Self::default() })
     }
 
     /// The exception that a text of Python's `traceback.format_exception` ends with.
-    fn in_traceback(text: &str) -> Option<Self> {
+    fn from_traceback(text: &str) -> Option<Self> {
         let begins =
             |separator: &str| text.rfind(&format!("{separator}{TRACEBACK}")).map(|at| at + separator.len());
         let begin = CHAINED.into_iter().filter_map(begins).max().or_else(|| text.find(TRACEBACK))?;
@@ -153,23 +156,24 @@ impl Exception {
         Some(Self { error_type, error_message, place, ..Self::default() })
     }
 
-    fn frames(&self) -> Vec<Frame> {
-        let text = self.stack_trace.as_deref().and_then(|text| within(text, STACK_TRACE_BYTES_MAX));
+    fn stack_frames(&self) -> Vec<Frame> {
+        let text = self.stack_trace.as_deref().and_then(|text| text_within(text, STACK_TRACE_BYTES_MAX));
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
     /// The place where it was thrown. Python lists the innermost call last, the others list it first, Node.js after the
     /// message and Go after those that handle the panic.
-    fn place(&self) -> Option<String> {
+    fn throw_location(&self) -> Option<String> {
         if self.place.is_some() {
             return self.place.clone();
         }
-        let frames = self.frames();
+        let frames = self.stack_frames();
         let is_pythons =
-            |frame: &Frame| frame.text().is_some_and(|text| text.trim_start().starts_with("File \""));
-        let is_nodes = |frame: &&Frame| frame.text().is_some_and(|text| text.trim_start().starts_with("at "));
+            |frame: &Frame| frame.as_text().is_some_and(|text| text.trim_start().starts_with("File \""));
+        let is_nodes =
+            |frame: &&Frame| frame.as_text().is_some_and(|text| text.trim_start().starts_with("at "));
         let after_panic =
-            frames.iter().skip_while(|frame| !frame.is_of_a_panic()).find(|frame| !frame.is_of_a_panic());
+            frames.iter().skip_while(|frame| !frame.is_panic_frame()).find(|frame| !frame.is_panic_frame());
         let frame = if frames.first().is_some_and(is_pythons) {
             frames.last()
         } else {
@@ -184,14 +188,16 @@ impl Exception {
     /// The error of the message.
     pub(super) fn into_error(self) -> HandlerError {
         let mut details = self.error_message.clone().unwrap_or_default();
-        if let Some(place) = self.place() {
+        if let Some(place) = self.throw_location() {
             let _ = write!(details, " (at {place})");
         }
         let mut cause = self.cause;
         for _ in 0..CAUSES_MAX {
-            let Some(text) = cause.as_deref().and_then(|text| within(text, CAUSE_BYTES_MAX)) else { break };
+            let Some(text) = cause.as_deref().and_then(|text| text_within(text, CAUSE_BYTES_MAX)) else {
+                break;
+            };
             // Ruby and Node.js omit them.
-            let Self { error_type, error_message, cause: next, .. } = Self::read(text.as_bytes());
+            let Self { error_type, error_message, cause: next, .. } = Self::from_json(text.as_bytes());
             let (name, message) = (error_type.unwrap_or_default(), error_message.unwrap_or_default());
             let _ = write!(details, "; caused by {name}: {message}");
             cause = next;
@@ -205,7 +211,7 @@ impl Exception {
 }
 
 impl Frame {
-    fn text(&self) -> Option<&str> {
+    fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             Self::Go { .. } => None,
@@ -213,7 +219,7 @@ impl Frame {
     }
 
     /// Java names the module of a class that is not from the class path: `java.base/java.lang.Thread.run(Thread.java:840)`.
-    fn of_class_path(self) -> Option<String> {
+    fn class_path_text(self) -> Option<String> {
         match self {
             Self::Text(text) if !text.split('(').next()?.contains('/') => Some(text),
             _ => None,
@@ -221,14 +227,14 @@ impl Frame {
     }
 
     /// Go's own frames between a panic and what handles it.
-    fn is_of_a_panic(&self) -> bool {
+    fn is_panic_frame(&self) -> bool {
         let Self::Go { path, label, .. } = self else { return false };
         path.starts_with("runtime/") && label.to_ascii_lowercase().contains("panic")
     }
 }
 
 /// The text, unless it is longer.
-fn within(text: &RawValue, bytes_max: usize) -> Option<&str> {
+fn text_within(text: &RawValue, bytes_max: usize) -> Option<&str> {
     Some(text.get()).filter(|text| text.len() <= bytes_max)
 }
 
@@ -249,7 +255,7 @@ mod tests {
 
     fn details(stack_trace: &str) -> String {
         let text = format!(r#"{{"errorType":"E","errorMessage":"m","stackTrace":{stack_trace}}}"#);
-        Exception::read(text.as_bytes()).into_error().details
+        Exception::from_json(text.as_bytes()).into_error().details
     }
 
     /// Python lists the innermost call last.
@@ -281,7 +287,7 @@ mod tests {
             let cause =
                 empty.replace(r#""data":""#, &format!(r#""data":"{}"#, "x".repeat(bytes - empty.len())));
             let text = format!(r#"{{"errorType":"E","errorMessage":"m","cause":{cause}}}"#);
-            Exception::read(text.as_bytes()).into_error().details
+            Exception::from_json(text.as_bytes()).into_error().details
         };
         assert_eq!(caused(CAUSE_BYTES_MAX), "m; caused by C: ");
         assert_eq!(caused(CAUSE_BYTES_MAX + 1), "m");

@@ -16,7 +16,7 @@ use crate::settings::aws_variable;
 
 /// The command that starts a function's runtime, a client of Lambda's Runtime API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct RuntimeCommand {
     /// The program.
     pub program: OsString,
     /// Its arguments.
@@ -25,7 +25,7 @@ pub struct Command {
     pub variables: Vec<(&'static str, OsString)>,
 }
 
-impl Command {
+impl RuntimeCommand {
     /// The command that Lambda passes to a wrapper, or that the user wrote; `None` without words.
     #[must_use]
     pub fn new(words: impl IntoIterator<Item = OsString>) -> Option<Self> {
@@ -55,7 +55,7 @@ impl Command {
 
     /// Runs the command through another wrapper script ("Modifying the runtime environment", Wrapper scripts).
     #[must_use]
-    pub fn wrapped(mut self, wrapper: Option<String>) -> Self {
+    pub fn with_wrapper(mut self, wrapper: Option<String>) -> Self {
         if let Some(wrapper) = wrapper {
             let program = std::mem::replace(&mut self.program, wrapper.into());
             self.arguments.insert(0, program);
@@ -73,7 +73,7 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A process in its own group. Dropping this kills the group, and so its children, too.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct FunctionProcess {
     child: Child,
     /// `None` after the kill, when the id may belong to another process.
     group: Option<Group>,
@@ -81,10 +81,10 @@ pub(super) struct Process {
     output: Option<Receiver<()>>,
 }
 
-impl Process {
+impl FunctionProcess {
     /// Without `output` it prints to our own outputs.
     pub(super) fn start(
-        command: &Command,
+        command: &RuntimeCommand,
         runtime_api: SocketAddr,
         output: Option<ReadOutput>,
     ) -> io::Result<Self> {
@@ -102,7 +102,7 @@ impl Process {
     }
 
     /// Waits for its end, and kills the rest of its group.
-    pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
+    pub(super) async fn wait_ended(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await;
         self.kill();
         status
@@ -123,7 +123,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for FunctionProcess {
     fn drop(&mut self) {
         self.kill();
     }

@@ -10,18 +10,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
-use super::answer::Answer;
+use super::answer::FunctionResponse;
 use super::exception::Exception;
-use super::process::{Command, Process, ReadOutput};
-use super::runtime_api::{RuntimeApi, RuntimeEvent, Task, Upstream};
-use super::{Event, Runtime, lock};
+use super::process::{FunctionProcess, ReadOutput, RuntimeCommand};
+use super::runtime_api::{InvocationTask, RuntimeApi, RuntimeEvent, Upstream};
+use super::{FunctionInvocation, FunctionRuntime, lock};
 use crate::SystemClock;
 
 /// The time for functions to end after SIGTERM, as in Lambda's Shutdown phase ("Understanding the Lambda execution
@@ -34,7 +34,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// starts a new one.
 #[derive(Debug)]
 pub struct Processes {
-    command: Command,
+    command: RuntimeCommand,
     /// The limit of each call outside Lambda.
     time_limit: Option<Duration>,
     output: Option<ReadOutput>,
@@ -42,7 +42,7 @@ pub struct Processes {
     /// One permit for each process that may run.
     places: Semaphore,
     processes_max: u32,
-    pub(super) idle: Mutex<Vec<Running>>,
+    pub(super) idle: Mutex<Vec<RunningFunction>>,
     lambda: Mutex<LambdaInvocation>,
     restored: watch::Sender<bool>,
 }
@@ -67,8 +67,8 @@ pub struct Ended {
 
 /// A process with its Runtime API.
 #[derive(Debug)]
-pub(super) struct Running {
-    process: Process,
+pub(super) struct RunningFunction {
+    process: FunctionProcess,
     api: RuntimeApi,
     is_ready: bool,
     /// True if it has a task and has not answered.
@@ -84,19 +84,19 @@ const AFTER_ANSWER_MAX: Duration = Duration::from_secs(30);
 /// A process in use by a call. If the call is dropped, a process that is still starting is kept for the next call. A busy
 /// one is killed, and one that does not ask for a task long after its answer.
 #[derive(Debug)]
-struct Lease<'a> {
-    function: Option<Running>,
-    idle: &'a Mutex<Vec<Running>>,
+struct ProcessLease<'a> {
+    function: Option<RunningFunction>,
+    idle: &'a Mutex<Vec<RunningFunction>>,
     _place: SemaphorePermit<'a>,
 }
 
-impl Lease<'_> {
-    fn function(&mut self) -> &mut Running {
+impl ProcessLease<'_> {
+    fn process_mut(&mut self) -> &mut RunningFunction {
         self.function.as_mut().expect("the lease has a process until it ends")
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for ProcessLease<'_> {
     fn drop(&mut self) {
         lock(self.idle)
             .extend(self.function.take().filter(|function| !function.is_busy && !function.is_stuck()));
@@ -106,7 +106,7 @@ impl Drop for Lease<'_> {
 impl Processes {
     /// Up to `processes_max` concurrent processes of `command`.
     #[must_use]
-    pub fn new(command: Command, processes_max: NonZeroU16) -> Self {
+    pub fn new(command: RuntimeCommand, processes_max: NonZeroU16) -> Self {
         Self {
             command,
             time_limit: None,
@@ -142,7 +142,7 @@ impl Processes {
 
     /// The program of the command.
     #[must_use]
-    pub fn program(&self) -> String {
+    pub fn program_name(&self) -> String {
         self.command.program.display().to_string()
     }
 
@@ -150,9 +150,9 @@ impl Processes {
     ///
     /// # Errors
     /// If the program cannot be run.
-    pub async fn begin(&self) -> io::Result<Result<(), Ended>> {
-        let mut function = self.start(true).await?;
-        let began = function.ready().await;
+    pub async fn start_first(&self) -> io::Result<Result<(), Ended>> {
+        let mut function = self.start_process(true).await?;
+        let began = function.wait_ready().await;
         if began.is_ok() {
             lock(&self.idle).push(function);
         }
@@ -160,54 +160,61 @@ impl Processes {
     }
 
     /// Ends all processes: with SIGTERM once their calls have ended, and with SIGKILL after 2 s at the latest.
-    pub async fn end(&self) {
+    pub async fn end_all(&self) {
         let all = async {
             let _places = self.places.acquire_many(self.processes_max).await;
             let idle = mem::take(&mut *lock(&self.idle));
             idle.iter().for_each(|function| function.process.terminate());
             for mut function in idle {
-                let _ = function.process.ended().await;
+                let _ = function.process.wait_ended().await;
             }
         };
         // The rest is dropped, and so killed.
         let _ = timeout(SHUTDOWN_TIMEOUT, all).await;
     }
 
-    async fn start(&self, reports_init: bool) -> io::Result<Running> {
+    async fn start_process(&self, reports_init: bool) -> io::Result<RunningFunction> {
         let api = RuntimeApi::start(self.upstream.clone(), reports_init, self.restored.subscribe()).await?;
-        let process = Process::start(&self.command, api.address, self.output)?;
-        Ok(Running { process, api, is_ready: false, is_busy: false, answered_at: None, init_error: None })
+        let process = FunctionProcess::start(&self.command, api.address, self.output)?;
+        Ok(RunningFunction {
+            process,
+            api,
+            is_ready: false,
+            is_busy: false,
+            answered_at: None,
+            init_error: None,
+        })
     }
 
-    async fn lease(&self) -> io::Result<Lease<'_>> {
+    async fn lease_process(&self) -> io::Result<ProcessLease<'_>> {
         let place = self.places.acquire().await.map_err(io::Error::other)?;
         let idle = lock(&self.idle).pop();
         let function = match idle {
             Some(function) => function,
-            None => self.start(false).await?,
+            None => self.start_process(false).await?,
         };
-        Ok(Lease { function: Some(function), idle: &self.idle, _place: place })
+        Ok(ProcessLease { function: Some(function), idle: &self.idle, _place: place })
     }
 
     /// Sets the ARN and the trace id of the Lambda invocation, which the next calls pass to the function.
-    pub fn invoked(&self, function_arn: &str, trace_id: Option<&str>) {
+    pub fn set_invocation(&self, function_arn: &str, trace_id: Option<&str>) {
         let trace_id = trace_id.map(str::to_owned);
         *lock(&self.lambda) = LambdaInvocation { function_arn: function_arn.to_owned(), trace_id };
     }
 
     /// Reports that Lambda has restored the snapshot, and waits until the function is ready again.
-    pub async fn restored(&self) {
+    pub async fn resume_after_restore(&self) {
         self.restored.send_replace(true);
         let idle = mem::take(&mut *lock(&self.idle));
         for mut function in idle {
             function.is_ready = false;
             // If it has ended instead, the next call notices.
-            let _ = function.ready().await;
+            let _ = function.wait_ready().await;
             lock(&self.idle).push(function);
         }
     }
 
-    fn task(&self, event: Event<'_>, end: Timestamp) -> Task {
+    fn new_task(&self, event: FunctionInvocation<'_>, end: Timestamp) -> InvocationTask {
         let LambdaInvocation { function_arn, trace_id } = lock(&self.lambda).clone();
         let request_id = event.request_id;
         let mut headers = HeaderMap::new();
@@ -222,10 +229,10 @@ impl Processes {
         insert("lambda-runtime-invoked-function-arn", Some(&function_arn));
         insert("lambda-runtime-trace-id", event.trace_id.or(trace_id.as_deref()));
         insert("lambda-runtime-client-context", event.client_context);
-        Task { request_id, event: event.json.into(), headers }
+        InvocationTask { request_id, event: event.json.into(), headers }
     }
 
-    async fn answer(&self, task: Task, end: Timestamp) -> Result<Answer, HandlerError> {
+    async fn run_task(&self, task: InvocationTask, end: Timestamp) -> Result<FunctionResponse, HandlerError> {
         let not_startable = |error| {
             let details = format_args!("the function cannot be started: {error}");
             HandlerError::unavailable("Runtime.NotStarted", details)
@@ -233,15 +240,15 @@ impl Processes {
         // A process that ended between two calls is restarted once; one that was just started is not.
         for _ in 0..2 {
             let begins = async {
-                let mut lease = self.lease().await.map_err(not_startable)?;
-                let began = lease.function().ready().await;
+                let mut lease = self.lease_process().await.map_err(not_startable)?;
+                let began = lease.process_mut().wait_ready().await;
                 Ok((lease, began))
             };
             // A slower start continues for the next call.
-            let begun = timeout(until(SystemClock.now(), end), begins).await;
+            let begun = timeout(time_until(SystemClock.now(), end), begins).await;
             let (mut lease, began) = begun.map_err(|_| HandlerError::not_started())??;
             let answered = match began {
-                Ok(()) => self.in_time(end, lease.function().answer(&task)).await?,
+                Ok(()) => self.limit_time(end, lease.process_mut().answer_task(&task)).await?,
                 Err(ended) => Err(ended),
             };
             let ended = match answered {
@@ -250,10 +257,10 @@ impl Processes {
             };
             lease.function = None;
             if ended.took {
-                return Err(ended.in_a_call());
+                return Err(ended.error_in_call());
             }
             if ended.init_error.is_some() {
-                return Err(ended.at_its_start());
+                return Err(ended.error_at_start());
             }
         }
         let details = "the function's process exits before it requests an invocation";
@@ -261,38 +268,43 @@ impl Processes {
     }
 
     /// Limits the time of an answer outside Lambda. In Lambda, the message-processor drops the call at its deadline.
-    async fn in_time<T>(&self, end: Timestamp, answer: impl Future<Output = T>) -> Result<T, HandlerError> {
+    async fn limit_time<T>(
+        &self,
+        end: Timestamp,
+        answer: impl Future<Output = T>,
+    ) -> Result<T, HandlerError> {
         if self.time_limit.is_none() {
             return Ok(answer.await);
         }
-        let answered = timeout(until(SystemClock.now(), end), answer).await;
+        let answered = timeout(time_until(SystemClock.now(), end), answer).await;
         answered.map_err(|_| HandlerError::transient("Timeout", "the function did not answer in time"))
     }
 }
 
-impl Runtime for Processes {
-    async fn call(&self, event: Event<'_>) -> Result<Answer, HandlerError> {
+impl FunctionRuntime for Processes {
+    async fn run_handler(&self, event: FunctionInvocation<'_>) -> Result<FunctionResponse, HandlerError> {
         let end = self.time_limit.map_or(event.end, |limit| SystemClock.now() + limit);
-        self.answer(self.task(event, end), end).await
+        self.run_task(self.new_task(event, end), end).await
     }
 }
 
-impl Running {
+impl RunningFunction {
     fn is_stuck(&self) -> bool {
-        self.answered_at.is_some_and(|at| until(at, SystemClock.now()) > AFTER_ANSWER_MAX)
+        self.answered_at.is_some_and(|at| time_until(at, SystemClock.now()) > AFTER_ANSWER_MAX)
     }
 
     /// Waits until it asks for an invocation.
-    async fn ready(&mut self) -> Result<(), Ended> {
+    async fn wait_ready(&mut self) -> Result<(), Ended> {
         while !self.is_ready {
             self.next_event().await?;
         }
         Ok(())
     }
 
-    async fn answer(&mut self, task: &Task) -> Result<Answer, Ended> {
-        let Task { request_id, event, headers } = task;
-        let task = Task { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
+    async fn answer_task(&mut self, task: &InvocationTask) -> Result<FunctionResponse, Ended> {
+        let InvocationTask { request_id, event, headers } = task;
+        let task =
+            InvocationTask { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
         let mut took = false;
         self.is_busy = true;
         // The channel holds one task, and is empty after an answer.
@@ -325,7 +337,7 @@ impl Running {
                 }
                 Ok(event)
             }
-            status = self.process.ended() => {
+            status = self.process.wait_ended() => {
                 Err(Ended { status: status.ok(), init_error: self.init_error.take(), took: false })
             }
         }
@@ -335,20 +347,20 @@ impl Running {
 impl Ended {
     /// The system's description, such as `exit status: 1` or `signal: 11 (SIGSEGV)`.
     #[must_use]
-    pub fn how(&self) -> String {
+    pub fn describe_exit(&self) -> String {
         self.status.map_or_else(|| "for an unknown reason".to_owned(), |status| status.to_string())
     }
 
-    fn in_a_call(&self) -> HandlerError {
+    fn error_in_call(&self) -> HandlerError {
         HandlerError::transient(
             "Runtime.Exited",
-            format_args!("the function's process ended: {}", self.how()),
+            format_args!("the function's process ended: {}", self.describe_exit()),
         )
     }
 
     /// An error at the start is not a message's fault: the function is down.
-    fn at_its_start(self) -> HandlerError {
-        let error = Exception::read(&self.init_error.unwrap_or_default()).into_error();
+    fn error_at_start(self) -> HandlerError {
+        let error = Exception::from_json(&self.init_error.unwrap_or_default()).into_error();
         HandlerError::unavailable(error.error_type, error.details)
     }
 }

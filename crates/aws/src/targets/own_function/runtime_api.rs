@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::answer::Answer;
+use super::answer::FunctionResponse;
 use super::lock;
 
 /// The largest answer, of the function and of Lambda: 6 MB ("Lambda quotas"), with the exact number from the Runtime API.
@@ -42,7 +42,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// One invocation for the function.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct InvocationTask {
     pub(super) request_id: String,
     pub(super) event: Bytes,
     /// The headers of the Runtime API.
@@ -56,7 +56,7 @@ pub(super) enum RuntimeEvent {
     Ready,
     /// It has taken the task.
     Took,
-    Answered(Answer),
+    Answered(FunctionResponse),
     /// It could not start, with this error.
     InitError(Bytes),
 }
@@ -73,10 +73,10 @@ impl Upstream {
     }
 
     async fn pass_on(&self, head: Parts, body: Bytes) -> Response<Full<Bytes>> {
-        self.answer(head, body).await.unwrap_or_else(|| status(StatusCode::BAD_GATEWAY))
+        self.try_forward(head, body).await.unwrap_or_else(|| empty_response(StatusCode::BAD_GATEWAY))
     }
 
-    async fn answer(&self, mut head: Parts, body: Bytes) -> Option<Response<Full<Bytes>>> {
+    async fn try_forward(&self, mut head: Parts, body: Bytes) -> Option<Response<Full<Bytes>>> {
         // Only `CONNECT`, for proxies, has none.
         head.uri.path_and_query()?;
         // Each side has its own connection headers.
@@ -93,7 +93,7 @@ impl Upstream {
 #[derive(Debug)]
 pub(super) struct RuntimeApi {
     pub(super) address: SocketAddr,
-    pub(super) tasks: mpsc::Sender<Task>,
+    pub(super) tasks: mpsc::Sender<InvocationTask>,
     pub(super) events: mpsc::UnboundedReceiver<RuntimeEvent>,
     server: AbortHandle,
 }
@@ -106,8 +106,8 @@ impl Drop for RuntimeApi {
 
 /// The state that all connections of one process share.
 #[derive(Debug)]
-struct Shared {
-    tasks: AsyncMutex<mpsc::Receiver<Task>>,
+struct RuntimeApiState {
+    tasks: AsyncMutex<mpsc::Receiver<InvocationTask>>,
     events: mpsc::UnboundedSender<RuntimeEvent>,
     /// The id of the request that awaits an answer.
     taken: Mutex<Option<String>>,
@@ -127,7 +127,7 @@ impl RuntimeApi {
         let address = listener.local_addr()?;
         let (tasks, to_do) = mpsc::channel(1);
         let (sender, events) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RuntimeApiState {
             tasks: AsyncMutex::new(to_do),
             events: sender,
             taken: Mutex::default(),
@@ -135,17 +135,17 @@ impl RuntimeApi {
             reports_init,
             restored,
         });
-        let server = tokio::spawn(serve(listener, shared)).abort_handle();
+        let server = tokio::spawn(serve_connections(listener, shared)).abort_handle();
         Ok(Self { address, tasks, events, server })
     }
 }
 
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+async fn serve_connections(listener: TcpListener, shared: Arc<RuntimeApiState>) {
     // The connections end with the server.
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(connections.spawn(connection(stream, Arc::clone(&shared)))),
+            Ok((stream, _)) => drop(connections.spawn(handle_connection(stream, Arc::clone(&shared)))),
             // File descriptors have run out; the function may close some.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
@@ -153,19 +153,19 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn handle_connection(stream: TcpStream, shared: Arc<RuntimeApiState>) {
     // Responses are small and awaited.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(shared.answer(request).await) }
+        async move { Ok::<_, Infallible>(shared.handle_request(request).await) }
     });
     // Errors mean that the function has closed the connection; its process has ended.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-impl Shared {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+impl RuntimeApiState {
+    async fn handle_request(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         // `/2018-06-01/runtime/…`, with any version.
         let path = request.uri().path().trim_start_matches('/').to_owned();
         let segments: Vec<_> = path.split('/').skip(1).collect();
@@ -174,86 +174,88 @@ impl Shared {
             (&Method::POST, ["runtime", "invocation", id, kind @ ("response" | "error")]) => {
                 self.take_answer(id, *kind == "error", request.into_body()).await
             }
-            (&Method::GET, ["runtime", "restore", "next"]) => self.restore().await,
+            (&Method::GET, ["runtime", "restore", "next"]) => self.wait_for_restore().await,
             (&Method::POST, ["runtime", "init", "error"]) => self.init_error(request).await,
             _ => match &self.upstream {
                 Some(upstream) => {
                     let (head, body) = request.into_parts();
-                    match read(body).await {
+                    match read_body(body).await {
                         Ok(body) => upstream.pass_on(head, body).await,
-                        Err(_) => status(StatusCode::BAD_REQUEST),
+                        Err(_) => empty_response(StatusCode::BAD_REQUEST),
                     }
                 }
-                None => status(StatusCode::NOT_FOUND),
+                None => empty_response(StatusCode::NOT_FOUND),
             },
         }
     }
 
     async fn next_task(&self) -> Response<Full<Bytes>> {
-        self.report(RuntimeEvent::Ready);
-        let Some(Task { request_id, event, headers }) = self.tasks.lock().await.recv().await else {
+        self.send_event(RuntimeEvent::Ready);
+        let Some(InvocationTask { request_id, event, headers }) = self.tasks.lock().await.recv().await else {
             // The process is about to end.
-            return status(StatusCode::GONE);
+            return empty_response(StatusCode::GONE);
         };
         let mut response = Response::new(Full::new(event));
         *response.headers_mut() = headers;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         *lock(&self.taken) = Some(request_id);
-        self.report(RuntimeEvent::Took);
+        self.send_event(RuntimeEvent::Took);
         response
     }
 
     async fn take_answer(&self, request_id: &str, is_error: bool, body: Incoming) -> Response<Full<Bytes>> {
         if lock(&self.taken).as_deref() != Some(request_id) {
-            return refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "it is not the invocation's");
+            return error_response(StatusCode::BAD_REQUEST, "InvalidRequestID", "it is not the invocation's");
         }
         let answer = match read_with_trailers(body).await {
-            Ok((body, _)) if is_error => Answer::Error(body),
-            Ok((body, trailers)) => streamed_error(&trailers).map_or(Answer::Response(body), Answer::Error),
-            Err(error) if error.is::<LengthLimitError>() => Answer::TooLarge,
+            Ok((body, _)) if is_error => FunctionResponse::Error(body),
+            Ok((body, trailers)) => {
+                streamed_error(&trailers).map_or(FunctionResponse::Response(body), FunctionResponse::Error)
+            }
+            Err(error) if error.is::<LengthLimitError>() => FunctionResponse::TooLarge,
             // The function ended while sending it.
-            Err(_) => return status(StatusCode::BAD_REQUEST),
+            Err(_) => return empty_response(StatusCode::BAD_REQUEST),
         };
-        let is_too_large = answer == Answer::TooLarge;
+        let is_too_large = answer == FunctionResponse::TooLarge;
         // Only the first answer counts.
         if lock(&self.taken).take_if(|taken| taken == request_id).is_some() {
-            self.report(RuntimeEvent::Answered(answer));
+            self.send_event(RuntimeEvent::Answered(answer));
         }
         if is_too_large {
             let text = format!("Exceeded maximum allowed payload size ({ANSWER_BYTES_MAX} bytes).");
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &text);
+            return error_response(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", &text);
         }
-        accepted()
+        accepted_response()
     }
 
     /// Waits for the restore ("Improving startup performance with Lambda SnapStart"); Lambda takes the snapshot
     /// meanwhile.
-    async fn restore(&self) -> Response<Full<Bytes>> {
-        self.report(RuntimeEvent::Ready);
+    async fn wait_for_restore(&self) -> Response<Full<Bytes>> {
+        self.send_event(RuntimeEvent::Ready);
         let mut restored = self.restored.clone();
         match restored.wait_for(|restored| *restored).await {
-            Ok(_) => status(StatusCode::OK),
-            Err(_) => status(StatusCode::GONE),
+            Ok(_) => empty_response(StatusCode::OK),
+            Err(_) => empty_response(StatusCode::GONE),
         }
     }
 
     async fn init_error(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
-        let body = read(body).await.unwrap_or_default();
-        self.report(RuntimeEvent::InitError(body.clone()));
+        let body = read_body(body).await.unwrap_or_default();
+        self.send_event(RuntimeEvent::InitError(body.clone()));
         match &self.upstream {
             Some(upstream) if self.reports_init => upstream.pass_on(head, body).await,
-            _ => accepted(),
+            _ => accepted_response(),
         }
     }
 
-    fn report(&self, event: RuntimeEvent) {
+    fn send_event(&self, event: RuntimeEvent) {
         // Without a receiver the function has ended.
         let _ = self.events.send(event);
     }
 }
 
-async fn read(body: Incoming) -> Result<Bytes, BoxError> {
+async fn read_body(body: Incoming) -> Result<Bytes, BoxError> {
     Ok(read_with_trailers(body).await?.0)
 }
 
@@ -271,19 +273,19 @@ fn streamed_error(trailers: &HeaderMap) -> Option<Bytes> {
     Some(error.map_or_else(without_body, Bytes::from))
 }
 
-fn status(status: StatusCode) -> Response<Full<Bytes>> {
+fn empty_response(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;
     response
 }
 
-fn accepted() -> Response<Full<Bytes>> {
+fn accepted_response() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(r#"{"status":"OK"}"#));
     *response.status_mut() = StatusCode::ACCEPTED;
     response
 }
 
-fn refusal(status: StatusCode, error_type: &str, message: &str) -> Response<Full<Bytes>> {
+fn error_response(status: StatusCode, error_type: &str, message: &str) -> Response<Full<Bytes>> {
     let error = serde_json::json!({ "errorType": error_type, "errorMessage": message });
     let mut response = Response::new(Full::from(error.to_string()));
     *response.status_mut() = status;
@@ -301,6 +303,6 @@ mod tests {
         let upstream = Upstream::new(endless.url().strip_prefix("http://").unwrap()).unwrap();
         let (head, ()) = Request::get("/2020-01-01/extension/event/next").body(()).unwrap().into_parts();
         assert_eq!(upstream.pass_on(head, Bytes::new()).await.status(), StatusCode::BAD_GATEWAY);
-        endless.took_at_most(ANSWER_BYTES_MAX);
+        endless.assert_read_at_most(ANSWER_BYTES_MAX);
     }
 }

@@ -33,14 +33,14 @@ pub(super) fn shape_taken_as_success(body: &[u8], ids: &[&str]) -> Option<&'stat
     }
     let body = body.trim_ascii();
     match body.first()? {
-        b'{' => match members(body)? {
-            Members { reports_failures: true, .. } => None,
-            Members { shape, .. } => shape.or_else(|| names_one_of(body, ids).then_some("object")),
+        b'{' => match read_members(body)? {
+            ReportMembers { reports_failures: true, .. } => None,
+            ReportMembers { shape, .. } => shape.or_else(|| names_one_of(body, ids).then_some("object")),
         },
         b'[' => names_one_of(body, ids).then_some("list"),
         b'"' => {
             let text: String = serde_json::from_slice(body).ok()?;
-            let Members { reports_failures, shape } = members(text.as_bytes()).unwrap_or_default();
+            let ReportMembers { reports_failures, shape } = read_members(text.as_bytes()).unwrap_or_default();
             let is_report = reports_failures || shape.is_some() || ids.contains(&&*text);
             (is_report || names_one_of(text.as_bytes(), ids)).then_some("text")
         }
@@ -50,25 +50,25 @@ pub(super) fn shape_taken_as_success(body: &[u8], ids: &[&str]) -> Option<&'stat
 
 /// The members of an answer that report whether records failed.
 #[derive(Debug, Default)]
-struct Members {
+struct ReportMembers {
     reports_failures: bool,
     /// The first member that looks like a report.
     shape: Option<&'static str>,
 }
 
 /// Reads them in one pass; `None` if the text is not an object.
-fn members(text: &[u8]) -> Option<Members> {
+fn read_members(text: &[u8]) -> Option<ReportMembers> {
     struct OfObject;
     impl<'de> Visitor<'de> for OfObject {
-        type Value = Members;
+        type Value = ReportMembers;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object")
         }
 
-        fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Members, A::Error> {
-            let mut members = Members::default();
-            while let Some(Name(name)) = object.next_key()? {
+        fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<ReportMembers, A::Error> {
+            let mut members = ReportMembers::default();
+            while let Some(ReportMemberName(name)) = object.next_key()? {
                 if matches!(&*name, "batchItemFailures" | "redeliver") {
                     members.reports_failures |= object.next_value::<&RawValue>()?.get() != "null";
                 } else if let Some(status) = STATUS.iter().copied().find(|status| *status == &*name) {
@@ -76,7 +76,7 @@ fn members(text: &[u8]) -> Option<Members> {
                     members.shape = members.shape.or(is_error.then_some(status));
                 } else {
                     object.next_value::<IgnoredAny>()?;
-                    members.shape = members.shape.or_else(|| misspelled(&name));
+                    members.shape = members.shape.or_else(|| match_misspelled(&name));
                 }
             }
             Ok(members)
@@ -88,10 +88,10 @@ fn members(text: &[u8]) -> Option<Members> {
 }
 
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct ReportMemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Our name of a member that differs from one of ours in case, separators or number.
-fn misspelled(name: &str) -> Option<&'static str> {
+fn match_misspelled(name: &str) -> Option<&'static str> {
     if name.len() > NAME_BYTES_MAX {
         return None;
     }

@@ -10,7 +10,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use futures_util::poll;
-use redeliver_core::handler::{FailureKind, Form};
+use redeliver_core::handler::{BodyForm, FailureKind};
 use redeliver_core::log_location::LogLocation;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use reqwest::{Client, Response, StatusCode};
@@ -59,7 +59,7 @@ impl Own {
         let starts = folder.path().join("starts");
         let script = format!("echo \"$AWS_LAMBDA_RUNTIME_API $$\" >> \"$1\"; {script}");
         let words = ["sh", "-c", &script, "sh"].map(Into::into).into_iter().chain([starts.clone().into()]);
-        let command = Command::new(words).unwrap();
+        let command = RuntimeCommand::new(words).unwrap();
         let function = OwnFunction::new(of(Processes::new(command, most)), handler_event);
         Self { function, starts, _folder: folder }
     }
@@ -108,7 +108,7 @@ impl Given {
         let message = Message {
             body: &self.body,
             message_id: &self.message_id,
-            form: &Form::Plain { idempotency_key: None },
+            form: &BodyForm::Plain { idempotency_key: None },
             retry_attempt: 2,
             redrive_generation: 0,
             held_seconds: 0,
@@ -188,7 +188,7 @@ async fn with<T>(call: impl Future<Output = T>, runtime: impl Future<Output = ()
 #[tokio::test]
 async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers() {
     let function = Own::new(HandlerEvent::Record);
-    function.invoked("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
+    function.begin_invocation("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
     let one = given(1);
     let (message, record) = one.parts();
     let end = end();
@@ -322,7 +322,7 @@ fn a_record_says_which_dlq_it_was_redriven_from_and_nothing_that_sqs_has_not_sai
         redriven_from: Some("arn:aws:sqs:eu-west-1:123456789012:dlq".to_owned()),
         ..record
     };
-    let json = event::record(&Invocation {
+    let json = event::encode_record(&Invocation {
         trace: None,
         logs: None,
         message: &message,
@@ -588,7 +588,7 @@ async fn a_function_is_told_to_end_when_its_call_is_over() {
     let served = async {
         let runtime = own.runtime(1).await;
         let (headers, _) = runtime.next().await;
-        let mut end = pin!(own.runtime.end());
+        let mut end = pin!(own.runtime.end_all());
         assert!(poll!(&mut end).is_pending(), "a call is under way");
         let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
         assert_eq!(runtime.post(&path, "null").await.status(), StatusCode::ACCEPTED);
@@ -597,16 +597,16 @@ async fn a_function_is_told_to_end_when_its_call_is_over() {
     assert_eq!(with(call, served).await, Ok(()));
 }
 
-fn command(words: &[&str]) -> Command {
-    Command::new(words.iter().map(Into::into)).unwrap()
+fn command(words: &[&str]) -> RuntimeCommand {
+    RuntimeCommand::new(words.iter().map(Into::into)).unwrap()
 }
 
 #[test]
 fn another_wrapper_gets_the_runtimes_command() {
     let ours = command(&["python3", "-m", "awslambdaric", "app.handler"]);
     let words = ["/opt/other", "python3", "-m", "awslambdaric", "app.handler"];
-    assert_eq!(ours.clone().wrapped(Some("/opt/other".to_owned())), command(&words));
-    assert_eq!(ours.clone().wrapped(None), ours);
+    assert_eq!(ours.clone().with_wrapper(Some("/opt/other".to_owned())), command(&words));
+    assert_eq!(ours.clone().with_wrapper(None), ours);
 }
 
 /// The runtime interface client for Node.js reads the variable; the one for Python reads the word.
@@ -623,8 +623,8 @@ fn outside_lambda_the_handler_is_the_commands_last_word() {
 async fn a_function_does_not_see_the_wrapper_that_has_started_redeliver() {
     let command = command(&["sh", "-c", "exit ${AWS_LAMBDA_EXEC_WRAPPER:+1}"]);
     let variables = vec![("AWS_LAMBDA_EXEC_WRAPPER", "/opt/redeliver".into())];
-    let processes = Processes::new(Command { variables, ..command }, NonZeroU16::MIN);
-    assert_eq!(processes.begin().await.unwrap().unwrap_err().how(), "exit status: 0");
+    let processes = Processes::new(RuntimeCommand { variables, ..command }, NonZeroU16::MIN);
+    assert_eq!(processes.start_first().await.unwrap().unwrap_err().describe_exit(), "exit status: 0");
 }
 
 #[tokio::test]
@@ -640,7 +640,7 @@ async fn a_function_that_never_begins_is_down_and_not_tried_for_ever() {
     );
     assert_eq!(function.starts().len(), 2);
 
-    let missing = Command::new(["/no/such/program".into()]).unwrap();
+    let missing = RuntimeCommand::new(["/no/such/program".into()]).unwrap();
     let missing = OwnFunction::new(Processes::new(missing, NonZeroU16::MIN), HandlerEvent::Record);
     let error = missing.invoke(invocation).await.unwrap_err();
     assert_eq!(error.error_type.name(), "Runtime.NotStarted");
@@ -819,8 +819,8 @@ async fn lambda_hears_the_error_of_the_first_start_and_all_that_is_not_ours() {
         assert_eq!(other.await.unwrap().text().await.unwrap(), "up");
         own.signal(Signal::TERM);
     };
-    let ended = with(own.runtime.begin(), began).await.unwrap().unwrap_err();
-    assert_eq!(ended.how(), "signal: 15 (SIGTERM)");
+    let ended = with(own.runtime.start_first(), began).await.unwrap().unwrap_err();
+    assert_eq!(ended.describe_exit(), "signal: 15 (SIGTERM)");
     let requests = lambda.requests();
     let lines: Vec<_> = requests.iter().map(|request| request.line.as_str()).collect();
     assert_eq!(
@@ -868,8 +868,8 @@ async fn a_snapshot_is_restored_before_the_first_invocation() {
         runtime.answer("null").await;
     };
     let lambda = async {
-        own.runtime.begin().await.unwrap().unwrap();
-        own.restored().await;
+        own.runtime.start_first().await.unwrap().unwrap();
+        own.resume_after_restore().await;
         is_restored.set(true);
         let one = given(1);
         let (message, record) = one.parts();
@@ -891,7 +891,7 @@ async fn outside_lambda_a_call_has_its_own_time_limit() {
         let runtime = own.runtime(1).await;
         tokio::spawn(async move { runtime.next().await });
     };
-    with(own.runtime.begin(), asks).await.unwrap().unwrap();
+    with(own.runtime.start_first(), asks).await.unwrap().unwrap();
     let one = given(1);
     let (message, record) = one.parts();
     let error = own
@@ -925,7 +925,7 @@ async fn outside_lambda_a_call_that_waits_for_the_start_until_its_limit_has_not_
 async fn a_queue_is_its_own_by_account_and_name() {
     let own = |url| {
         let command = command(&["true"]);
-        OwnFunction::new(Processes::new(command, NonZeroU16::MIN), HandlerEvent::Record).of_queue(url)
+        OwnFunction::new(Processes::new(command, NonZeroU16::MIN), HandlerEvent::Record).for_queue(url)
     };
     let orders = own(Some("https://sqs.eu-west-1.amazonaws.com/123456789012/orders"));
     for (arn, is_own) in [
@@ -942,7 +942,7 @@ async fn a_queue_is_its_own_by_account_and_name() {
 #[tokio::test]
 async fn an_event_that_is_none_of_sqss_is_passed_on_with_its_answer() {
     let own = Own::new(HandlerEvent::Record);
-    own.invoked("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
+    own.begin_invocation("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
     let end = end();
     let mut context = Context::default();
     context.request_id = "lambdas-own".to_owned();
@@ -956,7 +956,8 @@ async fn an_event_that_is_none_of_sqss_is_passed_on_with_its_answer() {
         assert_eq!(headers["lambda-runtime-aws-request-id"], "lambdas-own");
         runtime.post("runtime/invocation/lambdas-own/response", r#"{"ok":true}"#).await;
     };
-    let answer = with(own.other_event(r#"{"source":"aws.events"}"#, &context, end), served).await.unwrap();
+    let answer =
+        with(own.handle_other_event(r#"{"source":"aws.events"}"#, &context, end), served).await.unwrap();
     assert_eq!(answer.unwrap().get(), r#"{"ok":true}"#);
 }
 
@@ -976,9 +977,9 @@ fn is_running(pid: &str) -> bool {
 /// A runtime whose handler always gives this answer.
 struct Says(&'static str);
 
-impl super::Runtime for Says {
-    async fn call(&self, _: Event<'_>) -> Result<super::Answer, HandlerError> {
-        Ok(super::Answer::Response(self.0.into()))
+impl super::FunctionRuntime for Says {
+    async fn run_handler(&self, _: FunctionInvocation<'_>) -> Result<super::FunctionResponse, HandlerError> {
+        Ok(super::FunctionResponse::Response(self.0.into()))
     }
 }
 

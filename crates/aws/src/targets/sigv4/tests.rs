@@ -72,7 +72,7 @@ fn the_setting_fits_the_host_or_is_refused() {
         let url = url.parse().unwrap();
         setting
             .parse::<SigV4Setting>()?
-            .service(&url)
+            .resolve_service(&url)
             .map(|(service, region)| (service, region.map(str::to_owned)))
     };
     const API: &str = "https://a1b2c3.execute-api.eu-west-1.amazonaws.com/prod/hook";
@@ -96,7 +96,7 @@ async fn without_credentials_the_call_is_not_made_and_tried_again() {
         credentials: Arc::new(RoleCredentials::new(None)),
     };
     let mut request = Request::new(Method::POST, "https://example.com/".parse().unwrap());
-    let error = signature.sign(&mut request, Timestamp::UNIX_EPOCH).await.unwrap_err();
+    let error = signature.sign_request(&mut request, Timestamp::UNIX_EPOCH).await.unwrap_err();
     assert_eq!(error, HandlerError::transient("Http.NoCredentials", "no credentials to sign the call with"));
     assert!(request.headers().is_empty());
 }
@@ -109,7 +109,7 @@ fn debug_output_shows_no_credentials() {
         credentials: Arc::new(RoleCredentials::new(None)),
     };
     assert_eq!(format!("{signer:?}"), "SigV4Signer { setting: ByHost, .. }");
-    assert_eq!(signer.of(&"https://example.com/".parse().unwrap()).err(), Some(SigV4Error::UnknownHost));
+    assert_eq!(signer.for_url(&"https://example.com/".parse().unwrap()).err(), Some(SigV4Error::UnknownHost));
 }
 
 /// A target may be in another region than the program.
@@ -120,8 +120,9 @@ fn the_region_is_the_hosts_or_the_programs() {
         SigV4Signer::new(setting, &config)
     };
     let (host, own) = ("https://ab.lambda-url.eu-west-1.on.aws/", "https://orders.example.com/");
-    let region =
-        |signer: SigV4Signer, url: &str| signer.of(&url.parse().unwrap()).map(|signature| signature.region);
+    let region = |signer: SigV4Signer, url: &str| {
+        signer.for_url(&url.parse().unwrap()).map(|signature| signature.region)
+    };
     let service = SigV4Setting::Service(SignedService::ExecuteApi);
     assert_eq!(region(signer(Some("us-east-1"), SigV4Setting::ByHost), host).as_deref(), Ok("eu-west-1"));
     assert_eq!(region(signer(None, SigV4Setting::ByHost), host).as_deref(), Ok("eu-west-1"));

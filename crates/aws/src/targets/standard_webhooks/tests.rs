@@ -21,30 +21,30 @@ fn signatures_are_those_of_the_projects_own_libraries() {
         ),
     ] {
         let secrets = SigningSecrets::parse(secret).unwrap();
-        assert_eq!(secrets.signatures(id, timestamp, body), signature);
+        assert_eq!(secrets.joined_signatures(id, timestamp, body), signature);
     }
 }
 
 #[test]
 fn two_secrets_make_two_signatures_in_their_order() {
     let (one, other) = ("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
-    let signed = |text: &str| SigningSecrets::parse(text).unwrap().signatures("id", 1, "{}");
+    let signed = |text: &str| SigningSecrets::parse(text).unwrap().joined_signatures("id", 1, "{}");
     assert_eq!(signed(&format!("{one} {other}")), format!("{} {}", signed(one), signed(other)));
     assert_eq!(signed(&format!(" {other}\n{one}\n")), format!("{} {}", signed(other), signed(one)));
 }
 
 /// A secret of this many bytes.
-fn of(bytes: usize) -> String {
+fn secret_of_length(bytes: usize) -> String {
     format!("whsec_{}", STANDARD.encode(vec![7; bytes]))
 }
 
 #[test]
 fn a_secret_has_24_to_64_bytes() {
     for bytes in [24, 32, 64] {
-        assert!(SigningSecrets::parse(&of(bytes)).is_ok(), "{bytes}");
+        assert!(SigningSecrets::parse(&secret_of_length(bytes)).is_ok(), "{bytes}");
     }
     for bytes in [0, 1, 23, 65] {
-        let error = SigningSecrets::parse(&of(bytes)).unwrap_err();
+        let error = SigningSecrets::parse(&secret_of_length(bytes)).unwrap_err();
         assert_eq!(error, SigningSecretsError::WrongLength, "{bytes}");
         assert_eq!(
             error.to_string(),
@@ -55,7 +55,7 @@ fn a_secret_has_24_to_64_bytes() {
 
 #[test]
 fn what_is_no_secret_or_one_too_many_is_refused() {
-    let good = of(24);
+    let good = secret_of_length(24);
     for (text, error) in [
         (String::new(), SigningSecretsError::Empty),
         (" \n".to_owned(), SigningSecretsError::Empty),
@@ -65,10 +65,10 @@ fn what_is_no_secret_or_one_too_many_is_refused() {
         (good.replace("whsec_", "WHSEC_"), SigningSecretsError::NotASecret),
         (format!("{good}="), SigningSecretsError::NotASecret),
         (format!("{good}*"), SigningSecretsError::NotASecret),
-        (of(32).trim_end_matches('=').to_owned(), SigningSecretsError::NotASecret),
-        (of(33).replace('B', "-"), SigningSecretsError::NotASecret),
+        (secret_of_length(32).trim_end_matches('=').to_owned(), SigningSecretsError::NotASecret),
+        (secret_of_length(33).replace('B', "-"), SigningSecretsError::NotASecret),
         (format!("{good},{good}"), SigningSecretsError::NotASecret),
-        (format!("{good} {}", of(8)), SigningSecretsError::WrongLength),
+        (format!("{good} {}", secret_of_length(8)), SigningSecretsError::WrongLength),
     ] {
         assert_eq!(SigningSecrets::parse(&text).unwrap_err(), error, "{text:?}");
     }

@@ -6,7 +6,7 @@ use redeliver_core::events::to_milliseconds;
 use redeliver_core::ports::FlushOnDrop;
 
 use super::*;
-use crate::telemetry::metrics::{Measure, Measured, Metric, Number};
+use crate::telemetry::metrics::{Measure, Measurement, Metric, MetricValue};
 
 /// Values by metric and dimensions, as CloudWatch extracts them: counts added up, measures sorted.
 type Extracted = BTreeMap<(String, Vec<String>), Vec<f64>>;
@@ -42,14 +42,14 @@ fn extracted(text: &str) -> Extracted {
     all
 }
 
-fn said(events: &[Event]) -> Extracted {
+fn expected_values(events: &[Event]) -> Extracted {
     let mut all = Extracted::new();
     for event in events {
-        let Observed { by, metrics, .. } = Observed::of(event);
-        for (place, Measured { metric, value }) in metrics.into_iter().enumerate() {
+        let EventReport { by, metrics, .. } = EventReport::from_event(event);
+        for (place, Measurement { metric, value }) in metrics.into_iter().enumerate() {
             let value = match value {
-                Number::Whole(value) => value.into(),
-                Number::Real(value) => to_milliseconds(value),
+                MetricValue::Whole(value) => value.into(),
+                MetricValue::Real(value) => to_milliseconds(value),
             };
             let function = || "message-processor".to_owned();
             enter(&mut all, metric, vec![function()], &[value]);
@@ -123,14 +123,18 @@ fn metrics_are_the_same_whatever_is_logged() {
     let batches = all.iter().map(std::slice::from_ref).chain([&all[..], &attempts, &many, &full]);
     for events in batches {
         for logging in settings() {
-            assert_eq!(extracted(&written_with(logging, events)), said(events), "{logging:?} {events:?}");
+            assert_eq!(
+                extracted(&written_with(logging, events)),
+                expected_values(events),
+                "{logging:?} {events:?}"
+            );
         }
     }
 }
 
 #[test]
 fn what_a_batch_has_counted_before_it_panics_is_told() {
-    let lines = JsonLines::new("message-processor", Logging::default(), Fixed, Vec::new());
+    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _told_at_the_end = FlushOnDrop(&lines);
         lines.observe(&processed());
@@ -138,12 +142,12 @@ fn what_a_batch_has_counted_before_it_panics_is_told() {
     }));
     assert!(panicked.is_err());
     let text = String::from_utf8(lines.writer.into_inner().unwrap()).unwrap();
-    assert_eq!(extracted(&text), said(&[processed()]));
+    assert_eq!(extracted(&text), expected_values(&[processed()]));
 }
 
 #[test]
 fn what_is_gathered_is_told_once() {
-    let lines = JsonLines::new("message-processor", Logging::default(), Fixed, Vec::new());
+    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
     lines.observe(&processed());
     lines.flush();
     lines.flush();
@@ -163,11 +167,12 @@ fn each_event_has_the_lines_that_the_settings_ask_for() {
     };
     let at_once: Vec<_> = all()
         .iter()
-        .map(Observed::of)
+        .map(EventReport::from_event)
         .filter(|observed| observed.level == "WARN")
         .map(|observed| observed.event.to_owned())
         .collect();
-    let everything: Vec<_> = all().iter().map(|event| Observed::of(event).event.to_owned()).collect();
+    let everything: Vec<_> =
+        all().iter().map(|event| EventReport::from_event(event).event.to_owned()).collect();
     for logging in settings() {
         let found = own(logging);
         match logging {
@@ -184,11 +189,15 @@ fn each_event_has_the_lines_that_the_settings_ask_for() {
 
 #[test]
 fn each_line_of_a_batch_has_its_trace_and_the_next_batch_has_another() {
-    let tracing = Some(Tracing { continues: true });
-    let lines =
-        JsonLines::new("message-processor", Logging { tracing, ..Logging::default() }, Fixed, Vec::new());
+    let tracing = Some(TracingSettings { continues: true });
+    let lines = JsonLinesObserver::new(
+        "message-processor",
+        Logging { tracing, ..Logging::default() },
+        Fixed,
+        Vec::new(),
+    );
     let tracer = lines.tracer().unwrap();
-    let batch = tracer.begin(Fixed.now(), true);
+    let batch = tracer.begin_trace(Fixed.now(), true);
     tracer.batch_began(batch);
     for _ in 0..150 {
         lines.observe(&retry_scheduled(3));
@@ -207,10 +216,10 @@ fn each_line_of_a_batch_has_its_trace_and_the_next_batch_has_another() {
 #[test]
 fn two_observers_have_different_ids_and_continue_a_trace_if_they_are_told_to() {
     let attempt = |continues| {
-        let logging = Logging { tracing: Some(Tracing { continues }), ..Logging::default() };
-        let lines = JsonLines::new("message-processor", logging, Fixed, Vec::new());
-        let last = lines.tracer().unwrap().begin(Fixed.now(), true);
-        (last, lines.tracer().unwrap().attempt(None, Some(last), Fixed.now()).parent)
+        let logging = Logging { tracing: Some(TracingSettings { continues }), ..Logging::default() };
+        let lines = JsonLinesObserver::new("message-processor", logging, Fixed, Vec::new());
+        let last = lines.tracer().unwrap().begin_trace(Fixed.now(), true);
+        (last, lines.tracer().unwrap().begin_attempt(None, Some(last), Fixed.now()).parent)
     };
     let [(first, parent), (second, none)] = [true, false].map(attempt);
     assert_ne!(first, second);

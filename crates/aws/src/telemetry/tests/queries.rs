@@ -33,7 +33,7 @@ fn queries() -> Vec<&'static str> {
 }
 
 /// Quoted texts and all other words.
-fn words(query: &str) -> (BTreeSet<&str>, Vec<&str>) {
+fn split_query(query: &str) -> (BTreeSet<&str>, Vec<&str>) {
     let parts: Vec<_> = query.split('"').collect();
     let quoted = parts.iter().skip(1).step_by(2).copied().filter(|text| *text != "ID").collect();
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '@';
@@ -55,7 +55,7 @@ fn each_query_of_the_runbook_asks_for_what_is_in_the_lines() {
     let queries = queries();
     assert_eq!(queries.len(), 9);
     for query in queries {
-        let (events, words) = words(query);
+        let (events, words) = split_query(query);
         let is_asked_for =
             |line: &&Value| events.is_empty() || events.contains(line["event"].as_str().unwrap());
         let asked: Vec<_> = lines.iter().filter(is_asked_for).collect();

@@ -18,12 +18,12 @@ impl ClosingServer {
     pub(crate) fn start(status: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let ((close, told), (tell, closed)) = (channel(), channel());
+        let ((close, reported), (notify, closed)) = (channel(), channel());
         let thread = std::thread::spawn(move || {
             let first = answer(&listener, status);
-            told.recv().unwrap();
+            reported.recv().unwrap();
             drop(first);
-            tell.send(()).unwrap();
+            notify.send(()).unwrap();
             answer(&listener, status);
         });
         Self { url, close, closed, thread }

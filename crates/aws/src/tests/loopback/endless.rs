@@ -43,7 +43,7 @@ impl Endless {
     }
 
     /// Checks that the client has read no more than this.
-    pub(crate) fn took_at_most(&self, bytes: usize) {
+    pub(crate) fn assert_read_at_most(&self, bytes: usize) {
         let sent = self.sent();
         assert!(sent < bytes + BUFFERED_MAX, "{sent} bytes were taken instead of {bytes}");
     }

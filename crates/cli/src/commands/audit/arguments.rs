@@ -7,7 +7,7 @@ use redeliver_operator::ExitCode;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::terminal::help::{Closing, SHOW};
-use redeliver_operator::terminal::output::Output;
+use redeliver_operator::terminal::output::OutputArgs;
 use redeliver_operator::trace_url::TraceUrlArgs;
 
 use crate::commands::selection_args::SelectionArgs;
@@ -89,10 +89,10 @@ pub struct Arguments {
     /// The format
     ///
     /// A report (table, json, html), or one line per message (jsonl with the whole body, csv).
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(super) format: Format,
+    #[arg(long, value_enum, default_value_t = AuditFormat::Table)]
+    pub(super) format: AuditFormat,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
     /// Print one whole message, by its id or the first eight characters of it
     ///
     /// The id is the `message_id` or SQS's.
@@ -131,13 +131,13 @@ pub struct Arguments {
 impl Arguments {
     /// True if the report, or with `--known-causes` the new causes, are printed for people on standard output.
     pub(super) fn is_table_on_stdout(&self) -> bool {
-        self.format == Format::Table && self.output.file().is_none()
+        self.format == AuditFormat::Table && self.output.file().is_none()
     }
 }
 
 /// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum AuditFormat {
     /// A report for people.
     Table,
     /// The report as one JSON object.

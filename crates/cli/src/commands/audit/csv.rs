@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use redeliver_core::message::metadata::Metadata;
 use redeliver_dead_letters::DeadLetterRecord;
-use redeliver_dead_letters::groups::written;
+use redeliver_dead_letters::groups::format_timestamp;
 use redeliver_operator::audit::View;
-use redeliver_operator::terminal::escape::escaped_lines;
+use redeliver_operator::terminal::escape::escape_lines;
 
 /// The value of a column.
 type Cell = fn(&DeadLetterRecord) -> String;
@@ -14,13 +14,13 @@ type Cell = fn(&DeadLetterRecord) -> String;
 const COLUMNS: [(&str, Cell); 13] = [
     ("message_id", |record| record.message_id().to_owned()),
     ("sqs_message_id", |record| record.message.sqs_message_id.clone()),
-    ("sent_at", |record| written(record.message.sent_at)),
+    ("sent_at", |record| format_timestamp(record.message.sent_at)),
     ("error_type", |record| record.error_type.clone()),
     ("error_details", |record| record.error_details.clone()),
     ("attempts", |record| or_empty(record.attempts())),
     ("generation", |record| or_empty(record.metadata.as_ref().map(Metadata::generation))),
     ("fingerprint", |record| record.fingerprint.clone()),
-    ("first_sent_time", |record| written(record.first_sent())),
+    ("first_sent_time", |record| format_timestamp(record.first_sent())),
     ("dead_lettered_at", |record| or_empty(record.dead_letter.as_ref().map(|ours| &ours.dead_lettered_at))),
     ("cause_type", |record| or_empty(record.dead_letter.as_ref().map(|ours| &ours.cause.error_type))),
     ("receive_count", |record| record.message.receive_count.to_string()),
@@ -38,17 +38,17 @@ pub(super) struct Csv {
 impl Csv {
     fn write_row(&self, cell: impl Fn((&str, Cell)) -> String, output: &mut dyn Write) -> io::Result<()> {
         let columns = COLUMNS.into_iter().chain(self.reveal.then_some(BODY));
-        let cells: Vec<_> = columns.map(|column| escaped(&cell(column))).collect();
+        let cells: Vec<_> = columns.map(|column| escape_cell(&cell(column))).collect();
         write!(output, "{}\r\n", cells.join(","))
     }
 }
 
 impl View for Csv {
-    fn begin(&mut self, output: &mut dyn Write) -> io::Result<()> {
+    fn begin_output(&mut self, output: &mut dyn Write) -> io::Result<()> {
         self.write_row(|(name, _)| name.to_owned(), output)
     }
 
-    fn add(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
+    fn write_record(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
         self.write_row(|(_, of)| of(record), output)
     }
 }
@@ -58,12 +58,12 @@ fn or_empty(value: Option<impl ToString>) -> String {
 }
 
 /// Escapes a cell so that a spreadsheet reads it as text ("CSV Injection", OWASP).
-fn escaped(text: &str) -> String {
+fn escape_cell(text: &str) -> String {
     let mut cell = String::with_capacity(text.len() + 2);
     if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']) {
         cell.push('\'');
     }
-    cell += &escaped_lines(text).replace('"', "\"\"");
+    cell += &escape_lines(text).replace('"', "\"\"");
     if cell.contains(['"', ',', '\n', '\t', '\'', ';']) { format!("\"{cell}\"") } else { cell }
 }
 
@@ -84,15 +84,15 @@ mod tests {
             ("a=1", "a=1"),
             ("", ""),
         ] {
-            assert_eq!(escaped(text), expected, "{text:?}");
+            assert_eq!(escape_cell(text), expected, "{text:?}");
         }
     }
 
     #[test]
     fn quotes_commas_line_breaks_and_control_characters_stay_within_their_cell() {
-        assert_eq!(escaped("say \"hi\", you"), "\"say \"\"hi\"\", you\"");
-        assert_eq!(escaped("two\nlines"), "\"two\nlines\"");
-        assert_eq!(escaped("\u{1b}[31m"), r"\u{1b}[31m");
+        assert_eq!(escape_cell("say \"hi\", you"), "\"say \"\"hi\"\", you\"");
+        assert_eq!(escape_cell("two\nlines"), "\"two\nlines\"");
+        assert_eq!(escape_cell("\u{1b}[31m"), r"\u{1b}[31m");
     }
 
     #[test]
@@ -101,9 +101,9 @@ mod tests {
         let rows = |reveal| {
             let mut output = Vec::new();
             let mut csv = Csv { reveal };
-            csv.begin(&mut output).unwrap();
-            csv.add(&ours, &mut output).unwrap();
-            csv.add(&foreign("plain", 2), &mut output).unwrap();
+            csv.begin_output(&mut output).unwrap();
+            csv.write_record(&ours, &mut output).unwrap();
+            csv.write_record(&foreign("plain", 2), &mut output).unwrap();
             String::from_utf8(output).unwrap()
         };
         let masked = rows(false);

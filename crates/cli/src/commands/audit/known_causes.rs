@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use redeliver_dead_letters::groups::{Group, written};
-use redeliver_dead_letters::{DeadLetterRecord, KnownCauses, Resolved};
+use redeliver_dead_letters::groups::{DeadLetterGroup, format_timestamp};
+use redeliver_dead_letters::{DeadLetterRecord, KnownCauses, Resolution};
 use redeliver_operator::audit::{AuditReport, View};
-use redeliver_operator::terminal::escape::escaped;
-use redeliver_operator::terminal::units::counted;
+use redeliver_operator::terminal::escape::escape_line;
+use redeliver_operator::terminal::units::format_count;
 
 /// Prints the new causes at the end.
 pub(super) struct NewCauses {
@@ -14,51 +14,51 @@ pub(super) struct NewCauses {
 }
 
 impl View for NewCauses {
-    fn add(&mut self, _record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
+    fn write_record(&mut self, _record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
-    fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
-        lines(&self.known, report).iter().try_for_each(|line| writeln!(output, "{line}"))
+    fn write_report(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
+        new_cause_lines(&self.known, report).iter().try_for_each(|line| writeln!(output, "{line}"))
     }
 }
 
 /// A line about messages that SQS deletes soon, unless one was printed within a day, and one for each cause that is new or
 /// came back.
-pub(super) fn lines(known: &KnownCauses, report: &AuditReport) -> Vec<String> {
+pub(super) fn new_cause_lines(known: &KnownCauses, report: &AuditReport) -> Vec<String> {
     let is_due = known.is_deleted_soon_due(report.context.now);
     let deleted_soon = report.deleted_soon().filter(|_| is_due);
-    let new = known.new_among(&report.groups).into_iter().map(line);
+    let new = known.new_among(&report.groups).into_iter().map(describe_new_cause);
     let came_back = known.came_back_among(&report.groups);
-    let came_back = came_back.into_iter().map(|(group, resolved)| line_of_returned(group, resolved));
+    let came_back = came_back.into_iter().map(|(group, resolved)| describe_returned_cause(group, resolved));
     deleted_soon.into_iter().chain(new).chain(came_back).collect()
 }
 
-fn line(group: &Group) -> String {
-    let Group { fingerprint, error_type, count, first, error_details, .. } = group;
+fn describe_new_cause(group: &DeadLetterGroup) -> String {
+    let DeadLetterGroup { fingerprint, error_type, count, first, error_details, .. } = group;
     let details = match error_details.as_str() {
         "" => String::new(),
-        details => format!(": {}", escaped(details)),
+        details => format!(": {}", escape_line(details)),
     };
     format!(
         "new cause: {}{details} ({}, the first sent {}; --group {fingerprint})",
-        escaped(error_type),
-        counted(*count, "message"),
-        written(*first)
+        escape_line(error_type),
+        format_count(*count, "message"),
+        format_timestamp(*first)
     )
 }
 
-fn line_of_returned(group: &Group, resolved: &Resolved) -> String {
-    let Group { fingerprint, headline, error_type, last, .. } = group;
+fn describe_returned_cause(group: &DeadLetterGroup, resolved: &Resolution) -> String {
+    let DeadLetterGroup { fingerprint, headline, error_type, last, .. } = group;
     let last = resolved.came_back_at(group).unwrap_or(*last);
-    let Resolved { at, by } = resolved;
-    let by = by.as_ref().map(|by| format!(" by {}", escaped(by)));
+    let Resolution { at, by } = resolved;
+    let by = by.as_ref().map(|by| format!(" by {}", escape_line(by)));
     format!(
         "came back: {}: {} (the last sent {}; resolved {}{}; --group {fingerprint})",
-        escaped(error_type),
-        escaped(headline),
-        written(last),
-        written(*at),
+        escape_line(error_type),
+        escape_line(headline),
+        format_timestamp(last),
+        format_timestamp(*at),
         by.unwrap_or_default()
     )
 }
@@ -66,22 +66,24 @@ fn line_of_returned(group: &Group, resolved: &Resolved) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{at, record, report, report_with_retention, with_sent_seconds};
+    use crate::commands::audit::examples::{
+        at_seconds, record, report, report_with_retention, with_sent_seconds,
+    };
 
     #[test]
     fn what_sqs_deletes_soon_is_said_first_and_once_a_day() {
         let mut report =
             report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
-        let mut known = KnownCauses::nothing("arn");
-        let told = lines(&known, &report);
-        assert_eq!((told.len(), told.first()), (2, report.deleted_soon().as_ref()));
-        known.remember(&report.groups, report.context.now);
+        let mut known = KnownCauses::without_causes("arn");
+        let reported = new_cause_lines(&known, &report);
+        assert_eq!((reported.len(), reported.first()), (2, report.deleted_soon().as_ref()));
+        known.remember_groups(&report.groups, report.context.now);
         known.remember_deleted_soon(report.context.now);
-        assert!(lines(&known, &report).is_empty());
-        report.context.now = at(2 * 86_400 - 1);
-        assert!(lines(&known, &report).is_empty());
-        report.context.now = at(2 * 86_400);
-        assert_eq!(lines(&known, &report), [report.deleted_soon().unwrap()]);
+        assert!(new_cause_lines(&known, &report).is_empty());
+        report.context.now = at_seconds(2 * 86_400 - 1);
+        assert!(new_cause_lines(&known, &report).is_empty());
+        report.context.now = at_seconds(2 * 86_400);
+        assert_eq!(new_cause_lines(&known, &report), [report.deleted_soon().unwrap()]);
     }
 
     #[test]
@@ -90,10 +92,10 @@ mod tests {
             record("NON_RETRYABLE_ERROR", "no such\u{1b} user\nsorry", 1),
             record("RETRY_ATTEMPT_EXCEEDED", "", 2),
         ]);
-        let mut known = KnownCauses::nothing("arn");
+        let mut known = KnownCauses::without_causes("arn");
         let printed = |known: &KnownCauses| {
             let mut output = Vec::new();
-            NewCauses { known: known.clone() }.end(&report, &mut output).unwrap();
+            NewCauses { known: known.clone() }.write_report(&report, &mut output).unwrap();
             String::from_utf8(output).unwrap()
         };
         let lines = printed(&known);
@@ -104,7 +106,7 @@ mod tests {
             ),
             "{lines}"
         );
-        known.remember(&report.groups, report.context.now);
+        known.remember_groups(&report.groups, report.context.now);
         assert_eq!(printed(&known), "");
     }
 
@@ -113,7 +115,10 @@ mod tests {
         let report = report(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "no order", 1), 60)]);
         let [group] = report.groups.as_slice() else { panic!("one cause") };
         assert_eq!(
-            line_of_returned(group, &Resolved { at: at(30), by: Some("orders:42".to_owned()) }),
+            describe_returned_cause(
+                group,
+                &Resolution { at: at_seconds(30), by: Some("orders:42".to_owned()) }
+            ),
             format!(
                 "came back: NON_RETRYABLE_ERROR: {} (the last sent 1970-01-01T00:01:00.000Z; resolved \
                  1970-01-01T00:00:30.000Z by orders:42; --group {})",

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use console::{Style, measure_text_width};
-use redeliver_dead_letters::{DeadLetterRecord, plain};
+use redeliver_dead_letters::{DeadLetterRecord, format_value};
 use redeliver_operator::audit::{AuditReport, View};
-use redeliver_operator::dead_letter::{Event, Showing, Timeline, body_for_people};
-use redeliver_operator::log_lines::LogLines;
-use redeliver_operator::terminal::escape::{escaped, escaped_lines};
-use redeliver_operator::terminal::layout::Layout;
-use redeliver_operator::terminal::units::counted;
+use redeliver_operator::dead_letter::{Showing, Timeline, TimelineEvent, body_for_people};
+use redeliver_operator::log_lines::LogLinks;
+use redeliver_operator::terminal::escape::{escape_line, escape_lines};
+use redeliver_operator::terminal::layout::TextLayout;
+use redeliver_operator::terminal::units::format_count;
 use redeliver_operator::trace_url::Trace;
 
 /// Copies that are printed; a message may have more.
@@ -29,28 +29,28 @@ const ERROR_INDENT: usize = 6;
 pub(super) struct Show {
     showing: Showing,
     colours: bool,
-    layout: Layout,
+    layout: TextLayout,
     /// The id, or its beginning, that was named.
     named: String,
     /// The first messages, by id.
-    found: BTreeMap<String, Copies>,
+    found: BTreeMap<String, MessageCopies>,
 }
 
 /// The copies of a message, and the first ones.
 #[derive(Default)]
-struct Copies {
+struct MessageCopies {
     count: u64,
     first: Vec<DeadLetterRecord>,
 }
 
 impl Show {
-    pub(super) fn new(named: &str, showing: Showing, colours: bool, layout: Layout) -> Self {
+    pub(super) fn new(named: &str, showing: Showing, colours: bool, layout: TextLayout) -> Self {
         Self { showing, colours, layout, named: named.to_owned(), found: BTreeMap::new() }
     }
 }
 
 impl View for Show {
-    fn add(&mut self, record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
+    fn write_record(&mut self, record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
         let message = &record.message;
         let is_named =
             record.message_id().eq_ignore_ascii_case(&self.named) || message.sqs_message_id == self.named;
@@ -66,35 +66,35 @@ impl View for Show {
         Ok(())
     }
 
-    fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
+    fn write_report(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         let only = self.found.values().next().filter(|_| self.found.len() == 1);
         let Some(shown) = self.found.get(&self.named).or(only) else { return Ok(()) };
         let now = report.context.virtual_now.unwrap_or(report.context.now);
         let heading = Style::new().force_styling(self.colours).bold();
-        let page = Page { showing: &self.showing, layout: self.layout.relative_to(now), heading };
+        let page = MessageView { showing: &self.showing, layout: self.layout.relative_to(now), heading };
         let texts: Vec<_> = shown.first.iter().map(|record| page.describe_message(record)).collect();
         output.write_all(texts.join("\n").as_bytes())
     }
 }
 
 /// The look of a message.
-struct Page<'a> {
+struct MessageView<'a> {
     showing: &'a Showing,
-    layout: Layout,
+    layout: TextLayout,
     heading: Style,
 }
 
-impl Page<'_> {
+impl MessageView<'_> {
     fn describe_message(&self, record: &DeadLetterRecord) -> String {
         let message = &record.message;
-        let mut text = self.facts(record);
+        let mut text = self.describe_facts(record);
         text += &self.describe_timeline(record);
         if !message.attributes.is_empty() {
             let _ = writeln!(text, "\n{}", self.heading.apply_to("Attributes"));
             for (name, attribute) in &message.attributes {
-                let is_shown = self.showing.reveal || record.is_open(name);
-                let value = if is_shown { plain(&attribute.value) } else { "<masked>".to_owned() };
-                let name = format!("  {} ({}): ", escaped(name), escaped(&attribute.data_type));
+                let is_shown = self.showing.reveal || record.is_unmasked(name);
+                let value = if is_shown { format_value(&attribute.value) } else { "<masked>".to_owned() };
+                let name = format!("  {} ({}): ", escape_line(name), escape_line(&attribute.data_type));
                 let value = self.cut_unless_revealed(measure_text_width(&name), &value);
                 let _ = writeln!(text, "{name}{value}");
             }
@@ -102,7 +102,7 @@ impl Page<'_> {
         let masked = if self.showing.reveal { "" } else { " (masked; --reveal shows it)" };
         let _ = writeln!(text, "\n{}{masked}", self.heading.apply_to("Body"));
         let body = body_for_people(record, self.showing.reveal, usize::MAX);
-        for line in escaped_lines(&body.text).lines() {
+        for line in escape_lines(&body.text).lines() {
             let _ = writeln!(text, "{}", self.cut_unless_revealed(0, line));
         }
         text
@@ -110,18 +110,18 @@ impl Page<'_> {
 
     /// A text for the rest of a line; whole with `--reveal`.
     fn cut_unless_revealed(&self, from: usize, text: &str) -> String {
-        if self.showing.reveal { escaped(text) } else { self.layout.rest_of_line(from, text) }
+        if self.showing.reveal { escape_line(text) } else { self.layout.rest_of_line(from, text) }
     }
 
-    fn facts(&self, record: &DeadLetterRecord) -> String {
+    fn describe_facts(&self, record: &DeadLetterRecord) -> String {
         let message = &record.message;
-        let logs = LogLines::of(record);
+        let logs = LogLinks::for_record(record);
         let mut text = String::new();
         // What is copied from here, such as an id or a link, is never cut.
         let mut line = |name: &str, value: &str| {
-            let line = format!("{name:<FACT_NAME$} {}", escaped(value));
+            let line = format!("{name:<FACT_NAME$} {}", escape_line(value));
             let is_sentence = name == ERROR_DETAILS;
-            let line = if is_sentence { self.layout.paragraph(&line, FACT_NAME + 1) } else { line };
+            let line = if is_sentence { self.layout.wrap_paragraph(&line, FACT_NAME + 1) } else { line };
             let _ = writeln!(text, "{line}");
         };
         line("message_id", record.message_id());
@@ -131,8 +131,8 @@ impl Page<'_> {
             line(ERROR_DETAILS, &record.error_details);
         }
         line("fingerprint", &record.fingerprint);
-        line("sent", &self.layout.moment(message.sent_at));
-        line("received", &counted(message.receive_count.into(), "time"));
+        line("sent", &self.layout.format_moment(message.sent_at));
+        line("received", &format_count(message.receive_count.into(), "time"));
         if let Some(attempts) = record.attempts() {
             line("retries", &attempts.to_string());
         }
@@ -140,7 +140,10 @@ impl Page<'_> {
             line("generation", &metadata.generation().to_string());
         }
         if !message.omitted.is_empty() {
-            line("omitted", &format!("{} (in the archive: it cannot be sent again)", record.omitted()));
+            line(
+                "omitted",
+                &format!("{} (in the archive: it cannot be sent again)", record.omitted_places()),
+            );
         }
         let optional =
             [("message group", &message.message_group_id), ("redriven from", &message.redriven_from)];
@@ -149,14 +152,14 @@ impl Page<'_> {
                 line(name, value);
             }
         }
-        for Trace { name, id, url } in self.showing.traces.of(record) {
+        for Trace { name, id, url } in self.showing.traces.trace_links(record) {
             line(name, &url.map_or_else(|| id.clone(), |url| format!("{id} {url}")));
         }
-        if let Some(LogLines { location, url, command, .. }) = &logs {
+        if let Some(LogLinks { location, url, command, .. }) = &logs {
             if let Some(id) = location.request_id() {
                 line("request id", id);
             }
-            if let Some(place) = logs.as_ref().and_then(LogLines::place) {
+            if let Some(place) = logs.as_ref().and_then(LogLinks::describe_location) {
                 line("log lines", &place);
             }
             for way in [url, command].into_iter().flatten() {
@@ -168,21 +171,21 @@ impl Page<'_> {
 
     fn describe_timeline(&self, record: &DeadLetterRecord) -> String {
         let mut text = format!("\n{}\n", self.heading.apply_to("Timeline"));
-        let timeline = Timeline::of(record);
-        let last_error = timeline.events.iter().rposition(|event| !error(event).is_empty());
+        let timeline = Timeline::for_record(record);
+        let last_error = timeline.events.iter().rposition(|event| !describe_error(event).is_empty());
         for (index, event) in timeline.events.iter().enumerate() {
             text += &self.describe_event(event, Some(index) == last_error);
         }
-        for sentence in timeline.between().into_iter().chain(timeline.gap()) {
-            let _ = writeln!(text, "  {}", self.layout.paragraph(&sentence, 2));
+        for sentence in timeline.summary_sentences().into_iter().chain(timeline.describe_gap()) {
+            let _ = writeln!(text, "  {}", self.layout.wrap_paragraph(&sentence, 2));
         }
         text
     }
 
     /// An event on a line; on a terminal its error is on the next one, and only the last error is whole.
-    fn describe_event(&self, event: &Event, is_last_error: bool) -> String {
-        let at = event.at.map_or_else(|| "at an unknown time".to_owned(), |at| self.layout.moment(at));
-        let (kind, error) = (event.kind.words(), escaped(&error(event)));
+    fn describe_event(&self, event: &TimelineEvent, is_last_error: bool) -> String {
+        let at = event.at.map_or_else(|| "at an unknown time".to_owned(), |at| self.layout.format_moment(at));
+        let (kind, error) = (event.kind.describe(), escape_line(&describe_error(event)));
         if self.layout.columns().is_none() {
             return format!("{}\n", format!("  {at:<24}  {kind:<17}  {error}").trim_end());
         }
@@ -190,7 +193,7 @@ impl Page<'_> {
         if !error.is_empty() {
             let indent = " ".repeat(ERROR_INDENT);
             text += &match is_last_error {
-                true => self.layout.paragraph(&format!("{indent}{error}"), ERROR_INDENT),
+                true => self.layout.wrap_paragraph(&format!("{indent}{error}"), ERROR_INDENT),
                 false => format!("{indent}{}", self.layout.rest_of_line(ERROR_INDENT, &error)),
             };
             text.push('\n');
@@ -200,7 +203,7 @@ impl Page<'_> {
 }
 
 /// The error of an event, with its details.
-fn error(event: &Event) -> String {
+fn describe_error(event: &TimelineEvent) -> String {
     match (event.error_type.as_str(), event.error_details.as_str()) {
         ("", details) => details.to_owned(),
         (error_type, "") => error_type.to_owned(),
@@ -211,24 +214,24 @@ fn error(event: &Event) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{attempt_logs, context, id, record};
+    use crate::commands::audit::examples::{attempt_logs, context, letter_id, record};
 
     fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
-        shown_as(record, reveal, Layout::Whole)
+        shown_as(record, reveal, TextLayout::Whole)
     }
 
-    fn shown_as(record: &DeadLetterRecord, reveal: bool, layout: Layout) -> String {
+    fn shown_as(record: &DeadLetterRecord, reveal: bool, layout: TextLayout) -> String {
         let mut output = Vec::new();
         let showing = Showing { reveal, ..Showing::default() };
         let mut show = Show::new(record.message_id(), showing, false, layout);
-        show.add(record, &mut output).unwrap();
+        show.write_record(record, &mut output).unwrap();
         let report = AuditReport { context: context(), ..AuditReport::default() };
-        show.end(&report, &mut output).unwrap();
+        show.write_report(&report, &mut output).unwrap();
         String::from_utf8(output).unwrap()
     }
 
-    fn terminal(columns: usize) -> Layout {
-        Layout::Fitted { columns, now: context().now, zone: jiff::tz::TimeZone::UTC }
+    fn terminal(columns: usize) -> TextLayout {
+        TextLayout::Fitted { columns, now: context().now, zone: jiff::tz::TimeZone::UTC }
     }
 
     /// The last error is what one looks for.
@@ -276,7 +279,7 @@ mod tests {
             Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
         let text = shown(&record, false);
         assert!(
-            text.starts_with(&format!("message_id         {}\nSQS message id     sqs-1\n", id(1))),
+            text.starts_with(&format!("message_id         {}\nSQS message id     sqs-1\n", letter_id(1))),
             "{text}"
         );
         for expected in [
@@ -331,11 +334,11 @@ mod tests {
     #[test]
     fn no_more_than_ten_copies_are_printed() {
         let mut output = Vec::new();
-        let mut show = Show::new("sqs-1", Showing::default(), false, Layout::Whole);
+        let mut show = Show::new("sqs-1", Showing::default(), false, TextLayout::Whole);
         for _ in 0..12 {
-            show.add(&record("NON_RETRYABLE_ERROR", "x", 1), &mut output).unwrap();
+            show.write_record(&record("NON_RETRYABLE_ERROR", "x", 1), &mut output).unwrap();
         }
-        show.end(&AuditReport::default(), &mut output).unwrap();
+        show.write_report(&AuditReport::default(), &mut output).unwrap();
         assert_eq!(String::from_utf8(output).unwrap().matches("SQS message id").count(), 10);
     }
 }

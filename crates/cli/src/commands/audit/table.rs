@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use console::{Style, measure_text_width};
-use redeliver_dead_letters::groups::Group;
+use redeliver_dead_letters::groups::DeadLetterGroup;
 use redeliver_operator::audit::{AGE_CLASSES, AuditReport, CauseComparison, View};
-use redeliver_operator::terminal::escape::{escaped, shortened};
-use redeliver_operator::terminal::layout::Layout;
-use redeliver_operator::terminal::units::{about, bar, counted, grouped};
+use redeliver_operator::terminal::escape::{escape_line, shorten_text};
+use redeliver_operator::terminal::layout::TextLayout;
+use redeliver_operator::terminal::units::{approximate_span, draw_bar, format_count, group_digits};
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;
@@ -24,72 +24,79 @@ const ATTEMPTS_MAX: usize = 20;
 /// The report as text, in colour on a terminal.
 pub(super) struct Table {
     pub(super) colours: bool,
-    pub(super) layout: Layout,
+    pub(super) layout: TextLayout,
 }
 
 impl View for Table {
-    fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
+    fn write_report(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         if let Some(sentence) = report.deleted_soon() {
-            self.alert(&sentence, output)?;
+            self.write_alert(&sentence, output)?;
         }
-        let (letters, queue) = (counted(report.total, "dead letter"), escaped(&report.context.queue));
-        let (letters, now) = (self.style().bold().apply_to(letters), self.layout.clock(report.context.now));
-        let until =
-            report.context.virtual_now.map(|now| format!(", virtual time until {}", self.layout.clock(now)));
-        let head =
-            format!("{letters} in {queue} ({now}{}){}", until.unwrap_or_default(), start(&report.groups));
-        writeln!(output, "{}", self.layout.paragraph(&head, 2))?;
+        let (letters, queue) =
+            (format_count(report.total, "dead letter"), escape_line(&report.context.queue));
+        let (letters, now) =
+            (self.base_style().bold().apply_to(letters), self.layout.format_clock(report.context.now));
+        let until = report
+            .context
+            .virtual_now
+            .map(|now| format!(", virtual time until {}", self.layout.format_clock(now)));
+        let head = format!(
+            "{letters} in {queue} ({now}{}){}",
+            until.unwrap_or_default(),
+            describe_start(&report.groups)
+        );
+        writeln!(output, "{}", self.layout.wrap_paragraph(&head, 2))?;
         if let Some(filter) = &report.context.filter {
-            let (seen, filter) = (grouped(report.coverage.seen), escaped(filter));
+            let (seen, filter) = (group_digits(report.coverage.seen), escape_line(filter));
             let line = format!("of {seen} seen, by the filter {filter}");
-            writeln!(output, "{}", self.layout.paragraph(&line, 2))?;
+            writeln!(output, "{}", self.layout.wrap_paragraph(&line, 2))?;
         }
-        if let Some(sentence) = report.incompleteness() {
-            self.alert(&sentence, output)?;
+        if let Some(sentence) = report.describe_incompleteness() {
+            self.write_alert(&sentence, output)?;
         }
         if report.total == 0 {
             return Ok(());
         }
-        let by_type = report.error_types().into_iter().map(|(code, count)| (escaped(code), count));
-        self.bars("By error type", by_type.collect(), output)?;
+        let by_type = report.error_types().into_iter().map(|(code, count)| (escape_line(code), count));
+        self.write_bars("By error type", by_type.collect(), output)?;
         // A single function says nothing; a single tenant does: it alone is hurt.
-        self.names("By tenant", &report.tenants(), report.total, output)?;
-        let functions = report.functions();
+        self.write_names("By tenant", &report.counts_by_tenant(), report.total, output)?;
+        let functions = report.counts_by_function();
         if functions.len() > 1 {
-            self.names("By function", &functions, report.total, output)?;
+            self.write_names("By function", &functions, report.total, output)?;
         }
         let now = report.context.virtual_now.unwrap_or(report.context.now);
         let groups = Self { layout: self.layout.relative_to(now), ..*self };
-        groups.groups(&report.groups, output)?;
+        groups.write_groups(&report.groups, output)?;
         if let Some(comparison) = &report.comparison {
-            writeln!(output, "\n{}", self.layout.paragraph(&self.beside_others(comparison), 2))?;
+            writeln!(output, "\n{}", self.layout.wrap_paragraph(&self.describe_comparison(comparison), 2))?;
         }
-        self.bars("By retries made", attempts(report), output)?;
+        self.write_bars("By retries made", attempt_rows(report), output)?;
         let last = report.age.classes.iter().rposition(|count| *count > 0).unwrap_or(0);
-        self.bars("By age", ages(report).into_iter().take(last + 1).collect(), output)?;
-        self.remarks(report, output)
+        self.write_bars("By age", age_rows(report).into_iter().take(last + 1).collect(), output)?;
+        self.write_remarks(report, output)
     }
 }
 
 /// The groups alone, as the report has them.
-pub(crate) fn groups_for_people(groups: &[Group], colours: bool, layout: Layout) -> String {
+pub(crate) fn groups_for_people(groups: &[DeadLetterGroup], colours: bool, layout: TextLayout) -> String {
     let mut text = Vec::new();
-    Table { colours, layout }.groups(groups, &mut text).expect("memory can always be written to");
+    Table { colours, layout }.write_groups(groups, &mut text).expect("memory can always be written to");
     String::from_utf8_lossy(&text).into_owned()
 }
 
 impl Table {
-    fn style(&self) -> Style {
+    fn base_style(&self) -> Style {
         Style::new().force_styling(self.colours)
     }
 
     /// A sentence about what needs attention.
-    fn alert(&self, sentence: &str, output: &mut dyn Write) -> io::Result<()> {
-        writeln!(output, "{}", self.style().red().apply_to(self.layout.paragraph(sentence, 2)))
+    fn write_alert(&self, sentence: &str, output: &mut dyn Write) -> io::Result<()> {
+        writeln!(output, "{}", self.base_style().red().apply_to(self.layout.wrap_paragraph(sentence, 2)))
     }
 
     /// Names with their counts, the first ones, and those that have none.
-    fn names(
+    fn write_names(
         &self,
         title: &str,
         names: &[(&str, u64)],
@@ -103,43 +110,56 @@ impl Table {
         let (shown, more) = names.split_at(names.len().min(NAMES_MAX));
         let width = self.layout.columns().map_or(usize::MAX, |columns| columns.saturating_sub(NAME_ROOM));
         let mut rows: Vec<_> =
-            shown.iter().map(|(name, count)| (shortened(&escaped(name), width), *count)).collect();
+            shown.iter().map(|(name, count)| (shorten_text(&escape_line(name), width), *count)).collect();
         if !more.is_empty() {
-            let others = format!("{} others", grouped(more.len() as u64));
+            let others = format!("{} others", group_digits(more.len() as u64));
             rows.push((others, more.iter().map(|(_, count)| count).sum()));
         }
         if named < total {
             rows.push(("none named".to_owned(), total - named));
         }
-        self.bars(title, rows, output)
+        self.write_bars(title, rows, output)
     }
 
-    fn bars(&self, title: &str, rows: Vec<(String, u64)>, output: &mut dyn Write) -> io::Result<()> {
+    fn write_bars(&self, title: &str, rows: Vec<(String, u64)>, output: &mut dyn Write) -> io::Result<()> {
         let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0);
         let width = rows.iter().map(|(name, _)| measure_text_width(name)).max().unwrap_or(0);
         // Two spaces before the name, a count of nine digits, and a space on both sides of it.
         let room = self.layout.columns().map_or(BAR, |columns| columns.saturating_sub(width + 13) as u64);
-        writeln!(output, "\n{}", self.style().bold().apply_to(title))?;
+        writeln!(output, "\n{}", self.base_style().bold().apply_to(title))?;
         for (name, count) in rows {
-            let bar = bar(count, most, room.min(BAR));
+            let bar = draw_bar(count, most, room.min(BAR));
             let space = if bar.is_empty() { "" } else { " " };
-            let (count, bar) = (grouped(count), self.style().cyan().apply_to(bar));
+            let (count, bar) = (group_digits(count), self.base_style().cyan().apply_to(bar));
             writeln!(output, "  {name:<width$} {count:>9}{space}{bar}")?;
         }
         Ok(())
     }
 
-    fn groups(&self, groups: &[Group], output: &mut dyn Write) -> io::Result<()> {
-        let title = format!("Groups ({})", grouped(groups.len() as u64));
-        writeln!(output, "\n{}", self.style().bold().apply_to(title))?;
+    fn write_groups(&self, groups: &[DeadLetterGroup], output: &mut dyn Write) -> io::Result<()> {
+        let title = format!("Groups ({})", group_digits(groups.len() as u64));
+        writeln!(output, "\n{}", self.base_style().bold().apply_to(title))?;
         for group in groups.iter().take(GROUPS_MAX) {
-            let Group {
-                fingerprint, headline, error_type, count, first, last, error_details, example, ..
+            let DeadLetterGroup {
+                fingerprint,
+                headline,
+                error_type,
+                count,
+                first,
+                last,
+                error_details,
+                example,
+                ..
             } = group;
             let headline_shown = self.layout.rest_of_line(GROUP_INDENT, headline);
-            writeln!(output, "  {:>9}  {}", grouped(*count), self.style().bold().apply_to(headline_shown))?;
-            let [first, last] = [*first, *last].map(|moment| self.layout.moment(moment));
-            let mut lines = vec![format!("{}, group {}", escaped(error_type), escaped(fingerprint))];
+            writeln!(
+                output,
+                "  {:>9}  {}",
+                group_digits(*count),
+                self.base_style().bold().apply_to(headline_shown)
+            )?;
+            let [first, last] = [*first, *last].map(|moment| self.layout.format_moment(moment));
+            let mut lines = vec![format!("{}, group {}", escape_line(error_type), escape_line(fingerprint))];
             let times = [format!("first {first}"), format!("last {last}")];
             let on_one_line = times.join("; ");
             let is_fitting =
@@ -147,24 +167,24 @@ impl Table {
             lines.extend(if is_fitting { vec![on_one_line] } else { times.into() });
             // On a terminal the headline is enough: the explanation is the same for each group of this error type.
             if self.layout.columns().is_none() && !error_details.is_empty() && error_details != headline {
-                lines.push(escaped(error_details));
+                lines.push(escape_line(error_details));
             }
-            lines.push(format!("e.g. {}", escaped(example)));
+            lines.push(format!("e.g. {}", escape_line(example)));
             for line in lines {
-                let line = self.layout.paragraph(&format!("{:GROUP_INDENT$}{line}", ""), GROUP_INDENT);
+                let line = self.layout.wrap_paragraph(&format!("{:GROUP_INDENT$}{line}", ""), GROUP_INDENT);
                 writeln!(output, "{line}")?;
             }
         }
         if let Some(more) = groups.len().checked_sub(GROUPS_MAX).filter(|more| *more > 0) {
-            writeln!(output, "  … and {} more: see --format json", grouped(more as u64))?;
+            writeln!(output, "  … and {} more: see --format json", group_digits(more as u64))?;
         }
         Ok(())
     }
 
     /// Says what sets a cause apart.
-    fn beside_others(&self, comparison: &CauseComparison) -> String {
-        let summary = escaped(&comparison.summary(|moment| self.layout.clock(moment)));
-        let others = counted(comparison.others, "dead letter");
+    fn describe_comparison(&self, comparison: &CauseComparison) -> String {
+        let summary = escape_line(&comparison.summary(|moment| self.layout.format_clock(moment)));
+        let others = format_count(comparison.others, "dead letter");
         match (comparison.others, summary.as_str()) {
             (0, _) => "There is no other cause to compare it with.".to_owned(),
             (_, "") => {
@@ -174,26 +194,26 @@ impl Table {
         }
     }
 
-    fn remarks(&self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
+    fn write_remarks(&self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         let age = &report.age;
-        writeln!(output, "\nThe oldest has been here for {}.", about(age.oldest_seconds))?;
-        let mut remark = |sentence: String| writeln!(output, "{}", self.layout.paragraph(&sentence, 2));
+        writeln!(output, "\nThe oldest has been here for {}.", approximate_span(age.oldest_seconds))?;
+        let mut remark = |sentence: String| writeln!(output, "{}", self.layout.wrap_paragraph(&sentence, 2));
         let duplicates = &report.duplicates;
         if duplicates.messages > 0 {
             remark(format!(
                 "Duplicates: {} too many of {}, e.g. {}.",
-                grouped(duplicates.extra),
-                counted(duplicates.messages, "message"),
-                first(&duplicates.examples)
+                group_digits(duplicates.extra),
+                format_count(duplicates.messages, "message"),
+                first_id(&duplicates.examples)
             ))?;
         }
         let skipped = &report.skipped_attempts;
         if skipped.messages > 0 {
             remark(format!(
                 "Skipped attempts: {} in {} have no failure in the history, e.g. {}.",
-                counted(skipped.attempts, "attempt"),
-                counted(skipped.messages, "message"),
-                first(&skipped.examples)
+                format_count(skipped.attempts, "attempt"),
+                format_count(skipped.messages, "message"),
+                first_id(&skipped.examples)
             ))?;
         }
         Ok(())
@@ -201,17 +221,17 @@ impl Table {
 }
 
 /// The group to look at first: the largest.
-fn start(groups: &[Group]) -> String {
-    groups.first().map_or(String::new(), |Group { fingerprint, count, .. }| {
-        format!(": start with group {}, {} of them", escaped(fingerprint), grouped(*count))
+fn describe_start(groups: &[DeadLetterGroup]) -> String {
+    groups.first().map_or(String::new(), |DeadLetterGroup { fingerprint, count, .. }| {
+        format!(": start with group {}, {} of them", escape_line(fingerprint), group_digits(*count))
     })
 }
 
-pub(super) fn ages(report: &AuditReport) -> Vec<(String, u64)> {
+pub(super) fn age_rows(report: &AuditReport) -> Vec<(String, u64)> {
     AGE_CLASSES.into_iter().map(str::to_owned).zip(report.age.classes).collect()
 }
 
-pub(super) fn attempts(report: &AuditReport) -> Vec<(String, u64)> {
+pub(super) fn attempt_rows(report: &AuditReport) -> Vec<(String, u64)> {
     let known: Vec<_> = report.attempts.known.iter().map(|(attempts, count)| (*attempts, *count)).collect();
     let (shown, more) = known.split_at(known.len().min(ATTEMPTS_MAX));
     let mut rows: Vec<_> = shown.iter().map(|(attempts, count)| (attempts.to_string(), *count)).collect();
@@ -224,8 +244,8 @@ pub(super) fn attempts(report: &AuditReport) -> Vec<(String, u64)> {
     rows
 }
 
-fn first(ids: &[String]) -> String {
-    ids.first().map(|id| escaped(id)).unwrap_or_default()
+fn first_id(ids: &[String]) -> String {
+    ids.first().map(|id| escape_line(id)).unwrap_or_default()
 }
 
 #[cfg(test)]

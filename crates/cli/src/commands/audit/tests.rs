@@ -1,8 +1,8 @@
 use clap::Parser;
 use redeliver_dead_letters::Coverage;
-use redeliver_testing::hostile::hostile;
+use redeliver_testing::hostile::hostile_text;
 
-use super::examples::{id, record, report, report_with_retention, with_sent_seconds};
+use super::examples::{letter_id, record, report, report_with_retention, with_sent_seconds};
 use super::*;
 
 #[derive(Debug, Parser)]
@@ -17,7 +17,7 @@ fn parse(arguments: &[&str]) -> Result<Program, clap::Error> {
 
 #[test]
 fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
-    let audited = |report: &AuditReport| Audited {
+    let audited = |report: &AuditReport| AuditResult {
         report: report.clone(),
         missing: Vec::new(),
         output_closed: false,
@@ -37,19 +37,19 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
         (code(&incomplete(empty.clone())), code(&incomplete(found.clone()))),
         (ExitCode::Incomplete, ExitCode::Incomplete)
     );
-    let new = Audited { has_new_causes: true, ..audited(&incomplete(found.clone())) };
-    assert_eq!(exit_code(&new), ExitCode::NewCause, "it is not told again");
+    let new = AuditResult { has_new_causes: true, ..audited(&incomplete(found.clone())) };
+    assert_eq!(exit_code(&new), ExitCode::NewCause, "it is reported once");
     let soon = report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
     assert_eq!(code(&soon), ExitCode::DeletedSoon, "SQS deletes it in ten seconds");
     assert_eq!(code(&incomplete(soon.clone())), ExitCode::DeletedSoon, "whatever the others are");
-    let new = Audited { has_new_causes: true, ..audited(&soon) };
+    let new = AuditResult { has_new_causes: true, ..audited(&soon) };
     assert_eq!(exit_code(&new), ExitCode::NewCause, "the next run ends with 7");
-    let missing = Audited { missing: vec!["no message …".to_owned()], ..audited(&empty) };
+    let missing = AuditResult { missing: vec!["no message …".to_owned()], ..audited(&empty) };
     assert_eq!(exit_code(&missing), ExitCode::NotThere);
     let interrupted = AuditReport { interrupted: true, ..incomplete(found.clone()) };
     assert_eq!(code(&interrupted), ExitCode::Interrupted);
     // `head` has seen enough, and so has a caller that asked for ten.
-    let closed = Audited { output_closed: true, ..audited(&incomplete(found.clone())) };
+    let closed = AuditResult { output_closed: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(exit_code(&closed), ExitCode::Found);
     let not_judged = |report: AuditReport| {
         let mut report = report;
@@ -92,46 +92,46 @@ fn the_help_has_examples_and_exit_codes() {
 
 #[test]
 fn every_view_shows_hostile_text_in_the_same_way() {
-    let (text, shown) = hostile();
+    let (text, shown) = hostile_text();
     let record = record("NON_RETRYABLE_ERROR", &text, 1);
     let report = report(std::slice::from_ref(&record));
     let printed = |mut view: Box<dyn View>| {
         let mut output = Vec::new();
-        view.begin(&mut output).unwrap();
-        view.add(&record, &mut output).unwrap();
-        view.end(&report, &mut output).unwrap();
+        view.begin_output(&mut output).unwrap();
+        view.write_record(&record, &mut output).unwrap();
+        view.write_report(&report, &mut output).unwrap();
         String::from_utf8(output).unwrap()
     };
     let arn = "arn:aws:sqs:eu-central-1:1:q";
     let for_people: [Box<dyn View>; 5] = [
         Box::new(table::Table {
             colours: false,
-            layout: redeliver_operator::terminal::layout::Layout::Whole,
+            layout: redeliver_operator::terminal::layout::TextLayout::Whole,
         }),
         Box::new(show::Show::new(
             record.message_id(),
             Showing { reveal: true, ..Showing::default() },
             false,
-            redeliver_operator::terminal::layout::Layout::Whole,
+            redeliver_operator::terminal::layout::TextLayout::Whole,
         )),
         Box::new(csv::Csv { reveal: true }),
-        Box::new(html::Page::new(Showing { reveal: true, ..Showing::default() })),
-        Box::new(known_causes::NewCauses { known: KnownCauses::nothing(arn) }),
+        Box::new(html::HtmlReport::new(Showing { reveal: true, ..Showing::default() })),
+        Box::new(known_causes::NewCauses { known: KnownCauses::without_causes(arn) }),
     ];
     for (index, view) in for_people.into_iter().enumerate() {
         let printed = printed(view);
         assert!(printed.contains(&shown), "view {index}: {printed}");
         let safe = printed.replace("\r\n", "\n");
         assert_eq!(
-            redeliver_operator::terminal::escape::escaped_lines(&safe),
+            redeliver_operator::terminal::escape::escape_lines(&safe),
             safe,
             "view {index}: and nothing else is hidden"
         );
     }
-    let for_programs: [Box<dyn View>; 2] = [Box::new(Json), Box::new(JsonLines)];
+    let for_programs: [Box<dyn View>; 2] = [Box::new(JsonView), Box::new(JsonLinesView)];
     for view in for_programs {
         let printed = printed(view);
-        assert_eq!(redeliver_operator::terminal::escape::escaped_lines(&printed), printed);
+        assert_eq!(redeliver_operator::terminal::escape::escape_lines(&printed), printed);
         let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
         let details = value.get("error_details").unwrap_or_else(|| &value["groups"][0]["error_details"]);
         assert_eq!(details, &text, "the characters are the same");
@@ -144,7 +144,7 @@ fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
     let group = &report.groups[0].fingerprint;
     let next = |words: &str| {
         let words = ["redeliver", "audit"].into_iter().chain(words.split(' '));
-        let crate::Command::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command
+        let crate::CliCommand::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command
         else {
             panic!("it is an audit")
         };
@@ -154,15 +154,15 @@ fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
         Some(next.to_string())
     };
     let named = "--stack prod --profile ops";
-    assert_eq!(next(named).unwrap(), format!("redeliver audit {named} --show {}", id(1)));
+    assert_eq!(next(named).unwrap(), format!("redeliver audit {named} --show {}", letter_id(1)));
     let selected = format!("{named} --group {group}");
     assert_eq!(next(&selected).unwrap(), format!("redeliver redrive {selected}"));
     assert_eq!(next(&format!("{selected} --max 1")), None, "the next command would send more");
     assert_eq!(
         next("--queue dlq --show 0191").unwrap(),
-        format!("redeliver redrive --queue dlq --ids {}", id(1))
+        format!("redeliver redrive --queue dlq --ids {}", letter_id(1))
     );
-    assert_eq!(next("dead.jsonl").unwrap(), format!("redeliver audit dead.jsonl --show {}", id(1)));
+    assert_eq!(next("dead.jsonl").unwrap(), format!("redeliver audit dead.jsonl --show {}", letter_id(1)));
     assert_eq!((next("-"), next("dead.jsonl --show 1")), (None, None));
 }
 
@@ -172,7 +172,7 @@ fn the_next_command_for_invalid_messages_begins_an_edit_of_their_group() {
     let group = &report.groups[0].fingerprint;
     let next = |words: &str| {
         let words = ["redeliver", "audit"].into_iter().chain(words.split(' '));
-        let crate::Command::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command
+        let crate::CliCommand::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command
         else {
             panic!("it is an audit")
         };
@@ -184,7 +184,7 @@ fn the_next_command_for_invalid_messages_begins_an_edit_of_their_group() {
     let edit = format!("redeliver redrive --stack prod --group {group} --edit '.body.data.amount |= .'");
     assert_eq!(next(&format!("--stack prod --group {group}")), Some((true, edit.clone())));
     assert_eq!(next("--stack prod --show 0191"), Some((true, edit)));
-    let show = format!("redeliver audit --stack prod --show {}", id(1));
+    let show = format!("redeliver audit --stack prod --show {}", letter_id(1));
     assert_eq!(next("--stack prod"), Some((false, show)), "one looks at it first");
     assert_eq!(next(&format!("dead.jsonl --group {group}")), None);
 }

@@ -2,9 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use redeliver_operator::ExitCode;
-use redeliver_operator::queues::Connection;
+use redeliver_operator::queues::AwsConnection;
 use redeliver_operator::terminal::help::{CONNECT, Closing, SHOW};
-use redeliver_operator::terminal::output::Output;
+use redeliver_operator::terminal::output::OutputArgs;
 
 /// The end of the help of `fleet`.
 const CLOSING: Closing = Closing {
@@ -68,15 +68,15 @@ pub struct Arguments {
     #[arg(long, value_name = "URL")]
     pub(super) endpoint_url: Option<String>,
     /// The format
-    #[arg(long, help_heading = SHOW, value_enum, default_value_t = Format::Table)]
-    pub(super) format: Format,
+    #[arg(long, help_heading = SHOW, value_enum, default_value_t = FleetFormat::Table)]
+    pub(super) format: FleetFormat,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
 /// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum FleetFormat {
     /// For people.
     Table,
     /// One JSON object.
@@ -87,11 +87,11 @@ pub enum Format {
 
 impl Arguments {
     /// Each region with each profile, once.
-    pub(super) fn connections(&self) -> Vec<Connection> {
+    pub(super) fn connections(&self) -> Vec<AwsConnection> {
         let profiles = or_default(&self.profiles);
         let regions = or_default(&self.regions);
         let of_profile = |profile: &Option<String>| {
-            let account = Connection::at(profile.clone(), None, self.endpoint_url.clone());
+            let account = AwsConnection::from_parts(profile.clone(), None, self.endpoint_url.clone());
             regions.iter().map(|region| account.in_region(region.clone())).collect::<Vec<_>>()
         };
         profiles.iter().flat_map(of_profile).collect()
@@ -125,7 +125,7 @@ mod tests {
     fn each_region_is_looked_at_with_each_profile_and_once() {
         let connections = |arguments: &[&str]| {
             let arguments = Program::parse_from(["program"].iter().chain(arguments)).arguments;
-            let named = |one: &Connection| {
+            let named = |one: &AwsConnection| {
                 format!("{} {}", one.profile().unwrap_or("-"), one.region().unwrap_or("-"))
             };
             arguments.connections().iter().map(named).collect::<Vec<_>>()

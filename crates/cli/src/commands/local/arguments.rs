@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use redeliver_aws::targets::{Command, HandlerEvent};
+use redeliver_aws::targets::{HandlerEvent, RuntimeCommand};
 use redeliver_core::json::pointer::Pointer;
 use redeliver_core::strategy::RetryLoop;
 
@@ -89,7 +89,7 @@ pub struct Arguments {
     ///
     /// Such as one of AWS's runtime interface clients. Each call has 30 s.
     #[arg(long, help_heading = TARGET, value_name = "COMMAND", value_parser = exec::command, conflicts_with_all = ["target", "fail_rate", "fail_first", "fail_permanently"])]
-    pub exec: Option<Command>,
+    pub exec: Option<RuntimeCommand>,
     /// The event of one invocation
     ///
     /// It is for the function of --exec.

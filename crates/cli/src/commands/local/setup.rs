@@ -5,79 +5,79 @@ use std::io::{BufWriter, Write};
 use std::num::NonZeroU16;
 
 use redeliver_aws::targets::{
-    Command, DEFAULT_TIMEOUT, Endpoint, EndpointSource, HandlerEvent, HttpTarget, OwnFunction, Processes,
-    TargetAddress, TargetError,
+    DEFAULT_TIMEOUT, Endpoint, EndpointSource, HandlerEvent, HttpTarget, OwnFunction, Processes,
+    RuntimeCommand, TargetAddress, TargetError,
 };
 use redeliver_core::strategy::RetryLoop;
-use redeliver_local::{ChunkSize, Chunks, Groups, Setup, Target};
-use redeliver_operator::files::{create_output, read_policy, read_schema, unwritable};
-use redeliver_operator::message_file::Form;
+use redeliver_local::{ChunkSize, Chunks, InputGroups, LocalSetup, LocalTarget};
+use redeliver_operator::files::{create_output, read_policy, read_schema, write_error};
+use redeliver_operator::message_file::LineForm;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::{Failure, UsageError};
-use redeliver_sim::{BuiltInTarget, Failures, check_payload};
+use redeliver_operator::{CommandFailure, UsageError};
+use redeliver_sim::{BuiltInTarget, FailureChances, check_payload};
 
 use super::arguments::Arguments;
 
 /// Reads and checks everything; also opens the output for the final records.
-pub(super) fn read_setup(arguments: &Arguments) -> Result<(Setup, Box<dyn Write>), Failure> {
+pub(super) fn read_setup(arguments: &Arguments) -> Result<(LocalSetup, Box<dyn Write>), CommandFailure> {
     let retry_loop = arguments.strategy;
     let is_async_retry = retry_loop == RetryLoop::AsyncRetry;
     let policy = read_policy(arguments.policy.as_deref(), retry_loop.definition())?;
     if let Some(path) = arguments.data_schema.as_ref().filter(|_| is_async_retry) {
         let reason = "--strategy async-retry does not check a data schema: leave it out";
-        return Err(wrong(path.display(), reason));
+        return Err(option_error(path.display(), reason));
     }
     if arguments.plain.plain && is_async_retry {
         let reason = "--strategy async-retry sends payloads, not messages: leave it out";
-        return Err(wrong("--plain", reason));
+        return Err(option_error("--plain", reason));
     }
     let is_fifo = retry_loop.definition().is_fifo;
     if arguments.group_pointer.is_some() && !is_fifo {
         let reason = "only --strategy ordered has message groups: leave it out";
-        return Err(wrong("--group-pointer", reason));
+        return Err(option_error("--group-pointer", reason));
     }
-    let groups = is_fifo.then(|| Groups { pointer: arguments.group_pointer.clone() });
+    let groups = is_fifo.then(|| InputGroups { pointer: arguments.group_pointer.clone() });
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let target = match (&arguments.target, &arguments.exec) {
-        (Some(url), _) => Target::Http(Box::new(http_target(url)?)),
+        (Some(url), _) => LocalTarget::Http(Box::new(http_target(url)?)),
         (None, Some(command)) => {
-            Target::OwnFunction(Box::new(own_function(command.clone(), arguments.handler_event)))
+            LocalTarget::OwnFunction(Box::new(own_function(command.clone(), arguments.handler_event)))
         }
-        (None, None) => Target::BuiltIn(BuiltInTarget::new(Failures {
+        (None, None) => LocalTarget::BuiltIn(BuiltInTarget::new(FailureChances {
             rate: arguments.fail_rate,
             first: arguments.fail_first,
             permanently: arguments.fail_permanently,
             seed: arguments.seed,
         })),
     };
-    let form = if is_async_retry { Form::Payload(check_payload) } else { Form::Anything };
+    let form = if is_async_retry { LineForm::Payload(check_payload) } else { LineForm::Anything };
     // On an endpoint the first retries come after real minutes, so the whole input is sent first.
     let size = if arguments.endpoint_url.is_some() { ChunkSize::WHOLE } else { ChunkSize::SMALL };
-    let chunks = Chunks::open(&arguments.file, form, groups, size)?;
+    let chunks = Chunks::open_input(&arguments.file, form, groups, size)?;
     let output: Box<dyn Write> = match &arguments.final_dlq {
         Some(path) => {
-            let file = create_output(path).map_err(|error| unwritable(path, &error))?;
+            let file = create_output(path).map_err(|error| write_error(path, &error))?;
             Box::new(BufWriter::new(file))
         }
         None => Box::new(std::io::sink()),
     };
-    Ok((Setup { chunks, seed: arguments.seed, retry_loop, policy, schema, target }, output))
+    Ok((LocalSetup { chunks, seed: arguments.seed, retry_loop, policy, schema, target }, output))
 }
 
 /// An option that does not go with the others.
-fn wrong(name: impl Display, reason: impl Display) -> Failure {
+fn option_error(name: impl Display, reason: impl Display) -> CommandFailure {
     UsageError::new(format!("{name}: {reason}")).into()
 }
 
 /// The function prints to standard error: standard output has the report.
-fn own_function(command: Command, handler_event: HandlerEvent) -> OwnFunction {
+fn own_function(command: RuntimeCommand, handler_event: HandlerEvent) -> OwnFunction {
     let processes = Processes::new(command.outside_lambda("local"), NonZeroU16::MIN);
     let processes = processes.with_time_limit(DEFAULT_TIMEOUT).with_output(stderr::copy_output);
     OwnFunction::new(processes, handler_event)
 }
 
-fn http_target(url: &str) -> Result<HttpTarget, Failure> {
-    let refused = |reason: &dyn Display| wrong("--target", reason);
+fn http_target(url: &str) -> Result<HttpTarget, CommandFailure> {
+    let refused = |reason: &dyn Display| option_error("--target", reason);
     let address = TargetAddress::parse(url, false).map_err(|error| match error {
         // In the words of the command line, not of the functions' settings.
         TargetError::PlainHttp => {
@@ -88,7 +88,7 @@ fn http_target(url: &str) -> Result<HttpTarget, Failure> {
     })?;
     match address {
         TargetAddress::Url(url) => {
-            HttpTarget::new(EndpointSource::Fixed(Endpoint::public(url)), None, DEFAULT_TIMEOUT)
+            HttpTarget::new(EndpointSource::Fixed(Endpoint::without_auth(url)), None, DEFAULT_TIMEOUT)
                 .map_err(|error| refused(&error))
         }
         TargetAddress::LambdaArn(_) => {

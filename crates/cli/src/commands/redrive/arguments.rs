@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use redeliver_dead_letters::redrive::{Edit, Plan};
+use redeliver_dead_letters::redrive::{BodyEdit, RedrivePlan};
 use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::files::read_schema;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
-use redeliver_operator::redrive::{Pace, RATE_MAX, RedriveRequest, WATCH_SECONDS_MAX};
+use redeliver_operator::redrive::{RATE_MAX, RedrivePace, RedriveRequest, WATCH_SECONDS_MAX};
 use redeliver_operator::terminal::help::{Closing, EDIT, VALIDATE};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::{number, seconds};
-use redeliver_operator::{ExitCode, Failure, UsageError};
+use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
 use crate::commands::selection_args::SelectionArgs;
@@ -121,7 +121,7 @@ pub struct Arguments {
     /// Stop if more than this percentage failed again
     ///
     /// A message failed again if it came back to the DLQ or, in the pilot, waits for a retry. 100: never.
-    #[arg(long, value_name = "PERCENT", default_value_t = Pace::default().stop_after_failures_percent, value_parser = number(0..=100_u8))]
+    #[arg(long, value_name = "PERCENT", default_value_t = RedrivePace::default().stop_after_failures_percent, value_parser = number(0..=100_u8))]
     stop_after_failures: u8,
     /// Watch the first 50 messages for this long
     ///
@@ -146,8 +146,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    fn pace(&self) -> Pace {
-        Pace {
+    fn pace(&self) -> RedrivePace {
+        RedrivePace {
             rate: self.rate,
             watch_seconds: self.watch.as_secs(),
             stop_after_failures_percent: self.stop_after_failures,
@@ -156,7 +156,7 @@ impl Arguments {
     }
 
     /// The redrive that is asked for.
-    pub(super) fn request(&self) -> Result<RedriveRequest<'_>, Failure> {
+    pub(super) fn request(&self) -> Result<RedriveRequest<'_>, CommandFailure> {
         Ok(RedriveRequest {
             from: &self.from,
             to: self.to.as_ref(),
@@ -168,15 +168,15 @@ impl Arguments {
         })
     }
 
-    fn plan(&self) -> Result<Plan, Failure> {
-        Ok(Plan {
+    fn plan(&self) -> Result<RedrivePlan, CommandFailure> {
+        Ok(RedrivePlan {
             pick: self.selection.pick()?,
-            edit: self.edit.as_deref().map(Edit::new).transpose()?,
+            edit: self.edit.as_deref().map(BodyEdit::new).transpose()?,
             new_id: self.new_id,
-            into_lines: self.written()?.is_some(),
+            into_lines: self.output_file()?.is_some(),
             max_generation: self.max_generation,
             schema: read_schema(self.data_schema.as_deref(), &self.plain)?,
-            ..Plan::default()
+            ..RedrivePlan::default()
         })
     }
 
@@ -186,7 +186,7 @@ impl Arguments {
     }
 
     /// The file that messages are written to, if they come from a file and go to no queue.
-    pub(super) fn written(&self) -> Result<Option<&Path>, UsageError> {
+    pub(super) fn output_file(&self) -> Result<Option<&Path>, UsageError> {
         match (&self.from.file, &self.to) {
             (Some(_), None) => self.printing.file().map(Some).ok_or_else(|| {
                 UsageError::new("name the destination: --to QUEUE, or -o FILE for a file of messages")
@@ -210,6 +210,6 @@ mod tests {
     fn defaults_are_those_of_the_console() {
         let given = ["redrive", "--stack", "redeliver-prod"];
         let Program { arguments } = clap::Parser::try_parse_from(given).unwrap();
-        assert_eq!(arguments.pace(), Pace::default());
+        assert_eq!(arguments.pace(), RedrivePace::default());
     }
 }

@@ -1,6 +1,6 @@
 //! Asks whether to send to a source queue that has no consumer.
 
-use redeliver_operator::Failure;
+use redeliver_operator::CommandFailure;
 use redeliver_operator::redrive::not_consumed;
 use redeliver_operator::status::consumer::Consumer;
 use redeliver_operator::terminal::stderr;
@@ -9,7 +9,7 @@ use super::Arguments;
 use super::question::is_answered_yes;
 
 /// True if the source queue has a consumer. Without one, messages are sent only if the user agrees.
-pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<bool, Failure> {
+pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<bool, CommandFailure> {
     let why = match consumer {
         Consumer::There => return Ok(true),
         Consumer::Unknown(words) => {
@@ -21,17 +21,17 @@ pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<
         Consumer::Nobody(why) => why,
     };
     if !arguments.apply.is_wanted() && !arguments.into_paused {
-        stderr::warning(refusal(why));
+        stderr::warning(describe_refusal(why));
     } else if arguments.into_paused {
         stderr::remark(why);
     } else if !is_answered_yes(&format!("{}. Send them anyway? [y/N] ", not_consumed(why)))? {
-        return Err(refusal(why).into());
+        return Err(describe_refusal(why).into());
     }
     Ok(false)
 }
 
 /// The error if there is no terminal to ask on.
-fn refusal(why: &str) -> String {
+fn describe_refusal(why: &str) -> String {
     let why = not_consumed(why);
     format!("{why}. Run `redeliver resume --apply` for this deployment first, or add --into-paused")
 }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use redeliver_dead_letters::redrive::{EditExample, Ending, RedriveReport};
+use redeliver_dead_letters::redrive::{EditExample, RedriveEnding, RedriveReport};
 use redeliver_operator::dead_letter::{EditLine, edit_lines};
 use redeliver_operator::queues::name_in;
-use redeliver_operator::redrive::{Continuation, next_step, staying};
-use redeliver_operator::sentences::{incompleteness, seen_of_all, watched_in_words};
-use redeliver_operator::terminal::escape::escaped;
-use redeliver_operator::terminal::layout::Layout;
-use redeliver_operator::terminal::units::{counted, grouped};
+use redeliver_operator::redrive::{Continuation, describe_staying, next_step};
+use redeliver_operator::sentences::{describe_incompleteness, describe_seen, describe_watched};
+use redeliver_operator::terminal::escape::escape_line;
+use redeliver_operator::terminal::layout::TextLayout;
+use redeliver_operator::terminal::units::{format_count, group_digits};
 
 use super::Arguments;
 
@@ -18,15 +18,15 @@ const EXAMPLE_LINES_MAX: usize = 40;
 
 /// The kinds of source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum RedriveRoute {
     QueueToQueue,
     QueueToSources,
     FileToQueue,
     FileToFile,
 }
 
-impl Way {
-    pub(super) fn of(arguments: &Arguments) -> Self {
+impl RedriveRoute {
+    pub(super) fn for_arguments(arguments: &Arguments) -> Self {
         match (&arguments.from.file, &arguments.to) {
             _ if arguments.goes_to_sources() => Self::QueueToSources,
             (None, _) => Self::QueueToQueue,
@@ -40,14 +40,14 @@ impl Way {
     }
 
     /// Sent by a run before this one.
-    const fn sent_before(self) -> &'static str {
+    const fn sent_before_label(self) -> &'static str {
         match self {
             Self::QueueToQueue | Self::QueueToSources => "sent before, now deleted",
             Self::FileToQueue | Self::FileToFile => "sent before",
         }
     }
 
-    const fn done(self, applied: bool) -> &'static str {
+    const fn done_label(self, applied: bool) -> &'static str {
         match (self, applied) {
             (Self::FileToFile, true) => "written",
             (Self::FileToFile, false) => "would be written",
@@ -57,17 +57,17 @@ impl Way {
     }
 }
 
-pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -> String {
+pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: bool, max: u64) -> String {
     let is_queue = way.is_from_queue();
     let mut text = String::new();
     let mut line = |name: &str, count: u64| {
-        let _infallible = writeln!(text, " {name:<38} {:>10}", grouped(count));
+        let _infallible = writeln!(text, " {name:<38} {:>10}", group_digits(count));
     };
-    line(way.done(applied), if applied { report.sent } else { report.planned });
+    line(way.done_label(applied), if applied { report.sent } else { report.planned });
     for (error_type, count) in &report.by_error_type {
         line(&format!("  {error_type}"), *count);
     }
-    if way == Way::QueueToSources {
+    if way == RedriveRoute::QueueToSources {
         for (arn, count) in &report.by_source {
             line(&format!("  to {}", name_in(arn)), *count);
         }
@@ -76,7 +76,7 @@ pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -
         ("  edited", report.edited),
         ("  under a new message_id", report.new_ids),
         ("  copies of them, at most", report.possible_copies),
-        (way.sent_before(), report.deleted_only),
+        (way.sent_before_label(), report.deleted_only),
         ("sent, NOT deleted from the DLQ", report.not_deleted),
         ("came straight back", report.came_back_count()),
     ] {
@@ -97,19 +97,19 @@ pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -
         let _infallible = writeln!(text, " {:<38} {left:>10}", "left by --max");
     }
     if let Some(watched) = &report.watched {
-        let _infallible = writeln!(text, "{}", watched_in_words(watched));
+        let _infallible = writeln!(text, "{}", describe_watched(watched));
     }
     for (old, new) in &report.new_id_examples {
         let _infallible = writeln!(text, "e.g. {new} was {old}");
     }
-    for reason in staying(report, is_queue) {
+    for reason in describe_staying(report, is_queue) {
         let _infallible = writeln!(text, "{reason}");
     }
     if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
         let seen = match report.early {
             // Its end is the reason: the rest is not said to be in flight elsewhere.
-            Some(_) => seen_of_all(&coverage),
-            None => incompleteness(&coverage),
+            Some(_) => describe_seen(&coverage),
+            None => describe_incompleteness(&coverage),
         };
         let _infallible = writeln!(text, "{seen}");
     }
@@ -117,10 +117,10 @@ pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -
 }
 
 /// The edit on one message, as a difference.
-pub(super) fn edit_example(example: &EditExample, layout: &Layout) -> String {
-    let id = escaped(&example.message_id);
+pub(super) fn edit_example(example: &EditExample, layout: &TextLayout) -> String {
+    let id = escape_line(&example.message_id);
     let heading = format!("e.g. {id}, edited (values that the edit leaves alone are masked):");
-    let mut text = layout.paragraph(&heading, 2) + "\n";
+    let mut text = layout.wrap_paragraph(&heading, 2) + "\n";
     let lines = edit_lines(example);
     let (shown, more) = lines.split_at(lines.len().min(EXAMPLE_LINES_MAX));
     for line in shown {
@@ -128,12 +128,12 @@ pub(super) fn edit_example(example: &EditExample, layout: &Layout) -> String {
             EditLine::Same(line) => (' ', layout.rest_of_line(2, line)),
             EditLine::Old(line) => ('-', layout.rest_of_line(2, line)),
             EditLine::New(line) => ('+', layout.rest_of_line(2, line)),
-            EditLine::Hidden(count) => (' ', format!("… {}", counted(*count as u64, "line"))),
+            EditLine::Hidden(count) => (' ', format!("… {}", format_count(*count as u64, "line"))),
         };
         let _infallible = writeln!(text, "{sign} {line}");
     }
     if !more.is_empty() {
-        let _infallible = writeln!(text, "  … and {} more", grouped(more.len() as u64));
+        let _infallible = writeln!(text, "  … and {} more", group_digits(more.len() as u64));
     }
     text
 }
@@ -144,8 +144,8 @@ fn left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String
     match (applied, report.left_by_max) {
         (true, 0) if report.sent >= max && !report.is_covered() => Some("not counted".to_owned()),
         (_, 0) => None,
-        (true, left) => Some(format!("{} or more", grouped(left))),
-        (false, left) => Some(grouped(left)),
+        (true, left) => Some(format!("{} or more", group_digits(left))),
+        (false, left) => Some(group_digits(left)),
     }
 }
 
@@ -154,10 +154,16 @@ const AGAIN: Continuation =
     Continuation { again: "run the same command here again", anyway: "--stop-after-failures 100" };
 
 /// Says what to do next, if the report does not.
-pub(super) fn sentence(ending: Ending, way: Way, report: &RedriveReport) -> Option<String> {
+pub(super) fn closing_sentence(
+    ending: RedriveEnding,
+    way: RedriveRoute,
+    report: &RedriveReport,
+) -> Option<String> {
     match ending {
-        Ending::NotSeen if !way.is_from_queue() => None, // each such line was reported
-        Ending::Interrupted if way == Way::FileToFile => Some("interrupted: nothing was written".to_owned()),
+        RedriveEnding::NotSeen if !way.is_from_queue() => None, // each such line was reported
+        RedriveEnding::Interrupted if way == RedriveRoute::FileToFile => {
+            Some("interrupted: nothing was written".to_owned())
+        }
         _ => next_step(report, ending, AGAIN),
     }
 }
@@ -165,13 +171,13 @@ pub(super) fn sentence(ending: Ending, way: Way, report: &RedriveReport) -> Opti
 #[cfg(test)]
 mod tests {
     use redeliver_dead_letters::Coverage;
-    use redeliver_dead_letters::redrive::{Early, Watched};
+    use redeliver_dead_letters::redrive::{EarlyEnd, PilotResult};
 
     use super::*;
 
     #[test]
     fn what_was_watched_what_stays_and_which_ids_are_new_is_in_the_table() {
-        let watched = Watched { seconds: 90, sent: 50, came_back: 1, waiting: Some(3) };
+        let watched = PilotResult { seconds: 90, sent: 50, came_back: 1, waiting: Some(3) };
         let report = RedriveReport {
             sent: 100,
             watched: Some(watched),
@@ -179,7 +185,7 @@ mod tests {
             staying: [("parked".to_owned(), (1, vec!["sqs-7".to_owned()]))].into(),
             ..RedriveReport::default()
         };
-        let table = table(&report, Way::QueueToQueue, true, u64::MAX);
+        let table = report_table(&report, RedriveRoute::QueueToQueue, true, u64::MAX);
         for line in [
             "the first 50 were watched for 1m 30s: 1 came straight back, about 3 more messages wait for a retry than before",
             "e.g. new was old",
@@ -202,7 +208,7 @@ mod tests {
             has_open_metadata: true,
         };
         assert_eq!(
-            edit_example(&example, &Layout::Whole),
+            edit_example(&example, &TextLayout::Whole),
             "\
 e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves alone are masked):
   {
@@ -217,7 +223,7 @@ e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves a
         );
         let many = EditExample { after: format!("[{}]", vec!["1"; 100].join(",")), ..example };
         let now = redeliver_core::message::Timestamp::UNIX_EPOCH;
-        let narrow = Layout::Fitted { columns: 40, now, zone: jiff::tz::TimeZone::UTC };
+        let narrow = TextLayout::Fitted { columns: 40, now, zone: jiff::tz::TimeZone::UTC };
         let shown = edit_example(&many, &narrow);
         assert_eq!(shown.lines().count(), EXAMPLE_LINES_MAX + 5, "the heading has four lines: {shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 40), "{shown}");
@@ -228,17 +234,17 @@ e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves a
         let coverage = Coverage { seen: 20, approximate: 200, ..Coverage::default() };
         let text = |early| {
             let report = RedriveReport { coverage: Some(coverage), early, ..RedriveReport::default() };
-            table(&report, Way::QueueToQueue, true, u64::MAX)
+            report_table(&report, RedriveRoute::QueueToQueue, true, u64::MAX)
         };
         assert!(text(None).contains("in flight elsewhere"));
-        let interrupted = text(Some(Early::Interrupted));
+        let interrupted = text(Some(EarlyEnd::Interrupted));
         assert!(interrupted.ends_with("20 of about 200 messages were seen\n"), "{interrupted}");
     }
 
     #[test]
     fn what_max_leaves_is_counted_in_a_plan_and_told_of_a_run_as_far_as_it_has_looked() {
         let left = |report: &RedriveReport, applied| {
-            let table = table(report, Way::QueueToQueue, applied, 1);
+            let table = report_table(report, RedriveRoute::QueueToQueue, applied, 1);
             table.lines().find(|line| line.contains("--max")).map(str::to_owned)
         };
         let line = |count: &str| Some(format!(" left by --max                          {count:>10}"));

@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use clap::Args;
 use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::file_journals::{
-    check_not_begun, journal_of_redrive, journal_of_send, or_all_once_more,
+    check_not_begun, redrive_journal_path, send_journal_path, with_journal_hint,
 };
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
-use redeliver_operator::queues::{Connection, OneQueue};
+use redeliver_operator::queues::{AwsConnection, OneQueue};
 use redeliver_operator::terminal::help::{Closing, VALIDATE};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::number;
-use redeliver_operator::{ExitCode, Failure, UsageError};
+use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
 
@@ -93,20 +93,20 @@ pub struct Arguments {
     pub printing: Printing,
     /// The AWS connection
     #[command(flatten)]
-    pub connection: Connection,
+    pub connection: AwsConnection,
 }
 
 impl Arguments {
     /// Refuses an archive in S3.
-    pub(super) fn check_file(&self) -> Result<(), Failure> {
-        match ArchiveUri::of(&self.file).transpose()? {
-            Some(archive) => Err(UsageError::new(archive.how_to_send()).into()),
+    pub(super) fn check_file(&self) -> Result<(), CommandFailure> {
+        match ArchiveUri::from_path(&self.file).transpose()? {
+            Some(archive) => Err(UsageError::new(archive.send_hint()).into()),
             None => Ok(()),
         }
     }
 
     /// The journal's name; standard input and pipes have none, since they cannot be read a second time.
-    pub(super) fn journal(&self) -> Result<Option<PathBuf>, Failure> {
+    pub(super) fn journal_path(&self) -> Result<Option<PathBuf>, CommandFailure> {
         if is_standard_input(&self.file) || !self.file.is_file() {
             if self.journal.is_some() {
                 let sentence = "--journal needs a regular file: write the lines to one first";
@@ -115,10 +115,10 @@ impl Arguments {
             return Ok(None);
         }
         if self.backup && self.journal.is_none() {
-            check_not_begun(&journal_of_redrive(&self.file), "redeliver redrive")
-                .map_err(or_all_once_more)?;
+            check_not_begun(&redrive_journal_path(&self.file), "redeliver redrive")
+                .map_err(with_journal_hint)?;
         }
-        let journal = self.journal.clone().unwrap_or_else(|| journal_of_send(&self.file));
+        let journal = self.journal.clone().unwrap_or_else(|| send_journal_path(&self.file));
         if journal == self.file {
             return Err(UsageError::new("--journal is the input file: name another one").into());
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use redeliver_operator::terminal::units::{counted, grouped};
+use redeliver_operator::terminal::units::{format_count, group_digits};
 
 /// Problems that are remembered. Others are printed for each line.
 const PROBLEMS_MAX: usize = 1000;
@@ -11,10 +11,10 @@ const PROBLEMS_MAX: usize = 1000;
 const LINES_MAX: usize = 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Problems(BTreeMap<String, Lines>);
+pub(super) struct Problems(BTreeMap<String, ProblemLines>);
 
 #[derive(Debug, Default)]
-struct Lines {
+struct ProblemLines {
     count: u64,
     first: Vec<usize>,
 }
@@ -35,14 +35,14 @@ impl Problems {
     }
 
     /// The problems of more than one line, the most frequent first.
-    pub(super) fn repeated(&self) -> Vec<String> {
+    pub(super) fn describe_repeated(&self) -> Vec<String> {
         let mut repeated: Vec<_> = self.0.iter().filter(|(_, lines)| lines.count > 1).collect();
         repeated.sort_by_key(|(_, lines)| std::cmp::Reverse(lines.count));
-        let sentences = repeated.into_iter().map(|(problem, Lines { count, first })| {
+        let sentences = repeated.into_iter().map(|(problem, ProblemLines { count, first })| {
             let named: Vec<_> = first.iter().map(ToString::to_string).collect();
             let more = count - named.len() as u64;
-            let more = if more > 0 { format!(" and {} more", grouped(more)) } else { String::new() };
-            format!("{} ({}{more}): {problem}", counted(*count, "line"), named.join(", "))
+            let more = if more > 0 { format!(" and {} more", group_digits(more)) } else { String::new() };
+            format!("{} ({}{more}): {problem}", format_count(*count, "line"), named.join(", "))
         });
         sentences.collect()
     }
@@ -55,12 +55,12 @@ mod tests {
     #[test]
     fn two_hundred_lines_with_one_cause_are_told_once_with_the_first_of_them() {
         let mut problems = Problems::default();
-        let told: Vec<_> = (1..=200).filter(|line| problems.is_first(*line, "has no id")).collect();
+        let reported: Vec<_> = (1..=200).filter(|line| problems.is_first(*line, "has no id")).collect();
         assert!(problems.is_first(7, "is empty") && problems.is_first(201, "is not JSON"));
         assert!(!problems.is_first(202, "is not JSON"));
-        assert_eq!(told, [1]);
+        assert_eq!(reported, [1]);
         assert_eq!(
-            problems.repeated(),
+            problems.describe_repeated(),
             [
                 "200 lines (1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 190 more): has no id",
                 "2 lines (201, 202): is not JSON"

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
-use redeliver_operator::message_file::named;
+use redeliver_operator::message_file::input_name;
 use redeliver_operator::sending::{Summary, Watcher};
-use redeliver_operator::terminal::escape::escaped;
+use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::grouped;
+use redeliver_operator::terminal::units::group_digits;
 
 use super::problems::Problems;
 
@@ -26,33 +26,37 @@ impl Terminal {
             Some(length) => (ProgressBar::new(length), "{bar:40} {percent}% read, {msg}, {elapsed}"),
             None => (ProgressBar::no_length(), "{spinner} {msg}, {elapsed}"),
         };
-        Self { bar: stderr::progress(bar, template), input: named(input), problems: RefCell::default() }
+        Self {
+            bar: stderr::show_progress(bar, template),
+            input: input_name(input),
+            problems: RefCell::default(),
+        }
     }
 
     /// Prints the number of lines of each problem.
-    pub(super) fn end(&self) {
+    pub(super) fn finish_output(&self) {
         self.bar.finish_and_clear();
-        for sentence in self.problems.borrow().repeated() {
-            stderr::line(escaped(&format!("{}: {sentence}", self.input.display())));
+        for sentence in self.problems.borrow().describe_repeated() {
+            stderr::line(escape_line(&format!("{}: {sentence}", self.input.display())));
         }
     }
 }
 
 impl Watcher for Terminal {
-    fn problem(&self, line: usize, what: &str) {
+    fn report_problem(&self, line: usize, what: &str) {
         if self.problems.borrow_mut().is_first(line, what) {
-            let told = format!("{}:{line}: {what}", self.input.display());
-            stderr::line(escaped(&told));
+            let reported = format!("{}:{line}: {what}", self.input.display());
+            stderr::line(escape_line(&reported));
         }
     }
 
-    fn warning(&self, line: Option<usize>, what: &str) {
+    fn report_warning(&self, line: Option<usize>, what: &str) {
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
         stderr::warning(format_args!("{}{line}: {what}", self.input.display()));
     }
 
-    fn progress(&self, bytes: u64, so_far: &Summary) {
+    fn report_progress(&self, bytes: u64, so_far: &Summary) {
         self.bar.set_position(bytes);
-        self.bar.set_message(format!("{} sent", grouped(so_far.sent + so_far.sent_before)));
+        self.bar.set_message(format!("{} sent", group_digits(so_far.sent + so_far.sent_before)));
     }
 }

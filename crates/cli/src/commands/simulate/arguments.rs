@@ -11,14 +11,14 @@ use redeliver_core::strategy::Strategy;
 use redeliver_sim::Batching;
 use redeliver_sim::cost::Architecture;
 use redeliver_sim::planner::{
-    FailedCall, Flap, Groups, INNER_CONCURRENCY_MAX, PlainSqs, Scenario, TargetFault, Times,
+    FailedCall, Flap, INNER_CONCURRENCY_MAX, ModelTimes, PlainSqs, Scenario, ScenarioGroups, TargetFault,
 };
 
 use crate::commands::run_args::{probability, strategies};
 use redeliver_operator::terminal::help::{Closing, SHOW};
 use redeliver_operator::terminal::output::Printing;
-use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, counted, number, seconds, span};
-use redeliver_operator::{ExitCode, Failure, UsageError};
+use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, format_count, format_span, number, seconds};
+use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 /// The default of `--over` with `--flap`.
 const FLAP_OVER: Duration = Duration::from_secs(HOUR);
@@ -222,7 +222,7 @@ fn flap(text: &str) -> Result<Flap, String> {
 
 impl Arguments {
     /// The file of each policy; `None` is the default policy.
-    pub(super) fn policies(&self) -> impl Iterator<Item = Option<&Path>> {
+    pub(super) fn policy_paths(&self) -> impl Iterator<Item = Option<&Path>> {
         let others = self.compare.iter().map(|path| Some(path.as_path()));
         std::iter::once(self.policy.as_deref()).chain(others)
     }
@@ -232,15 +232,17 @@ impl Arguments {
     }
 
     /// The scenario; an error if more groups meet the fault than there are, or if the strategy's queue does not allow it.
-    pub(super) fn scenario(&self) -> Result<Scenario, Failure> {
+    pub(super) fn build_scenario(&self) -> Result<Scenario, CommandFailure> {
         let fault = match (self.flap, self.failure_rate) {
             (Some(flap), _) => TargetFault::Flap(flap),
             (None, Some(rate)) => TargetFault::FailureRate(rate),
             (None, None) => TargetFault::Outage(self.outage),
         };
-        let groups = self.groups.map(|count| Groups { count, down: self.groups_down.unwrap_or(count) });
-        if let Some(Groups { count, down }) = groups.filter(|groups| groups.down > groups.count) {
-            let sentence = format!("--groups-down {down}: there are only {}", counted(count.into(), "group"));
+        let groups =
+            self.groups.map(|count| ScenarioGroups { count, down: self.groups_down.unwrap_or(count) });
+        if let Some(ScenarioGroups { count, down }) = groups.filter(|groups| groups.down > groups.count) {
+            let sentence =
+                format!("--groups-down {down}: there are only {}", format_count(count.into(), "group"));
             return Err(UsageError::new(sentence).into());
         }
         let is_fifo = self.strategy.definition().is_fifo;
@@ -283,18 +285,18 @@ impl Arguments {
                 window: self.batching_window.unwrap_or(batching.window),
             },
             seed: self.seed,
-            times: Times::default(),
+            times: ModelTimes::default(),
         })
     }
 }
 
 /// The name of a plain queue in tables and pictures.
-pub(super) fn name_of_plain(PlainSqs { visibility, receives }: PlainSqs) -> String {
-    format!("SQS {},{receives}", span(visibility.get().into()))
+pub(super) fn plain_name(PlainSqs { visibility, receives }: PlainSqs) -> String {
+    format!("SQS {},{receives}", format_span(visibility.get().into()))
 }
 
 /// The names of policies: their file names without extension, with as many folders as distinguish them.
-pub(super) fn names_of(paths: &[Option<&Path>]) -> Vec<String> {
+pub(super) fn policy_names(paths: &[Option<&Path>]) -> Vec<String> {
     let paths: Vec<_> =
         paths.iter().map(|path| path.unwrap_or(Path::new("default")).with_extension("")).collect();
     let name = |path: &Path| {
@@ -317,17 +319,18 @@ mod tests {
         assert_eq!(seconds(RETENTION)("15d").unwrap_err(), "whole seconds from 1m to 14d");
         assert_eq!(flap("20s").unwrap_err(), "two spans with a comma between them, such as 20s,20s");
         assert_eq!(flap("0s,20s").unwrap_err(), "whole seconds from 1s to 30d");
-        assert_eq!(plain_sqs("90s,5").map(name_of_plain), Ok("SQS 1m 30s,5".to_owned()));
-        assert_eq!(plain_sqs("12h,100").map(name_of_plain), Ok("SQS 12h,100".to_owned()));
+        assert_eq!(plain_sqs("90s,5").map(plain_name), Ok("SQS 1m 30s,5".to_owned()));
+        assert_eq!(plain_sqs("12h,100").map(plain_name), Ok("SQS 12h,100".to_owned()));
         assert_eq!(plain_sqs("30s,5").unwrap_err(), "whole seconds from 1m to 12h");
         assert!(plain_sqs("180s").unwrap_err().starts_with("a visibility timeout, a comma"));
     }
 
     #[test]
     fn a_policy_is_named_by_its_file() {
-        let names =
-            |paths: &[&str]| names_of(&paths.iter().map(|path| Some(Path::new(*path))).collect::<Vec<_>>());
-        assert_eq!(names_of(&[Some(Path::new("policies/fixed.json")), None]), ["fixed", "default"]);
+        let names = |paths: &[&str]| {
+            policy_names(&paths.iter().map(|path| Some(Path::new(*path))).collect::<Vec<_>>())
+        };
+        assert_eq!(policy_names(&[Some(Path::new("policies/fixed.json")), None]), ["fixed", "default"]);
         assert_eq!(names(&["x/a/policy.json", "x/b/policy.json"]), ["a/policy", "b/policy"]);
         assert_eq!(names(&["policy.json", "b/policy.json"]), ["policy", "b/policy"]);
         assert_eq!(names(&["./policy.json", "other.json", "other.json"]), ["policy", "other", "other"]);

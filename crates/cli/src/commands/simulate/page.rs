@@ -4,31 +4,31 @@ use maud::{Markup, html};
 
 use redeliver_sim::planner::Forecast;
 
-use super::plot::figures;
-use super::tables::{scenario, sections, verdict};
-use redeliver_operator::markup::{figure, page};
+use super::plot::forecast_figures;
+use super::tables::{describe_scenario, describe_verdict, forecast_sections};
+use redeliver_operator::markup::{render_standalone_page, render_titled_figure};
 
-pub(super) fn of(forecast: &Forecast) -> String {
+pub(super) fn render_forecast(forecast: &Forecast) -> String {
     let names: Vec<_> = forecast.policies.iter().map(|policy| policy.name.as_str()).collect();
     let title = names.join(if names.len() > 2 { ", " } else { " and " });
     let body = html! {
-        header { h1 { (title) } p { strong { (verdict(forecast)) } } p { (scenario(forecast)) } }
-        (content(forecast))
+        header { h1 { (title) } p { strong { (describe_verdict(forecast)) } } p { (describe_scenario(forecast)) } }
+        (render_content(forecast))
         footer {
-            "Made by " code { "redeliver simulate" } ". " (prices(forecast))
+            "Made by " code { "redeliver simulate" } ". " (render_prices(forecast))
         }
     };
-    page(&format!("Plan of {title}"), include_str!("page/page.css"), &body)
+    render_standalone_page(&format!("Plan of {title}"), include_str!("page/page.css"), &body)
 }
 
 /// The charts above the tables.
-pub(super) fn content(forecast: &Forecast) -> Markup {
+pub(super) fn render_content(forecast: &Forecast) -> Markup {
     html! {
         section class="figures" {
-            @for one in figures(forecast) { (figure(&one.title, &one.note, &one.chart)) }
+            @for one in forecast_figures(forecast) { (render_titled_figure(&one.title, &one.note, &one.chart)) }
         }
         section class="tables" {
-            @for section in sections(forecast) {
+            @for section in forecast_sections(forecast) {
                 figure {
                     h2 { (section.title) }
                     div class="scroll" tabindex="0" role="region" aria-label=(section.title) { table {
@@ -42,7 +42,7 @@ pub(super) fn content(forecast: &Forecast) -> Markup {
     }
 }
 
-pub(super) fn prices(forecast: &Forecast) -> Markup {
+pub(super) fn render_prices(forecast: &Forecast) -> Markup {
     html! {
         "Prices are AWS's list prices of " (forecast.prices.region) " as of " (forecast.prices.read_on) ", or those given with "
         code { "--prices" } ", without free tiers."

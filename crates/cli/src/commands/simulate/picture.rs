@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use redeliver_dead_letters::files::{check_directory, publish};
+use redeliver_dead_letters::files::{check_directory, publish_file};
 use redeliver_sim::planner::Forecast;
 
 use super::page;
-use super::plot::figures;
+use super::plot::forecast_figures;
 use redeliver_operator::files::FileError;
-use redeliver_operator::markup::chart::picture;
-use redeliver_operator::{Failure, UsageError};
+use redeliver_operator::markup::chart::render_picture;
+use redeliver_operator::{CommandFailure, UsageError};
 
 /// The file of a picture, and its format.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Picture {
 
 impl Picture {
     /// The format is that of the file's extension.
-    pub(super) fn at(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn for_path(path: &Path) -> Result<Self, CommandFailure> {
         let is_page = match path.extension().and_then(|ending| ending.to_str()) {
             Some("svg") => false,
             Some("html") => true,
@@ -36,7 +36,11 @@ impl Picture {
     }
 
     pub(super) fn write(&self, forecast: &Forecast) -> Result<(), FileError> {
-        let content = if self.is_page { page::of(forecast) } else { picture(&figures(forecast)) };
-        publish(&self.path, content.as_bytes())
+        let content = if self.is_page {
+            page::render_forecast(forecast)
+        } else {
+            render_picture(&forecast_figures(forecast))
+        };
+        publish_file(&self.path, content.as_bytes())
     }
 }

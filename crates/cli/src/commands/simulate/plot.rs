@@ -15,10 +15,10 @@ use redeliver_operator::markup::chart::Figure;
 /// The largest number of policies that can be distinguished in one picture.
 pub(super) const POLICIES_MAX: usize = POLICY_COLOURS.len();
 
-pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
-    let mut figures = delays::figures(forecast);
-    figures.extend(load::figures(forecast));
-    figures.extend(backlog::figures(forecast));
-    figures.extend([schedule::figure(forecast), survival::figure(forecast)]);
+pub(super) fn forecast_figures(forecast: &Forecast) -> Vec<Figure> {
+    let mut figures = delays::delay_figures(forecast);
+    figures.extend(load::load_figures(forecast));
+    figures.extend(backlog::backlog_figures(forecast));
+    figures.extend([schedule::schedule_figure(forecast), survival::survival_figure(forecast)]);
     figures
 }

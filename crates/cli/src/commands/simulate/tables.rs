@@ -7,21 +7,21 @@ mod text;
 use std::collections::BTreeSet;
 use std::iter::once;
 
-use redeliver_core::message::reason::{Code, DeadLetterReason};
+use redeliver_core::message::reason::{DeadLetterReason, ReasonCode};
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::Batching;
 use redeliver_sim::planner::{
-    Attempt, Bottleneck, CircuitBreaker, Delays, FailedCall, Flap, Forecast, Groups, INNER_CONCURRENCY_MAX,
-    InnerFunctionName, Measurements, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, Survival,
-    TARGET_TIMEOUT, TargetFault, WorstCase,
+    Bottleneck, BreakerCounts, DelayPercentiles, FailedCall, Flap, Forecast, ForecastOutcome,
+    INNER_CONCURRENCY_MAX, InnerFunctionName, Measurements, PerMillion, PolicyForecast, RETENTION_SHARE_MAX,
+    ScenarioGroups, ScheduledAttempt, Survival, TARGET_TIMEOUT, TargetFault, WorstCase,
 };
 
-use redeliver_operator::terminal::escape::escaped;
-use redeliver_operator::terminal::units::{counted, float, grouped, span};
+use redeliver_operator::terminal::escape::escape_line;
+use redeliver_operator::terminal::units::{as_float, format_count, format_span, group_digits};
 pub(super) use section::Section;
 use section::{
-    CERTAIN, after_the_return, by_policy, dollars, drain_time, percent, rounded, rounded_span, row,
-    side_by_side,
+    CERTAIN, after_the_return, by_policy, drain_time, format_dollars, format_percent, format_rounded,
+    policy_row, rounded_span, side_by_side,
 };
 
 /// This many first attempts have a row each; of the others only the last one.
@@ -31,21 +31,25 @@ const ROWS_MAX: usize = 12;
 const ALMOST_ALL: f64 = 0.9;
 
 /// The tables for a terminal.
-pub(super) fn text(forecast: &Forecast) -> String {
-    text::text(&verdict(forecast), &scenario(forecast), &sections(forecast))
+pub(super) fn render_text(forecast: &Forecast) -> String {
+    text::render_tables(
+        &describe_verdict(forecast),
+        &describe_scenario(forecast),
+        &forecast_sections(forecast),
+    )
 }
 
 /// The policy to take, or what to change, in a sentence.
-pub(super) fn verdict(forecast: &Forecast) -> String {
+pub(super) fn describe_verdict(forecast: &Forecast) -> String {
     let [best, others @ ..] = &best_first(forecast)[..] else { return String::new() };
     let sent = forecast.scenario.messages;
     let result = match best.outcome.measured.unprocessed() {
         0 if sent == 1 => "processes the one message".to_owned(),
-        0 => format!("processes all {}", counted(sent, "message")),
-        some => format!("does not process {} of {}", grouped(some), counted(sent, "message")),
+        0 => format!("processes all {}", format_count(sent, "message")),
+        some => format!("does not process {} of {}", group_digits(some), format_count(sent, "message")),
     };
-    let cost = dollars(best.outcome.per_million.total_dollars);
-    let name = escaped(&best.name);
+    let cost = format_dollars(best.outcome.per_million.total_dollars);
+    let name = escape_line(&best.name);
     if !best.worst_case.fits {
         return if others.is_empty() {
             "The stack refuses this policy: shorten its delays, or lengthen the retention.".to_owned()
@@ -56,7 +60,7 @@ pub(super) fn verdict(forecast: &Forecast) -> String {
     }
     let advice = if !others.is_empty() {
         format!("Take {name}: it {result}")
-    } else if let Some(remedy) = remedy(&best.outcome.measured) {
+    } else if let Some(remedy) = suggest_remedy(&best.outcome.measured) {
         format!("This policy {result}: {remedy}")
     } else {
         format!("This policy {result}")
@@ -65,9 +69,9 @@ pub(super) fn verdict(forecast: &Forecast) -> String {
 }
 
 /// The change of a policy that keeps most of its dead letters alive.
-fn remedy(measured: &Measurements) -> Option<&'static str> {
+fn suggest_remedy(measured: &Measurements) -> Option<&'static str> {
     let (code, _) = measured.dead_lettered.iter().max_by_key(|(_, messages)| **messages)?;
-    match Code::read(code)?.known()? {
+    match ReasonCode::from_text(code)?.known()? {
         DeadLetterReason::HoldTimeExceeded => Some("raise hold_seconds_max"),
         DeadLetterReason::MessageExpired => Some("raise max_age_seconds"),
         DeadLetterReason::NonRetryableError => Some("look at its lists retryable and non_retryable"),
@@ -88,42 +92,47 @@ fn best_first(forecast: &Forecast) -> Vec<&PolicyForecast> {
 }
 
 /// The scenario in a sentence.
-pub(super) fn scenario(forecast: &Forecast) -> String {
+pub(super) fn describe_scenario(forecast: &Forecast) -> String {
     let given = &forecast.scenario;
-    let mut sentence = format!("{} over {}", counted(given.messages, "message"), span(given.over.as_secs()));
+    let mut sentence =
+        format!("{} over {}", format_count(given.messages, "message"), format_span(given.over.as_secs()));
     sentence += &match given.fault {
         TargetFault::Outage(length) => {
-            format!("; the target is down for the first {}", span(length.as_secs()))
+            format!("; the target is down for the first {}", format_span(length.as_secs()))
         }
         TargetFault::Flap(Flap { up, down }) => {
-            let [up, down] = [up, down].map(|length| span(length.as_secs()));
+            let [up, down] = [up, down].map(|length| format_span(length.as_secs()));
             format!("; the target is up for {up} and down for {down} in turn")
         }
-        TargetFault::FailureRate(rate) => format!("; {} of the calls fail", percent(rate)),
+        TargetFault::FailureRate(rate) => format!("; {} of the calls fail", format_percent(rate)),
     };
     match given.failed_call {
         FailedCall::Status(503) => {}
         FailedCall::Status(status) => sentence += &format!(" with HTTP status {status}"),
         FailedCall::Hang => {
-            sentence += &format!("; calls that fail hang for {}", span(TARGET_TIMEOUT.as_secs()));
+            sentence += &format!("; calls that fail hang for {}", format_span(TARGET_TIMEOUT.as_secs()));
         }
     }
-    if let Some(Groups { count, down }) = given.groups {
-        sentence += &format!("; this affects {} of {}", grouped(down.into()), counted(count.into(), "group"));
+    if let Some(ScenarioGroups { count, down }) = given.groups {
+        sentence += &format!(
+            "; this affects {} of {}",
+            group_digits(down.into()),
+            format_count(count.into(), "group")
+        );
     }
     if let Some(most) = given.capacity {
-        sentence += &format!("; the target's capacity is {} per second", grouped(most.into()));
+        sentence += &format!("; the target's capacity is {} per second", group_digits(most.into()));
     }
-    sentence += &format!("; at most {} at once", counted(given.max_concurrency.into(), "invocation"));
-    if measured(forecast).any(|measured| measured.bottleneck.is_some()) {
+    sentence += &format!("; at most {} at once", format_count(given.max_concurrency.into(), "invocation"));
+    if all_measurements(forecast).any(|measured| measured.bottleneck.is_some()) {
         sentence += &format!("; innerConcurrency {}", given.inner_concurrency);
     }
     let Batching { size, window } = given.batching;
     if size < Batching::default().size {
-        sentence += &format!("; at most {} per batch", counted(size.into(), "message"));
+        sentence += &format!("; at most {} per batch", format_count(size.into(), "message"));
     }
     if window != Batching::for_message_processor(given.strategy).window {
-        sentence += &format!("; a batch waits {} for more", span(window.as_secs()));
+        sentence += &format!("; a batch waits {} for more", format_span(window.as_secs()));
     }
     if given.strategy != Strategy::default() {
         sentence += &format!("; strategy {}", given.strategy);
@@ -131,36 +140,36 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
     sentence + "."
 }
 
-pub(super) fn sections(forecast: &Forecast) -> Vec<Section> {
+pub(super) fn forecast_sections(forecast: &Forecast) -> Vec<Section> {
     let breaker = forecast.policies.iter().any(|policy| policy.without_circuit_breaker.is_some());
     (forecast.policies.len() > 1)
-        .then(|| comparison(forecast))
+        .then(|| comparison_section(forecast))
         .into_iter()
-        .chain(plain::section(forecast))
+        .chain(plain::plain_section(forecast))
         .chain([
-            schedule(forecast),
-            survival(forecast),
-            worst_case(forecast),
-            load(forecast),
-            delays(forecast),
+            schedule_section(forecast),
+            survival_section(forecast),
+            worst_case_section(forecast),
+            load_section(forecast),
+            delay_section(forecast),
         ])
-        .chain(breaker.then(|| changes(forecast)))
-        .chain([costs(forecast)])
+        .chain(breaker.then(|| breaker_section(forecast)))
+        .chain([cost_section(forecast)])
         .collect()
 }
 
 /// A row for each policy, the best first.
-fn comparison(forecast: &Forecast) -> Section {
+fn comparison_section(forecast: &Forecast) -> Section {
     let names = ["policy", "not processed", "calls", "busiest second", "time to drain", "dollars a million"];
     let rows = best_first(forecast).into_iter().map(|policy| {
         let measured = &policy.outcome.measured;
         vec![
-            escaped(&policy.name),
-            grouped(measured.unprocessed()),
-            grouped(measured.calls),
-            grouped(measured.after_return.peak_per_second),
+            escape_line(&policy.name),
+            group_digits(measured.unprocessed()),
+            group_digits(measured.calls),
+            group_digits(measured.after_return.peak_per_second),
             drain_time(measured),
-            dollars(policy.outcome.per_million.total_dollars),
+            format_dollars(policy.outcome.per_million.total_dollars),
         ]
     });
     Section {
@@ -172,15 +181,15 @@ fn comparison(forecast: &Forecast) -> Section {
     }
 }
 
-fn schedule(forecast: &Forecast) -> Section {
+fn schedule_section(forecast: &Forecast) -> Section {
     let mut attempts = forecast.policies.iter().flat_map(|policy| &policy.schedule.attempts);
     let is_uncertain = attempts.any(|attempt| attempt.made < 1.0 - CERTAIN);
     let longest = forecast.policies.iter().map(|policy| policy.schedule.attempts.len()).max().unwrap_or(0);
     let values = |policy: &PolicyForecast, index: usize| {
         let Some(attempt) = policy.schedule.attempts.get(index) else { return Vec::new() };
-        let Attempt { earliest_seconds, median_seconds, latest_seconds, made, .. } = *attempt;
-        let spans = [earliest_seconds, median_seconds, latest_seconds].map(span);
-        spans.into_iter().chain(is_uncertain.then(|| percent(made))).collect()
+        let ScheduledAttempt { earliest_seconds, median_seconds, latest_seconds, made, .. } = *attempt;
+        let spans = [earliest_seconds, median_seconds, latest_seconds].map(format_span);
+        spans.into_iter().chain(is_uncertain.then(|| format_percent(made))).collect()
     };
     let shown = (0..longest).filter(|index| *index < ROWS_MAX || index + 1 == longest);
     let rows =
@@ -190,16 +199,16 @@ fn schedule(forecast: &Forecast) -> Section {
     side_by_side(forecast, title, "attempt", &names[..if is_uncertain { 4 } else { 3 }], rows)
 }
 
-fn survival(forecast: &Forecast) -> Section {
+fn survival_section(forecast: &Forecast) -> Section {
     let lengths: Vec<_> = forecast.policies.first().map_or(&[][..], |policy| &policy.survival).to_vec();
     let is_held = forecast.policies.iter().any(|policy| policy.hold.is_some());
     let rows = lengths.into_iter().enumerate().map(|(index, Survival { outage_seconds, .. })| {
         let chances = forecast.policies.iter().map(move |policy| {
             let Survival { at_a_random_moment, from_its_beginning, held, .. } = policy.survival[index];
-            let held = is_held.then(|| held.map_or("–".to_owned(), percent));
-            held.into_iter().chain([at_a_random_moment, from_its_beginning].map(percent)).collect()
+            let held = is_held.then(|| held.map_or("–".to_owned(), format_percent));
+            held.into_iter().chain([at_a_random_moment, from_its_beginning].map(format_percent)).collect()
         });
-        (span(outage_seconds), chances)
+        (format_span(outage_seconds), chances)
     });
     let title = "Chance that a message survives an outage";
     if !is_held {
@@ -214,7 +223,7 @@ fn survival(forecast: &Forecast) -> Section {
 fn held_and_called(forecast: &Forecast) -> String {
     let sent = forecast.scenario.messages;
     let mut breakers = forecast.circuit_breakers();
-    if sent > 1 && breakers.all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
+    if sent > 1 && breakers.all(|breaker| as_float(breaker.held_messages) >= ALMOST_ALL * as_float(sent)) {
         let few = if has_opened(forecast) { ". Few messages were, before it opened" } else { "" };
         return format!(
             "\
@@ -222,26 +231,31 @@ held: from the beginning of the outage, as almost all messages were. That spends
 called: each time, as without a circuit breaker{few}"
         );
     }
-    let held: Vec<_> = forecast.circuit_breakers().map(|breaker| grouped(breaker.held_messages)).collect();
+    let held: Vec<_> =
+        forecast.circuit_breakers().map(|breaker| group_digits(breaker.held_messages)).collect();
     format!(
         "\
 held: from the beginning of the outage. That spends no attempt. In this run {} of {} {} held.
 called: each time, as without a circuit breaker",
         held.join(" and "),
-        counted(sent, "message"),
+        format_count(sent, "message"),
         if sent == 1 { "was" } else { "were" }
     )
 }
 
-fn worst_case(forecast: &Forecast) -> Section {
+fn worst_case_section(forecast: &Forecast) -> Section {
     let rows = vec![
-        row("longest time, with calls of 60 s", forecast, |policy| {
-            span(policy.worst_case.worst_case_seconds)
+        policy_row("longest time, with calls of 60 s", forecast, |policy| {
+            format_span(policy.worst_case.worst_case_seconds)
         }),
-        row("retention of the source queue", forecast, |policy| span(policy.worst_case.retention_seconds)),
-        row("share of the retention (limit 80 %)", forecast, |policy| retention_share(&policy.worst_case)),
-        row("longest hold", forecast, |policy| {
-            policy.worst_case.hold_seconds_max.map_or("–".to_owned(), span)
+        policy_row("retention of the source queue", forecast, |policy| {
+            format_span(policy.worst_case.retention_seconds)
+        }),
+        policy_row("share of the retention (limit 80 %)", forecast, |policy| {
+            retention_share(&policy.worst_case)
+        }),
+        policy_row("longest hold", forecast, |policy| {
+            policy.worst_case.hold_seconds_max.map_or("–".to_owned(), format_span)
         }),
     ];
     by_policy("Worst case", "", forecast, rows)
@@ -258,16 +272,16 @@ fn retention_share(worst_case: &WorstCase) -> String {
     }
 }
 
-fn measured(forecast: &Forecast) -> impl Iterator<Item = &Measurements> {
+fn all_measurements(forecast: &Forecast) -> impl Iterator<Item = &Measurements> {
     forecast.outcomes().map(|outcome| &outcome.measured)
 }
 
-fn load(forecast: &Forecast) -> Section {
-    type Count = fn(&Measurements) -> u64;
+fn load_section(forecast: &Forecast) -> Section {
+    type MeasuredCount = fn(&Measurements) -> u64;
     let count = |name: &str, value: &dyn Fn(&Measurements) -> u64| {
-        row(name, forecast, |policy| grouped(value(&policy.outcome.measured)))
+        policy_row(name, forecast, |policy| group_digits(value(&policy.outcome.measured)))
     };
-    let measured = || measured(forecast);
+    let measured = || all_measurements(forecast);
     let mut rows = vec![
         count("processed", &|measured| measured.processed),
         count("dead-lettered", &|measured| measured.dead_lettered.values().sum()),
@@ -282,13 +296,13 @@ fn load(forecast: &Forecast) -> Section {
     let has_groups = forecast.scenario.groups.is_some();
     let overtaken = |measured: &Measurements| measured.by_group.as_ref().map_or(0, |groups| groups.overtaken);
     // The flag says whether a row is shown even if all its counts are 0.
-    let more: [(&str, bool, Count); 12] = [
+    let more: [(&str, bool, MeasuredCount); 12] = [
         ("wasted: the target was down", false, |measured| measured.wasted.while_down),
         ("wasted: over its capacity", false, |measured| measured.wasted.over_capacity),
         ("wasted: failed by chance", false, |measured| measured.wasted.by_chance),
-        ("messages held", has_breaker, |measured| of_breaker(measured).held_messages),
-        ("  holds in total", false, |measured| of_breaker(measured).holds),
-        ("  probes of an open circuit", false, |measured| of_breaker(measured).probes),
+        ("messages held", has_breaker, |measured| breaker_counts(measured).held_messages),
+        ("  holds in total", false, |measured| breaker_counts(measured).holds),
+        ("  probes of an open circuit", false, |measured| breaker_counts(measured).probes),
         (busiest, true, |measured| measured.after_return.peak_per_second),
         (most, true, |measured| measured.after_return.p99_per_second),
         ("processed after a later one of their group", has_groups, overtaken),
@@ -300,19 +314,19 @@ fn load(forecast: &Forecast) -> Section {
         *is_always_shown || measured().any(|measured| value(measured) > 0)
     });
     rows.extend(shown.map(|(name, _, value)| count(name, &value)));
-    rows.push(row(drain, forecast, |policy| drain_time(&policy.outcome.measured)));
-    let note = bottlenecks(forecast);
+    rows.push(policy_row(drain, forecast, |policy| drain_time(&policy.outcome.measured)));
+    let note = describe_bottlenecks(forecast);
     Section { note, ..by_policy("Load on the target, measured", "", forecast, rows) }
 }
 
 /// A sentence for each policy with an inner function that cannot keep up.
-fn bottlenecks(forecast: &Forecast) -> Option<String> {
+fn describe_bottlenecks(forecast: &Forecast) -> Option<String> {
     let is_alone = forecast.policies.len() == 1;
     let sentences: Vec<_> = forecast
         .policies
         .iter()
         .filter_map(|policy| {
-            let prefix = if is_alone { String::new() } else { format!("{}: ", escaped(&policy.name)) };
+            let prefix = if is_alone { String::new() } else { format!("{}: ", escape_line(&policy.name)) };
             let bottleneck = policy.outcome.measured.bottleneck.as_ref()?;
             Some(prefix + &bottleneck_sentence(bottleneck, forecast.scenario.inner_concurrency))
         })
@@ -322,7 +336,7 @@ fn bottlenecks(forecast: &Forecast) -> Option<String> {
 
 fn bottleneck_sentence(bottleneck: &Bottleneck, inner_concurrency: u16) -> String {
     let Bottleneck { wanted_per_second, possible_per_second, inner_concurrency_needed, .. } = bottleneck;
-    let [wanted, possible] = [wanted_per_second, possible_per_second].map(|rate| grouped(*rate));
+    let [wanted, possible] = [wanted_per_second, possible_per_second].map(|rate| group_digits(*rate));
     let remedy = match (bottleneck.function, *inner_concurrency_needed <= INNER_CONCURRENCY_MAX.into()) {
         (InnerFunctionName::FailedMessageProcessor, true) => {
             format!("innerConcurrency {inner_concurrency_needed}, or the strategy direct-resend")
@@ -339,16 +353,16 @@ BOTTLENECK: the {}: {wanted} messages per second wanted, {possible} possible wit
 Up to {} messages wait for it; without the bottleneck, the time to drain is {}.
 Use {remedy}.",
         bottleneck.function,
-        grouped(bottleneck.backlog_max),
-        span(bottleneck.drain_seconds_without)
+        group_digits(bottleneck.backlog_max),
+        format_span(bottleneck.drain_seconds_without)
     )
 }
 
 /// The time that messages took, by group if there are groups.
-fn delays(forecast: &Forecast) -> Section {
-    type Row = (&'static str, fn(&Measurements) -> (Option<Delays>, u64));
-    let all: Row = ("all messages", |measured| (measured.delay_seconds, measured.unprocessed()));
-    let by_group: [Row; 2] = [
+fn delay_section(forecast: &Forecast) -> Section {
+    type DelayRow = (&'static str, fn(&Measurements) -> (Option<DelayPercentiles>, u64));
+    let all: DelayRow = ("all messages", |measured| (measured.delay_seconds, measured.unprocessed()));
+    let by_group: [DelayRow; 2] = [
         ("groups that meet the fault", |measured| {
             measured.by_group.as_ref().map_or((None, 0), |groups| (groups.down, groups.down_unprocessed))
         }),
@@ -360,9 +374,9 @@ fn delays(forecast: &Forecast) -> Section {
     let rows = rows.map(|(name, value)| {
         let values = forecast.outcomes().map(move |outcome| {
             let (delays, unprocessed) = value(&outcome.measured);
-            let percentiles = delays.map(|Delays { p50, p90, p99, max }| [p50, p90, p99, max]);
+            let percentiles = delays.map(|DelayPercentiles { p50, p90, p99, max }| [p50, p90, p99, max]);
             let spans = percentiles.map_or([(); 4].map(|()| "–".to_owned()), |each| each.map(rounded_span));
-            spans.into_iter().chain([grouped(unprocessed)]).collect()
+            spans.into_iter().chain([group_digits(unprocessed)]).collect()
         });
         (name, values)
     });
@@ -371,21 +385,21 @@ fn delays(forecast: &Forecast) -> Section {
     side_by_side(forecast, title, "", &names, rows)
 }
 
-fn of_breaker(measured: &Measurements) -> CircuitBreaker {
+fn breaker_counts(measured: &Measurements) -> BreakerCounts {
     measured.circuit_breaker.unwrap_or_default()
 }
 
 /// The outcomes of the policies with and without their circuit breakers.
-fn changes(forecast: &Forecast) -> Section {
-    type Value = fn(&Outcome) -> String;
+fn breaker_section(forecast: &Forecast) -> Section {
+    type Value = fn(&ForecastOutcome) -> String;
     let [busiest, _, drain] = after_the_return(forecast);
     let values: [(&str, Value); 6] = [
-        ("dead-lettered", |outcome| grouped(outcome.measured.dead_lettered.values().sum())),
-        ("calls of the target", |outcome| grouped(outcome.measured.calls)),
-        ("  wasted", |outcome| grouped(outcome.measured.wasted.total())),
-        (busiest, |outcome| grouped(outcome.measured.after_return.peak_per_second)),
+        ("dead-lettered", |outcome| group_digits(outcome.measured.dead_lettered.values().sum())),
+        ("calls of the target", |outcome| group_digits(outcome.measured.calls)),
+        ("  wasted", |outcome| group_digits(outcome.measured.wasted.total())),
+        (busiest, |outcome| group_digits(outcome.measured.after_return.peak_per_second)),
         (drain, |outcome| drain_time(&outcome.measured)),
-        ("a million such messages cost", |outcome| dollars(outcome.per_million.total_dollars)),
+        ("a million such messages cost", |outcome| format_dollars(outcome.per_million.total_dollars)),
     ];
     let rows = values.into_iter().map(|(name, value)| {
         let of_both = forecast.policies.iter().map(move |policy| {
@@ -413,24 +427,25 @@ fn has_opened(forecast: &Forecast) -> bool {
     forecast.circuit_breakers().any(|breaker| breaker.openings > 0)
 }
 
-fn costs(forecast: &Forecast) -> Section {
+fn cost_section(forecast: &Forecast) -> Section {
     type Value = fn(&PerMillion) -> String;
     let values: [(&str, Value); 9] = [
-        ("SQS requests", |needs| rounded(needs.sqs_requests)),
-        ("Lambda invocations", |needs| rounded(needs.invocations)),
-        ("Lambda GB-seconds", |needs| rounded(needs.gb_seconds)),
+        ("SQS requests", |needs| format_rounded(needs.sqs_requests)),
+        ("Lambda invocations", |needs| format_rounded(needs.invocations)),
+        ("Lambda GB-seconds", |needs| format_rounded(needs.gb_seconds)),
         ("logs", |needs| format!("{:.2} GB", needs.log_gb)),
-        ("SQS", |needs| dollars(needs.dollars.sqs_requests)),
-        ("Lambda", |needs| dollars(needs.dollars.lambda_requests + needs.dollars.lambda_duration)),
-        ("CloudWatch Logs", |needs| dollars(needs.dollars.logs)),
-        ("together", |needs| dollars(needs.total_dollars)),
-        ("an archive of the dead letters", |needs| dollars(needs.archive_dollars)),
+        ("SQS", |needs| format_dollars(needs.dollars.sqs_requests)),
+        ("Lambda", |needs| format_dollars(needs.dollars.lambda_requests + needs.dollars.lambda_duration)),
+        ("CloudWatch Logs", |needs| format_dollars(needs.dollars.logs)),
+        ("together", |needs| format_dollars(needs.total_dollars)),
+        ("an archive of the dead letters", |needs| format_dollars(needs.archive_dollars)),
     ];
     let dead_letters: u64 =
         forecast.outcomes().flat_map(|outcome| outcome.measured.dead_lettered.values()).sum();
     let shown = if dead_letters == 0 { &values[..values.len() - 1] } else { &values };
-    let rows =
-        shown.iter().map(|(name, value)| row(name, forecast, |policy| value(&policy.outcome.per_million)));
+    let rows = shown
+        .iter()
+        .map(|(name, value)| policy_row(name, forecast, |policy| value(&policy.outcome.per_million)));
     let title = format!(
         "A million such messages, at the prices of {} as of {}",
         forecast.prices.region, forecast.prices.read_on

@@ -5,12 +5,12 @@ use std::num::NonZeroU16;
 use std::time::Duration;
 
 use clap::Args;
-use redeliver_aws::targets::Command;
+use redeliver_aws::targets::RuntimeCommand;
 use redeliver_operator::ExitCode;
-use redeliver_operator::queues::Connection;
+use redeliver_operator::queues::AwsConnection;
 use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::units::{DAY, HOUR, number, seconds};
-use redeliver_worker::{FunctionName, Functions, Limits, Options};
+use redeliver_worker::{FunctionName, PollerLimits, WorkerFunctions, WorkerOptions};
 
 use crate::commands::exec;
 
@@ -68,7 +68,7 @@ pub struct Arguments {
     /// Such as one of AWS's runtime interface clients. The message-processor calls it instead of `TARGET`. Each batch has a
     /// process of its own. `HANDLER_EVENT` says what one invocation gets.
     #[arg(long, value_name = "COMMAND", value_parser = exec::command)]
-    exec: Option<Command>,
+    exec: Option<RuntimeCommand>,
     /// The prefix of the functions' names in logs and metrics
     ///
     /// For example `orders` for `orders-message-processor`, to distinguish two deployments in one account.
@@ -95,18 +95,18 @@ pub struct Arguments {
     #[arg(long, value_name = "SPAN", value_parser = seconds(0..=DAY))]
     shutdown: Option<Duration>,
     #[command(flatten)]
-    connection: Connection,
+    connection: AwsConnection,
 }
 
-impl From<Arguments> for Options {
+impl From<Arguments> for WorkerOptions {
     fn from(arguments: Arguments) -> Self {
         let Arguments { functions, exec, name, concurrency, health, invocation, wait, shutdown, connection } =
             arguments;
         let concurrency = NonZeroU16::new(concurrency).unwrap_or(NonZeroU16::MIN);
         Self {
-            functions: Functions::new(functions, name),
+            functions: WorkerFunctions::new(functions, name),
             exec,
-            limits: Limits { concurrency, batch_size: 10, wait, invocation },
+            limits: PollerLimits { concurrency, batch_size: 10, wait, invocation },
             health,
             shutdown: shutdown.unwrap_or(wait + invocation + SHUTDOWN_RESERVE),
             connection,

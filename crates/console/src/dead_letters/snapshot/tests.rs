@@ -1,9 +1,9 @@
-use redeliver_testing::dead_letters::{annotated, at, record};
+use redeliver_testing::dead_letters::{annotated_record, at_seconds, retried_record};
 
-use redeliver_dead_letters::Resolved;
+use redeliver_dead_letters::Resolution;
 
 use super::*;
-use crate::dead_letters::reading::{Mark, Reading};
+use crate::dead_letters::reading::{DlqReading, Mark};
 
 const DAY: i64 = 86_400;
 
@@ -12,17 +12,17 @@ fn letters(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Snapshot 
     let folder = tempfile::tempdir().unwrap();
     let mut collecting = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
     for message in messages {
-        collecting.add(&DeadLetterRecord::new(message)).unwrap();
+        collecting.add_record(&DeadLetterRecord::new(message)).unwrap();
     }
-    collecting.into_snapshot(Coverage::default(), at(DAY), Retention::of_seconds(14 * 86_400))
+    collecting.into_snapshot(Coverage::default(), at_seconds(DAY), Retention::from_seconds(14 * 86_400))
 }
 
 fn three() -> Snapshot {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000003","tenant":"Ärger AG"},"data":{"card":"Visa"}}"#;
     let messages = [
-        record("NON_RETRYABLE_ERROR", "no such user", 1),
-        record("RETRY_ATTEMPT_EXCEEDED", "too slow", 2),
-        annotated(body, "NON_RETRYABLE_ERROR", "no such user", 3),
+        retried_record("NON_RETRYABLE_ERROR", "no such user", 1),
+        retried_record("RETRY_ATTEMPT_EXCEEDED", "too slow", 2),
+        annotated_record(body, "NON_RETRYABLE_ERROR", "no such user", 3),
     ];
     let sent = [100, 200, DAY - 60];
     letters(
@@ -30,7 +30,7 @@ fn three() -> Snapshot {
             .into_iter()
             .zip(sent)
             .map(|(mut message, sent)| {
-                message.sent_at = at(sent);
+                message.sent_at = at_seconds(sent);
                 message
             })
             .collect(),
@@ -38,7 +38,13 @@ fn three() -> Snapshot {
 }
 
 fn selected(letters: &Snapshot, selection: &Selection) -> Vec<String> {
-    letters.select(selection).unwrap().letters.iter().map(|letter| letter.sqs_message_id.clone()).collect()
+    letters
+        .select_letters(selection)
+        .unwrap()
+        .letters
+        .iter()
+        .map(|letter| letter.sqs_message_id.clone())
+        .collect()
 }
 
 fn by(set: impl FnOnce(&mut Selection)) -> Selection {
@@ -52,7 +58,7 @@ fn the_page_counts_what_sqs_deletes_soon() {
     let mut letters = three();
     assert_eq!(letters.deleted_soon(), None);
     // Two were sent when 1970 began, a day ago.
-    letters.retention = Retention::of_seconds(86_410);
+    letters.retention = Retention::from_seconds(86_410);
     assert!(
         letters
             .deleted_soon()
@@ -73,7 +79,7 @@ fn without_a_filter_all_are_meant_and_the_newest_comes_first() {
 #[test]
 fn each_filter_leaves_out_what_it_should() {
     let letters = three();
-    let group = letters.find("sqs-2").unwrap().fingerprint.clone();
+    let group = letters.find_letter("sqs-2").unwrap().fingerprint.clone();
     for (selection, expected) in [
         (by(|of| of.group = group), &["sqs-2"][..]),
         (by(|of| of.error_type = "NON_RETRYABLE_ERROR".to_owned()), &["sqs-3", "sqs-1"]),
@@ -104,7 +110,8 @@ fn each_filter_leaves_out_what_it_should() {
 fn what_the_filter_cannot_judge_is_not_selected_and_is_counted() {
     let letters = three();
     let filter = r#".body.data.card | ltrimstr("secret-") | tonumber > 0"#;
-    let Selected { letters, not_judged } = letters.select(&by(|of| of.filter = filter.to_owned())).unwrap();
+    let Selected { letters, not_judged } =
+        letters.select_letters(&by(|of| of.filter = filter.to_owned())).unwrap();
     let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.as_str()).collect();
     assert_eq!(ids, ["sqs-2", "sqs-1"]);
     assert_eq!((not_judged.messages, not_judged.example.as_deref()), (1, Some("sqs-3")));
@@ -112,7 +119,7 @@ fn what_the_filter_cannot_judge_is_not_selected_and_is_counted() {
 
 #[test]
 fn what_is_not_understood_is_told() {
-    let why = |selection: &Selection| three().select(selection).unwrap_err().to_string();
+    let why = |selection: &Selection| three().select_letters(selection).unwrap_err().to_string();
     assert_eq!(
         why(&by(|of| of.since = "yesterday".to_owned())),
         "since: write a span such as 2h or 7d, or a moment such as 2026-01-31T08:30Z"
@@ -123,14 +130,14 @@ fn what_is_not_understood_is_told() {
 #[test]
 fn a_letter_is_deleted_at_the_end_of_the_retention() {
     let letters = three();
-    assert_eq!(letters.expires_at(letters.find("sqs-1").unwrap()), Some(at(14 * DAY + 100)));
+    assert_eq!(letters.expires_at(letters.find_letter("sqs-1").unwrap()), Some(at_seconds(14 * DAY + 100)));
 }
 
 #[test]
 fn groups_are_those_of_the_whole_look() {
     let letters = three();
     assert_eq!(letters.groups.iter().map(|group| group.count).collect::<Vec<_>>(), [2, 1]);
-    assert_eq!(letters.record(letters.find("sqs-2").unwrap()).unwrap().error_details, "too slow");
+    assert_eq!(letters.read_record(letters.find_letter("sqs-2").unwrap()).unwrap().error_details, "too slow");
 }
 
 #[test]
@@ -139,10 +146,10 @@ fn a_cause_is_new_until_somebody_marks_it() {
     let [twice, once] = [0, 1].map(|index| letters.groups[index].clone());
     let queue = "arn:aws:sqs:us-east-1:000000000000:final-dlq";
     let folder = tempfile::tempdir().unwrap();
-    let reading = Reading::new(folder.path().join("causes.jsonl"));
-    let mut known = KnownCauses::nothing(queue);
-    known.remember(&letters.groups, at(DAY));
-    known.write(&folder.path().join("causes.jsonl")).unwrap();
+    let reading = DlqReading::new(folder.path().join("causes.jsonl"));
+    let mut known = KnownCauses::without_causes(queue);
+    known.remember_groups(&letters.groups, at_seconds(DAY));
+    known.merge_into_file(&folder.path().join("causes.jsonl")).unwrap();
     letters.causes = CauseHistory::new(known, [once.fingerprint.clone()].into(), None);
     let new = |new: &str| selected(&letters, &by(|of| of.new = new.to_owned()));
     assert_eq!(new("last-look"), ["sqs-2"]);
@@ -151,30 +158,30 @@ fn a_cause_is_new_until_somebody_marks_it() {
     assert_eq!(new("2d"), ["sqs-3", "sqs-2", "sqs-1"]);
     assert_eq!(new("1m"), Vec::<String>::new());
     let mark = |mark, seconds| {
-        reading.mark(queue, &letters, &once.fingerprint, mark, at(seconds)).unwrap();
-        let life = letters.life(&once);
-        (letters.new_and_returned(), life.rank(), life.note.map(|note| note.text))
+        reading.mark_cause(queue, &letters, &once.fingerprint, mark, at_seconds(seconds)).unwrap();
+        let life = letters.cause_life(&once);
+        (letters.new_and_returned(), life.list_rank(), life.note.map(|note| note.text))
     };
     assert_eq!(mark(Mark::Known(" ticket 7 ".to_owned()), DAY), ([0, 0], 3, Some("ticket 7".to_owned())));
     assert_eq!(new("last-look"), Vec::<String>::new());
     assert_eq!(mark(Mark::NotKnown, DAY), ([1, 0], 1, None));
     assert_eq!(mark(Mark::Resolved(String::new()), DAY), ([0, 0], 4, None));
-    let end = |by: Option<&str>, seconds| Resolved { at: at(seconds), by: by.map(str::to_owned) };
-    assert_eq!(letters.life(&once).state, CauseState::Resolved(end(None, DAY)));
+    let end = |by: Option<&str>, seconds| Resolution { at: at_seconds(seconds), by: by.map(str::to_owned) };
+    assert_eq!(letters.cause_life(&once).state, CauseState::Resolved(end(None, DAY)));
     // Its message was sent here 200 seconds after 1970 began.
     assert_eq!(mark(Mark::Resolved("orders:42".to_owned()), 199), ([0, 1], 0, None));
-    assert_eq!(letters.life(&once).state, CauseState::CameBack(Some(end(Some("orders:42"), 199))));
+    assert_eq!(letters.cause_life(&once).state, CauseState::CameBack(Some(end(Some("orders:42"), 199))));
     assert_eq!(mark(Mark::NotResolved, DAY), ([1, 0], 1, None));
-    assert_eq!(letters.life(&twice).rank(), 2);
+    assert_eq!(letters.cause_life(&twice).list_rank(), 2);
 }
 
 #[test]
 fn a_cause_whose_first_death_is_gone_is_as_old_as_it_was() {
     let mut letters = three();
-    let mut known = KnownCauses::nothing("queue");
+    let mut known = KnownCauses::without_causes("queue");
     let late = letters.groups[1].clone();
-    let first = at(50);
-    known.remember(&[Group { first, ..late.clone() }], at(60));
+    let first = at_seconds(50);
+    known.remember_groups(&[DeadLetterGroup { first, ..late.clone() }], at_seconds(60));
     letters.causes = CauseHistory::new(known, BTreeSet::new(), None);
     let since = |text: &str| selected(&letters, &by(|of| of.new = text.to_owned()));
     assert_eq!(
@@ -190,10 +197,10 @@ fn a_look_says_what_it_costs() {
         let messages = counts.into_iter().zip(1..).map(|(receive_count, number)| {
             redeliver_core::message::ReceivedMessage {
                 receive_count,
-                ..record("NON_RETRYABLE_ERROR", "x", number)
+                ..retried_record("NON_RETRYABLE_ERROR", "x", number)
             }
         });
-        letters(messages.collect()).price_of_a_look().unwrap()
+        letters(messages.collect()).describe_look_cost().unwrap()
     };
     assert_eq!(price([1, 1]), "A look receives every message: these were received once.");
     assert_eq!(price([1, 2]), "A look receives every message: these were received up to 2 times.");
@@ -207,7 +214,7 @@ fn a_look_says_what_it_costs() {
 #[test]
 fn what_is_deleted_soon_is_what_its_link_selects() {
     let mut letters = three();
-    letters.retention = Retention::of_seconds(86_410);
-    let until = redeliver_dead_letters::groups::written(letters.soon_before().unwrap());
+    letters.retention = Retention::from_seconds(86_410);
+    let until = redeliver_dead_letters::groups::format_timestamp(letters.expiry_cutoff().unwrap());
     assert_eq!(selected(&letters, &by(|of| of.until = until)), ["sqs-2", "sqs-1"]);
 }

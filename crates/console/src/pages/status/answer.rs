@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
-use redeliver_operator::status::Target;
-use redeliver_operator::terminal::units::{about, counted, grouped};
+use redeliver_operator::status::TargetStatus;
+use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 
 /// An outage without a sign for longer than this may be over: the metric is two minutes late, and its signs are the
 /// starts of five minutes.
@@ -19,7 +19,7 @@ const LONGEST_SECONDS: i64 = 14 * 86_400;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts<'a> {
     pub(super) now: Timestamp,
-    pub(super) target: Option<Target>,
+    pub(super) target: Option<TargetStatus>,
     /// The longest time that a message has been held in all, if one was held lately.
     pub(super) longest_hold_seconds: Option<i64>,
     /// Messages that wait for a retry or are held: delayed in the source queue, and all in the intermediate DLQ.
@@ -34,7 +34,7 @@ pub(super) struct Facts<'a> {
     pub(super) dead_letters: Option<u64>,
     /// The time left for the oldest dead letter, by CloudWatch, if it is short.
     pub(super) oldest_ends_in_seconds: Option<i64>,
-    pub(super) reading: Option<Reading>,
+    pub(super) reading: Option<LastReading>,
     pub(super) alarms_on: &'a [&'a str],
     /// True if a request to CloudWatch failed.
     pub(super) is_blind: bool,
@@ -42,7 +42,7 @@ pub(super) struct Facts<'a> {
 
 /// The last reading of the dead letters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(super) struct LastReading {
     pub(super) taken_at: Timestamp,
     /// Messages that were in the queue, read or not.
     pub(super) count: u64,
@@ -57,7 +57,7 @@ pub(super) struct Reading {
 
 /// A part of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum LinePart {
     Text(String),
     /// A number with its address within the deployment's pages, or on this page.
     Link(String, String),
@@ -65,26 +65,26 @@ enum Part {
 
 /// The line, and whether something is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    parts: Vec<Part>,
+pub(super) struct StatusLine {
+    parts: Vec<LinePart>,
     pub(super) is_bad: bool,
 }
 
-pub(super) fn answer(facts: &Facts<'_>) -> Answer {
+pub(super) fn build_status_line(facts: &Facts<'_>) -> StatusLine {
     let sentences = [
-        target(facts),
-        long_hold(facts),
-        paused(facts),
-        blocked(facts),
-        dead_letters(facts),
-        deleted_soon(facts),
-        alarms(facts),
-        unknown(facts),
+        describe_target(facts),
+        describe_long_hold(facts),
+        describe_paused(facts),
+        describe_blocked(facts),
+        describe_dead_letters(facts),
+        describe_deleted_soon(facts),
+        describe_alarms(facts),
+        describe_unknown(facts),
     ];
     let mut parts = Vec::new();
     for mut sentence in sentences.into_iter().flatten() {
         if !parts.is_empty() {
-            parts.push(text(" "));
+            parts.push(text_part(" "));
         }
         parts.append(&mut sentence);
     }
@@ -94,14 +94,14 @@ pub(super) fn answer(facts: &Facts<'_>) -> Answer {
         } else {
             "All quiet."
         };
-        return Answer { parts: vec![text(quiet)], is_bad: false };
+        return StatusLine { parts: vec![text_part(quiet)], is_bad: false };
     }
-    Answer { parts, is_bad: true }
+    StatusLine { parts, is_bad: true }
 }
 
-fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
-    let Some(Target::Down(outage)) = facts.target else { return None };
-    let since = clock(outage.since, facts.now);
+fn describe_target(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
+    let Some(TargetStatus::Down(outage)) = facts.target else { return None };
+    let since = format_clock(outage.since, facts.now);
     let began = if !outage.or_longer {
         format!("since about {since}")
     } else if outage.seconds < LONGEST_SECONDS {
@@ -109,93 +109,104 @@ fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
     } else {
         "for more than 14 days".to_owned()
     };
-    let mut sentence = vec![text(format!("The target has been down {began}"))];
+    let mut sentence = vec![text_part(format!("The target has been down {began}"))];
     match facts.held {
-        None => sentence.push(text("; the number of held messages is unknown")),
-        Some(0) => sentence.push(text(": no message is held")),
+        None => sentence.push(text_part("; the number of held messages is unknown")),
+        Some(0) => sentence.push(text_part(": no message is held")),
         Some(held) => {
-            sentence.push(text(": "));
-            sentence.push(link(
-                format!("about {}", counted(held, "message")),
+            sentence.push(text_part(": "));
+            sentence.push(link_part(
+                format!("about {}", format_count(held, "message")),
                 format!("#queue-{}", facts.source),
             ));
-            sentence.push(text(" held, none lost"));
+            sentence.push(text_part(" held, none lost"));
         }
     }
     if (facts.now - outage.last_sign).num_seconds() > SIGN_IS_OLD_SECONDS {
-        let last = clock(outage.last_sign, facts.now);
-        sentence.push(text(format!(". It may be up again: the last sign of the outage was at about {last}")));
+        let last = format_clock(outage.last_sign, facts.now);
+        sentence.push(text_part(format!(
+            ". It may be up again: the last sign of the outage was at about {last}"
+        )));
     }
-    sentence.push(text("."));
+    sentence.push(text_part("."));
     Some(sentence)
 }
 
 /// The sentence on the longest hold: in an outage, or without one if it is long enough to need a look.
-fn long_hold(facts: &Facts<'_>) -> Option<Vec<Part>> {
+fn describe_long_hold(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let seconds = facts.longest_hold_seconds?;
-    let is_shown = seconds > HOLD_IS_LONG_SECONDS || matches!(facts.target, Some(Target::Down(_)));
-    is_shown.then(|| vec![text(format!("The longest hold of a message is {}.", about(seconds)))])
+    let is_shown = seconds > HOLD_IS_LONG_SECONDS || matches!(facts.target, Some(TargetStatus::Down(_)));
+    is_shown
+        .then(|| vec![text_part(format!("The longest hold of a message is {}.", approximate_span(seconds)))])
 }
 
-fn paused(facts: &Facts<'_>) -> Option<Vec<Part>> {
+fn describe_paused(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let waiting = facts.paused?;
-    let waiting = link(format!("about {}", counted(waiting, "message")), format!("#queue-{}", facts.source));
-    Some(vec![link("Paused".to_owned(), "pause".to_owned()), text(": "), waiting, text(" to be received.")])
+    let waiting =
+        link_part(format!("about {}", format_count(waiting, "message")), format!("#queue-{}", facts.source));
+    Some(vec![
+        link_part("Paused".to_owned(), "pause".to_owned()),
+        text_part(": "),
+        waiting,
+        text_part(" to be received."),
+    ])
 }
 
-fn blocked(facts: &Facts<'_>) -> Option<Vec<Part>> {
+fn describe_blocked(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let (count, since) = facts.blocked?;
-    let groups = link(counted(count, "group"), "#blocked".to_owned());
+    let groups = link_part(format_count(count, "group"), "#blocked".to_owned());
     let are = if count == 1 { "is blocked" } else { "are blocked, the first one" };
-    Some(vec![groups, text(format!(" {are} since {since}."))])
+    Some(vec![groups, text_part(format!(" {are} since {since}."))])
 }
 
-fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
+fn describe_dead_letters(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let count = match facts.dead_letters {
-        None => return Some(vec![text("Could not determine the number of dead letters.")]),
+        None => return Some(vec![text_part("Could not determine the number of dead letters.")]),
         Some(0) => return None,
         Some(count) => count,
     };
-    let mut sentence = vec![link(counted(count, "dead letter"), "letters".to_owned())];
+    let mut sentence = vec![link_part(format_count(count, "dead letter"), "letters".to_owned())];
     if let Some(reading) = facts.reading {
-        sentence.append(&mut since_the_look(reading, count, facts.now));
+        sentence.append(&mut describe_since_look(reading, count, facts.now));
     }
-    sentence.push(text("."));
+    sentence.push(text_part("."));
     Some(sentence)
 }
 
 /// The new causes of a look, and the number of messages that arrived since, whose causes an old look does not have.
-fn since_the_look(reading: Reading, count: u64, now: Timestamp) -> Vec<Part> {
-    let Reading { taken_at, new_causes, returned_causes, last_look, .. } = reading;
-    let taken_at = clock(taken_at, now);
+fn describe_since_look(reading: LastReading, count: u64, now: Timestamp) -> Vec<LinePart> {
+    let LastReading { taken_at, new_causes, returned_causes, last_look, .. } = reading;
+    let taken_at = format_clock(taken_at, now);
     let arrived = count.saturating_sub(reading.count);
     let mut parts = match (new_causes, last_look) {
         (0, _) if arrived > 0 => vec![],
-        (0, Some(_)) => vec![text(format!(", no new cause at {taken_at}"))],
-        (0, None) => vec![text(format!(", first look at {taken_at}: new causes show from the next one on"))],
+        (0, Some(_)) => vec![text_part(format!(", no new cause at {taken_at}"))],
+        (0, None) => {
+            vec![text_part(format!(", first look at {taken_at}: new causes show from the next one on"))]
+        }
         (_, last_look) => {
-            let causes = format!("{} new", counted(new_causes, "cause"));
-            let since = last_look.map(|last_look| format!(" since {}", clock(last_look, now)));
+            let causes = format!("{} new", format_count(new_causes, "cause"));
+            let since = last_look.map(|last_look| format!(" since {}", format_clock(last_look, now)));
             vec![
-                text(", "),
-                link(causes, "letters?new=last-look".to_owned()),
-                text(since.unwrap_or_default()),
+                text_part(", "),
+                link_part(causes, "letters?new=last-look".to_owned()),
+                text_part(since.unwrap_or_default()),
             ]
         }
     };
     if returned_causes > 0 {
-        parts.push(text(", "));
-        parts.push(link(counted(returned_causes, "cause"), "letters".to_owned()));
-        parts.push(text(" came back"));
+        parts.push(text_part(", "));
+        parts.push(link_part(format_count(returned_causes, "cause"), "letters".to_owned()));
+        parts.push(text_part(" came back"));
     }
     if arrived > 0 {
-        parts.push(text(format!(", {} more since the look at {taken_at}: ", grouped(arrived))));
-        parts.push(link("look again".to_owned(), "letters".to_owned()));
+        parts.push(text_part(format!(", {} more since the look at {taken_at}: ", group_digits(arrived))));
+        parts.push(link_part("look again".to_owned(), "letters".to_owned()));
     }
     parts
 }
 
-fn deleted_soon(facts: &Facts<'_>) -> Option<Vec<Part>> {
+fn describe_deleted_soon(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     if facts.dead_letters == Some(0) {
         return None;
     }
@@ -204,51 +215,57 @@ fn deleted_soon(facts: &Facts<'_>) -> Option<Vec<Part>> {
     let (subject, seconds) = match (read, facts.oldest_ends_in_seconds) {
         (Some(None), _) | (None, None) => return None,
         (Some(Some((count, seconds))), _) => {
-            let them = grouped(count);
+            let them = group_digits(count);
             (format!("{them} of them soon, the first"), seconds)
         }
         (None, Some(seconds)) => ("the oldest of them".to_owned(), seconds),
     };
-    let when = if seconds > 0 { format!("in {}", about(seconds)) } else { "at any moment".to_owned() };
-    Some(vec![text("SQS deletes "), link(subject, "letters".to_owned()), text(format!(" {when}."))])
+    let when =
+        if seconds > 0 { format!("in {}", approximate_span(seconds)) } else { "at any moment".to_owned() };
+    Some(vec![
+        text_part("SQS deletes "),
+        link_part(subject, "letters".to_owned()),
+        text_part(format!(" {when}.")),
+    ])
 }
 
-fn alarms(facts: &Facts<'_>) -> Option<Vec<Part>> {
+fn describe_alarms(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let count = facts.alarms_on.len() as u64;
     let verb = if count == 1 { "is" } else { "are" };
-    (count > 0)
-        .then(|| vec![link(counted(count, "alarm"), "#alarms".to_owned()), text(format!(" {verb} on."))])
+    (count > 0).then(|| {
+        vec![link_part(format_count(count, "alarm"), "#alarms".to_owned()), text_part(format!(" {verb} on."))]
+    })
 }
 
-fn unknown(facts: &Facts<'_>) -> Option<Vec<Part>> {
-    let is_unknown = facts.target == Some(Target::Unknown);
-    is_unknown.then(|| vec![text("Could not determine whether the target is down.")])
+fn describe_unknown(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
+    let is_unknown = facts.target == Some(TargetStatus::Unknown);
+    is_unknown.then(|| vec![text_part("Could not determine whether the target is down.")])
 }
 
-fn text(words: impl Into<String>) -> Part {
-    Part::Text(words.into())
+fn text_part(words: impl Into<String>) -> LinePart {
+    LinePart::Text(words.into())
 }
 
-const fn link(words: String, to: String) -> Part {
-    Part::Link(words, to)
+const fn link_part(words: String, to: String) -> LinePart {
+    LinePart::Link(words, to)
 }
 
 /// The time of day, with the date if that is another day.
-fn clock(at: Timestamp, now: Timestamp) -> String {
+fn format_clock(at: Timestamp, now: Timestamp) -> String {
     let format = if at.date_naive() == now.date_naive() { "%H:%M" } else { "%Y-%m-%d %H:%M" };
     at.format(format).to_string()
 }
 
-impl Answer {
+impl StatusLine {
     /// The line, with links to pages of the deployment whose address begins with `base`.
-    pub(super) fn markup(&self, base: &str) -> Markup {
+    pub(super) fn render_line(&self, base: &str) -> Markup {
         html! {
             p class=(if self.is_bad { "answer bad" } else { "answer" }) {
                 @for part in &self.parts {
                     @match part {
-                        Part::Text(words) => (words),
-                        Part::Link(words, to) if to.starts_with('#') => a href=(to) { (words) },
-                        Part::Link(words, to) => a href={(base) (to)} { (words) },
+                        LinePart::Text(words) => (words),
+                        LinePart::Link(words, to) if to.starts_with('#') => a href=(to) { (words) },
+                        LinePart::Link(words, to) => a href={(base) (to)} { (words) },
                     }
                 }
             }

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
-use redeliver_operator::markup::chart::pixels;
-use redeliver_operator::status::day::{Counts, Day, Origin, PERIODS, Series};
-use redeliver_operator::terminal::units::{float, grouped};
+use redeliver_operator::markup::chart::round_pixels;
+use redeliver_operator::status::day::{Day, HalfHourCounts, PERIODS, Series, SeriesOrigin};
+use redeliver_operator::terminal::units::{as_float, group_digits};
 
 const WIDTH: f64 = 576.0;
 /// The width of a half hour, with a gap of two.
@@ -17,25 +17,25 @@ const AXIS: f64 = 30.0;
 /// Half hours between two marks of the axis.
 const MARK_EVERY: usize = 12;
 
-pub(super) fn figure(day: &Day) -> Markup {
-    let rows = rows(day);
-    let bottom = ROW * float(rows.len() as u64);
+pub(super) fn render_last_day(day: &Day) -> Markup {
+    let rows = chart_rows(day);
+    let bottom = ROW * as_float(rows.len() as u64);
     let bands = day.outage_bands();
     html! {
         figure class="day" {
-            figcaption { h2 { "The last day" } p { "by half hours, " (origins(day, &rows)) } }
-            svg class="chart" role="img" aria-label=(in_words(day, &rows)) viewBox={"0 0 " (WIDTH) " " (bottom + AXIS)} {
+            figcaption { h2 { "The last day" } p { "by half hours, " (describe_origins(day, &rows)) } }
+            svg class="chart" role="img" aria-label=(describe_day(day, &rows)) viewBox={"0 0 " (WIDTH) " " (bottom + AXIS)} {
                 @for (start, end) in &bands {
-                    rect class="down" x=(x(*start)) y="0" width=(x(*end - *start)) height=(bottom) {}
+                    rect class="down" x=(period_x(*start)) y="0" width=(period_x(*end - *start)) height=(bottom) {}
                 }
-                @for (index, row @ Row { name, class, counts, .. }) in rows.iter().enumerate() {
-                    @let top = ROW * float(index as u64);
-                    text x="0" y=(top + LABEL / 2.0) { tspan class="name" { (name) } " " (row.sum()) }
-                    g class=(class) { (columns(counts, top + LABEL)) }
+                @for (index, row @ ChartRow { name, class, counts, .. }) in rows.iter().enumerate() {
+                    @let top = ROW * as_float(index as u64);
+                    text x="0" y=(top + LABEL / 2.0) { tspan class="name" { (name) } " " (row.format_sum()) }
+                    g class=(class) { (render_columns(counts, top + LABEL)) }
                     line class="grid" x1="0" x2=(WIDTH) y1=(top + LABEL + COLUMNS) y2=(top + LABEL + COLUMNS) {}
                 }
                 @for period in (0..PERIODS).step_by(MARK_EVERY) {
-                    text class="quiet" x=(x(period)) y=(bottom + AXIS / 2.0) { (day.start(period).format("%H:%M")) }
+                    text class="quiet" x=(period_x(period)) y=(bottom + AXIS / 2.0) { (day.period_start(period).format("%H:%M")) }
                 }
                 text class="quiet end" x=(WIDTH) y=(bottom + AXIS / 2.0) { "now" }
             }
@@ -51,24 +51,29 @@ pub(super) fn figure(day: &Day) -> Markup {
     }
 }
 
-struct Row<'a> {
+struct ChartRow<'a> {
     name: &'static str,
     /// The colour's class.
     class: &'static str,
-    counts: &'a Counts,
+    counts: &'a HalfHourCounts,
     /// The start of counts from containers.
     since: Option<Timestamp>,
     meaning: &'static str,
 }
 
-impl<'a> Row<'a> {
-    const fn of(series: &'a Series, name: &'static str, class: &'static str, meaning: &'static str) -> Self {
-        let since = if let Origin::Containers(since) = series.origin { Some(since) } else { None };
-        Row { name, class, counts: &series.counts, since, meaning }
+impl<'a> ChartRow<'a> {
+    const fn from_series(
+        series: &'a Series,
+        name: &'static str,
+        class: &'static str,
+        meaning: &'static str,
+    ) -> Self {
+        let since = if let SeriesOrigin::Containers(since) = series.origin { Some(since) } else { None };
+        ChartRow { name, class, counts: &series.counts, since, meaning }
     }
 
-    fn sum(&self) -> String {
-        let sum = grouped(self.counts.iter().sum());
+    fn format_sum(&self) -> String {
+        let sum = group_digits(self.counts.iter().sum());
         match self.since {
             Some(since) => format!("{sum} since {}", since.format("%H:%M")),
             None => sum,
@@ -76,15 +81,15 @@ impl<'a> Row<'a> {
     }
 }
 
-fn rows(day: &Day) -> Vec<Row<'_>> {
+fn chart_rows(day: &Day) -> Vec<ChartRow<'_>> {
     let came_in = "messages sent to the source queue, less those that left the intermediate DLQ, which are sent again. \
                    Messages that were sent back count; with direct-resend retries do, too.";
     let by_function = "messages that the target has processed";
     let by_queue = "messages deleted from the source queue that were not handed off";
-    let done = if day.done.origin == Origin::Queues { by_queue } else { by_function };
+    let done = if day.done.origin == SeriesOrigin::Queues { by_queue } else { by_function };
     let held = "holds because the target was down or refused calls: a message that is held ten times counts ten times";
     let dead = "messages sent to the final DLQ. SQS does not count messages that it moves itself.";
-    let came_in = day.came_in.as_ref().map(|counts| Row {
+    let came_in = day.came_in.as_ref().map(|counts| ChartRow {
         name: "came in",
         class: "s1",
         counts,
@@ -93,9 +98,9 @@ fn rows(day: &Day) -> Vec<Row<'_>> {
     });
     [
         came_in,
-        Some(Row::of(&day.done, "done", "s3", done)),
-        day.held.as_ref().map(|series| Row::of(series, "held", "s5", held)),
-        day.dead.as_ref().map(|series| Row::of(series, "dead", "s2", dead)),
+        Some(ChartRow::from_series(&day.done, "done", "s3", done)),
+        day.held.as_ref().map(|series| ChartRow::from_series(series, "held", "s5", held)),
+        day.dead.as_ref().map(|series| ChartRow::from_series(series, "dead", "s2", dead)),
     ]
     .into_iter()
     .flatten()
@@ -103,7 +108,7 @@ fn rows(day: &Day) -> Vec<Row<'_>> {
 }
 
 /// The origins of the rows. Outages have the origin of holds.
-fn origins(day: &Day, rows: &[Row<'_>]) -> String {
+fn describe_origins(day: &Day, rows: &[ChartRow<'_>]) -> String {
     let of_containers: Vec<_> = rows.iter().filter_map(|row| Some((row.name, row.since?))).collect();
     let Some((_, since)) = of_containers.first() else { return "from CloudWatch".to_owned() };
     let since = format!("since {}, from /metrics", since.format("%H:%M"));
@@ -118,23 +123,23 @@ fn origins(day: &Day, rows: &[Row<'_>]) -> String {
 }
 
 /// Each row has its own scale: a few dead letters among thousands of messages must be seen.
-fn columns(counts: &Counts, top: f64) -> Markup {
-    let most = float(counts.iter().copied().max().unwrap_or(0).max(1));
+fn render_columns(counts: &HalfHourCounts, top: f64) -> Markup {
+    let most = as_float(counts.iter().copied().max().unwrap_or(0).max(1));
     html! {
         @for (period, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            @let height = (COLUMNS * float(*count) / most).max(2.0);
-            rect x=(x(period) + 1.0) y=(pixels(top + COLUMNS - height)) width=(STEP - 2.0) height=(pixels(height)) {}
+            @let height = (COLUMNS * as_float(*count) / most).max(2.0);
+            rect x=(period_x(period) + 1.0) y=(round_pixels(top + COLUMNS - height)) width=(STEP - 2.0) height=(round_pixels(height)) {}
         }
     }
 }
 
-fn x(period: usize) -> f64 {
-    STEP * float(period as u64)
+fn period_x(period: usize) -> f64 {
+    STEP * as_float(period as u64)
 }
 
-fn in_words(day: &Day, rows: &[Row<'_>]) -> String {
-    let sums: Vec<_> = rows.iter().map(|row| format!("{} {}", row.name, row.sum())).collect();
-    let clock = |period| day.start(period).format("%H:%M");
+fn describe_day(day: &Day, rows: &[ChartRow<'_>]) -> String {
+    let sums: Vec<_> = rows.iter().map(|row| format!("{} {}", row.name, row.format_sum())).collect();
+    let clock = |period| day.period_start(period).format("%H:%M");
     let outages = day.outage_bands().into_iter();
     let outages: Vec<_> = outages.map(|(start, end)| format!("{} to {}", clock(start), clock(end))).collect();
     let outages = if outages.is_empty() {
@@ -149,14 +154,14 @@ fn in_words(day: &Day, rows: &[Row<'_>]) -> String {
 mod tests {
     use super::*;
 
-    fn counts(at: usize, count: u64) -> Counts {
+    fn counts(at: usize, count: u64) -> HalfHourCounts {
         let mut counts = [0; PERIODS];
         counts[at] = count;
         counts
     }
 
     fn day() -> Day {
-        let series = |at, count| Series { counts: counts(at, count), origin: Origin::Functions };
+        let series = |at, count| Series { counts: counts(at, count), origin: SeriesOrigin::Functions };
         let mut outages = [false; PERIODS];
         outages[4..6].fill(true);
         Day {
@@ -171,7 +176,7 @@ mod tests {
 
     #[test]
     fn who_does_not_see_the_picture_hears_its_sums_and_outages() {
-        let figure = figure(&day()).into_string();
+        let figure = render_last_day(&day()).into_string();
         let words =
             "The last day: came in 12,300, done 5, held 7, dead 1. The target was down from 02:00 to 03:00.";
         assert!(figure.contains(&format!("role=\"img\" aria-label=\"{words}\"")), "{figure}");
@@ -180,7 +185,7 @@ mod tests {
 
     #[test]
     fn each_half_hour_has_its_place_and_an_outage_is_a_band_behind_all_rows() {
-        let figure = figure(&day()).into_string();
+        let figure = render_last_day(&day()).into_string();
         for expected in [
             "<rect class=\"down\" x=\"48\" y=\"0\" width=\"24\" height=\"280\"></rect>",
             "<g class=\"s1\"><rect x=\"1\" y=\"26\" width=\"10\" height=\"38\"></rect></g>",
@@ -193,8 +198,8 @@ mod tests {
 
     #[test]
     fn what_is_not_counted_has_no_row() {
-        let done = Series { origin: Origin::Queues, ..day().done };
-        let few = figure(&Day { done, held: None, dead: None, ..day() }).into_string();
+        let done = Series { origin: SeriesOrigin::Queues, ..day().done };
+        let few = render_last_day(&Day { done, held: None, dead: None, ..day() }).into_string();
         assert!(!few.contains("held") && !few.contains(">dead<"), "{few}");
         assert!(few.contains("deleted from the source queue"), "{few}");
     }
@@ -202,11 +207,11 @@ mod tests {
     #[test]
     fn counts_of_containers_say_that_they_begin_with_the_console() {
         let since = Timestamp::from_timestamp(1_795_305_600 + 7500, 0).unwrap();
-        let of_containers = |series: Series| Series { origin: Origin::Containers(since), ..series };
+        let of_containers = |series: Series| Series { origin: SeriesOrigin::Containers(since), ..series };
         let held = day().held.map(of_containers);
-        let mixed = figure(&Day { held: held.clone(), ..day() }).into_string();
+        let mixed = render_last_day(&Day { held: held.clone(), ..day() }).into_string();
         let alone = Day { came_in: None, done: of_containers(day().done), held, dead: None, ..day() };
-        let alone = figure(&alone).into_string();
+        let alone = render_last_day(&alone).into_string();
         let left_out =
             "What containers counted while the page was closed for more than 15 minutes is left out.";
         for (figure, expected) in [
@@ -225,6 +230,6 @@ mod tests {
         ] {
             assert!(figure.contains(expected), "{expected} in {figure}");
         }
-        assert!(!figure(&day()).into_string().contains(left_out));
+        assert!(!render_last_day(&day()).into_string().contains(left_out));
     }
 }

@@ -1,24 +1,31 @@
 use redeliver_dead_letters::Coverage;
-use redeliver_dead_letters::redrive::Watched;
+use redeliver_dead_letters::redrive::PilotResult;
 
 use super::*;
 
-fn of_redrive(report: &RedriveReport) -> Outcome {
+fn of_redrive(report: &RedriveReport) -> PlanOutcome {
     let deleted = report.sent - report.not_deleted;
     let all = JournalCounts { sent: report.sent, deleted, ..JournalCounts::default() };
-    super::of_redrive(report, &all, report.came_back_count(), &plan(0))
+    super::redrive_outcome(report, &all, report.came_back_count(), &plan(0))
 }
 
 /// A plan to send this number of messages back.
-fn plan(messages: usize) -> Plan {
-    let action = Action::SendBack {
+fn plan(messages: usize) -> ConsolePlan {
+    let action = PlanAction::SendBack {
         to: "arn".to_owned(),
         edit: None,
         program: None,
         new_id: false,
         max_generation: 3,
     };
-    Plan::new(String::new(), "arn:dlq", action, "all".to_owned(), Vec::new(), vec![String::new(); messages])
+    ConsolePlan::new(
+        String::new(),
+        "arn:dlq",
+        action,
+        "all".to_owned(),
+        Vec::new(),
+        vec![String::new(); messages],
+    )
 }
 
 #[test]
@@ -31,11 +38,11 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
         (true, "done", vec![("sent back".to_owned(), 7)])
     );
 
-    let watched = Watched { seconds: 60, sent: 50, came_back: 2, waiting: Some(30) };
+    let watched = PilotResult { seconds: 60, sent: 50, came_back: 2, waiting: Some(30) };
     let stopped = RedriveReport {
         sent: 50,
         watched: Some(watched),
-        early: Some(Early::Stopped),
+        early: Some(EarlyEnd::Stopped),
         came_back: ["x".to_owned(), "y".to_owned()].into(),
         ..report.clone()
     };
@@ -63,16 +70,16 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
 #[test]
 fn a_deletion_is_finished_only_if_all_was_seen_and_all_of_it_is_gone() {
     let complete = Some(Coverage { complete: true, ..Coverage::default() });
-    let purged = Purged { picked: 4, deleted: 4, coverage: complete, ..Purged::default() };
-    let done = of_purge(&purged, 0, "backup.jsonl", 0);
+    let purged = PurgeReport { picked: 4, deleted: 4, coverage: complete, ..PurgeReport::default() };
+    let done = purge_outcome(&purged, 0, "backup.jsonl", 0);
     assert!(done.finished && done.remarks == ["what this run deleted is in backup.jsonl"]);
     for (purged, ending) in [
-        (Purged { deleted: 3, ..purged.clone() }, "not all of it was deleted"),
-        (Purged { coverage: None, ..purged.clone() }, "not all of it was deleted"),
-        (Purged { interrupted: true, ..purged.clone() }, "paused"),
-        (Purged { failed: Some("disk full".to_owned()), ..purged }, "failed"),
+        (PurgeReport { deleted: 3, ..purged.clone() }, "not all of it was deleted"),
+        (PurgeReport { coverage: None, ..purged.clone() }, "not all of it was deleted"),
+        (PurgeReport { interrupted: true, ..purged.clone() }, "paused"),
+        (PurgeReport { failed: Some("disk full".to_owned()), ..purged }, "failed"),
     ] {
-        let outcome = of_purge(&purged, 0, "backup.jsonl", 0);
+        let outcome = purge_outcome(&purged, 0, "backup.jsonl", 0);
         assert_eq!((outcome.finished, outcome.ending.as_str()), (false, ending));
     }
 }
@@ -89,8 +96,8 @@ fn the_counts_are_of_all_runs_together_and_not_of_the_last_one() {
         unknown: 2,
         ..JournalCounts::default()
     };
-    let counts = super::of_redrive(&last, &all, 50, &plan(0)).counts;
-    let told = [
+    let counts = super::redrive_outcome(&last, &all, 50, &plan(0)).counts;
+    let reported = [
         ("sent back", 500),
         ("edited", 3),
         ("possible copies, at most", 4),
@@ -98,9 +105,9 @@ fn the_counts_are_of_all_runs_together_and_not_of_the_last_one() {
         ("sent, not deleted from the DLQ", 2),
         ("possibly sent: the next run sends them again", 2),
     ];
-    assert_eq!(counts, told.map(|(name, count)| (name.to_owned(), count)));
-    let purged = Purged { picked: 4, deleted: 4, coverage: Some(complete), ..Purged::default() };
-    assert_eq!(of_purge(&purged, 3, "b", 0).counts, [("deleted".to_owned(), 7)]);
+    assert_eq!(counts, reported.map(|(name, count)| (name.to_owned(), count)));
+    let purged = PurgeReport { picked: 4, deleted: 4, coverage: Some(complete), ..PurgeReport::default() };
+    assert_eq!(purge_outcome(&purged, 3, "b", 0).counts, [("deleted".to_owned(), 7)]);
 }
 
 #[test]
@@ -116,9 +123,9 @@ fn a_run_that_sqs_has_refused_messages_in_is_not_finished() {
 
 #[test]
 fn a_restore_is_finished_once_all_that_can_be_sent_is_sent() {
-    let restore = Action::Restore { to: "arn".to_owned(), deletion: "d".to_owned() };
+    let restore = PlanAction::Restore { to: "arn".to_owned(), deletion: "d".to_owned() };
     let messages = vec![String::new(); 8];
-    let plan = Plan::new(String::new(), "arn:dlq", restore, "all".to_owned(), Vec::new(), messages);
+    let plan = ConsolePlan::new(String::new(), "arn:dlq", restore, "all".to_owned(), Vec::new(), messages);
     let all = JournalCounts { sent: 7, deleted: 7, ..JournalCounts::default() };
     let complete = Coverage { complete: true, ..Coverage::default() };
     let damaged = Coverage { complete: false, unreadable: 1, ..Coverage::default() };
@@ -133,10 +140,10 @@ fn a_restore_is_finished_once_all_that_can_be_sent_is_sent() {
             false,
             "not all of it was sent",
         ),
-        (with(Early::Interrupted), false, "paused"),
-        (with(Early::Failed("x".to_owned())), false, "failed"),
+        (with(EarlyEnd::Interrupted), false, "paused"),
+        (with(EarlyEnd::Failed("x".to_owned())), false, "failed"),
     ] {
-        let outcome = super::of_redrive(&report, &all, 0, &plan);
+        let outcome = super::redrive_outcome(&report, &all, 0, &plan);
         assert_eq!((outcome.finished, outcome.ending.as_str()), (finished, ending));
         let of_a_queue = outcome.remarks.iter().find(|remark| remark.contains("the DLQ was seen"));
         assert_eq!(of_a_queue, None, "no other program reads a file");
@@ -151,22 +158,25 @@ fn messages_of_the_plan_that_were_gone_before_it_ran_are_counted() {
     let covered = Some(Coverage { complete: true, ..Coverage::default() });
     let report = RedriveReport { sent: 212, coverage: covered, ..RedriveReport::default() };
     let all = JournalCounts { sent: 212, deleted: 212, ..JournalCounts::default() };
-    let counts = super::of_redrive(&report, &all, 0, &plan(217)).counts;
+    let counts = super::redrive_outcome(&report, &all, 0, &plan(217)).counts;
     let gone = ("no longer in the DLQ when it ran".to_owned(), 5);
     assert_eq!(counts, [("sent back".to_owned(), 212), gone.clone()]);
-    let paused = RedriveReport { early: Some(Early::Interrupted), ..report };
-    assert_eq!(super::of_redrive(&paused, &all, 0, &plan(217)).counts, [("sent back".to_owned(), 212)]);
-    let purged = Purged { picked: 4, deleted: 4, coverage: covered, ..Purged::default() };
-    assert_eq!(of_purge(&purged, 3, "b", 12).counts, [("deleted".to_owned(), 7), gone]);
+    let paused = RedriveReport { early: Some(EarlyEnd::Interrupted), ..report };
+    assert_eq!(super::redrive_outcome(&paused, &all, 0, &plan(217)).counts, [("sent back".to_owned(), 212)]);
+    let purged = PurgeReport { picked: 4, deleted: 4, coverage: covered, ..PurgeReport::default() };
+    assert_eq!(purge_outcome(&purged, 3, "b", 12).counts, [("deleted".to_owned(), 7), gone]);
 }
 
 #[test]
 fn a_run_that_failed_before_it_deleted_holds_up_other_plans() {
-    let failed =
-        RedriveReport { sent: 10, early: Some(Early::Failed("disk".to_owned())), ..RedriveReport::default() };
+    let failed = RedriveReport {
+        sent: 10,
+        early: Some(EarlyEnd::Failed("disk".to_owned())),
+        ..RedriveReport::default()
+    };
     let holds_up = |sent, deleted, unknown| {
         let all = JournalCounts { sent, deleted, unknown, ..JournalCounts::default() };
-        super::of_redrive(&failed, &all, 0, &plan(20)).in_both_queues
+        super::redrive_outcome(&failed, &all, 0, &plan(20)).in_both_queues
     };
     assert_eq!([holds_up(10, 0, 0), holds_up(10, 10, 10), holds_up(10, 10, 0)], [true, true, false]);
 }

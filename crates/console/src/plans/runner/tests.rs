@@ -1,16 +1,16 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::time::Duration;
 
-use redeliver_operator::file_journals::journal_of_redrive;
-use redeliver_operator::queues::{Connection, OneQueue};
+use redeliver_operator::file_journals::redrive_journal_path;
+use redeliver_operator::queues::{AwsConnection, OneQueue};
 
 use super::*;
-use crate::plans::plan::Outcome;
+use crate::plans::plan::PlanOutcome;
 
 const FROM: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
 
-fn plan(action: Action, message: &str) -> Plan {
-    Plan::new(
+fn plan(action: PlanAction, message: &str) -> ConsolePlan {
+    ConsolePlan::new(
         "2026-01-01T00:00:00Z".to_owned(),
         FROM,
         action,
@@ -20,37 +20,42 @@ fn plan(action: Action, message: &str) -> Plan {
     )
 }
 
-fn send_back(message: &str) -> Plan {
+fn send_back(message: &str) -> ConsolePlan {
     let to = FROM.replace("-final-dlq", "");
-    plan(Action::SendBack { to, edit: None, program: None, new_id: false, max_generation: 3 }, message)
+    plan(PlanAction::SendBack { to, edit: None, program: None, new_id: false, max_generation: 3 }, message)
 }
 
-fn started(plan: &Plan, outcome: Option<Outcome>) -> StartedPlan {
-    StartedPlan { outcome, ..StartedPlan::new(plan.clone(), Pace::default()) }
+fn started(plan: &ConsolePlan, outcome: Option<PlanOutcome>) -> StartedPlan {
+    StartedPlan { outcome, ..StartedPlan::new(plan.clone(), RedrivePace::default()) }
 }
 
 /// Starts a plan on an endpoint at which nothing listens.
 fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
-    start_with(runner, id, Wanted::default()).map_err(|refused| refused.why.to_string())
+    start_with(runner, id, StartRequest::default()).map_err(|refused| refused.why.to_string())
 }
 
-fn start_with(runner: &Arc<PlanRunner>, id: &str, wanted: Wanted) -> Result<(), NotStarted> {
+fn start_with(runner: &Arc<PlanRunner>, id: &str, wanted: StartRequest) -> Result<(), NotStarted> {
     start_at("http://127.0.0.1:9", runner, id, wanted)
 }
 
-fn start_at(endpoint: &str, runner: &Arc<PlanRunner>, id: &str, wanted: Wanted) -> Result<(), NotStarted> {
-    let queue = OneQueue::of(Some(FROM.parse().unwrap()), None, None);
+fn start_at(
+    endpoint: &str,
+    runner: &Arc<PlanRunner>,
+    id: &str,
+    wanted: StartRequest,
+) -> Result<(), NotStarted> {
+    let queue = OneQueue::from_names(Some(FROM.parse().unwrap()), None, None);
     let queue = DeadLetterQueue::new(
         queue,
-        Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.to_owned())),
+        AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(endpoint.to_owned())),
     );
     let schema = MessageSchema::default();
     let to = FROM.replace("-final-dlq", "");
-    runner.start(id, wanted, &RunContext { from: FROM, to: Some(&to), queue: &queue, schema: &schema })
+    runner.start_plan(id, wanted, &RunContext { from: FROM, to: Some(&to), queue: &queue, schema: &schema })
 }
 
-fn finished() -> Outcome {
-    Outcome { finished: true, ..Outcome::default() }
+fn finished() -> PlanOutcome {
+    PlanOutcome { finished: true, ..PlanOutcome::default() }
 }
 
 #[test]
@@ -58,8 +63,8 @@ fn what_is_finished_is_not_done_again_and_what_nobody_knows_is_not_done() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let done = send_back("a");
-    started(&done, Some(finished())).write(folder.path()).unwrap();
-    assert_eq!((start(&runner, &done.id), runner.running()), (Ok(()), None));
+    started(&done, Some(finished())).write_file(folder.path()).unwrap();
+    assert_eq!((start(&runner, &done.id), runner.running_id()), (Ok(()), None));
     assert_eq!(start(&runner, "nobody").unwrap_err(), "this plan no longer exists: make it again");
 }
 
@@ -68,13 +73,13 @@ fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (first, second) = (send_back("a"), send_back("b"));
-    runner.show(second.clone());
-    let in_both = Outcome { in_both_queues: true, ..Outcome::default() };
+    runner.keep_plan(second.clone());
+    let in_both = PlanOutcome { in_both_queues: true, ..PlanOutcome::default() };
     for outcome in [None, Some(in_both)] {
-        started(&first, outcome).write(folder.path()).unwrap();
+        started(&first, outcome).write_file(folder.path()).unwrap();
         let why = start(&runner, &second.id).unwrap_err();
         assert!(why.starts_with(&format!("the plan {} has messages in both queues", first.id)), "{why}");
-        assert!(matches!(runner.find(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was begun");
+        assert!(matches!(runner.find_plan(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was begun");
     }
 }
 
@@ -86,19 +91,19 @@ async fn nothing_is_sent_while_a_plan_of_ones_own_cannot_be_read_and_those_of_ot
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (first, second) = (send_back("a"), send_back("b"));
-    started(&first, None).write(folder.path()).unwrap();
-    let path = first.path(folder.path());
+    started(&first, None).write_file(folder.path()).unwrap();
+    let path = first.file_path(folder.path());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o664)).unwrap();
-    runner.show(second.clone());
+    runner.keep_plan(second.clone());
     let why = start(&runner, &second.id).unwrap_err();
-    let told = |why: &str, what: &str| {
+    let reported = |why: &str, what: &str| {
         assert!(why.contains(what) && why.contains(". Check it, and fix it (`chmod 600` "), "{why}");
     };
-    told(&why, "other users can write to it (mode 664)");
-    assert!(matches!(runner.find(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was begun");
+    reported(&why, "other users can write to it (mode 664)");
+    assert!(matches!(runner.find_plan(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was begun");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    redeliver_dead_letters::files::replace(&path, b"{").unwrap();
-    told(&start(&runner, &second.id).unwrap_err(), "EOF while parsing an object");
+    redeliver_dead_letters::files::replace_file(&path, b"{").unwrap();
+    reported(&start(&runner, &second.id).unwrap_err(), "EOF while parsing an object");
     if chown(&path, Some(redeliver_testing::planted::ANOTHER_USER), None).is_ok() {
         start(&runner, &second.id).unwrap();
     }
@@ -109,19 +114,19 @@ async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_ther
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     // A deletion that was killed has nothing in both queues.
-    started(&plan(Action::Delete, "z"), None).write(folder.path()).unwrap();
+    started(&plan(PlanAction::Delete, "z"), None).write_file(folder.path()).unwrap();
     let (plan, other) = (send_back("a"), send_back("b"));
-    runner.show(plan.clone());
-    runner.show(other.clone());
+    runner.keep_plan(plan.clone());
+    runner.keep_plan(other.clone());
     start(&runner, &plan.id).unwrap();
-    assert_eq!(runner.started(FROM).started.len(), 2);
-    if runner.running().is_some() {
+    assert_eq!(runner.started_plans(FROM).started.len(), 2);
+    if runner.running_id().is_some() {
         assert_eq!(start(&runner, &plan.id), Ok(()), "a second click");
     }
-    while runner.running().is_some() {
+    while runner.running_id().is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let Some(PlanState::Ended(ended)) = runner.find(FROM, &plan.id) else { panic!("it has ended") };
+    let Some(PlanState::Ended(ended)) = runner.find_plan(FROM, &plan.id) else { panic!("it has ended") };
     let outcome = ended.outcome.unwrap();
     assert_eq!((outcome.ending.as_str(), outcome.finished), ("failed", false));
     assert!(outcome.remarks[0].contains("no connection to http://127.0.0.1:9"), "{outcome:?}");
@@ -133,15 +138,15 @@ async fn a_run_that_failed_may_have_messages_in_both_queues_once_it_has_a_journa
         let folder = tempfile::tempdir().unwrap();
         let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
         let plan = send_back("a");
-        runner.show(plan.clone());
+        runner.keep_plan(plan.clone());
         if has_journal {
-            redeliver_dead_letters::files::replace(&plan.journal(folder.path()), b"").unwrap();
+            redeliver_dead_letters::files::replace_file(&plan.journal_path(folder.path()), b"").unwrap();
         }
         start(&runner, &plan.id).unwrap();
-        while runner.running().is_some() {
+        while runner.running_id().is_some() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let outcome = runner.started(FROM).started.remove(0).outcome.unwrap();
+        let outcome = runner.started_plans(FROM).started.remove(0).outcome.unwrap();
         assert_eq!((outcome.ending.as_str(), outcome.in_both_queues), ("failed", has_journal));
     }
 }
@@ -152,14 +157,14 @@ fn a_plan_that_sends_elsewhere_than_to_the_consoles_own_source_queue_is_not_star
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let to = "arn:aws:sqs:eu-central-1:999999999999:orders".to_owned();
     let elsewhere =
-        plan(Action::SendBack { to, edit: None, program: None, new_id: false, max_generation: 3 }, "a");
-    started(&elsewhere, None).write(folder.path()).unwrap();
+        plan(PlanAction::SendBack { to, edit: None, program: None, new_id: false, max_generation: 3 }, "a");
+    started(&elsewhere, None).write_file(folder.path()).unwrap();
     let why = format!(
         "the plan {} sends to arn:aws:sqs:eu-central-1:999999999999:orders, and the source queue here is \
          arn:aws:sqs:eu-central-1:123456789012:orders: make a new plan, or start the console with --to for that queue",
         elsewhere.id
     );
-    assert_eq!((start(&runner, &elsewhere.id), runner.running()), (Err(why), None));
+    assert_eq!((start(&runner, &elsewhere.id), runner.running_id()), (Err(why), None));
 }
 
 #[test]
@@ -167,21 +172,27 @@ fn settings_that_another_tab_has_changed_are_told_and_nothing_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let plan = send_back("a");
-    let stored = Pace { rate: Some(20), ..Pace::default() };
-    let paused = Some(Outcome::default());
-    StartedPlan { outcome: paused, ..StartedPlan::new(plan.clone(), stored) }.write(folder.path()).unwrap();
-    let wanted = Wanted { pace: Pace::default(), shown: Some(Pace::default()) };
+    let stored = RedrivePace { rate: Some(20), ..RedrivePace::default() };
+    let paused = Some(PlanOutcome::default());
+    StartedPlan { outcome: paused, ..StartedPlan::new(plan.clone(), stored) }
+        .write_file(folder.path())
+        .unwrap();
+    let wanted = StartRequest { pace: RedrivePace::default(), shown: Some(RedrivePace::default()) };
     let refused = start_with(&runner, &plan.id, wanted).unwrap_err();
     assert_eq!(
         refused.why.to_string(),
         "another tab changed the settings to at most 20 messages per second, 90 s of watching, and a stop at more than 20 %, \
          so nothing was done"
     );
-    assert_eq!((refused.see, runner.running()), (Some(plan.id.clone()), None));
-    assert_eq!(runner.started(FROM).started[0].pace, stored);
-    let seen = Wanted { pace: Pace::default(), shown: Some(stored) };
+    assert_eq!((refused.see, runner.running_id()), (Some(plan.id.clone()), None));
+    assert_eq!(runner.started_plans(FROM).started[0].pace, stored);
+    let seen = StartRequest { pace: RedrivePace::default(), shown: Some(stored) };
     assert!(start_with(&runner, &plan.id, seen).is_ok());
-    assert_eq!(runner.started(FROM).started[0].pace, Pace::default(), "what this tab has asked for");
+    assert_eq!(
+        runner.started_plans(FROM).started[0].pace,
+        RedrivePace::default(),
+        "what this tab has asked for"
+    );
 }
 
 #[tokio::test]
@@ -189,9 +200,9 @@ async fn a_plan_that_waits_for_another_one_leads_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (first, second) = (send_back("a"), send_back("b"));
-    started(&first, None).write(folder.path()).unwrap();
-    runner.show(second.clone());
-    let refused = start_with(&runner, &second.id, Wanted::default()).unwrap_err();
+    started(&first, None).write_file(folder.path()).unwrap();
+    runner.keep_plan(second.clone());
+    let refused = start_with(&runner, &second.id, StartRequest::default()).unwrap_err();
     assert_eq!(refused.see, Some(first.id));
 }
 
@@ -200,49 +211,49 @@ fn a_plan_that_goes_on_holds_up_others_as_after_a_kill_and_is_not_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (plan, other) = (send_back("a"), send_back("b"));
-    started(&plan, Some(Outcome::default())).write(folder.path()).unwrap();
+    started(&plan, Some(PlanOutcome::default())).write_file(folder.path()).unwrap();
     // It takes connections and never answers, so the run is under way until the end of the test.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
-    start_at(&endpoint, &runner, &plan.id, Wanted::default()).unwrap();
-    assert_eq!(runner.running(), Some(plan.id.clone()));
+    start_at(&endpoint, &runner, &plan.id, StartRequest::default()).unwrap();
+    assert_eq!(runner.running_id(), Some(plan.id.clone()));
     assert_eq!(
-        runner.started(FROM).started[0].outcome,
+        runner.started_plans(FROM).started[0].outcome,
         None,
         "it may have messages in both queues from now on"
     );
     let next = Arc::new(PlanRunner::new(folder.path().to_owned()));
-    next.show(other.clone());
-    let refused = start_with(&next, &other.id, Wanted::default()).unwrap_err();
+    next.keep_plan(other.clone());
+    let refused = start_with(&next, &other.id, StartRequest::default()).unwrap_err();
     assert_eq!(refused.see, Some(plan.id.clone()));
-    let refused = runner.cancel(FROM, &plan.id).unwrap_err();
+    let refused = runner.cancel_plan(FROM, &plan.id).unwrap_err();
     assert_eq!(refused.to_string(), "This plan is being carried out: pause it first.");
-    assert!(plan.path(folder.path()).exists());
+    assert!(plan.file_path(folder.path()).exists());
 }
 
 #[test]
 fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
-    use redeliver_dead_letters::redrive::Entry;
+    use redeliver_dead_letters::redrive::JournalEntry;
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let runner = Arc::new(PlanRunner::new(folder.to_owned()));
-    let cancel = |id: &str| runner.cancel(FROM, id).map_err(|error| error.to_string());
+    let cancel = |id: &str| runner.cancel_plan(FROM, id).map_err(|error| error.to_string());
     let shown = send_back("shown");
-    runner.show(shown.clone());
-    assert_eq!((cancel(&shown.id), runner.find(FROM, &shown.id).is_some()), (Ok(()), false));
+    runner.keep_plan(shown.clone());
+    assert_eq!((cancel(&shown.id), runner.find_plan(FROM, &shown.id).is_some()), (Ok(()), false));
     assert_eq!(cancel(&shown.id), Ok(()), "a second click");
 
     let to = FROM.replace("-final-dlq", "");
-    let intent = || Entry::Intent {
+    let intent = || JournalEntry::Intent {
         sqs_message_id: "s".to_owned(),
         message_id: "m".to_owned(),
         old_message_id: None,
         generation: 1,
         original_body: None,
     };
-    let run = || Entry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
-    let sent = || Entry::Sent { sqs_message_id: "s".to_owned(), sent_as: "t".to_owned(), sends: 1 };
-    let refused = || Entry::NotSent { sqs_message_id: "s".to_owned(), code: "c".to_owned(), sends: 0 };
+    let run = || JournalEntry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
+    let sent = || JournalEntry::Sent { sqs_message_id: "s".to_owned(), sent_as: "t".to_owned(), sends: 1 };
+    let refused = || JournalEntry::NotSent { sqs_message_id: "s".to_owned(), code: "c".to_owned(), sends: 0 };
     for (name, entries, can) in [
         ("no run", Vec::new(), true),
         ("refused", vec![run(), intent(), refused()], true),
@@ -250,36 +261,36 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
         ("sent", vec![run(), intent(), sent()], false),
     ] {
         let plan = send_back(name);
-        started(&plan, None).write(folder).unwrap();
-        let journal = plan.journal(folder);
-        Journal::open(&journal, &plan.id, FROM, &to).unwrap().write(&entries).unwrap();
+        started(&plan, None).write_file(folder).unwrap();
+        let journal = plan.journal_path(folder);
+        RedriveJournal::open(&journal, &plan.id, FROM, &to).unwrap().write_entries(&entries).unwrap();
         assert_eq!(cancel(&plan.id).is_ok(), can, "{name}");
-        assert_eq!((plan.path(folder).exists(), journal.exists()), (!can, !can), "{name}");
+        assert_eq!((plan.file_path(folder).exists(), journal.exists()), (!can, !can), "{name}");
     }
     let busy = send_back("busy");
-    started(&busy, None).write(folder).unwrap();
-    let _another_console = Journal::open(&busy.journal(folder), &busy.id, FROM, &to).unwrap();
+    started(&busy, None).write_file(folder).unwrap();
+    let _another_console = RedriveJournal::open(&busy.journal_path(folder), &busy.id, FROM, &to).unwrap();
     assert!(cancel(&busy.id).unwrap_err().contains("is in use"));
 
-    let deletion = plan(Action::Delete, "d");
-    started(&deletion, None).write(folder).unwrap();
-    redeliver_dead_letters::files::replace(&deletion.backup(folder), b"").unwrap();
+    let deletion = plan(PlanAction::Delete, "d");
+    started(&deletion, None).write_file(folder).unwrap();
+    redeliver_dead_letters::files::replace_file(&deletion.next_backup_path(folder), b"").unwrap();
     assert_eq!(
         cancel(&deletion.id).unwrap_err(),
         "This plan has deleted messages, or may have, so it cannot be cancelled."
     );
-    let restore = plan(Action::Restore { to: to.clone(), deletion: deletion.id.clone() }, "d");
-    started(&restore, None).write(folder).unwrap();
-    assert_eq!((cancel(&restore.id), restore.path(folder).exists()), (Ok(()), false), "nothing is sent");
-    started(&restore, None).write(folder).unwrap();
-    let mut journal = Journal::open(&restore.journal(folder), &restore.id, FROM, &to).unwrap();
-    journal.write(&[run(), intent(), sent()]).unwrap();
+    let restore = plan(PlanAction::Restore { to: to.clone(), deletion: deletion.id.clone() }, "d");
+    started(&restore, None).write_file(folder).unwrap();
+    assert_eq!((cancel(&restore.id), restore.file_path(folder).exists()), (Ok(()), false), "nothing is sent");
+    started(&restore, None).write_file(folder).unwrap();
+    let mut journal = RedriveJournal::open(&restore.journal_path(folder), &restore.id, FROM, &to).unwrap();
+    journal.write_entries(&[run(), intent(), sent()]).unwrap();
     drop(journal);
     assert_eq!(
         cancel(&restore.id).unwrap_err(),
         "This plan has restored messages, or may have, so it cannot be cancelled."
     );
-    assert!(restore.path(folder).exists());
+    assert!(restore.file_path(folder).exists());
 }
 
 /// An endpoint that answers every request as SQS does about the source queue, which is empty.
@@ -316,24 +327,25 @@ fn sqs() -> String {
 async fn a_restore_begins_a_journal_beside_each_backup_and_no_other_command_sends_one_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
-    let deletion = plan(Action::Delete, "a");
+    let deletion = plan(PlanAction::Delete, "a");
     let backups = [(); 2].map(|()| {
-        let backup = deletion.backup(folder.path());
-        redeliver_dead_letters::files::replace(&backup, b"").unwrap();
+        let backup = deletion.next_backup_path(folder.path());
+        redeliver_dead_letters::files::replace_file(&backup, b"").unwrap();
         backup
     });
     let to = FROM.replace("-final-dlq", "");
-    let restore = plan(Action::Restore { to: to.clone(), deletion: deletion.id }, "a");
-    runner.show(restore.clone());
-    start_at(&sqs(), &runner, &restore.id, Wanted::default()).unwrap();
-    while runner.running().is_some() {
+    let restore = plan(PlanAction::Restore { to: to.clone(), deletion: deletion.id }, "a");
+    runner.keep_plan(restore.clone());
+    start_at(&sqs(), &runner, &restore.id, StartRequest::default()).unwrap();
+    while runner.running_id().is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let outcome = runner.started(FROM).started.remove(0).outcome.unwrap();
+    let outcome = runner.started_plans(FROM).started.remove(0).outcome.unwrap();
     assert!(outcome.finished, "{outcome:?}");
-    for journal in backups.map(|backup| journal_of_redrive(&backup)) {
-        let open =
-            |id: &str| Journal::open(&journal, id, FROM, &to).map(drop).map_err(|error| error.to_string());
+    for journal in backups.map(|backup| redrive_journal_path(&backup)) {
+        let open = |id: &str| {
+            RedriveJournal::open(&journal, id, FROM, &to).map(drop).map_err(|error| error.to_string())
+        };
         assert!(journal.exists(), "{}", journal.display());
         assert_eq!(open(&restore.id), Ok(()));
         assert!(open("of redrive FILE").unwrap_err().contains("belongs to another redrive"));
@@ -347,26 +359,27 @@ fn a_cancelled_restore_leaves_no_journal_beside_its_backups() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let runner = Arc::new(PlanRunner::new(folder.to_owned()));
-    let deletion = plan(Action::Delete, "d");
+    let deletion = plan(PlanAction::Delete, "d");
     for _run in 1..=3 {
-        redeliver_dead_letters::files::replace(&deletion.backup(folder), b"").unwrap();
+        redeliver_dead_letters::files::replace_file(&deletion.next_backup_path(folder), b"").unwrap();
     }
-    let backups = deletion.backups(folder);
+    let backups = deletion.backup_paths(folder);
     let to = FROM.replace("-final-dlq", "");
-    let restore = |to: &str| plan(Action::Restore { to: to.to_owned(), deletion: deletion.id.clone() }, "d");
+    let restore =
+        |to: &str| plan(PlanAction::Restore { to: to.to_owned(), deletion: deletion.id.clone() }, "d");
     let (first, second) = (restore(&to), restore(&format!("{to}-2")));
-    started(&first, None).write(folder).unwrap();
-    drop(Journal::open(&first.journal(folder), &first.id, FROM, &to).unwrap());
+    started(&first, None).write_file(folder).unwrap();
+    drop(RedriveJournal::open(&first.journal_path(folder), &first.id, FROM, &to).unwrap());
     claim_backups(&backups, &first.id, FROM, &to).unwrap();
     // The last one is of `redrive FILE`.
-    let others = redeliver_operator::file_journals::journal_of_redrive(&backups[2]);
+    let others = redeliver_operator::file_journals::redrive_journal_path(&backups[2]);
     std::fs::remove_file(&others).unwrap();
-    drop(Journal::open(&others, "other", "file:", &to).unwrap());
+    drop(RedriveJournal::open(&others, "other", "file:", &to).unwrap());
 
     let refused = claim_backups(&backups, &second.id, FROM, &format!("{to}-2")).unwrap_err().to_string();
     assert!(refused.contains(&format!("belongs to another redrive, to {to}, ")), "{refused}");
     assert!(!refused.contains("--journal"), "the console has no such option: {refused}");
-    runner.cancel(FROM, &first.id).unwrap();
+    runner.cancel_plan(FROM, &first.id).unwrap();
     assert_eq!(claim_backups(&backups[..2], &second.id, FROM, &format!("{to}-2")).map_err(|_| ()), Ok(()));
     assert!(others.exists(), "it says what another redrive has sent");
 }
@@ -377,30 +390,30 @@ fn a_restore_of_a_backup_that_another_redrive_has_begun_is_cancelled_and_the_jou
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let runner = Arc::new(PlanRunner::new(folder.to_owned()));
-    let deletion = plan(Action::Delete, "d");
-    redeliver_dead_letters::files::replace(&deletion.backup(folder), b"").unwrap();
+    let deletion = plan(PlanAction::Delete, "d");
+    redeliver_dead_letters::files::replace_file(&deletion.next_backup_path(folder), b"").unwrap();
     let to = FROM.replace("-final-dlq", "");
-    let restore = plan(Action::Restore { to: to.clone(), deletion: deletion.id }, "d");
-    started(&restore, None).write(folder).unwrap();
-    let journal = restore.journal(folder);
-    drop(Journal::open(&journal, "of redrive FILE", "file:", &to).unwrap());
+    let restore = plan(PlanAction::Restore { to: to.clone(), deletion: deletion.id }, "d");
+    started(&restore, None).write_file(folder).unwrap();
+    let journal = restore.journal_path(folder);
+    drop(RedriveJournal::open(&journal, "of redrive FILE", "file:", &to).unwrap());
     let begun = std::fs::read(&journal).unwrap();
 
-    assert_eq!(runner.cancel(FROM, &restore.id).map_err(|error| error.to_string()), Ok(()));
-    assert!(runner.find(FROM, &restore.id).is_none(), "the plan is gone");
+    assert_eq!(runner.cancel_plan(FROM, &restore.id).map_err(|error| error.to_string()), Ok(()));
+    assert!(runner.find_plan(FROM, &restore.id).is_none(), "the plan is gone");
     assert_eq!(std::fs::read(&journal).unwrap(), begun, "it says what the other redrive has sent");
 }
 
 #[test]
 fn a_run_has_a_remaining_time_while_it_works_and_none_while_it_waits() {
-    let at = redeliver_testing::dead_letters::at;
+    let at = redeliver_testing::dead_letters::at_seconds;
     let mut live = RunProgress { before: 100, ..RunProgress::default() };
-    live.note(Progress::Sent(50), at(0));
-    live.note(Progress::Sent(60), at(10));
+    live.apply_progress(RedriveProgress::Sent(50), at(0));
+    live.apply_progress(RedriveProgress::Sent(60), at(10));
     assert_eq!(live.remaining_seconds(1000, at(10)), Some(840), "1 a second");
-    live.note(Progress::Watching(Duration::from_secs(60)), at(10));
+    live.apply_progress(RedriveProgress::Watching(Duration::from_secs(60)), at(10));
     assert_eq!(live.remaining_seconds(1000, at(70)), None);
-    live.note(Progress::Sent(70), at(100));
-    live.note(Progress::Sent(170), at(110));
+    live.apply_progress(RedriveProgress::Sent(70), at(100));
+    live.apply_progress(RedriveProgress::Sent(170), at(110));
     assert_eq!(live.remaining_seconds(1000, at(110)), Some(73), "10 a second: the wait is not counted");
 }

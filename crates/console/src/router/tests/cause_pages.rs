@@ -1,10 +1,10 @@
 //! The pages of causes, and the marks that people set there.
 
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses};
-use redeliver_testing::dead_letters::{at, record};
+use redeliver_testing::dead_letters::{at_seconds, retried_record};
 
 use super::*;
-use crate::dead_letters::reading::causes_file;
+use crate::dead_letters::reading::causes_file_name;
 use crate::dead_letters::snapshot::{CauseHistory, SnapshotBuilder};
 use crate::dead_letters::spool::Spool;
 
@@ -14,16 +14,16 @@ const QUEUE: &str = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
 fn seen(folder: &Path) -> (Snapshot, [String; 2]) {
     let looked = |details: &str| {
         let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());
-        let mut message = record("NON_RETRYABLE_ERROR", details, 1);
-        message.sent_at = at(100);
-        builder.add(&DeadLetterRecord::new(message)).unwrap();
-        builder.into_snapshot(Coverage::default(), at(3000), None)
+        let mut message = retried_record("NON_RETRYABLE_ERROR", details, 1);
+        message.sent_at = at_seconds(100);
+        builder.add_record(&DeadLetterRecord::new(message)).unwrap();
+        builder.into_snapshot(Coverage::default(), at_seconds(3000), None)
     };
     let [mut here, gone] = ["HTTP 422 no such currency", "KeyError: 'id'"].map(looked);
-    let mut known = KnownCauses::nothing(QUEUE);
-    known.remember(&here.groups, at(3000));
-    known.remember(&gone.groups, at(1000));
-    known.write(&folder.join(causes_file(QUEUE))).unwrap();
+    let mut known = KnownCauses::without_causes(QUEUE);
+    known.remember_groups(&here.groups, at_seconds(3000));
+    known.remember_groups(&gone.groups, at_seconds(1000));
+    known.merge_into_file(&folder.join(causes_file_name(QUEUE))).unwrap();
     let fingerprints = [&here, &gone].map(|snapshot| snapshot.groups[0].fingerprint.clone());
     here.causes = CauseHistory::new(known, Default::default(), None);
     (here, fingerprints)
@@ -57,8 +57,8 @@ async fn a_cause_is_resolved_and_opened_again_on_its_page_also_without_messages(
     }
     let [here, gone] = &fingerprints;
     assert!(shown(gone).await.contains("No message of the last look has this cause"));
-    let resolved = redeliver_dead_letters::Resolved { at: at(99), by: None };
-    let file = folder.path().join(causes_file(QUEUE));
+    let resolved = redeliver_dead_letters::Resolution { at: at_seconds(99), by: None };
+    let file = folder.path().join(causes_file_name(QUEUE));
     KnownCauses::write_resolved(&file, QUEUE, here, resolved).unwrap();
     // Any mark reads the file again.
     post(gone, "").await;
@@ -80,16 +80,16 @@ async fn a_cause_is_compared_with_all_others_whatever_is_selected() {
     let mut fingerprint = String::new();
     for (number, tenant, hour) in [(1, "acme", 5), (2, "acme", 6), (3, "zeta", 0), (4, "acme", 6)] {
         let details = if number < 3 { "KeyError: 'id'" } else { "HTTP 503 Service Unavailable" };
-        let mut message = record("NON_RETRYABLE_ERROR", details, number);
-        message.sent_at = at(hour * 3600);
+        let mut message = retried_record("NON_RETRYABLE_ERROR", details, number);
+        message.sent_at = at_seconds(hour * 3600);
         message.message_group_id = Some(tenant.to_owned());
         let record = DeadLetterRecord::new(message);
         if number < 3 {
             fingerprint.clone_from(&record.fingerprint);
         }
-        builder.add(&record).unwrap();
+        builder.add_record(&record).unwrap();
     }
-    let snapshot = builder.into_snapshot(Coverage::default(), at(86_400), None);
+    let snapshot = builder.into_snapshot(Coverage::default(), at_seconds(86_400), None);
     let address = served_with(folder.path(), None, Some(snapshot)).await;
     for query in ["", "?since=1970-01-01T05:30Z"] {
         let (_, _, page) = answered(address, "GET", &format!("/0/causes/{fingerprint}{query}"), "").await;

@@ -1,14 +1,14 @@
 //! The pages of plans and edits, with dead letters that were read.
 
-use redeliver_dead_letters::redrive::{Entry, Journal};
+use redeliver_dead_letters::redrive::{JournalEntry, RedriveJournal};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord};
-use redeliver_operator::redrive::Pace;
-use redeliver_testing::dead_letters::{annotated, at, id};
+use redeliver_operator::redrive::RedrivePace;
+use redeliver_testing::dead_letters::{annotated_record, at_seconds, letter_id};
 
 use super::*;
 use crate::dead_letters::snapshot::SnapshotBuilder;
 use crate::dead_letters::spool::Spool;
-use crate::plans::plan::{Action, Outcome, Plan, StartedPlan};
+use crate::plans::plan::{ConsolePlan, PlanAction, PlanOutcome, StartedPlan};
 
 const FROM: &str = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
 const TO: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
@@ -25,15 +25,16 @@ fn seen(folder: &Path) -> (Snapshot, String) {
             106 => "no JSON".to_owned(),
             _ => format!(
                 r#"{{"metadata":{{"message_id":"{}"}},"data":{{"currency":"{currency}","note":"{HOSTILE}"}}}}"#,
-                id(number)
+                letter_id(number)
             ),
         };
-        let message = annotated(&body, "NON_RETRYABLE_ERROR", "HTTP 422 <i>no</i> such currency", number);
+        let message =
+            annotated_record(&body, "NON_RETRYABLE_ERROR", "HTTP 422 <i>no</i> such currency", number);
         let record = DeadLetterRecord::new(message);
         fingerprint.clone_from(&record.fingerprint);
-        builder.add(&record).unwrap();
+        builder.add_record(&record).unwrap();
     }
-    (builder.into_snapshot(Coverage::default(), at(86_400), None), fingerprint)
+    (builder.into_snapshot(Coverage::default(), at_seconds(86_400), None), fingerprint)
 }
 
 /// Where an answer leads to, after the secret part.
@@ -65,8 +66,8 @@ async fn a_plan_tells_its_cause_an_example_its_messages_and_its_command_and_is_c
         &[
             &format!("selected by the cause “HTTP 422 &lt;i&gt;no&lt;/i&gt; such currency” ({fingerprint})"),
             "would be sent back</th><td class=\"number\">105</td>",
-            &format!("For example <a href=\"/path/0/letters/sqs-1\"><code>{}</code></a>", id(1)),
-            &format!("<li><a href=\"/path/0/letters/sqs-2\"><code>{}</code></a></li>", id(2)),
+            &format!("For example <a href=\"/path/0/letters/sqs-1\"><code>{}</code></a>", letter_id(1)),
+            &format!("<li><a href=\"/path/0/letters/sqs-2\"><code>{}</code></a></li>", letter_id(2)),
             "and 5 more",
             &command,
             &format!("--group {fingerprint}</pre>"),
@@ -127,31 +128,45 @@ async fn an_interrupted_plan_tells_how_far_it_is_and_what_died_again_and_others_
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (snapshot, fingerprint) = seen(folder);
-    let action =
-        Action::SendBack { to: TO.to_owned(), edit: None, program: None, new_id: false, max_generation: 3 };
+    let action = PlanAction::SendBack {
+        to: TO.to_owned(),
+        edit: None,
+        program: None,
+        new_id: false,
+        max_generation: 3,
+    };
     let messages = (1..=4).map(|n| format!("old-{n}")).collect();
-    let plan =
-        Plan::new("2026-01-01T00:00:00Z".to_owned(), FROM, action, "all".to_owned(), Vec::new(), messages);
-    let journal = plan.journal(folder);
+    let plan = ConsolePlan::new(
+        "2026-01-01T00:00:00Z".to_owned(),
+        FROM,
+        action,
+        "all".to_owned(),
+        Vec::new(),
+        messages,
+    );
+    let journal = plan.journal_path(folder);
     {
-        let mut journal = Journal::open(&journal, &plan.id, FROM, TO).unwrap();
-        let intent = |n: u32, generation| Entry::Intent {
+        let mut journal = RedriveJournal::open(&journal, &plan.id, FROM, TO).unwrap();
+        let intent = |n: u32, generation| JournalEntry::Intent {
             sqs_message_id: format!("old-{n}"),
-            message_id: id(n),
+            message_id: letter_id(n),
             old_message_id: None,
             generation,
             original_body: None,
         };
-        let sent =
-            |n: u32| Entry::Sent { sqs_message_id: format!("old-{n}"), sent_as: "t".to_owned(), sends: 1 };
-        let run = Entry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
+        let sent = |n: u32| JournalEntry::Sent {
+            sqs_message_id: format!("old-{n}"),
+            sent_as: "t".to_owned(),
+            sends: 1,
+        };
+        let run = JournalEntry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
         // 1 and 2 are here again; 3 was sent in a later generation than the one that is here.
         let entries =
             [run, intent(1, 0), intent(2, 0), intent(3, 1), sent(1), sent(2), sent(3), intent(4, 1)];
-        journal.write(&entries).unwrap();
+        journal.write_entries(&entries).unwrap();
     }
-    let mut started = StartedPlan::new(plan, Pace::default());
-    started.write(folder).unwrap();
+    let mut started = StartedPlan::new(plan, RedrivePace::default());
+    started.write_file(folder).unwrap();
     let id = started.plan.id.clone();
     let address = served_with(folder, Some(SOURCE), Some(snapshot)).await;
     let path = format!("/0/plans/{id}");
@@ -179,9 +194,12 @@ async fn an_interrupted_plan_tells_how_far_it_is_and_what_died_again_and_others_
     let (_, _, refused) = answered(address, "POST", &format!("{path}/cancel"), "").await;
     assert_has(&refused, &["so it cannot be cancelled", &format!("<a href=\"/path{path}\">")]);
 
-    started.outcome =
-        Some(Outcome { ended_at: "1970-01-01T12:00:00Z".to_owned(), finished: true, ..Outcome::default() });
-    started.write(folder).unwrap();
+    started.outcome = Some(PlanOutcome {
+        ended_at: "1970-01-01T12:00:00Z".to_owned(),
+        finished: true,
+        ..PlanOutcome::default()
+    });
+    started.write_file(folder).unwrap();
     let (_, _, page) = answered(address, "GET", &path, "").await;
     assert_has(
         &page,
@@ -198,14 +216,15 @@ async fn what_was_deleted_becomes_a_plan_that_restores_it_once_the_deletion_has_
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let messages = vec!["sqs-1".to_owned()];
-    let deletion = Plan::new(String::new(), FROM, Action::Delete, "all".to_owned(), Vec::new(), messages);
-    let mut backup = redeliver_dead_letters::Archive::create(&deletion.backup(folder)).unwrap();
-    let message = annotated("{}", "NON_RETRYABLE_ERROR", "x", 1);
-    backup.write([&message]).unwrap();
-    let (id, backup) = (deletion.id.clone(), deletion.backups(folder)[0].display().to_string());
-    let mut started = StartedPlan::new(deletion, Pace::default());
-    started.outcome = Some(Outcome { ending: "paused".to_owned(), ..Outcome::default() });
-    started.write(folder).unwrap();
+    let deletion =
+        ConsolePlan::new(String::new(), FROM, PlanAction::Delete, "all".to_owned(), Vec::new(), messages);
+    let mut backup = redeliver_dead_letters::ArchiveFile::create(&deletion.next_backup_path(folder)).unwrap();
+    let message = annotated_record("{}", "NON_RETRYABLE_ERROR", "x", 1);
+    backup.write_messages([&message]).unwrap();
+    let (id, backup) = (deletion.id.clone(), deletion.backup_paths(folder)[0].display().to_string());
+    let mut started = StartedPlan::new(deletion, RedrivePace::default());
+    started.outcome = Some(PlanOutcome { ending: "paused".to_owned(), ..PlanOutcome::default() });
+    started.write_file(folder).unwrap();
     let address = served_with(folder, Some(SOURCE), None).await;
     let path = format!("/0/plans/{id}");
     let (_, _, page) = answered(address, "GET", &path, "").await;
@@ -213,8 +232,8 @@ async fn what_was_deleted_becomes_a_plan_that_restores_it_once_the_deletion_has_
     let (_, _, refused) = answered(address, "POST", &format!("{path}/restore"), "").await;
     assert_has(&refused, &["Only a finished deletion can be restored: continue it to its end first."]);
 
-    started.outcome = Some(Outcome { finished: true, ..Outcome::default() });
-    started.write(folder).unwrap();
+    started.outcome = Some(PlanOutcome { finished: true, ..PlanOutcome::default() });
+    started.write_file(folder).unwrap();
     let (_, _, page) = answered(address, "GET", &path, "").await;
     assert_has(&page, &["Restore to the source queue"]);
     let (_, headers, _) = answered(address, "POST", &format!("{path}/restore"), "").await;

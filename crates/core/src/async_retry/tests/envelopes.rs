@@ -38,17 +38,17 @@ pub(super) fn any_json() -> impl Strategy<Value = String> {
 
 #[test]
 fn the_envelope_is_as_documented() {
-    let retry = Retry { attempt: 2, initial_timestamp: 1_643_667_670 };
+    let retry = EventRetry { attempt: 2, initial_timestamp: 1_643_667_670 };
     let wrapped =
         r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670},"_original_payload":{"a": 1}}"#;
-    assert_eq!(retry.wrap(r#"{"a": 1}"#), wrapped);
+    assert_eq!(retry.wrap_payload(r#"{"a": 1}"#), wrapped);
     assert_eq!(read_payload(wrapped), (Some(retry), r#"{"a": 1}"#));
 }
 
 #[test]
 fn another_order_and_white_space_are_the_same_envelope() {
     let odd = " {\n\"_original_payload\" :\t[1, 2] ,\"\\u005fretry_metadata\": { \"initial_timestamp\":0 ,\"attempt\" : 1000 } } ";
-    assert_eq!(read_payload(odd), (Some(Retry { attempt: 1000, initial_timestamp: 0 }), "[1, 2]"));
+    assert_eq!(read_payload(odd), (Some(EventRetry { attempt: 1000, initial_timestamp: 0 }), "[1, 2]"));
 }
 
 #[test]
@@ -90,23 +90,23 @@ fn anything_else_is_the_users_own_payload() {
 #[test]
 fn an_envelope_in_an_envelope_is_opened_once() {
     let inner = envelope("7", "1", "{}");
-    let outer = Retry { attempt: 1, initial_timestamp: 5 };
-    assert_eq!(read_payload(&outer.wrap(&inner)), (Some(outer), inner.as_str()));
+    let outer = EventRetry { attempt: 1, initial_timestamp: 5 };
+    assert_eq!(read_payload(&outer.wrap_payload(&inner)), (Some(outer), inner.as_str()));
 }
 
 #[test]
 fn a_payload_may_be_nested_as_deep_as_it_likes() {
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
-    let retry = Retry { attempt: 1, initial_timestamp: 5 };
-    assert_eq!(read_payload(&retry.wrap(&deep)), (Some(retry), deep.as_str()));
+    let retry = EventRetry { attempt: 1, initial_timestamp: 5 };
+    assert_eq!(read_payload(&retry.wrap_payload(&deep)), (Some(retry), deep.as_str()));
     assert_eq!(FailedInvocation::parse(&record(&deep)).unwrap().payload, deep);
 }
 
 proptest! {
     #[test]
     fn every_payload_comes_out_of_its_envelope_byte_for_byte(payload in any_json(), attempt in 1..=1000_u32) {
-        let retry = Retry { attempt, initial_timestamp: 1_643_667_670 };
-        let wrapped = retry.wrap(&payload);
+        let retry = EventRetry { attempt, initial_timestamp: 1_643_667_670 };
+        let wrapped = retry.wrap_payload(&payload);
         prop_assert_eq!(read_payload(&wrapped), (Some(retry), payload.as_str()));
         let body = record(&wrapped);
         let failed = FailedInvocation::parse(&body).unwrap();

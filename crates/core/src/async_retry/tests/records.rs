@@ -33,7 +33,7 @@ fn the_published_example_is_of_a_second_failure() {
     let failed = FailedInvocation::parse(body).unwrap();
     assert_eq!((failed.retries_made, failed.payload), (1, r#"{ "id": "7" }"#));
     assert_eq!((failed.first_failed_at.timestamp(), failed.failed_at), (1_573_755_300, failed_at()));
-    assert!(functions().admits(&failed.function_arn));
+    assert!(functions().allows_function(&failed.function_arn));
 }
 
 #[test]

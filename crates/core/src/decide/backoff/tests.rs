@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::*;
-use crate::policy::{Delays, Policy};
+use crate::policy::{DelaySchedule, Policy};
 
 const MESSAGE: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
-fn key(generation: u32, attempt: u32) -> Key {
-    Key { message_id: Uuid::parse_str(MESSAGE).unwrap(), generation, attempt }
+fn key(generation: u32, attempt: u32) -> JitterKey {
+    JitterKey { message_id: Uuid::parse_str(MESSAGE).unwrap(), generation, attempt }
 }
 
 fn policy(backoff: &str) -> Policy {
@@ -23,19 +23,19 @@ fn policy(backoff: &str) -> Policy {
 /// The delays before the first retries of generation 0.
 fn delays(backoff: &str, count: u32) -> Vec<u16> {
     let policy = policy(backoff);
-    (1..=count).map(|attempt| delay(&policy, key(0, attempt)).get()).collect()
+    (1..=count).map(|attempt| retry_delay(&policy, key(0, attempt)).get()).collect()
 }
 
 #[test]
 fn the_default_delay_is_uniform_in_0_to_900() {
     let default = Policy::default();
     let of = |generation| {
-        (1..=6).map(|attempt| delay(&default, key(generation, attempt)).get()).collect::<Vec<_>>()
+        (1..=6).map(|attempt| retry_delay(&default, key(generation, attempt)).get()).collect::<Vec<_>>()
     };
     assert_eq!(of(0), [601, 250, 604, 264, 314, 390]);
     assert_eq!(of(1), [29, 532, 374, 28, 809, 586], "another generation, other delays");
-    let last_id = |attempt| Key { message_id: Uuid::max(), generation: 100, attempt };
-    assert_eq!([1, 2, 1000].map(|attempt| delay(&default, last_id(attempt)).get()), [850, 740, 502]);
+    let last_id = |attempt| JitterKey { message_id: Uuid::max(), generation: 100, attempt };
+    assert_eq!([1, 2, 1000].map(|attempt| retry_delay(&default, last_id(attempt)).get()), [850, 740, 502]);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn additive_jitter_lengthens_and_the_cap_holds_for_the_sum() {
 fn a_long_delay_is_drawn_up_to_12_hours() {
     let long = |backoff: &str, count| {
         let policy = Policy::from_json(&format!(r#"{{"long_delays":true,"backoff":{backoff}}}"#)).unwrap();
-        (1..=count).map(|attempt| delay(&policy, key(0, attempt)).get()).collect::<Vec<_>>()
+        (1..=count).map(|attempt| retry_delay(&policy, key(0, attempt)).get()).collect::<Vec<_>>()
     };
     let exponential = r#"{"kind":"exponential","initial_delay_seconds":60,"max_delay_seconds":43200}"#;
     assert_eq!(long(exponential, 12), [40, 33, 161, 141, 334, 833, 2739, 5761, 6846, 15_041, 16_254, 15_207]);
@@ -88,10 +88,10 @@ fn an_exponential_delay_of_retry_1000_is_its_cap() {
     let steep = policy(
         r#"{"kind":"exponential","initial_delay_seconds":1,"rate":100,"max_delay_seconds":700,"jitter":"none"}"#,
     );
-    assert_eq!(delay(&steep, key(0, 1000)).get(), 700);
-    assert_eq!(delay(&steep, key(0, u32::MAX)).get(), 700);
+    assert_eq!(retry_delay(&steep, key(0, 1000)).get(), 700);
+    assert_eq!(retry_delay(&steep, key(0, u32::MAX)).get(), 700);
     let flat = policy(r#"{"kind":"exponential","initial_delay_seconds":7,"rate":1,"jitter":"none"}"#);
-    assert_eq!(delay(&flat, key(0, u32::MAX)).get(), 7);
+    assert_eq!(retry_delay(&flat, key(0, u32::MAX)).get(), 7);
 }
 
 #[test]
@@ -170,8 +170,8 @@ fn a_targets_own_delay_ends_at_900_seconds() {
     assert_eq!(of(u64::MAX), [900; 6]);
 }
 
-fn any_key() -> impl Strategy<Value = Key> {
-    (any::<u128>(), 0..=100_u32, 1..=1001_u32).prop_map(|(id, generation, attempt)| Key {
+fn any_key() -> impl Strategy<Value = JitterKey> {
+    (any::<u128>(), 0..=100_u32, 1..=1001_u32).prop_map(|(id, generation, attempt)| JitterKey {
         message_id: Uuid::from_u128(id),
         generation,
         attempt,
@@ -203,7 +203,7 @@ fn any_backoff() -> impl Strategy<Value = ([Backoff; 3], RetryDelay)> {
             .prop_map(move |delay| (jitters.map(|jitter| Backoff::Fixed { delay, jitter }), delay)),
         prop::collection::vec(seconds(0..=900), 1..6).prop_map(move |delays| {
             let cap = delays.iter().copied().max().unwrap();
-            let delays = Delays::try_from(delays).unwrap();
+            let delays = DelaySchedule::try_from(delays).unwrap();
             (jitters.map(|jitter| Backoff::Schedule { delays: delays.clone(), jitter }), cap)
         }),
     ]
@@ -218,10 +218,10 @@ proptest! {
         let uniform = matches!(backoffs[0], Backoff::Uniform { .. });
         for backoff in backoffs.clone() {
             let policy = Policy { backoff, ..Policy::default() };
-            prop_assert!(bounds(&policy, key.attempt).contains(&delay(&policy, key)), "{policy:?}");
+            prop_assert!(bounds(&policy, key.attempt).contains(&retry_delay(&policy, key)), "{policy:?}");
         }
         let [base, half, full] = backoffs.map(|backoff| {
-            delay(&Policy { backoff, ..Policy::default() }, key)
+            retry_delay(&Policy { backoff, ..Policy::default() }, key)
         });
         for delay in [base, half, full] {
             prop_assert!(delay <= cap, "{delay} above {cap}");

@@ -1,6 +1,6 @@
 //! The state of one circuit: of one key, or of the target as a whole.
 
-use super::evidence::{CERTAIN, Evidence, LIKELY, nats};
+use super::evidence::{CERTAIN, LIKELY, OutageEvidence, evidence_nats};
 use super::moment::Moment;
 use super::rate::{RateLimit, Reserve};
 use super::{Caller, RETRY_AFTER_SECONDS_MAX};
@@ -26,12 +26,12 @@ const NEW_ANSWER_SECONDS: f32 = 30.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Circuit {
-    pub(super) evidence: Evidence,
+    pub(super) evidence: OutageEvidence,
     /// First calls since the last answer: all of them failed.
     pub(super) run: u16,
     /// The first of them, here or in another environment.
     since: Option<Moment>,
-    pub(super) state: State,
+    pub(super) state: CircuitState,
     /// Number of the last change of state: calls that began before it do not count.
     changed: u32,
     closed_at: Option<Moment>,
@@ -43,15 +43,15 @@ pub(super) struct Circuit {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum State {
+pub(super) enum CircuitState {
     #[default]
     Closed,
     Limited(RateLimit),
-    Open(Open),
+    Open(OpenState),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Open {
+pub(super) struct OpenState {
     since: Moment,
     probe_at: Moment,
     /// The last time that the outage was confirmed.
@@ -64,7 +64,7 @@ pub(super) struct Open {
 
 /// A held message's report of an outage.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Report {
+pub(super) struct HeldReport {
     pub(super) since: Moment,
     pub(super) first_failures: u16,
     /// When the message was sent.
@@ -81,7 +81,7 @@ pub(super) struct EndedOutage {
 
 /// A circuit's answer to a request for a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum CircuitVerdict {
     Call,
     Probe,
     /// The outage is no longer confirmed: the call is made, and a fault spends an attempt.
@@ -105,26 +105,30 @@ impl Circuit {
     }
 
     /// Decides on a call that no `Retry-After` forbids. Takes no token: [`Circuit::take_token`] does, once all circuits agree.
-    pub(super) fn ask(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> Verdict {
+    pub(super) fn decide_call(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> CircuitVerdict {
         let open = match &mut self.state {
-            State::Closed => return Verdict::Call,
-            State::Limited(limit) => {
-                return if limit.has_token(reserve, now) { Verdict::Call } else { Verdict::Limited };
+            CircuitState::Closed => return CircuitVerdict::Call,
+            CircuitState::Limited(limit) => {
+                return if limit.has_token(reserve, now) {
+                    CircuitVerdict::Call
+                } else {
+                    CircuitVerdict::Limited
+                };
             }
-            State::Open(open) => open,
+            CircuitState::Open(open) => open,
         };
         // A clock that was set back must not prolong an outage that nothing confirms.
         open.shown_at = open.shown_at.min(now);
         // Nor must it delay probes.
-        open.probe_at = open.probe_at.min(now.after(RETRY_AFTER_SECONDS_MAX));
-        if !caller.is_first_call() && !open.is_believed(now) {
-            Verdict::Unconfirmed
+        open.probe_at = open.probe_at.min(now.plus_seconds(RETRY_AFTER_SECONDS_MAX));
+        if !caller.is_first_call() && !open.is_current(now) {
+            CircuitVerdict::Unconfirmed
         } else if open.is_probing {
-            Verdict::Probing
+            CircuitVerdict::Probing
         } else if now >= open.probe_at {
-            Verdict::Probe
+            CircuitVerdict::Probe
         } else {
-            Verdict::Down
+            CircuitVerdict::Down
         }
     }
 
@@ -132,24 +136,24 @@ impl Circuit {
     pub(super) fn must_wait(&mut self, now: Moment) -> bool {
         let Some(at) = self.retry_after else { return false };
         // A clock that was set back must not prolong it.
-        self.retry_after = Some(at.min(now.after(RETRY_AFTER_SECONDS_MAX)));
+        self.retry_after = Some(at.min(now.plus_seconds(RETRY_AFTER_SECONDS_MAX)));
         self.asked_seconds(now) > 0.0
     }
 
     pub(super) fn take_token(&mut self) {
-        if let State::Limited(limit) = &mut self.state {
+        if let CircuitState::Limited(limit) = &mut self.state {
             limit.take_token();
         }
     }
 
     pub(super) fn give_back_token(&mut self) {
-        if let State::Limited(limit) = &mut self.state {
+        if let CircuitState::Limited(limit) = &mut self.state {
             limit.give_back_token();
         }
     }
 
     pub(super) fn begin_probe(&mut self) {
-        if let State::Open(open) = &mut self.state {
+        if let CircuitState::Open(open) = &mut self.state {
             open.is_probing = true;
             open.probes = open.probes.saturating_add(1);
         }
@@ -157,7 +161,7 @@ impl Circuit {
 
     /// The probe was not made.
     pub(super) fn give_back_probe(&mut self) {
-        if let State::Open(open) = &mut self.state {
+        if let CircuitState::Open(open) = &mut self.state {
             open.is_probing = false;
             open.probes = open.probes.saturating_sub(1);
         }
@@ -169,20 +173,20 @@ impl Circuit {
     }
 
     pub(super) fn is_limited(&self) -> bool {
-        matches!(self.state, State::Limited(_))
+        matches!(self.state, CircuitState::Limited(_))
     }
 
     /// Start of the trouble that a held message reports.
     pub(super) fn trouble_since(&self, now: Moment) -> Moment {
-        self.since().or(self.since).unwrap_or(now)
+        self.state_since().or(self.since).unwrap_or(now)
     }
 
     /// Start of the outage or of the rate limit.
-    pub(super) fn since(&self) -> Option<Moment> {
+    pub(super) fn state_since(&self) -> Option<Moment> {
         match &self.state {
-            State::Closed => None,
-            State::Limited(limit) => Some(limit.since()),
-            State::Open(open) => Some(open.since),
+            CircuitState::Closed => None,
+            CircuitState::Limited(limit) => Some(limit.since()),
+            CircuitState::Open(open) => Some(open.since),
         }
     }
 
@@ -190,30 +194,30 @@ impl Circuit {
     /// may have been chance.
     pub(super) fn chance_failures(&self) -> u16 {
         match &self.state {
-            State::Open(open) => open.failures().min(RUN_MAX_AFTER_OUTAGE),
+            CircuitState::Open(open) => open.failed_calls().min(RUN_MAX_AFTER_OUTAGE),
             _ => self.run,
         }
     }
 
     pub(super) fn open_since(&self) -> Option<Moment> {
         match &self.state {
-            State::Open(open) => Some(open.since),
-            State::Closed | State::Limited(_) => None,
+            CircuitState::Open(open) => Some(open.since),
+            CircuitState::Closed | CircuitState::Limited(_) => None,
         }
     }
 
     #[cfg(test)]
-    pub(super) fn rate(&self) -> Option<f32> {
-        if let State::Limited(limit) = &self.state { Some(limit.per_second()) } else { None }
+    pub(super) fn limited_rate(&self) -> Option<f32> {
+        if let CircuitState::Limited(limit) = &self.state { Some(limit.per_second()) } else { None }
     }
 
     /// True if a call that began after change number `began` is not evidence of the current state.
-    pub(super) fn is_older(&self, began: u32) -> bool {
+    pub(super) fn is_newer_than(&self, began: u32) -> bool {
         began < self.changed
     }
 
     /// Evidence that opens the circuit, in nats.
-    pub(super) fn threshold(&self, now: Moment) -> f32 {
+    pub(super) fn evidence_threshold(&self, now: Moment) -> f32 {
         if self.was_down_recently(now) { LIKELY } else { CERTAIN }
     }
 
@@ -230,7 +234,7 @@ impl Circuit {
     /// True if the first calls in a row that failed show an outage. `share` is the part of the target's calls that fail
     /// anyway.
     pub(super) fn shows_outage(&self, share: f32, now: Moment) -> bool {
-        nats(self.run, self.evidence.share_with_prior(share)) >= self.threshold(now)
+        evidence_nats(self.run, self.evidence.share_with_prior(share)) >= self.evidence_threshold(now)
     }
 
     /// Opens the circuit. Returns the seconds until the first probe.
@@ -238,9 +242,15 @@ impl Circuit {
         *changes += 1;
         let probe_in = self.probe_in(PROBE_SECONDS_FIRST * jitter, now);
         let since = self.since.unwrap_or(now);
-        let probe_at = now.after(probe_in);
-        self.state =
-            State::Open(Open { since, probe_at, shown_at: now, is_probing: false, probes: 0, run: self.run });
+        let probe_at = now.plus_seconds(probe_in);
+        self.state = CircuitState::Open(OpenState {
+            since,
+            probe_at,
+            shown_at: now,
+            is_probing: false,
+            probes: 0,
+            run: self.run,
+        });
         self.changed = *changes;
         probe_in
     }
@@ -257,9 +267,9 @@ impl Circuit {
 
     /// Continues to count from the report of a held message, unless an answer is newer. Opens the circuit if that is
     /// enough, with a probe that is due at once.
-    pub(super) fn learn(&mut self, report: Report, share: f32, changes: &mut u32, now: Moment) {
-        let Report { since, first_failures, reported_at } = report;
-        if !matches!(self.state, State::Closed) || self.has_answered_since(reported_at) {
+    pub(super) fn apply_report(&mut self, report: HeldReport, share: f32, changes: &mut u32, now: Moment) {
+        let HeldReport { since, first_failures, reported_at } = report;
+        if !matches!(self.state, CircuitState::Closed) || self.has_answered_since(reported_at) {
             return;
         }
         let since = since.min(now).min(self.since.unwrap_or(now));
@@ -267,7 +277,7 @@ impl Circuit {
         self.run = self.run.max(first_failures);
         if self.shows_outage(share, now) {
             let shown_at = reported_at.min(now);
-            self.state = State::Open(Open {
+            self.state = CircuitState::Open(OpenState {
                 since,
                 probe_at: now,
                 shown_at,
@@ -281,23 +291,28 @@ impl Circuit {
     }
 
     /// Records a failed probe, which may confirm the outage. Returns the seconds until the next one.
-    pub(super) fn probe_failed(
+    pub(super) fn record_failed_probe(
         &mut self,
         confirms: bool,
         longest: f32,
         jitter: f32,
         now: Moment,
     ) -> Option<f32> {
-        let State::Open(open) = self.state else { return None };
-        let interval = if open.failures() < CHANCE_FAILURES {
+        let CircuitState::Open(open) = self.state else { return None };
+        let interval = if open.failed_calls() < CHANCE_FAILURES {
             PROBE_SECONDS_FIRST
         } else {
-            (open.age(now) * PROBE_SHARE).clamp(PROBE_SECONDS_FIRST, longest)
+            (open.outage_age(now) * PROBE_SHARE).clamp(PROBE_SECONDS_FIRST, longest)
         };
         let interval = interval * jitter;
         let probe_in = self.probe_in(interval, now);
         let shown_at = if confirms { now } else { open.shown_at };
-        self.state = State::Open(Open { probe_at: now.after(probe_in), shown_at, is_probing: false, ..open });
+        self.state = CircuitState::Open(OpenState {
+            probe_at: now.plus_seconds(probe_in),
+            shown_at,
+            is_probing: false,
+            ..open
+        });
         Some(probe_in)
     }
 
@@ -307,7 +322,7 @@ impl Circuit {
 
     /// Records the answer to a call that began after change number `began`, after `chance` failures that were therefore
     /// chance. Returns the outage that it ends.
-    pub(super) fn answer(
+    pub(super) fn record_answer(
         &mut self,
         began: u32,
         chance: u16,
@@ -318,26 +333,26 @@ impl Circuit {
             return None;
         }
         self.answered_at = Some(now);
-        self.evidence.answer(chance);
+        self.evidence.record_answer(chance);
         self.run = 0;
         self.since = None;
         if began >= self.asked {
             self.retry_after = None;
         }
         match &mut self.state {
-            State::Closed => None,
-            State::Limited(limit) => {
-                if limit.answer(now) {
-                    self.state = State::Closed;
+            CircuitState::Closed => None,
+            CircuitState::Limited(limit) => {
+                if limit.record_answer(now) {
+                    self.state = CircuitState::Closed;
                 }
                 None
             }
-            State::Open(open) => {
+            CircuitState::Open(open) => {
                 let ended = EndedOutage { seconds: open.since.seconds_until(now), probes: open.probes };
                 *changes += 1;
                 self.closed_at = Some(now);
                 self.changed = *changes;
-                self.state = State::Limited(RateLimit::after_outage(open.since, now, *changes));
+                self.state = CircuitState::Limited(RateLimit::after_outage(open.since, now, *changes));
                 Some(ended)
             }
         }
@@ -345,46 +360,53 @@ impl Circuit {
 
     /// Records a refused call. `answered_per_second` is the rate before the first refusal. Returns true if the refusal
     /// lowers the rate, with this number of the change.
-    pub(super) fn refuse(&mut self, began: u32, change: u32, answered_per_second: f32, now: Moment) -> bool {
+    pub(super) fn record_refusal(
+        &mut self,
+        began: u32,
+        change: u32,
+        answered_per_second: f32,
+        now: Moment,
+    ) -> bool {
         match &mut self.state {
-            State::Closed => {
-                self.state = State::Limited(RateLimit::after_refusal(answered_per_second, now, change));
+            CircuitState::Closed => {
+                self.state =
+                    CircuitState::Limited(RateLimit::after_refusal(answered_per_second, now, change));
                 true
             }
-            State::Limited(limit) => limit.refuse(began, change, now),
-            State::Open(_) => false,
+            CircuitState::Limited(limit) => limit.record_refusal(began, change, now),
+            CircuitState::Open(_) => false,
         }
     }
 
     /// Records a `Retry-After`.
-    pub(super) fn retry_after(&mut self, seconds: f32, change: u32, now: Moment) {
+    pub(super) fn record_retry_after(&mut self, seconds: f32, change: u32, now: Moment) {
         self.asked = change;
-        let until = now.after(seconds.min(RETRY_AFTER_SECONDS_MAX));
+        let until = now.plus_seconds(seconds.min(RETRY_AFTER_SECONDS_MAX));
         self.retry_after = Some(self.retry_after.map_or(until, |earlier| earlier.max(until)));
     }
 
     /// Closes the circuit of a key because the target as a whole is down. The key's `Retry-After` stays.
     pub(super) fn close(&mut self, change: u32) {
-        self.state = State::Closed;
+        self.state = CircuitState::Closed;
         self.run = 0;
         self.since = None;
         self.changed = change;
     }
 }
 
-impl Open {
-    fn is_believed(&self, now: Moment) -> bool {
+impl OpenState {
+    fn is_current(&self, now: Moment) -> bool {
         let confirmed = self.since.seconds_until(self.shown_at);
         let believed = (confirmed * BELIEVED_SHARE).clamp(BELIEVED_SECONDS_MIN, BELIEVED_SECONDS_MAX);
         self.shown_at.seconds_until(now) < believed
     }
 
     /// Failed calls in a row: those that opened it, and its probes.
-    fn failures(&self) -> u16 {
+    fn failed_calls(&self) -> u16 {
         self.run.saturating_add(self.probes)
     }
 
-    fn age(&self, now: Moment) -> f32 {
+    fn outage_age(&self, now: Moment) -> f32 {
         self.since.seconds_until(now)
     }
 }

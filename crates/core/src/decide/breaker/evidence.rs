@@ -20,14 +20,14 @@ const HISTORY_CALLS: u16 = 256;
 
 /// Counts the calls before the current run, and those of them that failed by chance.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Evidence {
+pub(super) struct OutageEvidence {
     calls: u16,
     outages: u16,
 }
 
-impl Evidence {
+impl OutageEvidence {
     /// Records an answer after a run of `run` outages, which were therefore chance.
-    pub(super) fn answer(&mut self, run: u16) {
+    pub(super) fn record_answer(&mut self, run: u16) {
         self.calls = self.calls.saturating_add(run).saturating_add(1);
         self.outages = self.outages.saturating_add(run);
         while self.calls >= HISTORY_CALLS {
@@ -37,7 +37,7 @@ impl Evidence {
     }
 
     /// The share of calls that fail although the target is up.
-    pub(super) fn share(&self) -> f32 {
+    pub(super) fn failure_share(&self) -> f32 {
         self.share_with_prior(PRIOR_SHARE)
     }
 
@@ -48,6 +48,6 @@ impl Evidence {
 }
 
 /// The evidence of `outages` in a row, in nats.
-pub(super) fn nats(outages: u16, share: f32) -> f32 {
+pub(super) fn evidence_nats(outages: u16, share: f32) -> f32 {
     f32::from(outages) * -share.ln()
 }

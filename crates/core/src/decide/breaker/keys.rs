@@ -15,12 +15,12 @@ const KEYS_DROPPED: usize = KEYS_MAX / 10;
 /// The key of a message's circuit: by default its `MessageGroupId`, the tenant of a standard queue ("Amazon SQS fair
 /// queues").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key(NonZeroU64);
+pub struct CircuitKey(NonZeroU64);
 
-impl Key {
+impl CircuitKey {
     /// The key of this text, as a 64-bit hash: a circuit stores no text of a producer.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
@@ -29,37 +29,42 @@ impl Key {
 
 /// Sorted by key: a map would take twice the memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Keys(Vec<Entry>);
+pub(super) struct KeyCircuits(Vec<KeyEntry>);
 
 #[derive(Clone, Debug)]
-struct Entry {
-    key: Option<Key>,
+struct KeyEntry {
+    key: Option<CircuitKey>,
     seen_at: Moment,
     circuit: Circuit,
 }
 
-impl Keys {
-    pub(super) fn get(&self, key: Option<Key>) -> Option<&Circuit> {
-        self.place(key).ok().map(|index| &self.0[index].circuit)
+impl KeyCircuits {
+    pub(super) fn get(&self, key: Option<CircuitKey>) -> Option<&Circuit> {
+        self.find_index(key).ok().map(|index| &self.0[index].circuit)
     }
 
-    pub(super) fn get_mut(&mut self, key: Option<Key>, now: Moment) -> Option<&mut Circuit> {
-        self.place(key).ok().map(|index| self.see(index, now))
+    pub(super) fn get_mut(&mut self, key: Option<CircuitKey>, now: Moment) -> Option<&mut Circuit> {
+        self.find_index(key).ok().map(|index| self.mark_seen(index, now))
     }
 
     /// The key's circuit, closed at first.
-    pub(super) fn entry(&mut self, key: Option<Key>, target: &Circuit, now: Moment) -> &mut Circuit {
-        if self.0.len() >= KEYS_MAX && self.place(key).is_err() {
+    pub(super) fn get_or_insert(
+        &mut self,
+        key: Option<CircuitKey>,
+        target: &Circuit,
+        now: Moment,
+    ) -> &mut Circuit {
+        if self.0.len() >= KEYS_MAX && self.find_index(key).is_err() {
             self.drop_oldest();
         }
-        let index = self.place(key).unwrap_or_else(|index| {
+        let index = self.find_index(key).unwrap_or_else(|index| {
             if self.0.len() == self.0.capacity() && self.0.len() >= KEYS_DROPPED {
                 self.0.reserve_exact(KEYS_DROPPED);
             }
-            self.0.insert(index, Entry { key, seen_at: now, circuit: Circuit::for_key(target) });
+            self.0.insert(index, KeyEntry { key, seen_at: now, circuit: Circuit::for_key(target) });
             index
         });
-        self.see(index, now)
+        self.mark_seen(index, now)
     }
 
     /// Closes all circuits.
@@ -68,11 +73,11 @@ impl Keys {
     }
 
     /// The key's index, or the index at which to insert it.
-    fn place(&self, key: Option<Key>) -> Result<usize, usize> {
+    fn find_index(&self, key: Option<CircuitKey>) -> Result<usize, usize> {
         self.0.binary_search_by_key(&key, |entry| entry.key)
     }
 
-    fn see(&mut self, index: usize, now: Moment) -> &mut Circuit {
+    fn mark_seen(&mut self, index: usize, now: Moment) -> &mut Circuit {
         let entry = &mut self.0[index];
         entry.seen_at = now;
         &mut entry.circuit
@@ -84,8 +89,8 @@ impl Keys {
     }
 
     #[cfg(test)]
-    pub(super) fn bytes(&self) -> usize {
-        self.0.capacity() * size_of::<Entry>()
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<KeyEntry>()
     }
 
     fn drop_oldest(&mut self) {

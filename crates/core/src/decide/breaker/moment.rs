@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use crate::deliver::until;
+use crate::deliver::time_until;
 use crate::message::Timestamp;
 
 /// Hundredths of a second since the epoch of a [`MomentClock`]: 497 days.
@@ -16,7 +16,7 @@ pub(super) struct Moment(NonZeroU32);
 pub(super) const MOMENT_SECONDS: f32 = 0.01;
 
 impl Moment {
-    fn of(hundredths: u128) -> Self {
+    fn from_hundredths(hundredths: u128) -> Self {
         let hundredths = u32::try_from(hundredths).unwrap_or(u32::MAX);
         Self(NonZeroU32::new(hundredths).unwrap_or(NonZeroU32::MIN))
     }
@@ -31,9 +31,9 @@ impl Moment {
         self.0 == NonZeroU32::MAX
     }
 
-    pub(super) fn after(self, seconds: f32) -> Self {
+    pub(super) fn plus_seconds(self, seconds: f32) -> Self {
         let later = Duration::try_from_secs_f32(seconds).unwrap_or_default();
-        Self::of(u128::from(self.0.get()) + later.as_millis() / 10)
+        Self::from_hundredths(u128::from(self.0.get()) + later.as_millis() / 10)
     }
 }
 
@@ -45,12 +45,12 @@ pub(super) struct MomentClock(Option<Timestamp>);
 impl MomentClock {
     const BEFORE: TimeDelta = TimeDelta::days(15);
 
-    pub(super) fn moment(&mut self, at: Timestamp) -> Moment {
+    pub(super) fn moment_at(&mut self, at: Timestamp) -> Moment {
         let epoch = *self.0.get_or_insert(at - Self::BEFORE);
-        Moment::of(until(epoch, at).as_millis() / 10)
+        Moment::from_hundredths(time_until(epoch, at).as_millis() / 10)
     }
 
-    pub(super) fn timestamp(&self, moment: Moment) -> Timestamp {
+    pub(super) fn timestamp_at(&self, moment: Moment) -> Timestamp {
         let epoch = self.0.unwrap_or_default();
         epoch + TimeDelta::milliseconds(i64::from(moment.0.get()) * 10)
     }

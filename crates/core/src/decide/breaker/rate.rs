@@ -64,16 +64,16 @@ pub(super) enum Reserve {
 impl RateLimit {
     /// The limit after an outage that began at `since`.
     pub(super) fn after_outage(since: Moment, now: Moment, change: u32) -> Self {
-        let limit = Self::at(SLOW_START_RATE, now, change);
+        let limit = Self::with_rate(SLOW_START_RATE, now, change);
         Self { since, is_doubling: true, tokens: 1.0, ..limit }
     }
 
     /// The limit after the first refusal by a target that answered this many calls per second.
     pub(super) fn after_refusal(answered_per_second: f32, now: Moment, change: u32) -> Self {
-        Self::at(answered_per_second * DECREASE, now, change)
+        Self::with_rate(answered_per_second * DECREASE, now, change)
     }
 
-    fn at(per_second: f32, now: Moment, change: u32) -> Self {
+    fn with_rate(per_second: f32, now: Moment, change: u32) -> Self {
         Self {
             since: now,
             per_second: per_second.max(RATE_MIN),
@@ -121,12 +121,12 @@ impl RateLimit {
 
     /// Gives a message the next place, and returns the seconds until then: at most 4 % of the limit's age, times `jitter`,
     /// since other environments may have earlier places.
-    pub(super) fn hold(&mut self, now: Moment, jitter: f32) -> f32 {
+    pub(super) fn assign_slot(&mut self, now: Moment, jitter: f32) -> f32 {
         let longest = (self.since.seconds_until(now) * HOLD_SHARE * jitter).clamp(HOLD_SECONDS_MIN, HOLD_MAX);
         self.held_at = now;
         let step = self.slot_step();
-        let slot = self.next_slot.max(now).after(step);
-        self.next_slot = slot.min(now.after(longest));
+        let slot = self.next_slot.max(now).plus_seconds(step);
+        self.next_slot = slot.min(now.plus_seconds(longest));
         now.seconds_until(self.next_slot)
     }
 
@@ -145,7 +145,7 @@ impl RateLimit {
     }
 
     /// Records an answer. Returns true if the limit is no longer needed.
-    pub(super) fn answer(&mut self, now: Moment) -> bool {
+    pub(super) fn record_answer(&mut self, now: Moment) -> bool {
         self.is_answered = true;
         if self.is_doubling {
             self.per_second += 1.0;
@@ -158,7 +158,7 @@ impl RateLimit {
 
     /// Records the refusal of a call that began after change number `began`. Returns true if it lowers the rate, with
     /// this number of the change; a call that began before the last decrease does not.
-    pub(super) fn refuse(&mut self, began: u32, change: u32, now: Moment) -> bool {
+    pub(super) fn record_refusal(&mut self, began: u32, change: u32, now: Moment) -> bool {
         // A clock that was set back must not keep the rate up.
         let is_soon =
             self.refused_at <= now && self.refused_at.seconds_until(now) < DECREASE_INTERVAL_SECONDS;

@@ -1,7 +1,7 @@
 //! Each key's share of a limited rate, by max-min fairness. A key that takes more than an equal share must leave one
 //! place free, so that any other key finds one. It gets the places that the others do not use.
 
-use super::Key;
+use super::CircuitKey;
 use super::moment::Moment;
 
 /// Only the heaviest users are counted: any other key is below an equal share.
@@ -11,15 +11,15 @@ const HALVED_SECONDS: f32 = 10.0;
 
 /// Recent calls by key, while the target's rate is limited.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shares {
-    calls: Vec<(Option<Key>, f32)>,
+pub(super) struct RateShares {
+    calls: Vec<(Option<CircuitKey>, f32)>,
     halved_at: Option<Moment>,
 }
 
-impl Shares {
+impl RateShares {
     /// True if several keys share the rate, and this one takes more than an equal share.
-    pub(super) fn takes_more(&mut self, key: Option<Key>, now: Moment) -> bool {
-        self.fade(now);
+    pub(super) fn exceeds_share(&mut self, key: Option<CircuitKey>, now: Moment) -> bool {
+        self.fade_counts(now);
         let mut total = 0.0;
         let mut own = 0.0;
         for (other, calls) in &self.calls {
@@ -33,7 +33,7 @@ impl Shares {
     }
 
     /// Counts the key of a message that asks for a call as a user of the rate.
-    pub(super) fn asks(&mut self, key: Option<Key>) {
+    pub(super) fn add_user(&mut self, key: Option<CircuitKey>) {
         if self.calls.iter().any(|(other, _)| *other == key) {
             return;
         }
@@ -47,7 +47,7 @@ impl Shares {
         self.calls.push((key, 0.0));
     }
 
-    pub(super) fn called(&mut self, key: Option<Key>) {
+    pub(super) fn count_call(&mut self, key: Option<CircuitKey>) {
         if let Some((_, calls)) = self.calls.iter_mut().find(|(other, _)| *other == key) {
             *calls += 1.0;
         }
@@ -58,7 +58,7 @@ impl Shares {
         self.calls.len()
     }
 
-    fn fade(&mut self, now: Moment) {
+    fn fade_counts(&mut self, now: Moment) {
         let halved_at = *self.halved_at.get_or_insert(now);
         let seconds = halved_at.seconds_until(now);
         if seconds >= HALVED_SECONDS {

@@ -18,7 +18,7 @@ fn after(seconds: f64) -> Timestamp {
 fn caller(key: &str, number: u128) -> Caller {
     Caller {
         message_id: Uuid::from_u128(number << 64),
-        key: Some(Key::of(key)),
+        key: Some(CircuitKey::from_text(key)),
         failures: 0,
         held_seconds: 0,
         calls_before: 0,
@@ -43,14 +43,19 @@ struct Environment {
 
 impl Environment {
     /// A new message of this key requests a call, whose outcome is `met`.
-    fn call(&mut self, key: &str, met: CallOutcome, seconds: f64) -> Result<Option<Change>, Hold> {
+    fn call(&mut self, key: &str, met: CallOutcome, seconds: f64) -> Result<Option<CircuitChange>, Hold> {
         self.messages += 1;
         self.call_for(caller(key, self.messages), met, seconds)
     }
 
-    fn call_for(&mut self, caller: Caller, met: CallOutcome, seconds: f64) -> Result<Option<Change>, Hold> {
-        match self.breaker.ask(caller, Patience::Over, after(seconds)) {
-            Permission::Call(permit) => Ok(self.breaker.record(permit, met, after(seconds))),
+    fn call_for(
+        &mut self,
+        caller: Caller,
+        met: CallOutcome,
+        seconds: f64,
+    ) -> Result<Option<CircuitChange>, Hold> {
+        match self.breaker.request_call(caller, Patience::Over, after(seconds)) {
+            Permission::Call(permit) => Ok(self.breaker.record_outcome(permit, met, after(seconds))),
             Permission::Hold(hold) => Err(hold),
             Permission::Wait => panic!("a message whose patience is over does not wait"),
         }
@@ -58,7 +63,7 @@ impl Environment {
 
     /// The permit of a message at its hold limit.
     fn overdue(&mut self, caller: Caller, seconds: f64) -> Permit {
-        match self.breaker.ask_overdue(caller, Duration::ZERO, after(seconds)) {
+        match self.breaker.request_overdue_call(caller, Duration::ZERO, after(seconds)) {
             Permission::Call(permit) => permit,
             other => panic!("{other:?}"),
         }
@@ -67,7 +72,7 @@ impl Environment {
     /// Calls of the key until the circuit opens.
     fn calls_to_open(&mut self, key: &str) -> u32 {
         for calls in 1..1000 {
-            if let Some(Change::Opened { .. }) = self.call(key, Fault, 0.0).unwrap() {
+            if let Some(CircuitChange::Opened { .. }) = self.call(key, Fault, 0.0).unwrap() {
                 return calls;
             }
         }
@@ -76,7 +81,7 @@ impl Environment {
 
     fn is_held(&mut self, key: &str, seconds: f64) -> bool {
         self.messages += 1;
-        match self.breaker.ask(caller(key, self.messages), Patience::Over, after(seconds)) {
+        match self.breaker.request_call(caller(key, self.messages), Patience::Over, after(seconds)) {
             Permission::Call(permit) => {
                 self.breaker.give_back(permit, after(seconds));
                 false
@@ -127,7 +132,7 @@ mod evidence {
         let changes: Vec<_> = (0..10)
             .filter_map(|minute| environment.call("a", Fault, f64::from(minute) * 60.0).unwrap())
             .collect();
-        assert!(matches!(changes[..], [Change::Opened { outages: 10, .. }]), "{changes:?}");
+        assert!(matches!(changes[..], [CircuitChange::Opened { outages: 10, .. }]), "{changes:?}");
     }
 
     /// A blip of this morning would otherwise let chance hold messages for the rest of the day.
@@ -137,11 +142,11 @@ mod evidence {
         for (later, failures) in [(3.0, 50), (61.0, 99)] {
             let mut environment = Environment::open("a");
             let closed = environment.call("a", Answer, 6.0).unwrap();
-            assert!(matches!(closed, Some(Change::Closed { probes: 1, .. })), "{closed:?}");
+            assert!(matches!(closed, Some(CircuitChange::Closed { probes: 1, .. })), "{closed:?}");
             // Each call waits until the slow start has a place for it.
             let mut changes = (0..120_u32)
                 .map(|number| environment.call("a", Fault, 6.0 + later + f64::from(number)).unwrap());
-            let calls = changes.position(|change| matches!(change, Some(Change::Opened { .. })));
+            let calls = changes.position(|change| matches!(change, Some(CircuitChange::Opened { .. })));
             assert_eq!(calls, Some(failures - 1), "{later}");
         }
     }
@@ -162,7 +167,7 @@ mod evidence {
         let mut environment = Environment::open("a");
         let again = Caller { failures: 1, ..caller("a", 1) };
         let ask = |environment: &mut Environment, seconds| {
-            environment.breaker.ask(again, Patience::Over, after(seconds))
+            environment.breaker.request_call(again, Patience::Over, after(seconds))
         };
         // Its failed probes confirm nothing.
         let mut seconds = 0.0;
@@ -170,7 +175,7 @@ mod evidence {
             match ask(&mut environment, seconds) {
                 Permission::Call(permit) => {
                     assert!(permit.is_probe() && permit.may_be_held(Fault));
-                    environment.breaker.record(permit, Fault, after(seconds));
+                    environment.breaker.record_outcome(permit, Fault, after(seconds));
                 }
                 other => assert!(matches!(other, Permission::Hold(_)), "{other:?}"),
             }
@@ -211,16 +216,22 @@ mod keys {
     #[test]
     fn a_new_environment_holds_only_the_key_that_a_held_message_names() {
         let mut environment = Environment::default();
-        environment.breaker.learn(Some(Key::of("a")), outage(0.0), after(100.0), after(110.0));
-        let Permission::Call(probe) = environment.breaker.ask(caller("a", 2), Patience::Over, after(110.0))
+        environment.breaker.apply_report(
+            Some(CircuitKey::from_text("a")),
+            outage(0.0),
+            after(100.0),
+            after(110.0),
+        );
+        let Permission::Call(probe) =
+            environment.breaker.request_call(caller("a", 2), Patience::Over, after(110.0))
         else {
             panic!("the first message of a is a probe")
         };
         assert!(probe.is_probe());
-        let waits = environment.breaker.ask(caller("a", 3), Patience::Over, after(110.0));
+        let waits = environment.breaker.request_call(caller("a", 3), Patience::Over, after(110.0));
         assert_eq!(waits, Permission::Wait, "for the probe");
         assert!(!environment.is_held("b", 110.0));
-        environment.breaker.record(probe, Fault, after(110.3));
+        environment.breaker.record_outcome(probe, Fault, after(110.3));
         assert!(environment.is_held("a", 110.4));
         assert!(!environment.is_held("b", 110.4));
     }
@@ -230,9 +241,14 @@ mod keys {
     fn a_report_confirms_the_outage_when_it_was_made_and_not_when_it_arrives() {
         for (arrives, is_believed) in [(399.0, true), (400.0, false)] {
             let mut environment = Environment::default();
-            environment.breaker.learn(Some(Key::of("a")), outage(0.0), after(100.0), after(arrives));
+            environment.breaker.apply_report(
+                Some(CircuitKey::from_text("a")),
+                outage(0.0),
+                after(100.0),
+                after(arrives),
+            );
             let again = Caller { failures: 1, ..caller("a", 2) };
-            match environment.breaker.ask(again, Patience::Over, after(arrives)) {
+            match environment.breaker.request_call(again, Patience::Over, after(arrives)) {
                 Permission::Call(permit) => assert_eq!(permit.may_be_held(Fault), is_believed, "{arrives}"),
                 other => panic!("{arrives}: {other:?}"),
             }
@@ -243,36 +259,51 @@ mod keys {
     fn a_report_of_too_few_failures_or_from_before_an_answer_opens_nothing() {
         let mut few = Environment::default();
         let nine = Outage { first_failures: 9, ..outage(0.0) };
-        few.breaker.learn(Some(Key::of("a")), nine, after(1.0), after(2.0));
-        assert_eq!(few.breaker.open_since(Some(Key::of("a"))), None);
+        few.breaker.apply_report(Some(CircuitKey::from_text("a")), nine, after(1.0), after(2.0));
+        assert_eq!(few.breaker.open_since(Some(CircuitKey::from_text("a"))), None);
         let opened = few.call("a", Fault, 3.0);
         assert!(
-            matches!(opened, Ok(Some(Change::Opened { outages: 10, .. }))),
+            matches!(opened, Ok(Some(CircuitChange::Opened { outages: 10, .. }))),
             "it continues to count: {opened:?}"
         );
         assert_eq!(
-            few.breaker.open_since(Some(Key::of("a"))),
+            few.breaker.open_since(Some(CircuitKey::from_text("a"))),
             Some(after(0.0)),
             "the outage's own beginning"
         );
         let mut answered = Environment::default();
         answered.call("b", Answer, 10.0).unwrap();
-        answered.breaker.learn(Some(Key::of("a")), outage(0.0), after(9.0), after(39.9));
-        assert_eq!(answered.breaker.open_since(Some(Key::of("a"))), None);
-        answered.breaker.learn(Some(Key::of("a")), outage(0.0), after(39.0), after(40.1));
-        assert_eq!(answered.breaker.open_since(Some(Key::of("a"))), Some(after(0.0)));
+        answered.breaker.apply_report(Some(CircuitKey::from_text("a")), outage(0.0), after(9.0), after(39.9));
+        assert_eq!(answered.breaker.open_since(Some(CircuitKey::from_text("a"))), None);
+        answered.breaker.apply_report(
+            Some(CircuitKey::from_text("a")),
+            outage(0.0),
+            after(39.0),
+            after(40.1),
+        );
+        assert_eq!(answered.breaker.open_since(Some(CircuitKey::from_text("a"))), Some(after(0.0)));
         // The last answer may have been to this key, which has no circuit before its first trouble.
         let mut healthy = Environment::default();
         healthy.call("a", Answer, 10.0).unwrap();
         healthy.call("a", Fault, 20.0).unwrap();
         for reported in [9.0, 10.0] {
-            healthy.breaker.learn(Some(Key::of("a")), outage(0.0), after(reported), after(100.0));
-            assert_eq!(healthy.breaker.open_since(Some(Key::of("a"))), None);
+            healthy.breaker.apply_report(
+                Some(CircuitKey::from_text("a")),
+                outage(0.0),
+                after(reported),
+                after(100.0),
+            );
+            assert_eq!(healthy.breaker.open_since(Some(CircuitKey::from_text("a"))), None);
         }
         // Held before the target was found back.
         answered.call("a", Answer, 40.2).unwrap();
-        answered.breaker.learn(Some(Key::of("a")), outage(0.0), after(40.0), after(100.0));
-        assert_eq!(answered.breaker.open_since(Some(Key::of("a"))), None);
+        answered.breaker.apply_report(
+            Some(CircuitKey::from_text("a")),
+            outage(0.0),
+            after(40.0),
+            after(100.0),
+        );
+        assert_eq!(answered.breaker.open_since(Some(CircuitKey::from_text("a"))), None);
     }
 
     #[test]
@@ -281,9 +312,9 @@ mod keys {
         let changes: Vec<_> =
             (0..10).map(|number| environment.call(["a", "b"][number % 2], Fault, 0.0).unwrap()).collect();
         assert_eq!(changes[..9], [None; 9]);
-        assert!(matches!(changes[9], Some(Change::Opened { outages: 10, .. })), "{changes:?}");
+        assert!(matches!(changes[9], Some(CircuitChange::Opened { outages: 10, .. })), "{changes:?}");
         assert!(environment.is_held("c", 0.5));
-        assert!(matches!(environment.call("c", Answer, 2.0), Ok(Some(Change::Closed { .. }))));
+        assert!(matches!(environment.call("c", Answer, 2.0), Ok(Some(CircuitChange::Closed { .. }))));
         assert!(!environment.is_held("a", 3.0));
     }
 
@@ -312,7 +343,12 @@ mod keys {
         let mut environment = Environment::default();
         let one = Outage { first_failures: 1, ..outage(0.0) };
         for number in 0..10_100 {
-            environment.breaker.learn(Some(Key::of(&format!("{number}"))), one, after(1.0), after(2.0));
+            environment.breaker.apply_report(
+                Some(CircuitKey::from_text(&format!("{number}"))),
+                one,
+                after(1.0),
+                after(2.0),
+            );
         }
         assert_eq!(environment.breaker.keys.len(), 10_000);
     }
@@ -322,9 +358,9 @@ mod keys {
     fn a_report_without_failures_says_nothing() {
         let mut environment = Environment::default();
         let busy = Outage { first_failures: 0, ..outage(0.0) };
-        environment.breaker.learn(Some(Key::of("a")), busy, after(100.0), after(110.0));
+        environment.breaker.apply_report(Some(CircuitKey::from_text("a")), busy, after(100.0), after(110.0));
         assert_eq!((0..10).filter_map(|_| environment.call("a", Fault, 200.0).unwrap()).count(), 1);
-        assert_eq!(environment.breaker.open_since(Some(Key::of("a"))), Some(after(200.0)));
+        assert_eq!(environment.breaker.open_since(Some(CircuitKey::from_text("a"))), Some(after(200.0)));
     }
 
     #[test]
@@ -352,9 +388,13 @@ mod keys {
             "{}",
             environment.breaker.keys.len()
         );
-        assert!(environment.breaker.keys.bytes() <= 1 << 20, "{}", environment.breaker.keys.bytes());
-        assert!(environment.breaker.keys.get(Some(Key::of("29999"))).is_some());
-        assert!(environment.breaker.keys.get(Some(Key::of("0"))).is_none());
+        assert!(
+            environment.breaker.keys.allocated_bytes() <= 1 << 20,
+            "{}",
+            environment.breaker.keys.allocated_bytes()
+        );
+        assert!(environment.breaker.keys.get(Some(CircuitKey::from_text("29999"))).is_some());
+        assert!(environment.breaker.keys.get(Some(CircuitKey::from_text("0"))).is_none());
     }
 
     /// Otherwise a burst of new keys would have its messages called, and spend their attempts.
@@ -369,7 +409,7 @@ mod keys {
                 let _ = environment.call("down", Fault, seconds);
             }
         }
-        assert_eq!(environment.breaker.open_since(Some(Key::of("down"))), Some(after(0.0)));
+        assert_eq!(environment.breaker.open_since(Some(CircuitKey::from_text("down"))), Some(after(0.0)));
     }
 }
 
@@ -458,12 +498,12 @@ mod open {
         (0..10).for_each(|number| assert!(environment.call(["a", "b"][number % 2], Fault, 0.0).is_ok()));
         let refused = Refusal(Some(Duration::from_secs(300)));
         let failed = environment.call("c", refused, 2.0);
-        assert_eq!(failed, Ok(Some(Change::ProbeFailed { probe_in: Duration::from_secs(300) })));
+        assert_eq!(failed, Ok(Some(CircuitChange::ProbeFailed { probe_in: Duration::from_secs(300) })));
         for second in [3_u32, 100, 301] {
             let hold = environment.call("d", Answer, f64::from(second)).unwrap_err();
             assert!(hold.delay >= Duration::from_secs((302 - second).into()), "{second}: {hold:?}");
         }
-        assert!(matches!(environment.call("d", Answer, 302.0), Ok(Some(Change::Closed { .. }))));
+        assert!(matches!(environment.call("d", Answer, 302.0), Ok(Some(CircuitChange::Closed { .. }))));
     }
 
     /// A target that says "tomorrow" is asked again after 900 s, and one whose answer makes no sense is not called now.
@@ -472,17 +512,17 @@ mod open {
         for asked in [Duration::from_secs(86_400), Duration::MAX] {
             let mut environment = Environment::open("a");
             let failed = environment.call("a", Refusal(Some(asked)), 2.0);
-            assert_eq!(failed, Ok(Some(Change::ProbeFailed { probe_in: Duration::from_secs(900) })));
+            assert_eq!(failed, Ok(Some(CircuitChange::ProbeFailed { probe_in: Duration::from_secs(900) })));
             let hold = environment.call("a", Answer, 3.0).unwrap_err();
             assert_eq!(hold.delay, Duration::from_secs(900));
-            assert!(matches!(environment.call("a", Answer, 902.0), Ok(Some(Change::Closed { .. }))));
+            assert!(matches!(environment.call("a", Answer, 902.0), Ok(Some(CircuitChange::Closed { .. }))));
         }
     }
 
     #[test]
     fn the_answer_to_an_earlier_call_does_not_end_a_retry_after() {
         let mut environment = Environment::default();
-        let ask = |environment: &mut Environment, number| match environment.breaker.ask(
+        let ask = |environment: &mut Environment, number| match environment.breaker.request_call(
             caller("a", number),
             Patience::Over,
             after(0.0),
@@ -491,8 +531,8 @@ mod open {
             other => panic!("{other:?}"),
         };
         let (earlier, refused) = (ask(&mut environment, 1), ask(&mut environment, 2));
-        environment.breaker.record(refused, Refusal(Some(Duration::from_secs(60))), after(0.0));
-        environment.breaker.record(earlier, Answer, after(1.0));
+        environment.breaker.record_outcome(refused, Refusal(Some(Duration::from_secs(60))), after(0.0));
+        environment.breaker.record_outcome(earlier, Answer, after(1.0));
         assert!(environment.call("a", Answer, 1.0).unwrap_err().delay >= Duration::from_secs(59));
     }
 
@@ -502,9 +542,9 @@ mod open {
         let mut environment = Environment::default();
         (0..9).for_each(|number| assert_eq!(environment.call(["a", "b"][number % 2], Fault, 0.0), Ok(None)));
         let opened = environment.call("b", Refusal(Some(Duration::from_secs(600))), 0.0);
-        assert!(matches!(opened, Ok(Some(Change::Opened { .. }))), "{opened:?}");
+        assert!(matches!(opened, Ok(Some(CircuitChange::Opened { .. }))), "{opened:?}");
         assert!(environment.is_held("b", 10.0));
-        assert!(matches!(environment.call("c", Answer, 10.0), Ok(Some(Change::Closed { .. }))));
+        assert!(matches!(environment.call("c", Answer, 10.0), Ok(Some(CircuitChange::Closed { .. }))));
         assert!(environment.is_held("b", 599.0));
         assert_eq!(environment.call("b", Answer, 600.1), Ok(None));
     }
@@ -517,13 +557,13 @@ mod open {
         for number in 1..=100 {
             assert_eq!(environment.call("a", later, 0.0), Ok(None), "{number}");
         }
-        let hold = environment.breaker.hold(caller("a", 1), later, after(0.0)).unwrap();
+        let hold = environment.breaker.hold_after_call(caller("a", 1), later, after(0.0)).unwrap();
         assert_eq!((hold.reason, hold.delay), (HoldReason::NotNow, Duration::from_secs(900)));
         assert_eq!(hold.outage, Outage { since: after(0.0), first_failures: 0 });
         // By its own calls: it may have waited for hours in an outage before.
         let waited = Caller { held_seconds: 3000, ..caller("a", 1) };
         let soon = CallOutcome::Later(Duration::from_secs(1));
-        let hold = environment.breaker.hold(waited, soon, after(0.0)).unwrap();
+        let hold = environment.breaker.hold_after_call(waited, soon, after(0.0)).unwrap();
         assert_eq!(hold.delay, Duration::from_secs(2));
         assert!(!environment.is_held("a", 0.0));
     }
@@ -534,7 +574,7 @@ mod open {
         assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
         let overdue = Caller { held_seconds: 86_400, ..caller("a", 2) };
         let mut ask = |grace, seconds| {
-            environment.breaker.ask_overdue(overdue, Duration::from_secs(grace), after(seconds))
+            environment.breaker.request_overdue_call(overdue, Duration::from_secs(grace), after(seconds))
         };
         let Permission::Hold(hold) = ask(900, 0.5) else { panic!("the rate is used up") };
         assert_eq!(hold.reason, HoldReason::RateLimited);
@@ -542,7 +582,7 @@ mod open {
         assert!(matches!(ask(0, 0.5), Permission::Call(_)), "its grace is over");
         let Permission::Call(permit) = ask(900, 30.0) else { panic!("there is a place") };
         environment.breaker.give_back(permit, after(30.0));
-        let again = environment.breaker.ask_overdue(overdue, Duration::from_secs(900), after(30.0));
+        let again = environment.breaker.request_overdue_call(overdue, Duration::from_secs(900), after(30.0));
         assert!(matches!(again, Permission::Call(_)), "a place that was not used is free again");
     }
 
@@ -550,19 +590,20 @@ mod open {
     #[test]
     fn a_keys_retry_after_during_the_targets_outage_forbids_its_own_probe_and_no_other() {
         let mut environment = Environment::default();
-        let Permission::Call(running) = environment.breaker.ask(caller("a", 100), Patience::Over, after(0.0))
+        let Permission::Call(running) =
+            environment.breaker.request_call(caller("a", 100), Patience::Over, after(0.0))
         else {
             panic!("it is closed")
         };
         (0..10).for_each(|number| assert!(environment.call(["b", "c"][number % 2], Fault, 0.0).is_ok()));
-        environment.breaker.record(running, Refusal(Some(Duration::from_secs(800))), after(0.0));
+        environment.breaker.record_outcome(running, Refusal(Some(Duration::from_secs(800))), after(0.0));
         let failed_before = Caller { failures: 1, ..caller("a", 101) };
         for second in [1.0, 299.0, 301.0, 799.0] {
             assert!(environment.is_held("a", second), "{second}");
             let hold = environment.call_for(failed_before, Answer, second);
             assert!(hold.is_err(), "{second}: though nothing confirms the outage: {hold:?}");
         }
-        assert!(matches!(environment.call("b", Answer, 799.0), Ok(Some(Change::Closed { .. }))));
+        assert!(matches!(environment.call("b", Answer, 799.0), Ok(Some(CircuitChange::Closed { .. }))));
         assert!(environment.is_held("a", 799.0));
         assert_eq!(environment.call("a", Answer, 800.1), Ok(None));
     }
@@ -574,15 +615,15 @@ mod open {
         let overdue = Caller { held_seconds: 86_400, ..caller("a", 2) };
         for (second, least, most) in [(1.0, 799.0, 879.0), (790.0, 10.0, 11.1), (799.9, 1.0, 1.1)] {
             let grace = Duration::from_secs(900);
-            let asked = environment.breaker.ask_overdue(overdue, grace, after(second));
+            let asked = environment.breaker.request_overdue_call(overdue, grace, after(second));
             let Permission::Hold(hold) = asked else { panic!("the target said when") };
             assert!((least..=most).contains(&hold.delay.as_secs_f64()), "{second}: {hold:?}");
         }
         let grace = Duration::from_secs(60);
-        let asked = environment.breaker.ask_overdue(overdue, grace, after(1.0));
+        let asked = environment.breaker.request_overdue_call(overdue, grace, after(1.0));
         assert!(matches!(asked, Permission::Hold(hold) if hold.delay == grace), "not for ever");
         let _: Permit = environment.overdue(overdue, 1.0);
-        let _: Permit = environment.overdue(Caller { key: Some(Key::of("b")), ..overdue }, 1.0);
+        let _: Permit = environment.overdue(Caller { key: Some(CircuitKey::from_text("b")), ..overdue }, 1.0);
         let _: Permit = environment.overdue(overdue, 800.1);
     }
 
@@ -594,14 +635,17 @@ mod open {
         }
         // Two hours back; the probe was due at 3000 s at the earliest.
         assert!(environment.is_held("a", -7200.0 + 3000.0));
-        assert!(matches!(environment.call("a", Answer, -7200.0 + 3901.0), Ok(Some(Change::Closed { .. }))));
+        assert!(matches!(
+            environment.call("a", Answer, -7200.0 + 3901.0),
+            Ok(Some(CircuitChange::Closed { .. }))
+        ));
     }
 
     #[test]
     fn a_clock_that_is_set_back_prolongs_no_retry_after_beyond_900_s() {
         let Breaker { mut clock, mut target, .. } = Breaker::default();
-        target.retry_after(900.0, 1, clock.moment(after(0.0)));
-        let mut must_wait = |seconds| target.must_wait(clock.moment(after(-7200.0 + seconds)));
+        target.record_retry_after(900.0, 1, clock.moment_at(after(0.0)));
+        let mut must_wait = |seconds| target.must_wait(clock.moment_at(after(-7200.0 + seconds)));
         assert_eq!([0.0, 899.0, 901.0].map(&mut must_wait), [true, true, false]);
     }
 
@@ -612,7 +656,8 @@ mod open {
         let back = -7200.0;
         assert!(environment.is_held("a", back));
         let again = Caller { failures: 1, ..caller("a", 1) };
-        let mut ask = |seconds| environment.breaker.ask(again, Patience::Over, after(back + seconds));
+        let mut ask =
+            |seconds| environment.breaker.request_call(again, Patience::Over, after(back + seconds));
         assert!(matches!(ask(299.0), Permission::Hold(_)));
         assert!(matches!(ask(300.0), Permission::Call(permit) if !permit.may_be_held(Fault)));
     }
@@ -621,7 +666,7 @@ mod open {
     fn a_probe_that_was_not_made_is_free_again() {
         let mut environment = Environment::open("a");
         let ask = |environment: &mut Environment| {
-            environment.breaker.ask(caller("a", 99), Patience::Over, after(2.0))
+            environment.breaker.request_call(caller("a", 99), Patience::Over, after(2.0))
         };
         let Permission::Call(permit) = ask(&mut environment) else { panic!("no probe after two seconds") };
         assert_eq!(ask(&mut environment), Permission::Wait);
@@ -634,13 +679,16 @@ mod open {
     fn a_probe_of_an_earlier_outage_that_was_not_made_frees_no_later_one() {
         let mut environment = Environment::open("a");
         let ask = |environment: &mut Environment, seconds| {
-            environment.breaker.ask(caller("a", 99), Patience::Over, after(seconds))
+            environment.breaker.request_call(caller("a", 99), Patience::Over, after(seconds))
         };
         let Permission::Call(earlier) = ask(&mut environment, 2.0) else { panic!("no probe") };
         let overdue = environment.overdue(caller("a", 1), 2.0);
-        assert!(environment.breaker.record(overdue, Answer, after(2.0)).is_some(), "the target is back");
+        assert!(
+            environment.breaker.record_outcome(overdue, Answer, after(2.0)).is_some(),
+            "the target is back"
+        );
         let mut seconds = 3.0;
-        while environment.breaker.open_since(Some(Key::of("a"))).is_none() {
+        while environment.breaker.open_since(Some(CircuitKey::from_text("a"))).is_none() {
             environment.call("a", Fault, seconds).unwrap();
             seconds += 1.0;
         }
@@ -655,15 +703,23 @@ mod open {
     #[test]
     fn a_message_that_failed_before_is_a_probe_in_a_new_environment() {
         let mut environment = Environment::default();
-        environment.breaker.learn(Some(Key::of("a")), outage(0.0), after(40_000.0), after(40_750.0));
+        environment.breaker.apply_report(
+            Some(CircuitKey::from_text("a")),
+            outage(0.0),
+            after(40_000.0),
+            after(40_750.0),
+        );
         let again = Caller { failures: 5, held_seconds: 40_000, ..caller("a", 1) };
-        assert!(matches!(environment.call_for(again, Answer, 40_750.0), Ok(Some(Change::Closed { .. }))));
+        assert!(matches!(
+            environment.call_for(again, Answer, 40_750.0),
+            Ok(Some(CircuitChange::Closed { .. }))
+        ));
     }
 
     #[test]
     fn a_call_that_began_before_the_opening_neither_closes_it_nor_proves_anything() {
         let mut environment = Environment::default();
-        let early = |environment: &mut Environment, number| match environment.breaker.ask(
+        let early = |environment: &mut Environment, number| match environment.breaker.request_call(
             caller("a", number),
             Patience::Over,
             after(0.0),
@@ -673,8 +729,8 @@ mod open {
         };
         let (answered, failed) = (early(&mut environment, 100), early(&mut environment, 101));
         environment.calls_to_open("a");
-        assert_eq!(environment.breaker.record(answered, Answer, after(0.5)), None);
-        assert_eq!(environment.breaker.record(failed, Fault, after(0.5)), None);
+        assert_eq!(environment.breaker.record_outcome(answered, Answer, after(0.5)), None);
+        assert_eq!(environment.breaker.record_outcome(failed, Fault, after(0.5)), None);
         assert!(environment.is_held("a", 0.6));
     }
 
@@ -683,11 +739,11 @@ mod open {
         let mut environment = Environment::open("a");
         let failed = environment.overdue(caller("a", 1), 0.1);
         assert!(!failed.may_be_held(Fault));
-        assert_eq!(environment.breaker.record(failed, Fault, after(0.1)), None);
+        assert_eq!(environment.breaker.record_outcome(failed, Fault, after(0.1)), None);
         assert!(environment.is_held("a", 0.2));
         let answered = environment.overdue(caller("a", 1), 0.3);
-        let closed = environment.breaker.record(answered, Answer, after(0.3));
-        assert!(matches!(closed, Some(Change::Closed { probes: 0, .. })), "{closed:?}");
+        let closed = environment.breaker.record_outcome(answered, Answer, after(0.3));
+        assert!(matches!(closed, Some(CircuitChange::Closed { probes: 0, .. })), "{closed:?}");
     }
 
     /// Each key may have a limit of its own.
@@ -698,20 +754,20 @@ mod open {
             environment.call(["a", "b"][number % 2], Fault, 0.0).unwrap();
         }
         let overdue = environment.overdue(caller("a", 1), 0.5);
-        environment.breaker.record(overdue, Refusal(Some(Duration::from_secs(800))), after(0.5));
+        environment.breaker.record_outcome(overdue, Refusal(Some(Duration::from_secs(800))), after(0.5));
         assert!(environment.is_held("a", 5.0));
         let probed = environment.call("b", Answer, 5.0);
-        assert!(matches!(probed, Ok(Some(Change::Closed { .. }))), "{probed:?}");
+        assert!(matches!(probed, Ok(Some(CircuitChange::Closed { .. }))), "{probed:?}");
     }
 
     #[test]
     fn a_fault_that_opened_the_circuit_is_held_with_it_and_nothing_else() {
         let mut environment = Environment::default();
-        assert_eq!(environment.breaker.hold(caller("a", 1), Fault, after(0.0)), None);
+        assert_eq!(environment.breaker.hold_after_call(caller("a", 1), Fault, after(0.0)), None);
         environment.calls_to_open("a");
-        let hold = environment.breaker.hold(caller("a", 1), Fault, after(0.0)).unwrap();
+        let hold = environment.breaker.hold_after_call(caller("a", 1), Fault, after(0.0)).unwrap();
         assert_eq!((hold.reason, hold.outage), (HoldReason::Down, outage(0.0)));
-        assert_eq!(environment.breaker.hold(caller("b", 1), Fault, after(0.0)), None);
+        assert_eq!(environment.breaker.hold_after_call(caller("b", 1), Fault, after(0.0)), None);
     }
 }
 
@@ -720,7 +776,7 @@ mod failed_calls {
     use super::*;
 
     fn delay(environment: &mut Environment, caller: Caller, met: CallOutcome) -> Option<f64> {
-        environment.breaker.hold(caller, met, after(0.0)).map(|hold| hold.delay.as_secs_f64())
+        environment.breaker.hold_after_call(caller, met, after(0.0)).map(|hold| hold.delay.as_secs_f64())
     }
 
     /// A queue with a message an hour would otherwise lose each of them in an outage.
@@ -733,7 +789,8 @@ mod failed_calls {
             }
             assert_eq!(delay(&mut Environment::default(), caller, Fault), None);
         }
-        let hold = Environment::default().breaker.hold(caller("a", 1), Unavailable, after(7.0)).unwrap();
+        let hold =
+            Environment::default().breaker.hold_after_call(caller("a", 1), Unavailable, after(7.0)).unwrap();
         assert_eq!((hold.reason, hold.outage.since), (HoldReason::NotNow, after(7.0)));
     }
 
@@ -755,7 +812,7 @@ mod failed_calls {
         let mut environment = Environment::open("a");
         environment.call("a", Answer, 2.0).unwrap();
         let hold = |environment: &mut Environment, failures, seconds| {
-            environment.breaker.hold(Caller { failures, ..caller("a", 1) }, Fault, after(seconds))
+            environment.breaker.hold_after_call(Caller { failures, ..caller("a", 1) }, Fault, after(seconds))
         };
         assert!(hold(&mut environment, 0, 61.9).is_some());
         assert_eq!(hold(&mut environment, 1, 61.9), None, "it may be the message's own fault");
@@ -771,7 +828,8 @@ mod failed_calls {
         }
         environment.call("a", Answer, 8.0).unwrap();
         // Twelve of 13 calls, and the prior: one of six.
-        let share = environment.breaker.keys.get(Some(Key::of("a"))).unwrap().evidence.share();
+        let share =
+            environment.breaker.keys.get(Some(CircuitKey::from_text("a"))).unwrap().evidence.failure_share();
         assert!((share - (12.0 + 1.0) / (13.0 + 6.0)).abs() < 1e-6, "{share}");
     }
 }

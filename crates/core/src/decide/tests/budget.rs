@@ -18,7 +18,7 @@ fn outage() -> Outage {
 
 /// A message that was not called, and is held for this many seconds.
 pub(super) fn held_for(seconds: f64) -> HandOff {
-    HandOff::held(hold(HoldReason::Down, seconds), delivery())
+    HandOff::for_hold(hold(HoldReason::Down, seconds), delivery())
 }
 
 fn held() -> HandOff {
@@ -26,11 +26,11 @@ fn held() -> HandOff {
 }
 
 fn moved() -> HandOff {
-    Arrival::open(moved_by_sqs(), at(10)).take_hand_off(at(10)).hand_off
+    Arrival::from_record(moved_by_sqs(), at(10)).take_hand_off(at(10)).hand_off
 }
 
-fn key(attempt: u32) -> Key {
-    Key { message_id: ID.parse().unwrap(), generation: 0, attempt }
+fn key(attempt: u32) -> JitterKey {
+    JitterKey { message_id: ID.parse().unwrap(), generation: 0, attempt }
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_hold_is_as_long_as_the_function_that_held_it_asks_and_at_most_900_s() {
     let first = resend(&Policy::default(), &body(""), &held_for(250.0));
     let second = resend(&Policy::default(), first.body(), &held_for(500.0));
     let after = metadata(&second);
-    assert_eq!(after.holds, Holds::written(Some(at(-600)), 12, 750));
+    assert_eq!(after.holds, Holds::from_members(Some(at(-600)), 12, 750));
     assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
 }
 
@@ -63,34 +63,34 @@ fn a_hold_is_as_long_as_the_function_that_held_it_asks_and_at_most_900_s() {
 #[test]
 fn a_held_messages_own_call_is_in_its_history_and_spends_nothing() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
-    let probed = || HandOff::held_after_call(&error, hold(HoldReason::Down, 7.0), delivery());
+    let probed = || HandOff::for_hold_after_call(&error, hold(HoldReason::Down, 7.0), delivery());
     let first = resend(&minutes(), &body(r#""retry_attempt":1"#), &probed());
     assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (1, Budget::Hold, 7));
     let past = PastFailure::new(1, at(5), "HttpStatus.503", "HTTP 503");
-    assert_eq!(metadata(&first).holds, Holds::written(Some(at(-600)), 12, 7));
+    assert_eq!(metadata(&first).holds, Holds::from_members(Some(at(-600)), 12, 7));
     let second = metadata(&resend(&minutes(), first.body(), &probed()));
-    assert_eq!((second.retry_attempt, second.failures()), (1, 2));
+    assert_eq!((second.retry_attempt, second.failed_calls()), (1, 2));
     assert_eq!(second.retry_history, [past.clone(), past]);
 }
 
 /// It is not an outage, so no other environment may take it for one.
 #[test]
 fn a_message_held_by_the_rate_says_no_outage_and_its_time_counts() {
-    let limited = || HandOff::held(hold(HoldReason::RateLimited, 7.0), delivery());
+    let limited = || HandOff::for_hold(hold(HoldReason::RateLimited, 7.0), delivery());
     let first = resend(&minutes(), &body(""), &limited());
     assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (0, Budget::Hold, 7));
-    assert_eq!(metadata(&first).holds, Holds::written(None, 0, 7));
+    assert_eq!(metadata(&first).holds, Holds::from_members(None, 0, 7));
     assert_eq!(metadata(&first).retry_history, []);
-    let members = format!(r#""held_since":"{}","held_seconds":4000"#, rfc3339(at(-4000)));
+    let members = format!(r#""held_since":"{}","held_seconds":4000"#, format_rfc3339(at(-4000)));
     let after = metadata(&resend(&minutes(), &body(&members), &limited()));
-    assert_eq!(after.holds, Holds::written(None, 0, 4007), "the outage is over");
+    assert_eq!(after.holds, Holds::from_members(None, 0, 4007), "the outage is over");
 }
 
 /// It would be held for ever otherwise, and its error would be forgotten.
 #[test]
 fn a_handlers_own_error_may_have_the_name_of_a_hold() {
     let error = HandlerError::unavailable("RateLimited", "wait");
-    let called = HandOff::held_after_call(&error, hold(HoldReason::NotNow, 7.0), delivery());
+    let called = HandOff::for_hold_after_call(&error, hold(HoldReason::NotNow, 7.0), delivery());
     assert_eq!(called.was_called(), Some(true));
     let history = metadata(&resend(&Policy::default(), &body(""), &called)).retry_history;
     assert_eq!(history, [PastFailure::new(0, at(5), "RateLimited", "wait")]);
@@ -100,10 +100,11 @@ fn a_handlers_own_error_may_have_the_name_of_a_hold() {
 
 #[test]
 fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
-    let members = format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, rfc3339(at(-4000)));
-    for failure in [transient(), snooze(), HandOff::not_started(delivery()), moved()] {
+    let members =
+        format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, format_rfc3339(at(-4000)));
+    for failure in [transient(), snooze(), HandOff::for_not_started(delivery()), moved()] {
         let after = metadata(&resend(&minutes(), &body(&members), &failure));
-        assert_eq!(after.holds, Holds::written(None, 0, 4000));
+        assert_eq!(after.holds, Holds::from_members(None, 0, 4000));
     }
     let history = r#""retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"d"}]"#;
     assert_eq!(metadata(&resend(&minutes(), &body(history), &held())).retry_history.len(), 1, "of before");
@@ -124,7 +125,7 @@ fn a_message_is_held_no_longer_than_it_may_be_and_a_retry_after_and_then_given_u
     let explanation = "Held for 960 s without a successful call (hold_seconds_max is 60)".to_owned();
     assert_eq!(given_up, GiveUp { reason: DeadLetterReason::HoldTimeExceeded, explanation });
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
-    let called = HandOff::held_after_call(&error, hold(HoldReason::NotNow, 100.0), delivery());
+    let called = HandOff::for_hold_after_call(&error, hold(HoldReason::NotNow, 100.0), delivery());
     assert_eq!(resend(&policy, &body(r#""held_seconds":59"#), &called).spends, Budget::Hold);
     let given_up = give_up(&policy, &body(r#""held_seconds":60"#), &called);
     let explanation = "Held for 60 s without a successful call (hold_seconds_max is 60)".to_owned();
@@ -170,7 +171,7 @@ fn a_hold_ends_with_the_message() {
     }
     let Decision::GiveUp(given_up) = with(10, r#""held_seconds":100"#) else { panic!("1 s is too long") };
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
-    let expires = |second| format!(r#""held_seconds":100,"expires_at":"{}""#, rfc3339(at(second)));
+    let expires = |second| format!(r#""held_seconds":100,"expires_at":"{}""#, format_rfc3339(at(second)));
     assert_eq!(resend(&Policy::default(), &body(&expires(700)), &held_for(750.0)).delay.get(), 345);
     let given_up = give_up(&Policy::default(), &body(&expires(10)), &held());
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
@@ -179,8 +180,9 @@ fn a_hold_ends_with_the_message() {
 #[test]
 fn a_message_that_comes_back_from_the_final_dlq_has_all_its_budgets_again() {
     let delivery =
-        Delivery { came_back: Some(CameBack { last_attempt: None, generation_before: None }), ..delivery() };
-    let members = format!(r#""held_since":"{}","held_seconds":86400,"redrive_count":20"#, rfc3339(at(-4000)));
+        Delivery { came_back: Some(DlqReturn { last_attempt: None, generation_before: None }), ..delivery() };
+    let members =
+        format!(r#""held_since":"{}","held_seconds":86400,"redrive_count":20"#, format_rfc3339(at(-4000)));
     let again =
         resend(&Policy::default(), &body(&members), &HandOff { delivery: delivery.clone(), ..held() });
     assert_eq!((again.spends, metadata(&again).holds), (Budget::Hold, held_once(&again)));
@@ -248,8 +250,8 @@ fn an_answer_gives_a_message_all_its_redrives_again() {
         assert_eq!(moved_again.waited, first, "seconds again, and not minutes");
     }
     // Messages that were never called.
-    for kind in [Kind::Held, Kind::NotStarted] {
-        let unanswered = HandOff { answer: Answer::just(kind), ..transient() };
+    for kind in [FailureClass::Held, FailureClass::NotStarted] {
+        let unanswered = HandOff { answer: Classification::without_delay(kind), ..transient() };
         let resent = resend(&Policy::default(), &body(r#""redrive_count":20"#), &unanswered);
         assert_eq!(metadata(&resent).redrives_since_answer(), 20, "{kind:?}");
     }
@@ -298,7 +300,7 @@ proptest! {
             let failed = match outcome {
                 0 => transient(),
                 1 => snooze(),
-                2 => HandOff { answer: Answer::just(Kind::NotStarted), ..transient() },
+                2 => HandOff { answer: Classification::without_delay(FailureClass::NotStarted), ..transient() },
                 _ => moved(),
             };
             let Decision::Resend(resend) = decided(&policy, &message, &failed) else { break };
@@ -316,14 +318,14 @@ proptest! {
 #[test]
 fn a_hold_that_a_producer_has_made_up_is_not_believed() {
     for forged in [
-        format!(r#""held_since":"{}""#, rfc3339(at(-4000))),
-        format!(r#""held_since":"{}","held_seconds":100"#, rfc3339(at(1))),
+        format!(r#""held_since":"{}""#, format_rfc3339(at(-4000))),
+        format!(r#""held_since":"{}","held_seconds":100"#, format_rfc3339(at(1))),
         r#""held_since":"9999-12-31T23:59:59-01:00","held_seconds":100"#.to_owned(),
     ] {
         let after = metadata(&resend(&Policy::default(), &body(&forged), &held()));
-        assert_eq!(after.holds.outage(Origin::Resent, at(1000)), Some(outage()), "{forged}");
+        assert_eq!(after.holds.trusted_outage(Origin::Resent, at(1000)), Some(outage()), "{forged}");
     }
-    let forged = format!(r#""held_since":"{}","held_seconds":86400"#, rfc3339(at(-86_400)));
+    let forged = format!(r#""held_since":"{}","held_seconds":86400"#, format_rfc3339(at(-86_400)));
     let of_producer = || Delivery { origin: Origin::Producer, ..delivery() };
     let again = resend(&Policy::default(), &body(&forged), &HandOff { delivery: of_producer(), ..held() });
     assert_eq!((again.spends, metadata(&again).holds), (Budget::Hold, held_once(&again)));
@@ -336,9 +338,9 @@ fn a_hold_that_a_producer_has_made_up_is_not_believed() {
 
 /// Checks a message that was never held before.
 fn held_once(resend: &Resend) -> Holds {
-    Holds::written(Some(at(-600)), 12, u32::from(resend.delay.get()))
+    Holds::from_members(Some(at(-600)), 12, u32::from(resend.delay.get()))
 }
 
 fn held_seconds(resend: &Resend) -> u32 {
-    metadata(resend).holds.seconds(Origin::Unknown)
+    metadata(resend).holds.trusted_seconds(Origin::Unknown)
 }

@@ -19,7 +19,7 @@ fn hidden(policy: &Policy, body: &str, hand_off: &HandOff, retention: u64) -> Re
         retention: Duration::from_secs(retention),
     };
     let failed = failed(body, hand_off, None);
-    decide_on_queue(policy, &failed, Attempts::of_receives(&failed.accepted), queue_times, at(10))
+    decide_on_queue(policy, &failed, Attempts::from_receives(&failed.accepted), queue_times, at(10))
         .map(VisibilitySeconds::get)
 }
 
@@ -74,7 +74,7 @@ fn a_target_that_asks_for_more_time_than_is_left_gets_the_last_call_just_before_
     assert_eq!(after(70, 600), Ok(60), "the policy's own delay ends at the limit");
     assert_eq!(after(69, 600), EXPIRED, "the policy's own delay is too long");
 
-    let expires = format!(r#""expires_at":"{}""#, rfc3339(at(200) + TimeDelta::milliseconds(300)));
+    let expires = format!(r#""expires_at":"{}""#, format_rfc3339(at(200) + TimeDelta::milliseconds(300)));
     let last = resend(&minutes(), &body(&expires), &asking_for(600));
     assert_eq!((last.delay.get(), next_retry_time(&last)), (185, at(195)), "185.3 s");
 }
@@ -174,12 +174,12 @@ proptest! {
         attempt in 0..20_u32,
         asked in prop_oneof![0..=10_u64, 0..=1000_u64, any::<u64>()],
     ) {
-        let text = body(&format!(r#""retry_attempt":{attempt},"first_sent_time":"{}""#, rfc3339(at(0))));
-        let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: attempt + 1 };
+        let text = body(&format!(r#""retry_attempt":{attempt},"first_sent_time":"{}""#, format_rfc3339(at(0))));
+        let key = JitterKey { message_id: ID.parse().unwrap(), generation: 0, attempt: attempt + 1 };
         // It failed at second 5, from which long delays count.
         let from = if policy.long_delays { at(5) } else { at(10) };
         let after = |seconds| from + TimeDelta::seconds(seconds);
-        let own = after(delay(&policy, key).get().into());
+        let own = after(retry_delay(&policy, key).get().into());
         let floor = after(i64::try_from(asked.min(policy.delay_limit().get().into())).unwrap());
         let limit = policy.max_age_seconds.map(|age| at(age.into()));
         let due = match decided(&policy, &text, &asking_for(asked)) {

@@ -30,7 +30,7 @@ fn first_retry(
         Decision::GiveUp(give_up) => Err(give_up.reason),
         Decision::Hop(_) => panic!("no delay is long"),
     };
-    let hidden = decide_on_queue(policy, &failed, Attempts::of_receives(&failed.accepted), a_week(), now)
+    let hidden = decide_on_queue(policy, &failed, Attempts::from_receives(&failed.accepted), a_week(), now)
         .map(VisibilitySeconds::get);
     assert_eq!(hidden.map_err(|give_up| give_up.reason), resent, "both strategies keep the same limits");
     resent
@@ -63,7 +63,7 @@ fn max_age_is_kept_to_the_microsecond() {
 #[test]
 fn expires_at_is_kept_to_the_microsecond() {
     let expires = |members: &str, limit| {
-        let body = body(&format!(r#"{members}"expires_at":"{}""#, rfc3339(limit)));
+        let body = body(&format!(r#"{members}"expires_at":"{}""#, format_rfc3339(limit)));
         first_retry(&uniform(""), &body, at(0), at(10))
     };
     for (members, delay) in [("", 601), (r#""redrive_generation":1,"#, 29)] {
@@ -95,9 +95,9 @@ fn a_hop_that_is_overdue_comes_now_and_expires_now() {
             Decision::GiveUp(give_up) => Err(give_up.reason),
             Decision::Hop(due) => panic!("{due}"),
         };
-    assert_eq!(decided(&hours(""), at(9000)), Ok((0, 7200, rfc3339(at(9000)))));
+    assert_eq!(decided(&hours(""), at(9000)), Ok((0, 7200, format_rfc3339(at(9000)))));
     let aged = hours(r#","max_age_seconds":8000"#);
-    assert_eq!(decided(&aged, at(8000)), Ok((0, 7200, rfc3339(at(8000)))));
+    assert_eq!(decided(&aged, at(8000)), Ok((0, 7200, format_rfc3339(at(8000)))));
     for late in [micros(1), TimeDelta::seconds(1)] {
         assert_eq!(decided(&aged, at(8000) + late), Err(DeadLetterReason::MessageExpired));
     }
@@ -110,7 +110,7 @@ fn a_hidden_message_has_the_delay_of_its_generation_and_of_its_receive_however_m
         let body = body(&format!(r#""redrive_generation":{generation}"#));
         let record = ReceivedMessage { body, receive_count, ..received(None) };
         let failed = failed_record(record, &transient(), None);
-        decide_on_queue(&policy, &failed, Attempts::of_receives(&failed.accepted), a_week(), at(10))
+        decide_on_queue(&policy, &failed, Attempts::from_receives(&failed.accepted), a_week(), at(10))
             .map(VisibilitySeconds::get)
             .unwrap()
     };
@@ -118,8 +118,8 @@ fn a_hidden_message_has_the_delay_of_its_generation_and_of_its_receive_however_m
     assert_eq!([1, 2, 3].map(|receive| hidden(1, receive)), [29, 532, 374]);
     let message_id = ID.parse().unwrap();
     for receive in [9, 10, 11, 12, 100, 1000] {
-        let key = Key { message_id, generation: 1, attempt: receive };
-        assert_eq!(hidden(1, receive), delay(&policy, key).get(), "receive {receive}");
+        let key = JitterKey { message_id, generation: 1, attempt: receive };
+        assert_eq!(hidden(1, receive), retry_delay(&policy, key).get(), "receive {receive}");
     }
 }
 
@@ -132,7 +132,7 @@ fn a_hidden_messages_age_counts_from_its_first_send_and_its_retention_from_the_l
         decide_on_queue(
             policy,
             &failed,
-            Attempts::of_receives(&failed.accepted),
+            Attempts::from_receives(&failed.accepted),
             QueueTimes { retention, ..a_week() },
             at(10),
         )

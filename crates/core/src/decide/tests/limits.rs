@@ -98,7 +98,7 @@ fn history_keeps_the_last_five_failures_newest_last() {
     for attempt in 0..8 {
         let error = failure(&HandlerError::transient("E", format!("failure {attempt}")));
         message = resend(&many, &message, &error).body().to_owned();
-        let history = MessageSchema::default().parse(&message).unwrap().metadata.retry_history;
+        let history = MessageSchema::default().parse_envelope(&message).unwrap().metadata.retry_history;
         let first = (attempt + 1_u32).saturating_sub(5);
         let expected: Vec<_> = (first..=attempt)
             .map(|attempt| PastFailure::new(attempt, at(5), "E", &format!("failure {attempt}")))
@@ -235,6 +235,6 @@ fn a_delay_never_overflows_time() {
 
 #[test]
 fn a_message_has_no_time_for_another_wait_from_five_seconds_before_its_age_limit_on() {
-    let limit = AgeLimit::of(&policy(r#"{"max_age_seconds":100}"#), None, at(0)).unwrap();
+    let limit = AgeLimit::from_limits(&policy(r#"{"max_age_seconds":100}"#), None, at(0)).unwrap();
     assert_eq!([94, 95, 100, 101].map(|seconds| limit.is_near(at(seconds))), [false, true, true, true]);
 }

@@ -37,7 +37,7 @@ fn a_delay_counts_from_the_failure_and_hops_until_900_seconds_remain() {
     assert_eq!((last.delay.get(), last.waited.get()), (805, 7200));
     assert_eq!((last.retry_attempt, last.spends), (1, Budget::Attempt));
     assert!(
-        last.body().contains(&format!(r#""next_retry_time":"{}""#, rfc3339(at(7205)))),
+        last.body().contains(&format!(r#""next_retry_time":"{}""#, format_rfc3339(at(7205)))),
         "{}",
         last.body()
     );
@@ -63,8 +63,8 @@ fn every_receive_of_a_failure_comes_to_the_same_moment() {
         other => panic!("{other:?}"),
     };
     assert_eq!(due(10), due(600));
-    let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: 1 };
-    assert_eq!(due(10), at(5 + i64::from(delay(&policy, key).get())));
+    let key = JitterKey { message_id: ID.parse().unwrap(), generation: 0, attempt: 1 };
+    assert_eq!(due(10), at(5 + i64::from(retry_delay(&policy, key).get())));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
 #[test]
 fn what_sqs_moved_and_what_was_held_do_not_wait_for_hours() {
     let record = ReceivedMessage { first_received_at: Some(at(3)), ..moved_by_sqs() };
-    let moved = Arrival::open(record, at(200)).take_hand_off(at(200));
+    let moved = Arrival::from_record(record, at(200)).take_hand_off(at(200));
     let moved = (moved.hand_off, moved.due_at);
     let held = (budget::held_for(750.0), None);
     for (failure, bounds) in [(moved, 2..=5), (held, 750..=750)] {

@@ -10,7 +10,7 @@ use crate::policy::Immediate;
 fn on_queue(policy: &Policy, body: &str, hand_off: &HandOff, receive_count: u32) -> Result<u16, GiveUp> {
     let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), receive_count, ..received(None) };
     let failed = failed_record(record, hand_off, None);
-    decide_on_queue(policy, &failed, Attempts::of_receives(&failed.accepted), queue_times(100_000), at(10))
+    decide_on_queue(policy, &failed, Attempts::from_receives(&failed.accepted), queue_times(100_000), at(10))
         .map(VisibilitySeconds::get)
 }
 
@@ -44,14 +44,14 @@ fn a_delay_is_twelve_hours_less_the_queues_visibility_timeout_at_most() {
 
 #[test]
 fn what_is_permanent_or_too_late_is_given_up() {
-    let permanent = HandOff { answer: Answer::just(Kind::Permanent), ..transient() };
+    let permanent = HandOff { answer: Classification::without_delay(FailureClass::Permanent), ..transient() };
     let reason = |failure: &HandOff, body: &str| {
         on_queue(&minutes(), body, failure, 1).map_err(|give_up| give_up.reason)
     };
     assert_eq!(reason(&permanent, &body("")), Err(DeadLetterReason::NonRetryableError));
-    let expires = format!(r#""expires_at":"{}""#, rfc3339(at(69)));
+    let expires = format!(r#""expires_at":"{}""#, format_rfc3339(at(69)));
     assert_eq!(reason(&transient(), &body(&expires)), Err(DeadLetterReason::MessageExpired));
-    let expires = format!(r#""expires_at":"{}""#, rfc3339(at(70)));
+    let expires = format!(r#""expires_at":"{}""#, format_rfc3339(at(70)));
     assert_eq!(reason(&transient(), &body(&expires)), Ok(60));
     assert_eq!(
         reason(&transient(), &body(r#""max_attempts":0"#)),
@@ -61,8 +61,9 @@ fn what_is_permanent_or_too_late_is_given_up() {
 
 #[test]
 fn the_queue_counts_a_snooze_and_what_was_not_started_like_any_other_receive() {
-    let not_started = HandOff { answer: Answer::just(Kind::NotStarted), ..transient() };
-    let answer = Answer { kind: Kind::Snooze.into(), retry_after_seconds: Some(5) };
+    let not_started =
+        HandOff { answer: Classification::without_delay(FailureClass::NotStarted), ..transient() };
+    let answer = Classification { kind: FailureClass::Snooze.into(), retry_after_seconds: Some(5) };
     let snooze = HandOff { answer, ..transient() };
     assert_eq!(on_queue(&minutes(), &body(""), &not_started, 3), Ok(60));
     assert_eq!(on_queue(&minutes(), &body(""), &snooze, 3), Ok(5));
@@ -80,7 +81,7 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
         decide_on_queue(
             &minutes(),
             &failed,
-            Attempts::of_receives(&failed.accepted),
+            Attempts::from_receives(&failed.accepted),
             queue_times(retention),
             at(10),
         )
@@ -94,8 +95,8 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
         give_up.explanation,
         format!(
             "The next retry at {} is too close to the end of the queue's retention at {}",
-            rfc3339(at(70)),
-            rfc3339(at(249))
+            format_rfc3339(at(70)),
+            format_rfc3339(at(249))
         )
     );
     assert_eq!(decided(at(5), 245), Ok(60), "it runs from the send");

@@ -58,10 +58,10 @@ fn receipt(sqs_message_id: &str) -> Receipt {
 #[test]
 fn a_reserve_is_kept_free_but_never_more_than_half_of_what_remains() {
     let reserve = Duration::from_secs(5);
-    assert_eq!(keep_free(reserve, at(0), at(30)), at(25));
-    assert_eq!(keep_free(reserve, at(0), at(10)), at(5));
-    assert_eq!(keep_free(reserve, at(0), at(4)), at(2));
-    assert_eq!(keep_free(reserve, at(4), at(0)), at(0), "a deadline that is past stays where it is");
+    assert_eq!(stop_time(reserve, at(0), at(30)), at(25));
+    assert_eq!(stop_time(reserve, at(0), at(10)), at(5));
+    assert_eq!(stop_time(reserve, at(0), at(4)), at(2));
+    assert_eq!(stop_time(reserve, at(4), at(0)), at(0), "a deadline that is past stays where it is");
 }
 
 #[test]
@@ -147,14 +147,14 @@ fn each_send_has_a_span_with_its_own_outcome_from_the_first_try_to_the_last() {
     let bodies = ["\u{FFFE}", "a", "b", "not traced"];
     let outgoing = bodies.iter().zip(1..).map(|(body, number)| {
         let content = Content { body: (*body).to_owned(), ..Content::default() };
-        Outgoing::new(receipt(body), content, None).within((number < 4).then(|| parent(number)))
+        Outgoing::new(receipt(body), content, None).with_span((number < 4).then(|| parent(number)))
     });
     let observer = Traced(Tracer::new(|| [1; 32], false));
     let outbox = Outbox::new(&queue.clock, &observer, at(10));
     let done = queue.clock.block_on(outbox.send(&queue, "final record", outgoing.collect()));
     assert_eq!(done.len(), 2);
 
-    let spans = observer.0.take().spans;
+    let spans = observer.0.take_ended().spans;
     let seen: Vec<_> = spans
         .iter()
         .map(|span| (span.parent, span.start, span.end, span.error.as_deref(), &span.attributes[4..]))

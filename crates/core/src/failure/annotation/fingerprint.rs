@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 /// 16 hexadecimal digits: the first 64 bits of a SHA-256 over the code, the error type, and the error's text without
 /// ids and numbers.
 #[must_use]
-pub fn fingerprint(reason: &str, error_type: &str, message: &str) -> String {
+pub fn compute_fingerprint(reason: &str, error_type: &str, message: &str) -> String {
     let digest = Sha256::digest(format!("{reason}\n{error_type}\n{}", without_ids_and_numbers(message)));
     let start = digest.iter().take(8).fold(0, |start: u64, byte| (start << 8) | u64::from(*byte));
     format!("{start:016x}")
@@ -34,13 +34,16 @@ mod tests {
         let one = "order 0191f3a2-7b1c-7d3e-8f00-0123456789ab of user u42 not found after 12.5 s";
         let other = "order 7c9e6679-7425-40de-944b-e07fc1f90ae7 of user u7 not found after 3.25 s";
         assert_eq!(without_ids_and_numbers(one), "order # of user # not found after #.# s");
-        assert_eq!(fingerprint("A", "B", one), fingerprint("A", "B", other));
-        assert_eq!(fingerprint("A", "B", one).len(), 16);
+        assert_eq!(compute_fingerprint("A", "B", one), compute_fingerprint("A", "B", other));
+        assert_eq!(compute_fingerprint("A", "B", one).len(), 16);
     }
 
     #[test]
     fn another_error_is_another_fingerprint() {
-        assert_ne!(fingerprint("A", "B", "not found"), fingerprint("A", "B", "not allowed"));
-        assert_ne!(fingerprint("A", "HttpStatus.503", ""), fingerprint("A", "HttpStatus.504", ""));
+        assert_ne!(compute_fingerprint("A", "B", "not found"), compute_fingerprint("A", "B", "not allowed"));
+        assert_ne!(
+            compute_fingerprint("A", "HttpStatus.503", ""),
+            compute_fingerprint("A", "HttpStatus.504", "")
+        );
     }
 }

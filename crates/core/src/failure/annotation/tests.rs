@@ -50,7 +50,7 @@ fn names(attributes: &Attributes) -> Vec<&str> {
 
 #[test]
 fn a_final_record_has_the_code_the_text_and_the_document() {
-    let attributes = annotate(&producer(1), 100, &annotation());
+    let attributes = annotate_attributes(&producer(1), 100, &annotation());
     assert_eq!(names(&attributes), ["DeadLetter", "ErrorDetails", "ErrorType", "a0"]);
     assert_eq!(text(&attributes, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(text(&attributes, ERROR_DETAILS), annotation().details);
@@ -76,7 +76,8 @@ fn the_log_lines_give_way_before_a_byte_of_the_annotation_does() {
     let mut has_logs = Vec::new();
     for free in (0..7000).step_by(13) {
         let body_bytes = MESSAGE_BYTES_MAX - free;
-        let [given, expected] = [&given, &without].map(|one| annotate(&producer(0), body_bytes, one));
+        let [given, expected] =
+            [&given, &without].map(|one| annotate_attributes(&producer(0), body_bytes, one));
         assert!(body_bytes + attributes_size(&given) <= MESSAGE_BYTES_MAX);
         has_logs.push(given != expected);
         if given != expected {
@@ -95,7 +96,7 @@ fn the_log_lines_give_way_before_a_byte_of_the_annotation_does() {
 fn an_unverified_cause_says_so() {
     let mut unverified = annotation();
     unverified.record.cause.unverified = true;
-    let attributes = annotate(&producer(0), 100, &unverified);
+    let attributes = annotate_attributes(&producer(0), 100, &unverified);
     assert!(
         text(&attributes, DEAD_LETTER)
             .contains(r#""message":"HTTP 503","function":"orders:7","unverified":true"#)
@@ -107,7 +108,7 @@ fn details_are_at_most_1_kib_and_the_document_4_kib() {
     let mut long = annotation();
     long.details = "d".repeat(100_000);
     long.record.cause.message = "m".repeat(100_000);
-    let attributes = annotate(&producer(0), 100, &long);
+    let attributes = annotate_attributes(&producer(0), 100, &long);
     assert_eq!(text(&attributes, ERROR_DETAILS), format!("{}…{}", "d".repeat(681), "d".repeat(340)));
     assert_eq!(text(&attributes, DEAD_LETTER).len(), 4096);
 }
@@ -116,12 +117,12 @@ fn details_are_at_most_1_kib_and_the_document_4_kib() {
 fn empty_details_become_a_dash_since_sqs_refuses_an_empty_attribute() {
     let mut silent = annotation();
     silent.details = String::new();
-    assert_eq!(text(&annotate(&producer(0), 100, &silent), ERROR_DETAILS), "-");
+    assert_eq!(text(&annotate_attributes(&producer(0), 100, &silent), ERROR_DETAILS), "-");
 }
 
 #[test]
 fn seven_producer_attributes_stand_beside_ours() {
-    let attributes = annotate(&producer(7), 100, &annotation());
+    let attributes = annotate_attributes(&producer(7), 100, &annotation());
     assert_eq!(attributes.len(), 10);
     let record = DeadLetter::from_attribute(&attributes[DEAD_LETTER]).unwrap();
     assert!(record.folded_attributes.is_empty());
@@ -130,7 +131,7 @@ fn seven_producer_attributes_stand_beside_ours() {
 #[test]
 fn where_ten_are_not_enough_the_smallest_are_folded() {
     for count in 8..=10 {
-        let attributes = annotate(&producer(count), 100, &annotation());
+        let attributes = annotate_attributes(&producer(count), 100, &annotation());
         assert_eq!(attributes.len(), 10);
         let record = DeadLetter::from_attribute(&attributes[DEAD_LETTER]).unwrap();
         let folded: Vec<_> = record.folded_attributes.keys().cloned().collect();
@@ -152,7 +153,7 @@ fn folded_attributes_keep_type_and_value() {
     let number =
         Attribute { data_type: "Number.int".to_owned(), value: AttributeValue::Text("7".to_owned()) };
     attributes.insert("n".to_owned(), number);
-    let record = annotate(&attributes, 100, &annotation());
+    let record = annotate_attributes(&attributes, 100, &annotation());
     assert!(text(&record, DEAD_LETTER).ends_with(concat!(
         r#""folded_attributes":{"b":{"data_type":"Binary.x","base64":"AA=="},"#,
         r#""large0":{"data_type":"String","text":"x"},"n":{"data_type":"Number.int","text":"7"}}}"#
@@ -168,11 +169,11 @@ fn folded_attributes_do_not_count_towards_the_documents_own_limit() {
     }
     let mut long = annotation();
     long.record.cause.message = "m".repeat(100_000);
-    let record = annotate(&attributes, 100, &long);
+    let record = annotate_attributes(&attributes, 100, &long);
     let document = DeadLetter::from_attribute(&record[DEAD_LETTER]).unwrap();
     assert_eq!(document.folded_attributes.len(), 3);
     let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..document };
-    assert_eq!(unfolded.json().len(), 4096);
+    assert_eq!(unfolded.to_json().len(), 4096);
     assert_eq!(producers_attributes(record).attributes, attributes);
 }
 
@@ -182,7 +183,7 @@ fn a_producers_attribute_with_one_of_our_names_is_folded_first() {
     attributes.insert(ERROR_TYPE.to_owned(), Attribute::string("the producer's"));
     attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string("the producer's own"));
     attributes.insert(DEAD_LETTER.to_owned(), Attribute::string("{}"));
-    let record = annotate(&attributes, 100, &annotation());
+    let record = annotate_attributes(&attributes, 100, &annotation());
     assert_eq!(text(&record, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(names(&record), ["DeadLetter", "ErrorDetails", "ErrorType", "a0", "a1"]);
     assert_eq!(producers_attributes(record).attributes, attributes);
@@ -191,12 +192,12 @@ fn a_producers_attribute_with_one_of_our_names_is_folded_first() {
 #[test]
 fn annotation_gives_way_step_by_step_down_to_nothing() {
     let of = |left: usize| {
-        let attributes = annotate(&Attributes::new(), MESSAGE_BYTES_MAX - left, &annotation());
+        let attributes = annotate_attributes(&Attributes::new(), MESSAGE_BYTES_MAX - left, &annotation());
         assert!(attributes_size(&attributes) <= left, "{left}");
         attributes
     };
-    let whole = attributes_size(&annotate(&Attributes::new(), 1, &annotation()));
-    assert_eq!(of(whole), annotate(&Attributes::new(), 1, &annotation()));
+    let whole = attributes_size(&annotate_attributes(&Attributes::new(), 1, &annotation()));
+    assert_eq!(of(whole), annotate_attributes(&Attributes::new(), 1, &annotation()));
     assert_eq!(names(&of(whole - 1)), ["DeadLetter", "ErrorDetails", "ErrorType"], "texts are cut first");
     assert_eq!(names(&of(300)), ["ErrorDetails", "ErrorType"]);
     assert_eq!(text(&of(300), ERROR_DETAILS), annotation().details);
@@ -213,7 +214,7 @@ fn annotation_gives_way_step_by_step_down_to_nothing() {
 fn ten_attributes_and_no_room_to_fold_leave_the_record_unannotated() {
     let attributes = producer(10);
     let body_bytes = MESSAGE_BYTES_MAX - attributes_size(&attributes);
-    assert_eq!(annotate(&attributes, body_bytes, &annotation()), attributes);
+    assert_eq!(annotate_attributes(&attributes, body_bytes, &annotation()), attributes);
 }
 
 /// Without the document the two attributes cannot be distinguished, and `redeliver redrive` would remove both.
@@ -222,7 +223,7 @@ fn a_producers_attribute_with_one_of_our_names_and_no_room_to_fold_leave_the_rec
     for name in [ERROR_TYPE, ERROR_DETAILS] {
         let attributes = Attributes::from([(name.to_owned(), Attribute::string("mine"))]);
         let body_bytes = MESSAGE_BYTES_MAX - attributes_size(&attributes) - 100;
-        assert_eq!(annotate(&attributes, body_bytes, &annotation()), attributes, "{name}");
+        assert_eq!(annotate_attributes(&attributes, body_bytes, &annotation()), attributes, "{name}");
     }
 }
 
@@ -238,7 +239,7 @@ proptest! {
         annotation.details = details;
         annotation.record.cause = Cause { error_type, message, unverified: true, ..Cause::default() };
 
-        let attributes = annotate(&producer, body_bytes, &annotation);
+        let attributes = annotate_attributes(&producer, body_bytes, &annotation);
 
         prop_assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX);
         let content = Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() };
@@ -249,7 +250,7 @@ proptest! {
         match attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute) {
             Some(record) => {
                 let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..record };
-                prop_assert!(unfolded.json().len() <= DEAD_LETTER_BYTES_MAX);
+                prop_assert!(unfolded.to_json().len() <= DEAD_LETTER_BYTES_MAX);
                 prop_assert!(unfolded.cause.error_type.len() <= truncate::ERROR_TYPE_BYTES_MAX);
                 prop_assert_eq!(&attributes[ERROR_TYPE], &Attribute::string(annotation.reason.as_str()));
                 let ProducersAttributes { attributes: whole, came_back } = producers_attributes(attributes);
@@ -277,7 +278,7 @@ proptest! {
         annotation.record.cause.message = message;
         // Folding may double each character of a text, and includes names and types.
         prop_assume!(attributes_size(&producer) * 3 + 10_000 < MESSAGE_BYTES_MAX);
-        let attributes = annotate(&producer, 1, &annotation);
+        let attributes = annotate_attributes(&producer, 1, &annotation);
         prop_assert!(DeadLetter::from_attribute(&attributes[DEAD_LETTER]).is_some());
     }
 }

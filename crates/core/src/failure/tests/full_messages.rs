@@ -12,8 +12,8 @@ use crate::testing::attempt_logs;
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
 /// The document that the receiver reads, and the producer's part of the message.
-fn opened(Attached { attributes, trace_header }: Attached) -> (Document, ReceivedMessage) {
-    let arrival = Arrival::open(ReceivedMessage { attributes, trace_header, ..received(None) }, at(9));
+fn opened(Attached { attributes, trace_header }: Attached) -> (FailureDocument, ReceivedMessage) {
+    let arrival = Arrival::from_record(ReceivedMessage { attributes, trace_header, ..received(None) }, at(9));
     (arrival.document().cloned().unwrap(), arrival.record)
 }
 
@@ -21,7 +21,7 @@ fn opened(Attached { attributes, trace_header }: Attached) -> (Document, Receive
 fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trace_header() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503").retry_after(Duration::from_secs(600));
     let error = HandlerError { function: Some("orders:7".to_owned()), ..error };
-    let hand_off = HandOff::of_handler(&error, delivery());
+    let hand_off = HandOff::from_handler_error(&error, delivery());
     let with_free = |free: usize| {
         let placed = hand_off.attach_to(&Attributes::new(), MESSAGE_BYTES_MAX - free, Some(TRACE));
         assert!(attributes_size(&placed.attributes) <= free);
@@ -52,7 +52,7 @@ fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trac
     assert!(without_place.trace_header.as_ref().unwrap().len() <= 256);
     let (document, record) = opened(without_place);
     assert_eq!(record.trace_header.as_deref(), Some(TRACE), "the producer's");
-    let Document::HandOff(again) = document else { panic!("{document:?}") };
+    let FailureDocument::HandOff(again) = document else { panic!("{document:?}") };
     assert_eq!((again.error.error_type, again.answer), (hand_off.error.error_type, hand_off.answer));
 }
 
@@ -72,12 +72,12 @@ fn the_log_lines_give_way_before_a_byte_of_the_reason_does() {
             assert!(body_bytes + attributes_size(&given.attributes) <= MESSAGE_BYTES_MAX);
             let has_logs = given != expected;
             outcomes.insert(has_logs);
-            let Document::Verdict(mut again) = opened(given).0 else { panic!("a verdict") };
+            let FailureDocument::Verdict(mut again) = opened(given).0 else { panic!("a verdict") };
             if has_logs {
                 let delivery = &mut again.case.as_mut().unwrap().failure.delivery;
                 assert_eq!(delivery.last_attempt_logs.take(), Some(attempt_logs()), "{free}");
             }
-            assert_eq!(Document::Verdict(again), opened(expected).0, "{free}");
+            assert_eq!(FailureDocument::Verdict(again), opened(expected).0, "{free}");
         }
     }
     assert_eq!(outcomes.len(), 2);
@@ -89,7 +89,7 @@ fn a_verdict_keeps_its_last_error_however_full_the_message_is() {
         let placed = verdict().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX - free, None);
         assert!(attributes_size(&placed.attributes) <= free);
         let (document, record) = opened(placed);
-        let Document::Verdict(again) = document else { panic!("{document:?}") };
+        let FailureDocument::Verdict(again) = document else { panic!("{document:?}") };
         assert_eq!(record.trace_header, None, "the producer gave none");
         assert_eq!(again.code, verdict().code, "{free}");
         assert_eq!(again.case.unwrap().failure.error.error_type, "HttpStatus.503", "{free}");
@@ -106,7 +106,7 @@ fn a_hand_off_beside_ten_attributes_folds_one_and_has_a_due_time_that_nobody_bel
     );
     let (document, record) = opened(placed);
     assert_eq!(record.attributes, producer(10));
-    let HandedOff { hand_off: again, due_at } = document.into_hand_off().unwrap();
+    let HandedOffFailure { hand_off: again, due_at } = document.into_hand_off().unwrap();
     assert_eq!((again, due_at), (hand_off(), Some(NEVER)));
     let long_delays = Policy::from_json(r#"{"long_delays":true}"#).unwrap();
     assert_eq!(next_hop(&long_delays, &hand_off(), due_at, at(9)), None);
@@ -119,10 +119,10 @@ fn beside_ten_attributes_of_which_none_can_be_folded_each_document_is_in_the_tra
         assert_eq!(placed.attributes, open);
         opened(placed).0
     };
-    assert!(matches!(of(hand_off().attach_to(&open, 1, None)), Document::HandOff(_)));
-    let Document::Hop(again) = of(hop().attach_to(&open, 1, None)) else { panic!("a hop") };
+    assert!(matches!(of(hand_off().attach_to(&open, 1, None)), FailureDocument::HandOff(_)));
+    let FailureDocument::Hop(again) = of(hop().attach_to(&open, 1, None)) else { panic!("a hop") };
     assert_eq!(again.due_at, hop().due_at);
-    assert!(matches!(of(verdict().attach_to(&open, 1, None)), Document::Verdict(_)));
+    assert!(matches!(of(verdict().attach_to(&open, 1, None)), FailureDocument::Verdict(_)));
 }
 
 /// A null trace id in AWS's documented form, which tracers ignore.
@@ -143,7 +143,7 @@ fn a_long_trace_header_of_the_producers_stays_whole() {
     let placed = hand_off().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&long));
     let (document, record) = opened(placed);
     assert_eq!(record.trace_header, Some(long));
-    let Document::HandOff(again) = document else { panic!("{document:?}") };
+    let FailureDocument::HandOff(again) = document else { panic!("{document:?}") };
     assert_eq!((again.error.error_type.as_str(), again.answer), ("HttpStatus.503", hand_off().answer));
 }
 
@@ -152,7 +152,7 @@ fn a_field_that_is_no_document_of_ours_is_the_producers() {
     let own = ["", "Redeliver=e30", ";Redeliver=e30", "Root=1;Redeliver=", "Root=1;Redeliver=%"];
     for header in own.into_iter().chain(["Root=1;Redeliver=W10", "Root=1;Redeliver=e30;Sampled=1"]) {
         let record = ReceivedMessage { trace_header: Some(header.to_owned()), ..received(None) };
-        let arrival = Arrival::open(record, at(9));
+        let arrival = Arrival::from_record(record, at(9));
         assert_eq!((arrival.record.trace_header.as_deref(), arrival.document()), (Some(header), None));
     }
 }
@@ -163,7 +163,7 @@ fn of_several_fields_the_last_one_counts_and_all_go() {
     let forged = verdict().in_trace_header(Some(TRACE));
     let (document, record) =
         opened(hand_off().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&forged)));
-    assert!(matches!(document, Document::HandOff(_)));
+    assert!(matches!(document, FailureDocument::HandOff(_)));
     assert_eq!(record.trace_header.as_deref(), Some(TRACE));
 }
 
@@ -174,7 +174,7 @@ fn a_document_beside_the_message_counts_before_one_in_its_trace_header() {
     let placed = hand_off().attach_to(&Attributes::new(), 1, Some(&forged));
     assert!(placed.attributes.contains_key(FAILURE) && placed.trace_header.as_ref() == Some(&forged));
     let (document, record) = opened(placed);
-    assert!(matches!(document, Document::HandOff(_)), "{document:?}");
+    assert!(matches!(document, FailureDocument::HandOff(_)), "{document:?}");
     assert_eq!(record.trace_header.as_deref(), Some(TRACE));
 }
 
@@ -184,9 +184,9 @@ fn the_field_of_a_message_that_sqs_moved_is_a_forgery() {
     let trace_header = Some(verdict().in_trace_header(Some(TRACE)));
     let source = "arn:aws:sqs:eu-central-1:000000000000:source";
     let moved = ReceivedMessage { trace_header, ..received(Some(source)) };
-    let HandedOff { hand_off, .. } = Arrival::open(moved.clone(), at(9)).take_hand_off(at(9));
-    assert_eq!(hand_off.answer, Answer::just(Kind::Unanswered));
-    assert!(Arrival::open(moved.clone(), at(9)).take_verdict().is_err());
+    let HandedOffFailure { hand_off, .. } = Arrival::from_record(moved.clone(), at(9)).take_hand_off(at(9));
+    assert_eq!(hand_off.answer, Classification::without_delay(FailureClass::Unanswered));
+    assert!(Arrival::from_record(moved.clone(), at(9)).take_verdict().is_err());
     assert_eq!(trace_header_and_verdict(&moved), (Some(TRACE.to_owned()), None));
     let (producers, found) = trace_header_and_verdict(&ReceivedMessage { redriven_from: None, ..moved });
     assert_eq!((producers.as_deref(), found.unwrap().code), (Some(TRACE), verdict().code));
@@ -201,7 +201,7 @@ proptest! {
         trace_header in prop::option::of(prop::sample::select(vec!["Root=1", TRACE])),
     ) {
         let error = HandlerError::transient(ErrorType::FromTarget(error_type), details);
-        let hand_off = HandOff::of_handler(&error, delivery());
+        let hand_off = HandOff::from_handler_error(&error, delivery());
         let placed = hand_off.attach_to(&producer, body_bytes, trace_header);
         prop_assert!(body_bytes + attributes_size(&placed.attributes) <= MESSAGE_BYTES_MAX);
         let content = Content {
@@ -212,7 +212,7 @@ proptest! {
         };
         prop_assert_eq!(OutgoingMessage::new(content).err(), None);
         let (document, record) = opened(placed);
-        let HandedOff { hand_off: again, .. } = document.into_hand_off().unwrap();
+        let HandedOffFailure { hand_off: again, .. } = document.into_hand_off().unwrap();
         prop_assert_eq!((again.error.error_type, again.answer), (hand_off.error.error_type, hand_off.answer));
         prop_assert_eq!((record.attributes, record.trace_header.as_deref()), (producers_attributes(producer).attributes, trace_header));
     }

@@ -27,11 +27,11 @@ fn retry() -> RetryMetadata {
 }
 
 fn resent(body: &str, retry: &RetryMetadata) -> String {
-    MessageSchema::default().parse(body).unwrap().with_retry_metadata(retry)
+    MessageSchema::default().parse_envelope(body).unwrap().with_retry_metadata(retry)
 }
 
 fn malformed(body: &str) -> Malformed {
-    match MessageSchema::default().parse(body) {
+    match MessageSchema::default().parse_envelope(body) {
         Err(Invalid::Format(malformed)) => malformed,
         other => panic!("{body} gives {other:?}"),
     }
@@ -136,7 +136,7 @@ fn a_control_character_in_a_name_is_malformed_and_its_escape_is_not() {
     let escaped =
         format!(r#"{{"metadata":{{"message_id":"{ID}","a\n\u0007":1}},"data":{{}},\n"\u0000\t":1}}"#);
     let escaped = escaped.replacen(",\\n", ",\n\t", 1);
-    assert!(MessageSchema::default().parse(&escaped).is_ok());
+    assert!(MessageSchema::default().parse_envelope(&escaped).is_ok());
     let body = format!("{{\"metadata\":{{\"message_id\":\"{ID}\"}},\"a\tb\":1}}");
     assert_eq!(
         malformed(&body).to_string(),
@@ -193,14 +193,14 @@ fn a_duplicate_member_at_the_top_level_or_in_metadata_is_malformed() {
 #[test]
 fn lone_surrogates_that_differ_are_different_names() {
     let body = format!(r#"{{"\ud800":1,"\ud801":2,"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
-    assert!(MessageSchema::default().parse(&body).is_ok());
+    assert!(MessageSchema::default().parse_envelope(&body).is_ok());
 }
 
 #[test]
 fn duplicates_inside_data_are_the_producers_business() {
     let body =
         format!(r#"{{"metadata":{{"message_id":"{ID}","x":{{"a":1,"a":2}}}},"data":{{"a":1,"a":2}}}}"#);
-    assert!(MessageSchema::default().parse(&body).is_ok());
+    assert!(MessageSchema::default().parse_envelope(&body).is_ok());
 }
 
 /// A body that nests `depth` levels, its own object and `data` included.
@@ -216,7 +216,7 @@ fn nested(depth: usize) -> String {
 #[test]
 fn nesting_of_128_is_accepted_and_129_is_malformed() {
     let schema = MessageSchema::default();
-    assert!(schema.parse(&nested(128)).is_ok());
+    assert!(schema.parse_envelope(&nested(128)).is_ok());
     let too_deep = nested(129);
     let offset = too_deep.rfind('[').unwrap();
     assert_eq!(malformed(&too_deep), Malformed::TooDeep(offset));
@@ -229,7 +229,7 @@ fn nesting_is_limited_in_metadata_and_unknown_members_too() {
     let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
     let deeper = format!("[{deep}]");
     let top = |value: &str| format!(r#"{{"x":{value},"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
-    assert!(MessageSchema::default().parse(&top(&deep)).is_ok());
+    assert!(MessageSchema::default().parse_envelope(&top(&deep)).is_ok());
     assert!(matches!(malformed(&top(&deeper)), Malformed::TooDeep(_)));
 }
 
@@ -239,7 +239,7 @@ fn a_resend_keeps_the_history_that_a_producer_made_up_legal_for_sqs() {
         r#"{{"metadata":{{"message_id":"{ID}","retry_history":[{{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"\ufffe","error_details":"\uffff\u0000"}}]}},"data":{{}}}}"#
     );
     let schema = MessageSchema::default();
-    let envelope = schema.parse(&body).unwrap();
+    let envelope = schema.parse_envelope(&body).unwrap();
     let retry = RetryMetadata { retry_history: envelope.metadata.retry_history.clone(), ..retry() };
     let resent = envelope.with_retry_metadata(&retry);
     assert!(resent.chars().all(crate::limits::is_legal), "{resent:?}");

@@ -8,14 +8,14 @@ fn strings(attributes: &[(&str, &str)]) -> Attributes {
 fn attributes_are_folded_smallest_first_until_the_rest_has_a_place() {
     let attributes = strings(&[("big", "xxxxxxxx"), ("mid", "xxxx"), ("b", "x"), ("a", "x")]);
     let folded = |taken: &[&str], places| {
-        fold(&attributes, taken, places).unwrap().folded.into_keys().collect::<Vec<_>>()
+        fold_attributes(&attributes, taken, places).unwrap().folded.into_keys().collect::<Vec<_>>()
     };
     assert_eq!(folded(&[], 4), [""; 0]);
     assert_eq!(folded(&[], 3), ["a"]);
     assert_eq!(folded(&[], 1), ["a", "b", "mid"]);
     assert_eq!(folded(&["big"], 4), ["big"], "a taken name is folded though there is place");
     assert_eq!(folded(&["big"], 2), ["a", "big"]);
-    assert_eq!(fold(&attributes, &[], ATTRIBUTES_MAX).unwrap().kept, attributes);
+    assert_eq!(fold_attributes(&attributes, &[], ATTRIBUTES_MAX).unwrap().kept, attributes);
 }
 
 #[test]
@@ -24,7 +24,8 @@ fn what_could_not_be_put_back_is_not_folded() {
     let open = Attribute { data_type: "Number".to_owned(), value: AttributeValue::Text("1e5".to_owned()) };
     attributes.insert("a".to_owned(), open.clone());
     let folded = |attributes: &Attributes, places| {
-        fold(attributes, &["ErrorType"], places).map(|folding| folding.folded.into_keys().collect::<Vec<_>>())
+        fold_attributes(attributes, &["ErrorType"], places)
+            .map(|folding| folding.folded.into_keys().collect::<Vec<_>>())
     };
     assert_eq!(folded(&attributes, 1), Some(vec!["ErrorType".to_owned(), "b".to_owned()]));
     assert_eq!(folded(&attributes, 0), None);
@@ -39,6 +40,6 @@ fn a_folded_attribute_may_say_more_than_this_version_knows() {
         r#"{"a":{"data_type":"String","text":"x","since":1},"b":{"data_type":"String","gzip":"x"}}"#,
     )
     .unwrap();
-    assert_eq!(folded["a"].attribute(), Some(Attribute::string("x")));
-    assert_eq!(folded["b"].attribute(), None);
+    assert_eq!(folded["a"].to_attribute(), Some(Attribute::string("x")));
+    assert_eq!(folded["b"].to_attribute(), None);
 }

@@ -16,14 +16,14 @@ pub struct Holds {
 impl Holds {
     /// The values as written in a message.
     #[must_use]
-    pub const fn written(since: Option<Timestamp>, outage_failures: u16, seconds: u32) -> Self {
+    pub const fn from_members(since: Option<Timestamp>, outage_failures: u16, seconds: u32) -> Self {
         Self { since, outage_failures, seconds }
     }
 
     /// Seconds held in all: the part of `hold_seconds_max` that is spent. With an unknown origin the message's own
     /// value counts, since holds must end even where no setting names the re-senders.
     #[must_use]
-    pub fn seconds(self, origin: Origin) -> u32 {
+    pub fn trusted_seconds(self, origin: Origin) -> u32 {
         match origin {
             Origin::Resent | Origin::Unknown => self.seconds,
             Origin::Producer => 0,
@@ -32,7 +32,7 @@ impl Holds {
 
     /// The outage that the message was held for, in a delivery sent at `sent_at`: trusted only if redeliver wrote it.
     #[must_use]
-    pub fn outage(self, origin: Origin, sent_at: Timestamp) -> Option<Outage> {
+    pub fn trusted_outage(self, origin: Origin, sent_at: Timestamp) -> Option<Outage> {
         let is_ours = origin == Origin::Resent && self.seconds > 0;
         let since = self.since.filter(|since| is_ours && *since <= sent_at)?;
         Some(Outage { since, first_failures: self.outage_failures })

@@ -3,15 +3,15 @@
 use redeliver_json_schema::Violation;
 use uuid::Uuid;
 
-use crate::json::members::members;
-use crate::message::envelope::spliced;
-use crate::message::folding::{FoldedAttributes, unfold};
+use crate::json::members::parse_members;
+use crate::message::envelope::splice_members;
+use crate::message::folding::{FoldedAttributes, unfold_attributes};
 use crate::message::metadata::Metadata;
 use crate::message::reserved::REDELIVER;
 use crate::message::validation::{self, Invalid};
 use crate::message::{Attribute, Attributes};
 
-use super::id::{Id, is_key};
+use super::id::{PlainMessageId, is_key};
 
 const MESSAGE_ID: &str = "message_id";
 const IDEMPOTENCY_KEY: &str = "idempotency_key";
@@ -19,19 +19,19 @@ const FOLDED_ATTRIBUTES: &str = "folded_attributes";
 
 /// The parsed `Redeliver`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Document {
+pub(super) struct RedeliverDocument {
     /// A JSON object, without the folded attributes.
     pub(super) text: String,
     pub(super) metadata: Metadata,
     pub(super) idempotency_key: Option<String>,
 }
 
-impl Document {
+impl RedeliverDocument {
     /// For a message that has none yet.
-    pub(super) fn first(id: &Id) -> Self {
-        let key = id.key.as_ref().map(|key| format!(",\"{IDEMPOTENCY_KEY}\":{}", json(key)));
+    pub(super) fn from_id(id: &PlainMessageId) -> Self {
+        let key = id.key.as_ref().map(|key| format!(",\"{IDEMPOTENCY_KEY}\":{}", to_json(key)));
         let text = format!("{{\"message_id\":\"{}\"{}}}", id.text, key.unwrap_or_default());
-        let metadata = Metadata::first(id.uuid, id.text.clone());
+        let metadata = Metadata::from_id(id.uuid, id.text.clone());
         Self { text, metadata, idempotency_key: id.key.clone() }
     }
 
@@ -39,12 +39,12 @@ impl Document {
     ///
     /// # Errors
     /// With pointers as if `Redeliver` were a member of the body.
-    pub(super) fn read(redeliver: &Attribute, producers: &mut Attributes) -> Result<Self, Invalid> {
+    pub(super) fn from_attribute(redeliver: &Attribute, producers: &mut Attributes) -> Result<Self, Invalid> {
         let wrong = |place: &str, rule: &str| {
             Invalid::Schema(vec![Violation::new(format!("/{REDELIVER}{place}"), rule)])
         };
         let text = redeliver.text().ok_or_else(|| wrong("", "is not a String attribute"))?;
-        let found = members(text, 0..text.len(), &format!("/{REDELIVER}"))
+        let found = parse_members(text, 0..text.len(), &format!("/{REDELIVER}"))
             .map_err(|error| wrong("", &format!("is {error}")))?;
         let member = |name: &str| {
             let member = found.iter().find(|member| *member.name == *name.as_bytes());
@@ -62,48 +62,48 @@ impl Document {
             let folded: Option<FoldedAttributes> = serde_json::from_str(folded).ok();
             let whole = folded
                 .filter(|folded| !folded.contains_key(REDELIVER))
-                .and_then(|folded| unfold(producers.clone(), &folded));
+                .and_then(|folded| unfold_attributes(producers.clone(), &folded));
             *producers = whole.ok_or_else(|| {
                 wrong("/folded_attributes", "cannot be restored as attributes beside the others")
             })?;
         }
         let metadata = metadata_of(text)?;
-        let text = spliced(text, &inside(text), &found, [(FOLDED_ATTRIBUTES, None)]);
+        let text = splice_members(text, &inner_range(text), &found, [(FOLDED_ATTRIBUTES, None)]);
         Ok(Self { text, metadata, idempotency_key })
     }
 
-    pub(super) fn renamed(&self, id: Uuid) -> String {
-        self.spliced([(MESSAGE_ID, Some(format!("\"{id}\""))), (IDEMPOTENCY_KEY, None)])
+    pub(super) fn with_new_id(&self, id: Uuid) -> String {
+        self.set_members([(MESSAGE_ID, Some(format!("\"{id}\""))), (IDEMPOTENCY_KEY, None)])
     }
 
-    pub(super) fn spliced<const N: usize>(&self, ours: [(&str, Option<String>); N]) -> String {
+    pub(super) fn set_members<const N: usize>(&self, ours: [(&str, Option<String>); N]) -> String {
         with_members(&self.text, ours)
     }
 }
 
 /// The document with these attributes inside.
-pub(super) fn folding(document: String, folded: &FoldedAttributes) -> String {
+pub(super) fn with_folded(document: String, folded: &FoldedAttributes) -> String {
     if folded.is_empty() {
         return document;
     }
-    with_members(&document, [(FOLDED_ATTRIBUTES, Some(json(folded)))])
+    with_members(&document, [(FOLDED_ATTRIBUTES, Some(to_json(folded)))])
 }
 
 fn with_members<const N: usize>(document: &str, ours: [(&str, Option<String>); N]) -> String {
-    let found = members(document, 0..document.len(), "")
+    let found = parse_members(document, 0..document.len(), "")
         .expect("it was read as an object, or written by us, and splicing keeps it one");
-    spliced(document, &inside(document), &found, ours)
+    splice_members(document, &inner_range(document), &found, ours)
 }
 
 /// The range between the braces of an object.
-fn inside(document: &str) -> std::ops::Range<usize> {
+fn inner_range(document: &str) -> std::ops::Range<usize> {
     document.find('{').map_or(0, |brace| brace + 1)..document.rfind('}').unwrap_or(0)
 }
 
 /// Validates it by the rules for an envelope's `metadata`.
 fn metadata_of(document: &str) -> Result<Metadata, Invalid> {
     let envelope = format!("{{\"metadata\":{document},\"data\":{{}}}}");
-    match validation::parse(&envelope, None) {
+    match validation::parse_envelope(&envelope, None) {
         Ok(envelope) => Ok(envelope.metadata),
         Err(Invalid::Format(malformed)) => {
             let rule = format!("is {malformed}");
@@ -121,6 +121,6 @@ fn metadata_of(document: &str) -> Result<Metadata, Invalid> {
     }
 }
 
-fn json(value: &impl serde::Serialize) -> String {
+fn to_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("strings and maps with string keys always serialise")
 }

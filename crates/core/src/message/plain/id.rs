@@ -56,7 +56,7 @@ impl IdAttribute {
 
 /// The id of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Id {
+pub(super) struct PlainMessageId {
     pub(super) uuid: Uuid,
     /// The UUID in the producer's spelling, or in ours.
     pub(super) text: String,
@@ -66,11 +66,11 @@ pub(super) struct Id {
 
 impl IdSources {
     /// The id of a message. `first_id` is SQS's id of its first delivery.
-    pub(super) fn of(&self, body: &str, attributes: &Attributes, first_id: &str) -> Id {
+    pub(super) fn find_id(&self, body: &str, attributes: &Attributes, first_id: &str) -> PlainMessageId {
         let text = self.in_attribute(attributes).map(Cow::Borrowed);
         let text = text.or_else(|| self.in_body(body).map(Cow::Owned));
-        let text = text.or_else(|| of_cloud_event(body).map(Cow::Owned));
-        Id::of(text.unwrap_or(Cow::Borrowed(first_id)).into_owned())
+        let text = text.or_else(|| cloud_event_id(body).map(Cow::Owned));
+        PlainMessageId::from_text(text.unwrap_or(Cow::Borrowed(first_id)).into_owned())
     }
 
     fn in_attribute<'a>(&self, attributes: &'a Attributes) -> Option<&'a str> {
@@ -80,22 +80,22 @@ impl IdSources {
     }
 
     fn in_body(&self, body: &str) -> Option<String> {
-        self.pointer.as_ref()?.text(body)
+        self.pointer.as_ref()?.find_text(body)
     }
 }
 
-fn member<'a>(members: &[(Cow<'_, [u8]>, &'a RawValue)], name: &str) -> Option<&'a RawValue> {
+fn find_member<'a>(members: &[(Cow<'_, [u8]>, &'a RawValue)], name: &str) -> Option<&'a RawValue> {
     members.iter().rfind(|(other, _)| **other == *name.as_bytes()).map(|(_, value)| *value)
 }
 
 /// A string that is not empty. `None` if it has a lone surrogate, which no string can hold.
-fn string(value: &str) -> Option<String> {
+fn parse_string(value: &str) -> Option<String> {
     serde_json::from_str(value).ok().filter(|text: &String| !text.is_empty())
 }
 
 /// `source` and `id`, which are unique together ("CloudEvents", version 1.0.2). No URI reference has a space, so no two
 /// pairs look the same.
-fn of_cloud_event(body: &str) -> Option<String> {
+fn cloud_event_id(body: &str) -> Option<String> {
     let [id, source] = cloud_event_strings(body, ["id", "source"])?;
     let (id, source) = (id?, source?);
     (!source.contains(' ')).then(|| format!("{source} {id}"))
@@ -108,13 +108,13 @@ pub(crate) fn cloud_event_strings<const N: usize>(
 ) -> Option<[Option<String>; N]> {
     let body = body.trim_start();
     let members = body.starts_with('{').then(|| unchecked_members(body).ok()).flatten()?;
-    let text = |name| string(member(&members, name)?.get());
+    let text = |name| parse_string(find_member(&members, name)?.get());
     text("specversion")?;
     Some(names.map(text))
 }
 
-impl Id {
-    fn of(text: String) -> Self {
+impl PlainMessageId {
+    fn from_text(text: String) -> Self {
         // The hyphenated form is the only one of this length that the parser accepts.
         let is_hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
         if let Some(uuid) = Uuid::parse_str(&text).ok().filter(|_| is_hyphenated) {

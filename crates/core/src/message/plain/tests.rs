@@ -25,8 +25,8 @@ fn schema() -> MessageSchema {
     MessageSchema::default().with_plain(PlainMessages::default())
 }
 
-fn plain_of(body: &str, attributes: &Attributes) -> Plain {
-    match schema().read(body, attributes, FIRST) {
+fn plain_of(body: &str, attributes: &Attributes) -> PlainMessage {
+    match schema().read_message(body, attributes, FIRST) {
         Ok(Parsed::Plain(plain)) => plain,
         other => panic!("{other:?}"),
     }
@@ -48,9 +48,9 @@ fn small(count: usize) -> Attributes {
 /// The decision after a transient error.
 fn decided(body: &str, attributes: &Attributes) -> Decision {
     let delivery = Delivery { source_message_id: FIRST.to_owned(), ..delivery() };
-    let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery);
+    let hand_off = HandOff::from_handler_error(&HandlerError::transient("Db.Busy", "later"), delivery);
     let record = ReceivedMessage { body: body.to_owned(), attributes: attributes.clone(), ..received(None) };
-    let accepted = Arrival::open(record, at(5)).accept(&schema(), Some(&hand_off.delivery)).unwrap();
+    let accepted = Arrival::from_record(record, at(5)).accept(&schema(), Some(&hand_off.delivery)).unwrap();
     let stage = Stage::FailedMessageProcessor;
     let failed = FailedMessage { span: None, accepted, hand_off, due_at: None, stage, error_type: None };
     decide(&Policy::default(), &failed, at(5))
@@ -95,7 +95,10 @@ fn what_is_no_envelope_is_plain() {
         &deep_in_object,
     ] {
         assert_eq!(plain_of(body, &Attributes::new()).metadata().message_id_text, FIRST, "{body}");
-        assert!(MessageSchema::default().read(body, &Attributes::new(), FIRST).is_err(), "required: {body}");
+        assert!(
+            MessageSchema::default().read_message(body, &Attributes::new(), FIRST).is_err(),
+            "required: {body}"
+        );
     }
 }
 
@@ -116,13 +119,16 @@ fn what_means_to_be_an_envelope_is_one_and_what_is_wrong_with_it_is_said() {
         (&deep, "nested deeper"),
     ] {
         let body = &body.replace("ID", &format!("\"{FIRST}\""));
-        let invalid = schema().read(body, &Attributes::new(), FIRST).unwrap_err();
+        let invalid = schema().read_message(body, &Attributes::new(), FIRST).unwrap_err();
         assert!(invalid.to_string().contains(wrong), "{body}: {invalid}");
-        assert_eq!(MessageSchema::default().read(body, &Attributes::new(), FIRST).unwrap_err(), invalid);
+        assert_eq!(
+            MessageSchema::default().read_message(body, &Attributes::new(), FIRST).unwrap_err(),
+            invalid
+        );
     }
     let envelope = format!(r#"{{"metadata":{{"message_id":"{FIRST}"}},"data":{{}}}}"#);
     let own = with_redeliver("the producer's own");
-    assert!(matches!(schema().read(&envelope, &own, "m").unwrap(), Parsed::Envelope(_)));
+    assert!(matches!(schema().read_message(&envelope, &own, "m").unwrap(), Parsed::Envelope(_)));
     assert!(matches!(
         MessageSchema::default().read_either(&envelope, &own, "m").unwrap(),
         Parsed::Envelope(_)
@@ -168,9 +174,9 @@ fn a_re_send_counts_in_the_attribute() {
 #[test]
 fn the_next_generation_starts_afresh_with_the_same_id() {
     let attributes = resent("x", &resent("x", &small(9)));
-    let message = schema().read("x", &attributes, "another").unwrap();
+    let message = schema().read_message("x", &attributes, "another").unwrap();
     let Some(Rewritten::Attributes(next)) =
-        message.with_next_generation(CameBack { generation_before: Some(4), last_attempt: None })
+        message.with_next_generation(DlqReturn { generation_before: Some(4), last_attempt: None })
     else {
         panic!()
     };
@@ -193,13 +199,15 @@ fn ten_attributes_find_room_for_both_of_ours() {
     assert!(redeliver(&attributes).ends_with(
         r#""folded_attributes":{"a0":{"data_type":"String","text":"x"},"a1":{"data_type":"String","text":"x"}}}"#
     ));
-    let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
+    let hand_off = HandOff::from_handler_error(&HandlerError::transient("Db.Busy", "later"), delivery());
     let handed_off = hand_off.attach_to(&attributes, body.len(), None).attributes;
     assert_eq!(handed_off.len(), ATTRIBUTES_MAX);
     for wire in [
         handed_off,
         Hop { hand_off, due_at: at(60) }.attach_to(&attributes, body.len(), None).attributes,
-        Verdict::bare(DeadLetterReason::MessageExpired).attach_to(&attributes, body.len(), None).attributes,
+        Verdict::from_code(DeadLetterReason::MessageExpired)
+            .attach_to(&attributes, body.len(), None)
+            .attributes,
     ] {
         let mut wire = wire;
         wire.remove(FAILURE).unwrap();
@@ -219,7 +227,7 @@ fn a_producers_own_dead_letter_that_folds_too_much_to_be_ours_never_becomes_ours
     };
     let opened = |attributes: Attributes| {
         let record = ReceivedMessage { attributes, ..received(None) };
-        Arrival::open(record, at(5)).record.attributes
+        Arrival::from_record(record, at(5)).record.attributes
     };
     let with =
         |count| small(9).into_iter().chain([(DEAD_LETTER.to_owned(), Attribute::string(folds(count)))]);
@@ -280,7 +288,7 @@ fn a_schema_for_bodies_judges_plain_messages_only() {
         MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..Default::default() });
     let read = |body: &str| {
         schema
-            .read(body, &Attributes::new(), FIRST)
+            .read_message(body, &Attributes::new(), FIRST)
             .map(|_| ())
             .map_err(|invalid| (invalid.reason(), invalid.to_string()))
     };
@@ -326,12 +334,12 @@ proptest! {
                     prop_assert_eq!(plain.metadata().retry_attempt as usize, round);
                     prop_assert_eq!(&plain.metadata().message_id_text, FIRST);
                     prop_assert_eq!(&plain.attributes, &attributes);
-                    let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
+                    let hand_off = HandOff::from_handler_error(&HandlerError::transient("Db.Busy", "later"), delivery());
                     let hop = Hop { hand_off, due_at: at(60) };
                     // As on arrival: attributes folded by `Failure` are restored first.
                     let mut received = crate::testing::received(None);
                     received.attributes = hop.attach_to(&next, body.len(), None).attributes;
-                    let opened = crate::arrival::Arrival::open(received, at(60));
+                    let opened = crate::arrival::Arrival::from_record(received, at(60));
                     prop_assert_eq!(&opened.record.attributes, &next);
                     wire = next;
                 }
@@ -348,7 +356,7 @@ proptest! {
     #[test]
     fn no_text_of_the_attribute_is_too_odd(text in any_text(), body in any_text()) {
         let attributes = with_redeliver(&text);
-        if let Ok(Parsed::Plain(plain)) = schema().read(&body, &attributes, FIRST) {
+        if let Ok(Parsed::Plain(plain)) = schema().read_message(&body, &attributes, FIRST) {
             prop_assert!(plain.attributes.is_empty());
         }
     }

@@ -28,18 +28,18 @@ impl DataSchema {
     /// # Errors
     /// Not JSON, not a valid schema, or a remote `$ref`: nothing is ever fetched.
     pub fn new(text: &str) -> Result<Self, DataSchemaError> {
-        let schema = value::read(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
-        Ok(Self(Schema::of(&schema)?))
+        let schema = value::parse_value(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
+        Ok(Self(Schema::from_value(&schema)?))
     }
 
     /// Returns all violations of a well-formed text; `at` is the text's own pointer. A document with more than 100,000
     /// values, or with a number of more than 1,000 characters, is not checked: that is its only violation.
     #[must_use]
     pub fn violations(&self, text: &str, at: &str) -> Vec<Violation> {
-        if let Some(excess) = excess(text) {
+        if let Some(excess) = find_excess(text) {
             return vec![Violation::new(at, format!("has {excess}, too much to check against a schema"))];
         }
-        match value::read(text) {
+        match value::parse_value(text) {
             Ok(value) => self.0.violations(&value, at),
             // Skimming found it well-formed, so this is an error that skimming does not detect.
             Err(_) => vec![Violation::new(at, "has a lone surrogate in a string, so no schema can check it")],
@@ -48,7 +48,7 @@ impl DataSchema {
 }
 
 /// The bound that a document exceeds, found before it is parsed.
-fn excess(text: &str) -> Option<String> {
+fn find_excess(text: &str) -> Option<String> {
     let (mut values, mut number_length, mut last) = (1_usize, 0_usize, b' ');
     let mut bytes = text.bytes().enumerate();
     while let Some((_, byte)) = bytes.next() {

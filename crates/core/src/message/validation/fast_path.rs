@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::json::forward_compatible::UnknownMembers;
 use crate::json::value::not_null;
 use crate::message::Timestamp;
-use crate::message::envelope::Skimmed;
+use crate::message::envelope::SkimmedBody;
 use crate::message::metadata::{
     GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Holds, Metadata, OUTAGE_FAILURES_MAX, PastFailure,
     REDRIVES_MAX, SNOOZES_MAX, parse_rfc3339,
@@ -30,39 +30,39 @@ pub(super) const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
 struct TypedMetadata<'a> {
     message_id: &'a str,
     #[serde(default, deserialize_with = "not_null")]
-    expires_at: Option<Time>,
+    expires_at: Option<UtcTime>,
     #[serde(default, deserialize_with = "not_null")]
-    max_attempts: Option<Count<ATTEMPTS_MAX>>,
+    max_attempts: Option<BoundedCount<ATTEMPTS_MAX>>,
     #[serde(default)]
-    retry_attempt: Count<ATTEMPTS_MAX>,
+    retry_attempt: BoundedCount<ATTEMPTS_MAX>,
     #[serde(default, rename = "next_retry_time", deserialize_with = "not_null")]
-    _next_retry_time: Option<Time>,
+    _next_retry_time: Option<UtcTime>,
     #[serde(default, deserialize_with = "not_null")]
-    first_sent_time: Option<Time>,
+    first_sent_time: Option<UtcTime>,
     #[serde(default, borrow)]
     retry_history: Vec<&'a RawValue>,
     #[serde(default)]
-    snooze_count: Count<SNOOZES_MAX>,
+    snooze_count: BoundedCount<SNOOZES_MAX>,
     #[serde(default, deserialize_with = "not_null")]
-    redrive_generation: Option<Count<GENERATION_MAX>>,
+    redrive_generation: Option<BoundedCount<GENERATION_MAX>>,
     #[serde(default, deserialize_with = "not_null")]
-    held_since: Option<Time>,
+    held_since: Option<UtcTime>,
     #[serde(default)]
-    outage_failures: Count<OUTAGE_FAILURES_MAX>,
+    outage_failures: BoundedCount<OUTAGE_FAILURES_MAX>,
     #[serde(default)]
-    held_seconds: Count<HELD_SECONDS_MAX>,
+    held_seconds: BoundedCount<HELD_SECONDS_MAX>,
     #[serde(default)]
-    redrive_count: Count<REDRIVES_MAX>,
+    redrive_count: BoundedCount<REDRIVES_MAX>,
     #[serde(default)]
-    redrive_count_at_answer: Count<REDRIVES_MAX>,
+    redrive_count_at_answer: BoundedCount<REDRIVES_MAX>,
     #[serde(default, rename = "last_attempt_traceparent", borrow)]
     last_attempt: Option<&'a RawValue>,
 }
 
 /// `None` if the schema has to decide.
-pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
+pub(super) fn metadata_of(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     skimmed.data_text.filter(|text| text.starts_with('{'))?;
-    let typed: TypedMetadata<'_> = object(skimmed.metadata_text?)?;
+    let typed: TypedMetadata<'_> = parse_object(skimmed.metadata_text?)?;
     // The hyphenated form is the only one of this length that the parser accepts.
     let is_hyphenated = typed.message_id.len() == uuid::fmt::Hyphenated::LENGTH;
     let message_id = Uuid::parse_str(typed.message_id).ok().filter(|_| is_hyphenated)?;
@@ -74,70 +74,70 @@ pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
         message_id_text: typed.message_id.to_owned(),
         retry_attempt: typed.retry_attempt.0,
         first_sent_time: typed.first_sent_time.map(|time| time.0),
-        retry_history: typed.retry_history.into_iter().map(past_failure).collect::<Option<_>>()?,
+        retry_history: typed.retry_history.into_iter().map(parse_past_failure).collect::<Option<_>>()?,
         snooze_count: typed.snooze_count.0,
         redrive_generation: typed.redrive_generation.map(|count| count.0),
-        holds: Holds::written(
+        holds: Holds::from_members(
             typed.held_since.map(|time| time.0),
             u16::try_from(typed.outage_failures.0).unwrap_or(u16::MAX),
             typed.held_seconds.0,
         ),
         redrive_count: typed.redrive_count.0,
         redrive_count_at_answer: typed.redrive_count_at_answer.0,
-        last_attempt: typed.last_attempt.and_then(|text| SpanContext::of_json(text.get())),
+        last_attempt: typed.last_attempt.and_then(|text| SpanContext::from_json(text.get())),
         expires_at: typed.expires_at.map(|time| time.0),
         max_attempts: typed.max_attempts.map(|count| count.0),
     })
 }
 
 /// Serde would read a struct from an array, too.
-fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     text.starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
 }
 
 /// An integer in digits: serde does not read 1.0 or 1e2 as an integer.
 #[derive(Default)]
-struct Count<const MAX: u32>(u32);
+struct BoundedCount<const MAX: u32>(u32);
 
-impl<'de, const MAX: u32> Deserialize<'de> for Count<MAX> {
+impl<'de, const MAX: u32> Deserialize<'de> for BoundedCount<MAX> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let count = u32::deserialize(from)?;
         if count <= MAX { Ok(Self(count)) } else { Err(D::Error::custom("too many")) }
     }
 }
 
-struct Time(Timestamp);
+struct UtcTime(Timestamp);
 
-impl<'de> Deserialize<'de> for Time {
+impl<'de> Deserialize<'de> for UtcTime {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        time(<&str>::deserialize(from)?).map(Self).ok_or_else(|| D::Error::custom("an unusual time"))
+        parse_time(<&str>::deserialize(from)?).map(Self).ok_or_else(|| D::Error::custom("an unusual time"))
     }
 }
 
 /// Neither offsets nor leap seconds, which the schema and the parser treat differently.
-fn time(text: &str) -> Option<Timestamp> {
+fn parse_time(text: &str) -> Option<Timestamp> {
     let has_form = text.ends_with('Z')
         && text.get(10..11) == Some("T")
         && text.get(17..18).is_some_and(|tens_of_seconds| tens_of_seconds < "6");
     has_form.then(|| parse_rfc3339(text)).flatten()
 }
 
-fn past_failure(text: &RawValue) -> Option<PastFailure> {
+fn parse_past_failure(text: &RawValue) -> Option<PastFailure> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Entry<'a> {
-        attempt: Count<ATTEMPTS_MAX>,
+    struct TypedHistoryEntry<'a> {
+        attempt: BoundedCount<ATTEMPTS_MAX>,
         failed_at: &'a str,
         #[serde(borrow)]
         error_type: Cow<'a, str>,
         #[serde(borrow)]
         error_details: Cow<'a, str>,
     }
-    let Entry { attempt, failed_at, error_type, error_details } = object(text.get())?;
+    let TypedHistoryEntry { attempt, failed_at, error_type, error_details } = parse_object(text.get())?;
     let is_short = |text: &str, max: usize| text.len() <= max || text.chars().count() <= max;
     let are_short = is_short(&error_type, ERROR_TYPE_CHARACTERS_MAX)
         && is_short(&error_details, ERROR_DETAILS_CHARACTERS_MAX);
-    time(failed_at).filter(|_| are_short)?;
+    parse_time(failed_at).filter(|_| are_short)?;
     let past = PastFailure {
         attempt: attempt.0,
         failed_at: failed_at.to_owned(),
@@ -145,7 +145,7 @@ fn past_failure(text: &RawValue) -> Option<PastFailure> {
         error_details: error_details.into_owned(),
         unknown: UnknownMembers::default(),
     };
-    Some(past.cleaned())
+    Some(past.with_clean_texts())
 }
 
 #[cfg(test)]

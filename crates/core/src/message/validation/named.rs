@@ -10,7 +10,7 @@ const TIMES: [&str; 4] = ["expires_at", "next_retry_time", "first_sent_time", "h
 
 /// Names the rule of an id or a time by its value's form, and leaves others as the schema has them. The value itself is
 /// not in it.
-pub(super) fn named(violation: Violation, instance: &Value) -> Violation {
+pub(super) fn describe_form(violation: Violation, instance: &Value) -> Violation {
     let value = instance.pointer(&violation.pointer);
     let rule = match violation.pointer.strip_prefix("/metadata/") {
         Some("message_id") => value.and_then(rule_of_id),

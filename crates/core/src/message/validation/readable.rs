@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fast_path::{self, ATTEMPTS_MAX, ERROR_DETAILS_CHARACTERS_MAX, ERROR_TYPE_CHARACTERS_MAX};
 use super::{instance_of, looks_like_envelope, metadata_of, well_formed};
 use crate::message::Attributes;
-use crate::message::envelope::{Skimmed, skim};
+use crate::message::envelope::{SkimmedBody, skim_body};
 use crate::message::metadata::{
     GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Metadata, OUTAGE_FAILURES_MAX, REDRIVES_MAX, SNOOZES_MAX,
 };
@@ -24,10 +24,10 @@ pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata
         }
         None => Cow::Borrowed(body),
     };
-    readable(&skim(&body).ok()?)
+    read_metadata(&skim_body(&body).ok()?)
 }
 
-fn readable(skimmed: &Skimmed<'_>) -> Option<Metadata> {
+fn read_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     fast_path::metadata_of(skimmed).or_else(|| {
         let (instance, wrong) = instance_of(skimmed);
         let is_readable = wrong.is_empty() && is_message(&instance);

@@ -6,7 +6,7 @@ use crate::json::pointer::Pointer;
 use crate::message::plain::{IdSources, PlainMessages};
 use crate::message::reason::DeadLetterReason;
 use crate::message::schema::{MessageSchema, Parsed};
-use crate::message::{Attributes, Form};
+use crate::message::{Attributes, BodyForm};
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
@@ -16,7 +16,7 @@ fn with_metadata(members: &str) -> String {
 }
 
 fn refused(body: &str) -> Invalid {
-    match MessageSchema::default().parse(body) {
+    match MessageSchema::default().parse_envelope(body) {
         Err(invalid) => invalid,
         Ok(envelope) => panic!("{body} is accepted: {:?}", envelope.metadata),
     }
@@ -77,7 +77,7 @@ fn a_last_attempt_that_is_no_traceparent_counts_as_absent() {
             let body = format!(
                 r#"{{"metadata":{{"message_id":"{ID}","first_sent_time":"{time}","last_attempt_traceparent":{value}}},"data":{{}}}}"#
             );
-            let metadata = MessageSchema::default().parse(&body).unwrap().metadata;
+            let metadata = MessageSchema::default().parse_envelope(&body).unwrap().metadata;
             let read = metadata.last_attempt.map(|span| span.traceparent());
             assert_eq!(read.as_deref(), expected, "{body}");
             let readable = readable_metadata(&body, &Attributes::new()).unwrap();
@@ -131,15 +131,15 @@ fn only_an_envelope_with_a_uuid_is_refused_where_plain_messages_are_accepted() {
     let optional = MessageSchema::default().with_plain(PlainMessages { id, body: None });
     let read = |id: &str| {
         let body = format!(r#"{{"metadata":{{"message_id":{id},"expires_at":"never"}},"data":{{}}}}"#);
-        optional.read(&body, &Attributes::new(), ID).map(|parsed| match parsed {
+        optional.read_message(&body, &Attributes::new(), ID).map(|parsed| match parsed {
             Parsed::Plain(plain) => plain.form(),
             Parsed::Envelope(envelope) => panic!("{id}: {:?}", envelope.metadata),
         })
     };
-    let key = |key: &str| Ok(Form::Plain { idempotency_key: Some(key.to_owned()) });
+    let key = |key: &str| Ok(BodyForm::Plain { idempotency_key: Some(key.to_owned()) });
     assert_eq!(read(r#""01ARZ3NDEKTSV4RRFFQ69G5FAV""#), key("01ARZ3NDEKTSV4RRFFQ69G5FAV"));
     assert_eq!(read("4711"), key("4711"));
-    assert_eq!(read("null"), Ok(Form::Plain { idempotency_key: None }), "SQS's id");
+    assert_eq!(read("null"), Ok(BodyForm::Plain { idempotency_key: None }), "SQS's id");
     let escaped = ID.replacen('6', r"\u0036", 1);
     for uuid in [format!("\"{ID}\""), format!("\"{escaped}\"")] {
         assert!(read(&uuid).is_err(), "{uuid}");
@@ -167,7 +167,7 @@ fn a_message_id_is_a_hyphenated_uuid_of_any_version() {
         "0191f3a2-7b1c-7d3e-8f00-0123456789AB",
     ] {
         let body = format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{}}}}"#);
-        let metadata = schema.parse(&body).unwrap().metadata;
+        let metadata = schema.parse_envelope(&body).unwrap().metadata;
         assert_eq!(metadata.message_id_text, id);
         assert_eq!(metadata.message_id, Uuid::parse_str(id).unwrap());
     }
@@ -200,7 +200,7 @@ fn counts_are_integers_in_digits_within_their_range() {
     for (name, max) in [("retry_attempt", 1000), ("redrive_generation", 100), ("snooze_count", 100)] {
         for right in ["0".to_owned(), "1".to_owned(), max.to_string()] {
             let body = with_metadata(&format!(r#""{name}":{right}"#));
-            assert!(MessageSchema::default().parse(&body).is_ok(), "{name} {right}");
+            assert!(MessageSchema::default().parse_envelope(&body).is_ok(), "{name} {right}");
         }
         let above = (max + 1).to_string();
         for wrong in [
@@ -232,7 +232,7 @@ fn what_is_read_of_metadata_is_what_stands_there() {
            "expires_at":"2026-07-26T00:00:00Z","max_attempts":3,"retry_history":[{"attempt":2,"failed_at":"2026-07-25T17:21:00Z",
            "error_type":"HttpStatus.503","error_details":"d"}]"#,
     );
-    let metadata = MessageSchema::default().parse(&body).unwrap().metadata;
+    let metadata = MessageSchema::default().parse_envelope(&body).unwrap().metadata;
     let time = |text| parse_rfc3339(text).unwrap();
     assert_eq!(
         metadata,
@@ -260,7 +260,7 @@ fn what_is_read_of_metadata_is_what_stands_there() {
 #[test]
 fn absent_members_have_their_defaults() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
-    let metadata = MessageSchema::default().parse(&body).unwrap().metadata;
+    let metadata = MessageSchema::default().parse_envelope(&body).unwrap().metadata;
     assert_eq!(metadata.retry_attempt, 0);
     assert_eq!(metadata.snooze_count, 0);
     assert_eq!(metadata.redrive_generation, None);
@@ -274,7 +274,7 @@ fn times_are_rfc_3339() {
     for name in ["first_sent_time", "next_retry_time", "expires_at"] {
         for right in ["2026-07-25T17:20:00Z", "2026-07-25t17:20:00.123456789z", "2026-07-25T17:20:00-11:30"] {
             let body = with_metadata(&format!(r#""{name}":"{right}""#));
-            assert!(MessageSchema::default().parse(&body).is_ok(), "{name} {right}");
+            assert!(MessageSchema::default().parse_envelope(&body).is_ok(), "{name} {right}");
         }
         for wrong in [
             "\"2026-07-25\"",
@@ -304,7 +304,7 @@ fn a_history_entry_keeps_members_that_are_not_known() {
     let unknown = r#""a":["\u00e9"],"n":1.50e400"#;
     let history = format!("[{{{known},{unknown}}}]");
     let body = with_metadata(&format!(r#""retry_history":{history}"#));
-    let past = MessageSchema::default().parse(&body).unwrap().metadata.retry_history;
+    let past = MessageSchema::default().parse_envelope(&body).unwrap().metadata.retry_history;
     assert_eq!(serde_json::to_string(&past).unwrap(), history);
 }
 
@@ -313,7 +313,7 @@ fn a_history_is_at_most_five_entries_with_what_each_must_say() {
     let entry = r#"{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}"#;
     let history = |entries: &str| with_metadata(&format!(r#""retry_history":{entries}"#));
     let five = format!("[{}]", [entry; 5].join(","));
-    assert!(MessageSchema::default().parse(&history(&five)).is_ok());
+    assert!(MessageSchema::default().parse_envelope(&history(&five)).is_ok());
     let six = format!("[{}]", [entry; 6].join(","));
     assert_eq!(pointers(&history(&six)), ["/metadata/retry_history"]);
     for (wrong, pointer) in [
@@ -363,7 +363,7 @@ fn all_violations_are_named_at_once() {
 fn unknown_metadata_and_data_are_not_read_without_a_data_schema() {
     let wild = r#"{"n":1e999999999,"s":"\ud800","d":1,"d":2}"#;
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}","own":{wild}}},"data":{wild},"other":{wild}}}"#);
-    assert_eq!(MessageSchema::default().parse(&body).unwrap().body(), body);
+    assert_eq!(MessageSchema::default().parse_envelope(&body).unwrap().body(), body);
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn a_body_of_1_mib_is_accepted() {
     let head = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"s":""#);
     let body = format!("{head}{}\"}}}}", "x".repeat(1_048_576 - head.len() - 3));
     assert_eq!(body.len(), 1_048_576);
-    assert!(MessageSchema::default().parse(&body).is_ok());
+    assert!(MessageSchema::default().parse_envelope(&body).is_ok());
 }
 
 #[test]

@@ -18,15 +18,15 @@ fn each_of_its_members_is_read() {
         r#"{"circuit_breaker":{"per":"attribute:Tenant","opens_on":["Db.*"],"hold_seconds_max":3600}}"#,
     );
     let expected = CircuitBreaker {
-        per: Per::Attribute("Tenant".to_owned()),
+        per: CircuitScope::Attribute("Tenant".to_owned()),
         opens_on: Some(Globs::built_in(&["Db.*"])),
         hold_max: Duration::from_secs(3600),
     };
     assert_eq!(policy.circuit_breaker, Some(expected));
     let per = |text: &str| parse(text).circuit_breaker.unwrap().per;
-    assert_eq!(per(r#"{"circuit_breaker":{}}"#), Per::Group);
-    assert_eq!(per(r#"{"circuit_breaker":{"per":"group"}}"#), Per::Group);
-    assert_eq!(per(r#"{"circuit_breaker":{"per":"target"}}"#), Per::Target);
+    assert_eq!(per(r#"{"circuit_breaker":{}}"#), CircuitScope::Group);
+    assert_eq!(per(r#"{"circuit_breaker":{"per":"group"}}"#), CircuitScope::Group);
+    assert_eq!(per(r#"{"circuit_breaker":{"per":"target"}}"#), CircuitScope::Target);
 }
 
 fn refusal(breaker: &str) -> String {

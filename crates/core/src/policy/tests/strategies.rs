@@ -10,7 +10,7 @@ fn long_delays_reach_twelve_hours_and_a_year() {
     );
     assert!(policy.long_delays);
     assert_eq!(policy.max_age_seconds, Some(31_536_000));
-    assert_eq!(policy.backoff.longest(policy.delay_limit()), RetryDelay::MAX);
+    assert_eq!(policy.backoff.longest_delay(policy.delay_limit()), RetryDelay::MAX);
     for wrong in [
         r#"{"long_delays":true,"backoff":{"kind":"uniform","max_delay_seconds":43201}}"#,
         r#"{"long_delays":false,"backoff":{"kind":"uniform","max_delay_seconds":901}}"#,

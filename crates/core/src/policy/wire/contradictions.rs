@@ -21,11 +21,11 @@ pub(super) fn preset_and_backoff(document: &Value) -> Option<Violation> {
 
 /// All other contradictions, with the pointer of the culprit. The schema reports a part that cannot be read; the others
 /// are checked all the same, so that one message lists every mistake.
-pub(super) fn of(document: &Value) -> Vec<Violation> {
+pub(super) fn find_contradictions(document: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     let has_long_delays = document["long_delays"] == true;
     if !has_long_delays {
-        too_long(&document["backoff"], "/backoff", &mut found);
+        report_long_delays(&document["backoff"], "/backoff", &mut found);
         if is_more(&document["max_age_seconds"], RETENTION_SECONDS_MAX) {
             let rule =
                 "is more than 1209600, the longest retention of SQS: lower it, or set long_delays to true";
@@ -41,10 +41,12 @@ pub(super) fn of(document: &Value) -> Vec<Violation> {
 }
 
 /// Delays that need hops. In a backoff every number in a member named `…_seconds` is a delay.
-fn too_long(value: &Value, pointer: &str, found: &mut Vec<Violation>) {
+fn report_long_delays(value: &Value, pointer: &str, found: &mut Vec<Violation>) {
     match value {
         Value::Object(members) => {
-            members.iter().for_each(|(name, value)| too_long(value, &pointer_to(pointer, name), found));
+            members
+                .iter()
+                .for_each(|(name, value)| report_long_delays(value, &pointer_to(pointer, name), found));
         }
         Value::Array(items) if pointer.ends_with("_seconds") => {
             let delays = items.iter().enumerate().filter(|(_, delay)| is_too_long(delay));

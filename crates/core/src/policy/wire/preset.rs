@@ -4,14 +4,14 @@
 use serde_json::{Map, Value, json};
 
 /// Expands a preset; the schema reports an unknown name.
-pub(super) fn expand(policy: &mut Map<String, Value>) {
-    if let Some(preset) = policy.get("preset").and_then(Value::as_str).and_then(named) {
+pub(super) fn expand_preset(policy: &mut Map<String, Value>) {
+    if let Some(preset) = policy.get("preset").and_then(Value::as_str).and_then(preset_members) {
         policy.remove("preset");
-        super::add(policy, preset);
+        super::add_defaults(policy, preset);
     }
 }
 
-fn named(name: &str) -> Option<Map<String, Value>> {
+fn preset_members(name: &str) -> Option<Map<String, Value>> {
     let (calls, initial, max, rate, jitter) = match name {
         "durable_default" => (6, 5, 60, 2.0, "full"),
         "durable_none" => (1, 5, 60, 2.0, "full"),

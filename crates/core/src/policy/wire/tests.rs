@@ -41,10 +41,10 @@ fn policies_of_every_kind_are_read() {
 #[test]
 fn a_refusal_always_has_a_reason() {
     let [number, list] = ["/max_attempts", "/retryable"].map(|pointer| Violation::new(pointer, "is wrong"));
-    let both = explain(vec![number.clone()], vec![list.clone()], &"of serde");
+    let both = explain_refusal(vec![number.clone()], vec![list.clone()], &"of serde");
     assert_eq!(both, [number, list]);
     let refused =
-        PolicyError::Refused(explain(Vec::new(), Vec::new(), &"invalid type: null, expected a map"));
+        PolicyError::Refused(explain_refusal(Vec::new(), Vec::new(), &"invalid type: null, expected a map"));
     assert_eq!(
         refused.to_string(),
         "is refused: (whole document) cannot be read: invalid type: null, expected a map"
@@ -285,7 +285,7 @@ proptest! {
     fn what_serde_reads_is_what_the_schema_accepts(text in document()) {
         let mut document: Value = text.parse().unwrap();
         if let Some(members) = document.as_object_mut() {
-            preset::expand(members);
+            preset::expand_preset(members);
         }
         prop_assert_eq!(is_read(&document), SCHEMA.violations(&document, "").is_empty(), "{}", text);
     }

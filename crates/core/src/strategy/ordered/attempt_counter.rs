@@ -25,7 +25,7 @@ pub enum AttemptCounter {
 impl AttemptCounter {
     /// The counter for batches of at most this many messages.
     #[must_use]
-    pub fn for_batches_of(messages: u16) -> Self {
+    pub fn for_batch_size(messages: u16) -> Self {
         if messages <= 1 { Self::Receives } else { Self::Calls(Mutex::default()) }
     }
 
@@ -34,13 +34,13 @@ impl AttemptCounter {
     pub fn retries_made(&self, record: &ReceivedMessage) -> u32 {
         match self {
             Self::Receives => record.receive_count.saturating_sub(1),
-            Self::Calls(remembered) => lock(remembered).made(&record.sqs_message_id),
+            Self::Calls(remembered) => lock(remembered).calls_made(&record.sqs_message_id),
         }
     }
 
     /// The start of the message's age: its first receive, or its first failed call, held or not.
     #[must_use]
-    pub fn since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
+    pub fn age_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
             Self::Receives => record.first_received_at.unwrap_or(record.sent_at),
             Self::Calls(remembered) => lock(remembered).since(&record.sqs_message_id).unwrap_or(now),
@@ -53,7 +53,7 @@ impl AttemptCounter {
     #[must_use]
     pub fn held_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
-            Self::Receives => self.since(record, now),
+            Self::Receives => self.age_since(record, now),
             Self::Calls(remembered) => {
                 let called = lock(remembered).since(&record.sqs_message_id);
                 called.or(record.first_received_at).unwrap_or(now)
@@ -62,18 +62,20 @@ impl AttemptCounter {
     }
 
     /// Counts a call that failed, and returns all attempts of its message.
-    pub fn failed(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
+    pub fn record_failure(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
-            Self::Receives => Attempts { made: record.receive_count, since: self.since(record, now) },
-            Self::Calls(remembered) => lock(remembered).called(&record.sqs_message_id, 1, now),
+            Self::Receives => Attempts { made: record.receive_count, since: self.age_since(record, now) },
+            Self::Calls(remembered) => lock(remembered).record_call(&record.sqs_message_id, 1, now),
         }
     }
 
     /// Remembers a call whose message is held: it spends no attempt, but the message's age begins.
-    pub fn held(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
+    pub fn record_hold(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
-            Self::Receives => Attempts { made: self.retries_made(record), since: self.since(record, now) },
-            Self::Calls(remembered) => lock(remembered).called(&record.sqs_message_id, 0, now),
+            Self::Receives => {
+                Attempts { made: self.retries_made(record), since: self.age_since(record, now) }
+            }
+            Self::Calls(remembered) => lock(remembered).record_call(&record.sqs_message_id, 0, now),
         }
     }
 
@@ -93,7 +95,7 @@ pub struct RememberedCalls {
 }
 
 impl RememberedCalls {
-    fn made(&self, id: &str) -> u32 {
+    fn calls_made(&self, id: &str) -> u32 {
         self.calls.get(id).map_or(0, |(attempts, _)| attempts.made)
     }
 
@@ -101,7 +103,7 @@ impl RememberedCalls {
         self.calls.get(id).map(|(attempts, _)| attempts.since)
     }
 
-    fn called(&mut self, id: &str, attempts: u32, now: Timestamp) -> Attempts {
+    fn record_call(&mut self, id: &str, attempts: u32, now: Timestamp) -> Attempts {
         let before = self.forget(id).unwrap_or(Attempts { made: 0, since: now });
         let attempts = Attempts { made: before.made.saturating_add(attempts), ..before };
         if self.calls.len() >= REMEMBERED_MAX

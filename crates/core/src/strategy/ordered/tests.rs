@@ -15,31 +15,31 @@ fn message(n: u32) -> ReceivedMessage {
 
 #[test]
 fn an_environment_remembers_the_calls_of_ten_thousand_messages_and_forgets_the_oldest_first() {
-    let counter = AttemptCounter::for_batches_of(10);
+    let counter = AttemptCounter::for_batch_size(10);
     for n in 0..10_000 {
-        counter.failed(&message(n), at(n.into()));
+        counter.record_failure(&message(n), at(n.into()));
     }
     let made = |n| counter.retries_made(&message(n));
     assert!((0..10_000).all(|n| made(n) == 1));
 
     // Its last call is not the oldest any more.
-    assert_eq!(counter.failed(&message(0), at(10_000)), Attempts { made: 2, since: at(0) });
-    counter.failed(&message(10_000), at(10_001));
+    assert_eq!(counter.record_failure(&message(0), at(10_000)), Attempts { made: 2, since: at(0) });
+    counter.record_failure(&message(10_000), at(10_001));
     assert_eq!([0, 1, 2, 10_000].map(made), [2, 0, 1, 1]);
-    assert_eq!(counter.failed(&message(1), at(10_002)), Attempts { made: 1, since: at(10_002) });
+    assert_eq!(counter.record_failure(&message(1), at(10_002)), Attempts { made: 1, since: at(10_002) });
     assert_eq!([0, 1, 2, 3].map(made), [2, 1, 0, 1]);
 
     counter.forget("sqs-3");
-    counter.failed(&message(10_001), at(10_003));
+    counter.record_failure(&message(10_001), at(10_003));
     assert_eq!([0, 3, 4].map(made), [2, 0, 1], "there was a place");
 }
 
 #[test]
 fn a_message_with_several_calls_at_the_same_time_as_others_is_counted_once() {
-    let counter = AttemptCounter::for_batches_of(2);
+    let counter = AttemptCounter::for_batch_size(2);
     for made in 1..=3 {
-        assert_eq!(counter.failed(&message(1), at(5)).made, made);
-        assert_eq!(counter.failed(&message(2), at(5)).made, made);
+        assert_eq!(counter.record_failure(&message(1), at(5)).made, made);
+        assert_eq!(counter.record_failure(&message(2), at(5)).made, made);
     }
     counter.forget("sqs-1");
     assert_eq!([1, 2].map(|n| counter.retries_made(&message(n))), [0, 3]);
@@ -47,7 +47,7 @@ fn a_message_with_several_calls_at_the_same_time_as_others_is_counted_once() {
 
 #[test]
 fn with_batches_of_one_a_receive_is_a_call() {
-    let counter = AttemptCounter::for_batches_of(1);
+    let counter = AttemptCounter::for_batch_size(1);
     let third = ReceivedMessage {
         receive_count: 3,
         first_received_at: Some(at(7)),
@@ -55,7 +55,7 @@ fn with_batches_of_one_a_receive_is_a_call() {
         ..received(None)
     };
     assert_eq!(counter.retries_made(&third), 2);
-    assert_eq!(counter.failed(&third, at(9)), Attempts { made: 3, since: at(7) });
+    assert_eq!(counter.record_failure(&third, at(9)), Attempts { made: 3, since: at(7) });
 }
 
 /// A first call that says "not now" is held for seconds, however long its message waited behind others.
@@ -64,11 +64,12 @@ fn each_receive_before_this_one_may_have_been_a_call() {
     let queue_times =
         QueueTimes { visibility_timeout: VisibilitySeconds::ZERO, retention: Duration::from_secs(3600) };
     for batch_size in [1, 10] {
-        let attempts = AttemptCounter::for_batches_of(batch_size);
+        let attempts = AttemptCounter::for_batch_size(batch_size);
         let ordered = Ordered { source_queue: (), queue_times, attempts, blocked: None };
         for (receive_count, calls_before) in [(1, 0), (2, 1), (1000, 999)] {
             let record = ReceivedMessage { receive_count, body: body(""), ..received(None) };
-            let accepted = Arrival::open(record, at(0)).accept(&MessageSchema::default(), None).unwrap();
+            let accepted =
+                Arrival::from_record(record, at(0)).accept(&MessageSchema::default(), None).unwrap();
             assert_eq!(ordered.calls_before(&accepted), calls_before);
         }
     }
@@ -91,20 +92,20 @@ fn hidden_by(
         retention: Duration::from_secs(retention),
     };
     let attempts = Attempts { made: 1000, since: at(-1_000_000) };
-    decide_in_order(policy, &failed(&body(""), &hand_off, None), attempts, queue_times, at(10))
+    decide_ordered(policy, &failed(&body(""), &hand_off, None), attempts, queue_times, at(10))
         .map(VisibilitySeconds::get)
         .map_err(|give_up| give_up.reason)
 }
 
 #[test]
 fn a_message_that_waits_in_its_batch_comes_back_at_once_and_is_never_given_up() {
-    assert_eq!(hidden(HandOff::not_started, 100_000), Ok(0));
-    assert_eq!(hidden(HandOff::not_started, 60), Ok(0));
+    assert_eq!(hidden(HandOff::for_not_started, 100_000), Ok(0));
+    assert_eq!(hidden(HandOff::for_not_started, 60), Ok(0));
 }
 
 fn held_for_750_seconds(delivery: Delivery) -> HandOff {
     let outage = Outage { since: at(0), first_failures: 10 };
-    HandOff::held(Hold { reason: HoldReason::Down, outage, delay: Duration::from_secs(750) }, delivery)
+    HandOff::for_hold(Hold { reason: HoldReason::Down, outage, delay: Duration::from_secs(750) }, delivery)
 }
 
 /// A thousand receives in a long `Retry-After`, and SQS would move it without its last call.

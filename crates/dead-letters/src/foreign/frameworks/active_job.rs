@@ -1,14 +1,14 @@
 //! Active Job's serialised jobs name the class and count its executions (`ActiveJob::Core#serialize`, Rails API), as
 //! Shoryuken and aws-activejob-sqs send them. The error is in the log alone.
 
-use super::{Place, Shape, Writer};
+use super::{FieldLocation, ForeignWriter, FrameworkShape};
 
-pub(super) const SHAPE: Shape = Shape {
-    writer: Writer::ActiveJob,
-    marks: &[Place::Body(&["job_class"]), Place::Body(&["job_id"])],
-    source: &[Place::Body(&["job_class"])],
+pub(super) const SHAPE: FrameworkShape = FrameworkShape {
+    writer: ForeignWriter::ActiveJob,
+    marks: &[FieldLocation::Body(&["job_class"]), FieldLocation::Body(&["job_id"])],
+    source: &[FieldLocation::Body(&["job_class"])],
     error_type: &[],
     message: &[],
-    attempts: &[Place::Body(&["executions"])],
+    attempts: &[FieldLocation::Body(&["executions"])],
     failed_at: &[],
 };

@@ -1,14 +1,18 @@
 //! Celery's messages name the task and count its retries ("Message Protocol", Celery documentation). The error is in the
 //! result backend alone.
 
-use super::{Place, Shape, Writer};
+use super::{FieldLocation, ForeignWriter, FrameworkShape};
 
-pub(super) const SHAPE: Shape = Shape {
-    writer: Writer::Celery,
-    marks: &[Place::Body(&["headers", "task"]), Place::Body(&["properties"]), Place::Body(&["body"])],
-    source: &[Place::Body(&["headers", "task"])],
+pub(super) const SHAPE: FrameworkShape = FrameworkShape {
+    writer: ForeignWriter::Celery,
+    marks: &[
+        FieldLocation::Body(&["headers", "task"]),
+        FieldLocation::Body(&["properties"]),
+        FieldLocation::Body(&["body"]),
+    ],
+    source: &[FieldLocation::Body(&["headers", "task"])],
     error_type: &[],
     message: &[],
-    attempts: &[Place::Body(&["headers", "retries"])],
+    attempts: &[FieldLocation::Body(&["headers", "retries"])],
     failed_at: &[],
 };

@@ -1,14 +1,18 @@
 //! Dramatiq keeps the traceback of the last failure among a message's options ("Message Middleware: Retries", Dramatiq
 //! documentation). Its last line names the exception.
 
-use super::{Place, Shape, Writer};
+use super::{FieldLocation, ForeignWriter, FrameworkShape};
 
-pub(super) const SHAPE: Shape = Shape {
-    writer: Writer::Dramatiq,
-    marks: &[Place::Body(&["actor_name"]), Place::Body(&["queue_name"]), Place::Body(&["message_id"])],
-    source: &[Place::Body(&["actor_name"])],
+pub(super) const SHAPE: FrameworkShape = FrameworkShape {
+    writer: ForeignWriter::Dramatiq,
+    marks: &[
+        FieldLocation::Body(&["actor_name"]),
+        FieldLocation::Body(&["queue_name"]),
+        FieldLocation::Body(&["message_id"]),
+    ],
+    source: &[FieldLocation::Body(&["actor_name"])],
     error_type: &[],
-    message: &[Place::LastLine(&["options", "traceback"])],
-    attempts: &[Place::Body(&["options", "retries"])],
+    message: &[FieldLocation::LastLine(&["options", "traceback"])],
+    attempts: &[FieldLocation::Body(&["options", "retries"])],
     failed_at: &[],
 };

@@ -1,13 +1,13 @@
 //! Faktory's job payload has the last error in `failure` ("The Job Payload", Faktory wiki).
 
-use super::{Place, Shape, Writer};
+use super::{FieldLocation, ForeignWriter, FrameworkShape};
 
-pub(super) const SHAPE: Shape = Shape {
-    writer: Writer::Faktory,
-    marks: &[Place::Body(&["jobtype"]), Place::Body(&["jid"])],
-    source: &[Place::Body(&["jobtype"])],
-    error_type: &[Place::Body(&["failure", "errtype"])],
-    message: &[Place::Body(&["failure", "message"])],
-    attempts: &[Place::Body(&["failure", "retry_count"])],
-    failed_at: &[Place::Body(&["failure", "failed_at"])],
+pub(super) const SHAPE: FrameworkShape = FrameworkShape {
+    writer: ForeignWriter::Faktory,
+    marks: &[FieldLocation::Body(&["jobtype"]), FieldLocation::Body(&["jid"])],
+    source: &[FieldLocation::Body(&["jobtype"])],
+    error_type: &[FieldLocation::Body(&["failure", "errtype"])],
+    message: &[FieldLocation::Body(&["failure", "message"])],
+    attempts: &[FieldLocation::Body(&["failure", "retry_count"])],
+    failed_at: &[FieldLocation::Body(&["failure", "failed_at"])],
 };

@@ -1,14 +1,18 @@
 //! Laravel's queued jobs name their class ("Queues", Laravel documentation). The exception is in the table `failed_jobs`
 //! alone.
 
-use super::{Place, Shape, Writer};
+use super::{FieldLocation, ForeignWriter, FrameworkShape};
 
-pub(super) const SHAPE: Shape = Shape {
-    writer: Writer::Laravel,
-    marks: &[Place::Body(&["displayName"]), Place::Body(&["uuid"]), Place::Body(&["data"])],
-    source: &[Place::Body(&["displayName"])],
+pub(super) const SHAPE: FrameworkShape = FrameworkShape {
+    writer: ForeignWriter::Laravel,
+    marks: &[
+        FieldLocation::Body(&["displayName"]),
+        FieldLocation::Body(&["uuid"]),
+        FieldLocation::Body(&["data"]),
+    ],
+    source: &[FieldLocation::Body(&["displayName"])],
     error_type: &[],
     message: &[],
-    attempts: &[Place::Body(&["attempts"])],
+    attempts: &[FieldLocation::Body(&["attempts"])],
     failed_at: &[],
 };

@@ -1,13 +1,13 @@
 //! Resque's failure hash has the exception and the job (`Resque::Failure::Redis`, Resque documentation).
 
-use super::{Place, Shape, Writer};
+use super::{FieldLocation, ForeignWriter, FrameworkShape};
 
-pub(super) const SHAPE: Shape = Shape {
-    writer: Writer::Resque,
-    marks: &[Place::Body(&["payload", "class"]), Place::Body(&["exception"])],
-    source: &[Place::Body(&["payload", "class"])],
-    error_type: &[Place::Body(&["exception"])],
-    message: &[Place::Body(&["error"])],
+pub(super) const SHAPE: FrameworkShape = FrameworkShape {
+    writer: ForeignWriter::Resque,
+    marks: &[FieldLocation::Body(&["payload", "class"]), FieldLocation::Body(&["exception"])],
+    source: &[FieldLocation::Body(&["payload", "class"])],
+    error_type: &[FieldLocation::Body(&["exception"])],
+    message: &[FieldLocation::Body(&["error"])],
     attempts: &[],
     failed_at: &[],
 };

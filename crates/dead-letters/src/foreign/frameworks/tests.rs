@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_testing::dead_letters::{foreign, received};
+use redeliver_testing::dead_letters::{foreign_letter, received_message};
 
 use super::*;
 
@@ -24,10 +24,10 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ("MT-Fault-RetryCount", "5"),
     ];
     vec![
-        ("MASSTRANSIT_FAULT", received(r#"{"messageId":"1","message":{}}"#, attributes(&fault), 1)),
+        ("MASSTRANSIT_FAULT", received_message(r#"{"messageId":"1","message":{}}"#, attributes(&fault), 1)),
         (
             "NSERVICEBUS_FAULT",
-            foreign(
+            foreign_letter(
                 r#"{"Headers":{"NServiceBus.ExceptionInfo.ExceptionType":"System.Exception",
                 "NServiceBus.ExceptionInfo.Message":"order 20 is closed","NServiceBus.FailedQ":"orders"},"Body":"e30="}"#,
                 2,
@@ -35,14 +35,14 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ),
         (
             "MASSTRANSIT_FAULT",
-            foreign(
+            foreign_letter(
                 r#"{"message":{},"headers":{"MT-Fault-ExceptionType":"E","MT-Fault-Message":"no order"}}"#,
                 12,
             ),
         ),
         (
             "NSERVICEBUS_FAULT",
-            received(
+            received_message(
                 "<order/>",
                 attributes(&[(
                     "NServiceBus.AmazonSQS.Headers",
@@ -53,26 +53,26 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ),
         (
             "REBUS_FAULT",
-            foreign(
+            foreign_letter(
                 r#"{"Headers":{"rbs2-source-queue":"orders","rbs2-error-details":"System.Exception: order 21 is closed\n   at X"},
                 "Body":"e30="}"#,
                 3,
             ),
         ),
-        ("CELERY_TASK", foreign(celery, 4)),
-        ("CELERY_TASK", foreign(&BASE64.encode(celery), 5)),
-        ("DRAMATIQ_MESSAGE", foreign(&BASE64.encode(dramatiq), 6)),
+        ("CELERY_TASK", foreign_letter(celery, 4)),
+        ("CELERY_TASK", foreign_letter(&BASE64.encode(celery), 5)),
+        ("DRAMATIQ_MESSAGE", foreign_letter(&BASE64.encode(dramatiq), 6)),
         (
             "ACTIVE_JOB",
-            foreign(
+            foreign_letter(
                 r#"{"job_class":"ChargeJob","job_id":"1","queue_name":"default","arguments":[7],"executions":4}"#,
                 7,
             ),
         ),
-        ("SIDEKIQ_JOB", foreign(JOB, 8)),
+        ("SIDEKIQ_JOB", foreign_letter(JOB, 8)),
         (
             "FAKTORY_JOB",
-            foreign(
+            foreign_letter(
                 r#"{"jid":"1","jobtype":"Charge","args":[7],"failure":{"retry_count":2,"failed_at":"2026-11-14T00:38:06.021Z",
                 "message":"no card 7","errtype":"CardError"}}"#,
                 9,
@@ -80,7 +80,7 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ),
         (
             "RESQUE_JOB",
-            foreign(
+            foreign_letter(
                 r#"{"failed_at":"2026/11/14 00:38:06 UTC","payload":{"class":"Charge","args":[7]},"exception":"CardError",
                 "error":"no card 7","queue":"default"}"#,
                 10,
@@ -88,7 +88,7 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ),
         (
             "LARAVEL_JOB",
-            foreign(
+            foreign_letter(
                 r#"{"uuid":"1","displayName":"App\\Jobs\\Charge","job":"Illuminate\\Queue\\CallQueuedHandler@call","attempts":2,
                 "data":{"commandName":"App\\Jobs\\Charge","command":"O:15"}}"#,
                 11,
@@ -102,12 +102,12 @@ fn a_letter_of_each_framework_has_its_error_or_its_task() {
     let read: Vec<_> = letters()
         .into_iter()
         .map(|(code, message)| {
-            let found = Foreign::read(&message).unwrap_or_else(|| panic!("{code}"));
+            let found = ForeignDeadLetter::from_message(&message).unwrap_or_else(|| panic!("{code}"));
             assert_eq!(found.writer.code(), code);
             (found.details(), found.attempts)
         })
         .collect();
-    let unsaid = |task: &str| format!("{task}: {UNSAID}");
+    let unsaid = |task: &str| format!("{task}: {UNKNOWN_REASON}");
     let expected = [
         ("Shop.ChargeConsumer: System.InvalidOperationException: order 19 is closed".to_owned(), Some(5)),
         ("orders: System.Exception: order 20 is closed".to_owned(), None),
@@ -124,14 +124,15 @@ fn a_letter_of_each_framework_has_its_error_or_its_task() {
         (unsaid("App\\Jobs\\Charge"), Some(2)),
     ];
     assert_eq!(read, expected);
-    let mass_transit = Foreign::read(&letters()[0].1).unwrap();
-    assert_eq!(mass_transit.failed_at, moment("2026-11-14T00:38:06.021Z"));
+    let mass_transit = ForeignDeadLetter::from_message(&letters()[0].1).unwrap();
+    assert_eq!(mass_transit.failed_at, parse_time("2026-11-14T00:38:06.021Z"));
 }
 
 /// One group for all of a framework hides the one cause that is new.
 #[test]
 fn letters_of_a_framework_are_grouped_by_their_error() {
-    let fingerprint = |body: &str| Foreign::read(&foreign(body, 1)).unwrap().fingerprint();
+    let fingerprint =
+        |body: &str| ForeignDeadLetter::from_message(&foreign_letter(body, 1)).unwrap().fingerprint();
     let group = fingerprint(JOB);
     assert_eq!(fingerprint(&JOB.replace("4711", "4712")), group);
     for (from, to) in [("CardError", "TimeoutError"), ("declined", "expired"), ("ChargeJob", "MailJob")] {
@@ -143,7 +144,10 @@ fn letters_of_a_framework_are_grouped_by_their_error() {
 fn a_letter_without_a_recorded_error_says_if_sqs_moved_it() {
     let mut message = letters().pop().unwrap().1;
     message.redriven_from = Some("arn:aws:sqs:us-east-2:123456789012:jobs".to_owned());
-    assert_eq!(Foreign::read(&message).unwrap().details(), format!("App\\Jobs\\Charge: {MOVED}"));
+    assert_eq!(
+        ForeignDeadLetter::from_message(&message).unwrap().details(),
+        format!("App\\Jobs\\Charge: {MOVED}")
+    );
 }
 
 /// The framework has not seen it: it was never delivered.
@@ -155,10 +159,10 @@ fn a_letter_that_a_service_of_aws_could_not_deliver_has_the_error_of_that_servic
         {
             message.attributes.insert(attribute.to_owned(), Attribute::string(value));
         }
-        let found = Foreign::read(&message).unwrap();
+        let found = ForeignDeadLetter::from_message(&message).unwrap();
         assert_eq!(
             (found.writer, found.error_type.as_str()),
-            (Writer::EventBridge, "NO_PERMISSIONS"),
+            (ForeignWriter::EventBridge, "NO_PERMISSIONS"),
             "{name}"
         );
     }
@@ -176,7 +180,7 @@ fn what_lacks_a_mark_of_a_framework_is_not_guessed() {
         "eyJjbGFzcyI6",
         r#"{"exception":"x","payload":"class"}"#,
     ] {
-        assert_eq!(read(&foreign(body, 1)), None, "{body}");
+        assert_eq!(read_framework(&foreign_letter(body, 1)), None, "{body}");
     }
 }
 
@@ -193,7 +197,7 @@ proptest! {
         let at = body.floor_char_boundary(place.index(body.len() + 1));
         let rest = if cut { "" } else { &body[at..] };
         let changed = ReceivedMessage { body: format!("{}{inserted}{rest}", &body[..at]), ..message };
-        if let Some(read) = Foreign::read(&changed) {
+        if let Some(read) = ForeignDeadLetter::from_message(&changed) {
             prop_assert_eq!(read.fingerprint().len(), 16);
             let _text = (read.details(), read.remarks());
         }

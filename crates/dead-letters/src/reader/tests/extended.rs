@@ -10,24 +10,24 @@ fn anybody(world: &World) -> usize {
     world.clock.block_on(world.queue.receive(request)).unwrap().len()
 }
 
-async fn first(reader: &mut Reader<'_, EmbeddedQueue, VirtualClock>) -> Vec<ReceivedMessage> {
-    reader.next().await.unwrap().unwrap()
+async fn first(reader: &mut DeadLetterReader<'_, EmbeddedQueue, VirtualClock>) -> Vec<ReceivedMessage> {
+    reader.next_messages().await.unwrap().unwrap()
 }
 
 #[test]
 fn what_is_held_stays_hidden_for_as_long_as_there_is_work() {
     let world = world(40);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         let messages = first(&mut reader).await;
         for _ in 0..60 {
-            reader.during(world.clock.sleep(Duration::from_secs(60))).await;
+            reader.hold_during(world.clock.sleep(Duration::from_secs(60))).await;
             let visible = world.queue.depth().await.unwrap().visible;
             assert_eq!((visible, messages.iter().all(|message| reader.is_hidden(message))), (0, true));
         }
-        assert!(reader.delete(&messages.iter().collect::<Vec<_>>()).await.iter().all(Result::is_ok));
+        assert!(reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await.iter().all(Result::is_ok));
         let mut seen = messages.len();
-        while let Some(messages) = reader.next().await.unwrap() {
+        while let Some(messages) = reader.next_messages().await.unwrap() {
             seen += messages.len();
         }
         let coverage = reader.finish().await;
@@ -40,9 +40,9 @@ fn what_is_held_stays_hidden_for_as_long_as_there_is_work() {
 fn what_is_received_ahead_while_there_is_work_is_held_too_and_no_more_is_asked_for() {
     let world = world(1000);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         first(&mut reader).await;
-        reader.during(world.clock.sleep(Duration::from_secs(3600))).await;
+        reader.hold_during(world.clock.sleep(Duration::from_secs(3600))).await;
         let depth = world.queue.depth().await.unwrap();
         assert_eq!(
             (depth.visible, depth.in_flight),
@@ -58,23 +58,24 @@ fn what_is_received_ahead_while_there_is_work_is_held_too_and_no_more_is_asked_f
 fn an_extension_that_fails_is_made_again_entry_by_entry() {
     let world = world(10);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         let messages = first(&mut reader).await;
         // Of the first request: one is refused for good, two fail for a while.
         let rule = |numbers: &[u64], injection| FaultRule {
-            action: Action::ChangeMessageVisibilityBatch,
+            action: SqsAction::ChangeMessageVisibilityBatch,
             queue: None,
-            scope: Scope::Entry,
-            when: When::Numbers(numbers.to_vec()),
+            scope: FaultScope::Entry,
+            when: FaultTrigger::Numbers(numbers.to_vec()),
             injection,
         };
-        let faults = FaultPlan::new(1).with(rule(&[3], Injection::Sender));
-        let faults =
-            faults.with(rule(&[5, 6, 11], Injection::Throttled)).with(rule(&[12], Injection::LostRequest));
+        let faults = FaultPlan::new(1).with_rule(rule(&[3], Injection::Sender));
+        let faults = faults
+            .with_rule(rule(&[5, 6, 11], Injection::Throttled))
+            .with_rule(rule(&[12], Injection::LostRequest));
         world.sqs.set_faults(faults);
-        reader.during(world.clock.sleep(Duration::from_secs(119))).await;
+        reader.hold_during(world.clock.sleep(Duration::from_secs(119))).await;
         assert_eq!(messages.iter().filter(|message| reader.is_hidden(message)).count(), 9);
-        reader.during(world.clock.sleep(Duration::from_secs(600))).await;
+        reader.hold_during(world.clock.sleep(Duration::from_secs(600))).await;
         let visible = world.queue.depth().await.unwrap().visible;
         assert_eq!((visible, messages.iter().filter(|message| reader.is_hidden(message)).count()), (1, 9));
         reader.finish().await;
@@ -86,11 +87,11 @@ fn an_extension_that_fails_is_made_again_entry_by_entry() {
 fn after_twelve_hours_a_message_comes_out_again_instead_of_a_refused_extension() {
     let world = world(10);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         let messages = first(&mut reader).await;
-        reader.during(world.clock.sleep(Duration::from_secs(43_200 - 300))).await;
+        reader.hold_during(world.clock.sleep(Duration::from_secs(43_200 - 300))).await;
         assert!(messages.iter().all(|message| reader.is_hidden(message)));
-        reader.during(world.clock.sleep(Duration::from_secs(301))).await;
+        reader.hold_during(world.clock.sleep(Duration::from_secs(301))).await;
         assert!(!messages.iter().any(|message| reader.is_hidden(message)), "SQS cannot hide it any longer");
         assert_eq!(world.queue.depth().await.unwrap().visible, 10);
         reader.finish().await;
@@ -101,9 +102,9 @@ fn after_twelve_hours_a_message_comes_out_again_instead_of_a_refused_extension()
 fn what_a_killed_program_held_is_visible_again_within_two_minutes_however_long_it_worked() {
     let world = world(20);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         first(&mut reader).await;
-        reader.during(world.clock.sleep(Duration::from_secs(5000))).await;
+        reader.hold_during(world.clock.sleep(Duration::from_secs(5000))).await;
         drop(reader);
         world.clock.sleep(Duration::from_secs(120)).await;
     });
@@ -114,13 +115,13 @@ fn what_a_killed_program_held_is_visible_again_within_two_minutes_however_long_i
 #[test]
 fn an_extension_that_is_on_its_way_at_the_end_hides_nothing_that_was_given_back() {
     let world = world(10);
-    let slow = Altered(Slow { queue: &world.queue, clock: &world.clock });
+    let slow = AlteredQueue(SlowRequests { queue: &world.queue, clock: &world.clock });
     world.clock.block_on(async {
-        let mut reader = Reader::new(&slow, &world.clock).await.unwrap();
-        while reader.next().await.unwrap().is_some() {}
+        let mut reader = DeadLetterReader::new(&slow, &world.clock).await.unwrap();
+        while reader.next_messages().await.unwrap().is_some() {}
         // The request for more time was made at 60 s, and is not done yet.
         let begun = Timestamp::UNIX_EPOCH + Duration::from_millis(60_012);
-        reader.during(world.clock.sleep_until(begun)).await;
+        reader.hold_during(world.clock.sleep_until(begun)).await;
         assert_eq!(reader.finish().await.still_hidden, 0);
     });
     assert_eq!(world.depth(), (10, 0));

@@ -18,7 +18,7 @@ fn fifo() -> (VirtualClock, EmbeddedQueue) {
     };
     let queue = clock.block_on(async {
         let queue = sqs.create_queue("dlq.fifo", &QueueSettings::default()).await.unwrap();
-        for batch in pack(&(0..38).map(message).collect::<Vec<_>>()) {
+        for batch in pack_batches(&(0..38).map(message).collect::<Vec<_>>()) {
             assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
         }
         queue
@@ -41,14 +41,14 @@ fn a_group_with_more_than_ten_messages_is_counted() {
 fn messages_behind_those_that_are_deleted_at_the_end_come_out_after_it() {
     let (clock, queue) = fifo();
     let bodies = clock.block_on(async {
-        let mut reader = Reader::new(&queue, &clock).await.unwrap();
+        let mut reader = DeadLetterReader::new(&queue, &clock).await.unwrap();
         let mut first = Vec::new();
-        while let Some(messages) = reader.next().await.unwrap() {
+        while let Some(messages) = reader.next_messages().await.unwrap() {
             first.extend(messages);
         }
         assert_eq!(first.len(), 13);
-        assert!(reader.delete(&first.iter().collect::<Vec<_>>()).await.iter().all(Result::is_ok));
-        let more = reader.next().await.unwrap().unwrap_or_default();
+        assert!(reader.delete_messages(&first.iter().collect::<Vec<_>>()).await.iter().all(Result::is_ok));
+        let more = reader.next_messages().await.unwrap().unwrap_or_default();
         more.into_iter().map(|message| message.body).collect::<Vec<_>>()
     });
     assert_eq!(bodies, (10..20).map(|n| n.to_string()).collect::<Vec<_>>());
@@ -58,11 +58,11 @@ fn messages_behind_those_that_are_deleted_at_the_end_come_out_after_it() {
 fn messages_behind_deleted_ones_come_out_in_the_same_pass() {
     let (clock, queue) = fifo();
     let (deleted, coverage) = clock.block_on(async {
-        let mut reader = Reader::new(&queue, &clock).await.unwrap();
+        let mut reader = DeadLetterReader::new(&queue, &clock).await.unwrap();
         let mut deleted = Vec::new();
-        while let Some(messages) = reader.next().await.unwrap() {
+        while let Some(messages) = reader.next_messages().await.unwrap() {
             let all: Vec<_> = messages.iter().collect();
-            assert!(reader.delete(&all).await.iter().all(Result::is_ok));
+            assert!(reader.delete_messages(&all).await.iter().all(Result::is_ok));
             deleted.extend(messages.iter().map(|message| message.body.parse::<usize>().unwrap()));
         }
         (deleted, reader.finish().await)

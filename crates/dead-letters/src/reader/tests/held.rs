@@ -4,14 +4,18 @@ use crate::reader::patience::TRIES;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use redeliver_testing::altered::{Alteration, Altered, Full};
+use redeliver_testing::altered::{Alteration, AlteredQueue, FullQueue};
 
 #[test]
 fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
     for code in ["OverLimit", "AWS.SimpleQueueService.OverLimit"] {
         let world = world(50);
-        let full =
-            Altered(Full { queue: &world.queue, in_flight_max: 20, code, receives: AtomicU32::new(0) });
+        let full = AlteredQueue(FullQueue {
+            queue: &world.queue,
+            in_flight_max: 20,
+            code,
+            receives: AtomicU32::new(0),
+        });
         let (bodies, coverage) = world.clock.block_on(read(&full, &world.clock)).unwrap();
         assert_eq!(bodies.len(), 20);
         assert_eq!(
@@ -42,8 +46,8 @@ fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
 fn what_a_request_under_way_brings_after_the_last_look_is_given_back_too() {
     let world = world(160);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
-        let first = reader.next().await.unwrap().unwrap();
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
+        let first = reader.next_messages().await.unwrap().unwrap();
         assert!(first.len() <= 10);
         assert_eq!(reader.finish().await.still_hidden, 0);
     });
@@ -54,10 +58,14 @@ fn what_a_request_under_way_brings_after_the_last_look_is_given_back_too() {
 fn what_came_out_again_meanwhile_is_given_back_by_its_newest_handle() {
     let world = world(10);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
-        assert_eq!(reader.next().await.unwrap().unwrap().len(), 10);
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
+        assert_eq!(reader.next_messages().await.unwrap().unwrap().len(), 10);
         world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
-        assert_eq!(reader.next().await.unwrap().map(|messages| messages.len()), None, "none of them is new");
+        assert_eq!(
+            reader.next_messages().await.unwrap().map(|messages| messages.len()),
+            None,
+            "none of them is new"
+        );
         let coverage = reader.finish().await;
         assert_eq!(
             coverage,
@@ -79,12 +87,15 @@ fn what_came_out_again_meanwhile_is_given_back_by_its_newest_handle() {
 fn what_came_out_again_meanwhile_is_deleted_by_its_newest_handle() {
     let world = world(10);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
-        let messages = reader.next().await.unwrap().unwrap();
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
+        let messages = reader.next_messages().await.unwrap().unwrap();
         world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
-        assert_eq!(reader.next().await.unwrap().map(|messages| messages.len()), None);
+        assert_eq!(reader.next_messages().await.unwrap().map(|messages| messages.len()), None);
         // SQS says "done" of an older handle, and deletes nothing.
-        assert_eq!(reader.delete(&messages.iter().collect::<Vec<_>>()).await, [const { Ok(()) }; 10]);
+        assert_eq!(
+            reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await,
+            [const { Ok(()) }; 10]
+        );
         reader.finish().await;
     });
     assert_eq!(world.depth(), (0, 0));
@@ -93,9 +104,9 @@ fn what_came_out_again_meanwhile_is_deleted_by_its_newest_handle() {
 #[test]
 fn what_a_request_under_way_brings_and_nobody_understands_is_counted_and_given_back_too() {
     let world = world_of((0..160).map(|n| if n < 150 { GARBLED.to_owned() } else { n.to_string() }));
-    let queue = Garbled::queue(&world.queue);
+    let queue = GarbledBodies::wrap_queue(&world.queue);
     world.clock.block_on(async {
-        let reader = Reader::new(&queue, &world.clock).await.unwrap();
+        let reader = DeadLetterReader::new(&queue, &world.clock).await.unwrap();
         let coverage = reader.finish().await;
         assert_eq!((coverage.seen, coverage.unreadable, coverage.still_hidden), (10, 150, 0));
     });
@@ -106,13 +117,13 @@ fn what_a_request_under_way_brings_and_nobody_understands_is_counted_and_given_b
 fn what_somebody_else_may_have_received_is_not_taken_for_deleted() {
     let world = world(10);
     world.clock.block_on(async {
-        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
-        let messages = reader.next().await.unwrap().unwrap();
+        let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
+        let messages = reader.next_messages().await.unwrap().unwrap();
         world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
         let request = Receive { max_messages: 4, wait: Duration::ZERO, visibility: None };
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 4);
         // SQS says "done" of all ten, and four of them are still there.
-        let deleted = reader.delete(&messages.iter().collect::<Vec<_>>()).await;
+        let deleted = reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await;
         assert_eq!(deleted, [const { Err(NotDeleted::VisibleToOthers) }; 10]);
         reader.finish().await;
     });
@@ -126,11 +137,11 @@ struct LateAt<'a> {
 }
 
 impl Alteration for LateAt<'_> {
-    fn queue(&self) -> &EmbeddedQueue {
+    fn inner_queue(&self) -> &EmbeddedQueue {
         &self.world.queue
     }
 
-    async fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
+    async fn run_request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
         let is_late = self.world.clock.now() == self.moment;
         let answer = request.await;
         if is_late {
@@ -144,14 +155,17 @@ impl Alteration for LateAt<'_> {
 fn what_is_deleted_and_refused_to_be_extended_after_that_is_deleted() {
     let world = world(10);
     let deleting = Timestamp::UNIX_EPOCH + Duration::from_secs(59);
-    let late = Altered(LateAt { world: &world, moment: deleting });
+    let late = AlteredQueue(LateAt { world: &world, moment: deleting });
     world.clock.block_on(async {
-        let mut reader = Reader::new(&late, &world.clock).await.unwrap();
-        let messages = reader.next().await.unwrap().unwrap();
+        let mut reader = DeadLetterReader::new(&late, &world.clock).await.unwrap();
+        let messages = reader.next_messages().await.unwrap().unwrap();
         // A second before they are to be hidden for longer, which SQS refuses for what is deleted.
         world.clock.sleep(deleting.signed_duration_since(world.clock.now()).to_std().unwrap()).await;
-        world.fail(Action::ChangeMessageVisibilityBatch, When::Chance(1.0), Injection::Sender);
-        assert_eq!(reader.delete(&messages.iter().collect::<Vec<_>>()).await, [const { Ok(()) }; 10]);
+        world.fail(SqsAction::ChangeMessageVisibilityBatch, FaultTrigger::Chance(1.0), Injection::Sender);
+        assert_eq!(
+            reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await,
+            [const { Ok(()) }; 10]
+        );
         assert!(messages.iter().all(|message| !reader.is_hidden(message)), "they are not held any more");
         assert!(reader.finish().await.complete);
     });
@@ -164,22 +178,22 @@ fn what_is_deleted_and_refused_to_be_extended_after_that_is_deleted() {
 fn an_extension_counts_from_its_request_however_late_its_answer_is() {
     let world = world(10);
     let extending = Timestamp::UNIX_EPOCH + Duration::from_secs(60);
-    let late = Altered(LateAt { world: &world, moment: extending });
+    let late = AlteredQueue(LateAt { world: &world, moment: extending });
     world.clock.block_on(async {
-        let mut reader = Reader::new(&late, &world.clock).await.unwrap();
-        let messages = reader.next().await.unwrap().unwrap();
+        let mut reader = DeadLetterReader::new(&late, &world.clock).await.unwrap();
+        let messages = reader.next_messages().await.unwrap().unwrap();
         // Asked for at second 60, done at once, and answered at second 90. All later ones fail.
         let until = |second| world.clock.sleep_until(Timestamp::UNIX_EPOCH + Duration::from_secs(second));
-        reader.during(until(100)).await;
-        world.fail(Action::ChangeMessageVisibilityBatch, When::Chance(1.0), Injection::Throttled);
-        reader.during(until(179)).await;
+        reader.hold_during(until(100)).await;
+        world.fail(SqsAction::ChangeMessageVisibilityBatch, FaultTrigger::Chance(1.0), Injection::Throttled);
+        reader.hold_during(until(179)).await;
         assert!(messages.iter().all(|message| reader.is_hidden(message)));
         assert_eq!(world.queue.depth().await.unwrap().visible, 0);
-        reader.during(until(181)).await;
+        reader.hold_during(until(181)).await;
         assert!(!messages.iter().any(|message| reader.is_hidden(message)), "it ended at second 180");
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 10, "another program has them");
-        let deleted = reader.delete(&messages.iter().collect::<Vec<_>>()).await;
+        let deleted = reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await;
         assert_eq!(deleted, [const { Err(NotDeleted::VisibleToOthers) }; 10]);
         reader.finish().await;
     });

@@ -5,7 +5,9 @@ use std::sync::Mutex;
 
 use chrono::TimeDelta;
 use redeliver_core::message::packing::Batch;
-use redeliver_core::ports::{Depth, EntryOutcome, QueueDepth, QueueSender, Unreadable, VisibilityControl};
+use redeliver_core::ports::{
+    Depth, EntryOutcome, QueueDepth, QueueSender, UnreadableMessage, VisibilityControl,
+};
 
 use super::*;
 
@@ -92,7 +94,7 @@ impl Queue for Emulator<'_> {
         Ok(received)
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         Vec::new()
     }
 

@@ -17,26 +17,27 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use redeliver_core::failure::Stage;
-use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate_attributes};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage, Timestamp,
 };
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueService as _, QueueSettings, Receive};
 use redeliver_embedded::{
-    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+    EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
+    VirtualClock,
 };
-use redeliver_testing::Killed;
-use redeliver_testing::altered::{Altered, Slow};
+use redeliver_testing::KilledFuture;
+use redeliver_testing::altered::{AlteredQueue, SlowRequests};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
-use crate::redrive::{Edit, Ending, Entry, Limits, Plan, Progress};
-use crate::{Failure, Filter, Pick};
+use crate::redrive::{BodyEdit, JournalEntry, RedriveEnding, RedriveLimits, RedrivePlan, RedriveProgress};
+use crate::{DeadLetterError, Filter, Pick};
 
 struct World {
     clock: VirtualClock,
@@ -46,11 +47,12 @@ struct World {
     /// Where the journal is; gone at the end.
     _folder: TempDir,
     journal: PathBuf,
-    limits: Limits,
+    limits: RedriveLimits,
 }
 
 const WATCH: Duration = Duration::from_secs(90);
-const NO_LIMITS: Limits = Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: WATCH };
+const NO_LIMITS: RedriveLimits =
+    RedriveLimits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: WATCH };
 
 impl World {
     /// A DLQ with these messages, an empty source queue, no journal.
@@ -73,23 +75,26 @@ impl World {
         let messages: Vec<_> =
             messages.into_iter().map(|content| OutgoingMessage::new(content).unwrap()).collect();
         self.clock.block_on(async {
-            for batch in pack(&messages) {
+            for batch in pack_batches(&messages) {
                 assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
             }
         });
     }
 
-    fn journal(&self) -> Journal {
-        Journal::open(&self.journal, "plan", "dlq", "source").unwrap()
+    fn journal(&self) -> RedriveJournal {
+        RedriveJournal::open(&self.journal, "plan", "dlq", "source").unwrap()
     }
 
     /// Runs it to its end.
-    fn apply(&self, plan: &Plan) -> Result<RedriveReport, Failure> {
+    fn apply(&self, plan: &RedrivePlan) -> Result<RedriveReport, DeadLetterError> {
         self.clock.block_on(self.redrive(plan).apply(&mut self.journal()))
     }
 
-    fn redrive<'a>(&'a self, plan: &'a Plan) -> Redrive<'a, EmbeddedQueue, EmbeddedQueue, VirtualClock> {
-        Redrive {
+    fn redrive<'a>(
+        &'a self,
+        plan: &'a RedrivePlan,
+    ) -> RedriveJob<'a, EmbeddedQueue, EmbeddedQueue, VirtualClock> {
+        RedriveJob {
             dlq: &self.dlq,
             source: &self.source,
             clock: &self.clock,
@@ -102,14 +107,22 @@ impl World {
     }
 
     /// Runs it and kills it after this number of polls. True if it died before its end.
-    fn dies(&self, plan: &Plan, polls: u32) -> bool {
+    fn dies(&self, plan: &RedrivePlan, polls: u32) -> bool {
         let mut journal = self.journal();
         let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
-        let Redrive { clock, can_come_back, limits, interrupted, progress, .. } = self.redrive(plan);
-        let redrive =
-            Redrive { dlq: &dlq, source: &source, clock, plan, can_come_back, limits, interrupted, progress };
+        let RedriveJob { clock, can_come_back, limits, interrupted, progress, .. } = self.redrive(plan);
+        let redrive = RedriveJob {
+            dlq: &dlq,
+            source: &source,
+            clock,
+            plan,
+            can_come_back,
+            limits,
+            interrupted,
+            progress,
+        };
         let future = Box::pin(redrive.apply(&mut journal));
-        let died = clock.block_on(Killed { future, polls }).is_none();
+        let died = clock.block_on(KilledFuture { future, polls }).is_none();
         // What the dead program held comes back by itself.
         clock.block_on(clock.sleep(Duration::from_secs(600)));
         died
@@ -138,18 +151,18 @@ impl World {
         })
     }
 
-    fn fail(&self, action: Action, scope: Scope, when: When, injection: Injection) {
+    fn fail(&self, action: SqsAction, scope: FaultScope, when: FaultTrigger, injection: Injection) {
         let rule = FaultRule { action, queue: None, scope, when, injection };
-        self.sqs.set_faults(FaultPlan::new(3).with(rule));
+        self.sqs.set_faults(FaultPlan::new(3).with_rule(rule));
     }
 }
 
-fn slow<'a>(queue: &'a EmbeddedQueue, clock: &'a VirtualClock) -> Altered<Slow<'a>> {
-    Altered(Slow { queue, clock })
+fn slow<'a>(queue: &'a EmbeddedQueue, clock: &'a VirtualClock) -> AlteredQueue<SlowRequests<'a>> {
+    AlteredQueue(SlowRequests { queue, clock })
 }
 
-fn everything() -> Plan {
-    Plan { max_generation: 3, ..Plan::default() }
+fn everything() -> RedrivePlan {
+    RedrivePlan { max_generation: 3, ..RedrivePlan::default() }
 }
 
 fn id(n: usize) -> String {
@@ -197,7 +210,7 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
     let reason = DeadLetterReason::RetryAttemptExceeded;
     let annotation =
         Annotation { reason: reason.into(), details: "Max retry attempts 5 exceeded".to_owned(), record };
-    let attributes = annotate(&producer, body.len(), &annotation);
+    let attributes = annotate_attributes(&producer, body.len(), &annotation);
     Content { body, attributes, message_group_id: Some("g".to_owned()), ..Content::default() }
 }
 
@@ -232,7 +245,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_go() {
 #[test]
 fn selections_combine() {
     let world = World::new((0..20).map(dead).collect());
-    let plan = Plan {
+    let plan = RedrivePlan {
         pick: Pick::new(
             Some("0000000000000000".to_owned()),
             [id(2), id(3), id(12), id(4)],
@@ -256,7 +269,7 @@ fn what_comes_back_again_and_again_is_parked() {
     ]);
     let report = world.apply(&everything()).unwrap();
     assert_eq!((report.sent, report.staying_count()), (1, 1));
-    let staying = &report.json()["staying"][0];
+    let staying = &report.to_json()["staying"][0];
     let reason = "parked: was sent back 3 times already (--max-generation)";
     assert_eq!((&staying["reason"], &staying["count"]), (&reason.into(), &1.into()));
     assert!(world.take(&world.source)[0].body.contains(r#""redrive_generation":3"#));
@@ -310,7 +323,7 @@ fn no_message_is_lost_and_copies_are_counted_when_the_program_dies_at_any_moment
 #[test]
 fn a_send_that_fails_leaves_its_message_and_the_next_run_sends_it() {
     let world = World::new((0..40).map(dead).collect());
-    world.fail(Action::SendMessageBatch, Scope::Entry, When::Chance(0.3), Injection::Sender);
+    world.fail(SqsAction::SendMessageBatch, FaultScope::Entry, FaultTrigger::Chance(0.3), Injection::Sender);
     let first = world.apply(&everything()).unwrap();
     assert!(first.sent < 40 && first.staying_count() > 0, "{first:?}");
     assert_eq!(world.depths(), (40 - first.sent, first.sent));
@@ -323,7 +336,12 @@ fn a_send_that_fails_leaves_its_message_and_the_next_run_sends_it() {
 #[test]
 fn a_deletion_that_fails_is_made_later_without_another_send() {
     let world = World::new((0..10).map(dead).collect());
-    world.fail(Action::DeleteMessageBatch, Scope::Entry, When::Numbers(vec![2, 5]), Injection::Sender);
+    world.fail(
+        SqsAction::DeleteMessageBatch,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![2, 5]),
+        Injection::Sender,
+    );
     let first = world.apply(&everything()).unwrap();
     let second = world.apply(&everything()).unwrap();
     assert_eq!((first.sent, second.sent), (10, 0));
@@ -334,7 +352,7 @@ fn a_deletion_that_fails_is_made_later_without_another_send() {
 #[test]
 fn it_keeps_to_the_rate_and_to_the_number_in_all() {
     let mut world = World::new((0..45).map(dead).collect());
-    world.limits = Limits { rate: Some(10), max: 40, ..NO_LIMITS };
+    world.limits = RedriveLimits { rate: Some(10), max: 40, ..NO_LIMITS };
     let before = world.clock.now();
     let report = world.apply(&everything()).unwrap();
     let seconds = (world.clock.now() - before).as_seconds_f64();
@@ -376,7 +394,7 @@ fn it_stops_when_too_many_come_straight_back() {
                         OutgoingMessage::new(content).unwrap()
                     })
                     .collect();
-                for batch in pack(&back) {
+                for batch in pack_batches(&back) {
                     world.dlq.send_batch(batch).await;
                 }
                 world.source.delete_batch(&handles).await;
@@ -390,7 +408,7 @@ fn it_stops_when_too_many_come_straight_back() {
             futures_util::future::Either::Right(_) => unreachable!("it never ends"),
         }
     });
-    assert_eq!(report.early, Some(Early::Stopped), "{report:?}");
+    assert_eq!(report.early, Some(EarlyEnd::Stopped), "{report:?}");
     assert_eq!((report.sent, report.came_back_count()), (50, 50), "only the pilot");
     assert_eq!(world.depths(), (500, 0));
 }
@@ -399,17 +417,17 @@ fn it_stops_when_too_many_come_straight_back() {
 fn a_journal_in_use_or_of_another_plan_is_refused_and_a_torn_last_line_is_not() {
     let world = World::new(vec![dead(1)]);
     let held = world.journal();
-    let error = Journal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
+    let error = RedriveJournal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
     assert!(error.to_string().contains("is in use: another redrive"), "{error}");
     drop(held);
-    let error = Journal::open(&world.journal, "another", "dlq", "source").unwrap_err();
+    let error = RedriveJournal::open(&world.journal, "another", "dlq", "source").unwrap_err();
     assert!(error.to_string().contains("belongs to another redrive"), "{error}");
     let mut text = std::fs::read_to_string(&world.journal).unwrap();
     text.push_str(r#"{"intent":{"sqs_mess"#);
-    crate::files::replace(&world.journal, text.as_bytes()).unwrap();
+    crate::files::replace_file(&world.journal, text.as_bytes()).unwrap();
     assert_eq!(world.apply(&everything()).unwrap().sent, 1);
-    crate::files::replace(&world.journal, b"rubbish\n").unwrap();
-    let error = Journal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
+    crate::files::replace_file(&world.journal, b"rubbish\n").unwrap();
+    let error = RedriveJournal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
     assert!(error.to_string().contains("line 1 is not a journal entry"), "{error}");
 }
 
@@ -424,11 +442,11 @@ fn a_planted_journal_that_calls_everything_sent_deletes_nothing() {
     let mut forged = "{\"plan\":{\"id\":\"plan\",\"from\":\"dlq\",\"to\":\"source\"}}\n".to_owned();
     for message in &dead_letters {
         let sqs_message_id = message.sqs_message_id.clone();
-        let sent = Entry::Sent { sqs_message_id, sent_as: "t".to_owned(), sends: 1 };
+        let sent = JournalEntry::Sent { sqs_message_id, sent_as: "t".to_owned(), sends: 1 };
         forged += &(serde_json::to_string(&sent).unwrap() + "\n");
     }
     redeliver_testing::planted::each_planted(&world.journal, &forged, |why| {
-        let opened = Journal::open(&world.journal, "plan", "dlq", "source");
+        let opened = RedriveJournal::open(&world.journal, "plan", "dlq", "source");
         let error = opened.map(|mut journal| {
             let report = world.clock.block_on(world.redrive(&everything()).apply(&mut journal)).unwrap();
             panic!("the journal was trusted: {report:?}, {:?} messages are left", world.depths());

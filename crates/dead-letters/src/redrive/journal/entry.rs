@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A line of a journal, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Entry {
+pub enum JournalEntry {
     /// The first line: the redrive that the journal belongs to.
     Plan {
         id: String,

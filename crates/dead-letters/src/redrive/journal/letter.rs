@@ -2,8 +2,8 @@
 
 /// The state of one dead letter.
 #[derive(Debug, Default)]
-pub(super) struct Letter {
-    pub(super) step: Step,
+pub(super) struct LetterState {
+    pub(super) step: LetterStep,
     /// Its own id when it was last about to be sent.
     pub(super) message_id: String,
     /// Its generation then.
@@ -15,7 +15,7 @@ pub(super) struct Letter {
 
 /// The progress of a dead letter. It never goes back from `Sent`: a confirmed message is not sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
+pub(super) enum LetterStep {
     #[default]
     NotSent,
     /// About to be sent: perhaps it was, while nothing else is written of it.
@@ -25,21 +25,21 @@ pub(super) enum Step {
     Deleted,
 }
 
-impl Letter {
+impl LetterState {
     /// True if a message of it may be in the target queue.
-    pub(super) const fn is_perhaps_sent(&self) -> bool {
+    pub(super) const fn may_be_sent(&self) -> bool {
         self.perhaps_there > 0
     }
 
     /// Adds possible sends, and returns the number of new possible copies.
-    pub(super) fn perhaps_sent(&mut self, sends: u32) -> u64 {
-        let before = self.copies();
+    pub(super) fn add_possible_sends(&mut self, sends: u32) -> u64 {
+        let before = self.possible_copies();
         self.perhaps_there += sends;
-        self.copies() - before
+        self.possible_copies() - before
     }
 
     /// The number of possible copies. The first message in the queue is wanted; only further ones are copies.
-    pub(super) fn copies(&self) -> u64 {
+    pub(super) fn possible_copies(&self) -> u64 {
         u64::from(self.perhaps_there.saturating_sub(1))
     }
 }

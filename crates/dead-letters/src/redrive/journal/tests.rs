@@ -14,27 +14,27 @@ impl Scratch {
         self.0.path().join("redrive.jsonl")
     }
 
-    fn open(&self) -> Result<Journal, JournalError> {
-        Journal::open(&self.path(), "plan", "dlq", "source")
+    fn open(&self) -> Result<RedriveJournal, JournalError> {
+        RedriveJournal::open(&self.path(), "plan", "dlq", "source")
     }
 
     /// The result of a run on a file with this content.
-    fn after(&self, content: &[u8]) -> (Result<Journal, JournalError>, Vec<u8>) {
-        crate::files::replace(&self.path(), content).unwrap();
+    fn after(&self, content: &[u8]) -> (Result<RedriveJournal, JournalError>, Vec<u8>) {
+        crate::files::replace_file(&self.path(), content).unwrap();
         let opened = self.open();
         (opened, std::fs::read(self.path()).unwrap())
     }
 }
 
-impl Journal {
+impl RedriveJournal {
     /// Another handle on its file, with the same position.
     pub(in crate::redrive) fn file(&self) -> File {
         self.file.try_clone().unwrap()
     }
 }
 
-fn intent() -> Entry {
-    Entry::Intent {
+fn intent() -> JournalEntry {
+    JournalEntry::Intent {
         sqs_message_id: "s".to_owned(),
         message_id: "m".to_owned(),
         old_message_id: Some("o".to_owned()),
@@ -43,8 +43,8 @@ fn intent() -> Entry {
     }
 }
 
-fn copies_once_a_run_begins(mut journal: Journal) -> u64 {
-    journal.write(&[Entry::Run { at: "1970-01-01T00:00:00Z".to_owned() }]).unwrap();
+fn copies_once_a_run_begins(mut journal: RedriveJournal) -> u64 {
+    journal.write_entries(&[JournalEntry::Run { at: "1970-01-01T00:00:00Z".to_owned() }]).unwrap();
     journal.possible_copies()
 }
 
@@ -53,7 +53,7 @@ fn what_a_crash_leaves_half_written_is_cut_off_wherever_it_was_cut() {
     let scratch = Scratch::new();
     let begun = {
         let mut journal = scratch.open().unwrap();
-        journal.write(&[intent()]).unwrap();
+        journal.write_entries(&[intent()]).unwrap();
         std::fs::read(scratch.path()).unwrap()
     };
     let header = begun.iter().position(|byte| *byte == b'\n').unwrap() + 1;
@@ -91,7 +91,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
 fn another_file_of_ones_own_keeps_its_rights_if_it_is_named_as_the_journal_by_mistake() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
-    crate::files::publish(&scratch.path(), b"a page for everybody\n").unwrap();
+    crate::files::publish_file(&scratch.path(), b"a page for everybody\n").unwrap();
     let rights = scratch.path().metadata().unwrap().permissions().mode();
     scratch.open().unwrap_err();
     assert_eq!(scratch.path().metadata().unwrap().permissions().mode(), rights);
@@ -102,11 +102,11 @@ fn what_was_sent_is_never_sent_again_whatever_follows() {
     let scratch = Scratch::new();
     let mut journal = scratch.open().unwrap();
     let sqs_message_id = || "s".to_owned();
-    let sent = Entry::Sent { sqs_message_id: sqs_message_id(), sent_as: "t".to_owned(), sends: 1 };
-    let not_sent = Entry::NotSent { sqs_message_id: sqs_message_id(), code: "c".to_owned(), sends: 0 };
-    let deleted = Entry::Deleted { sqs_message_id: sqs_message_id() };
+    let sent = JournalEntry::Sent { sqs_message_id: sqs_message_id(), sent_as: "t".to_owned(), sends: 1 };
+    let not_sent = JournalEntry::NotSent { sqs_message_id: sqs_message_id(), code: "c".to_owned(), sends: 0 };
+    let deleted = JournalEntry::Deleted { sqs_message_id: sqs_message_id() };
     let was_sent = [intent(), sent, not_sent, deleted, intent()].map(|entry| {
-        journal.write(&[entry]).unwrap();
+        journal.write_entries(&[entry]).unwrap();
         journal.was_sent("s")
     });
     // SQS may hand out once more what it has deleted.
@@ -146,7 +146,7 @@ fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
 fn a_journal_of_ones_own_that_others_can_read_is_for_its_owner_alone_from_then_on() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
-    crate::files::replace(&scratch.path(), b"").unwrap();
+    crate::files::replace_file(&scratch.path(), b"").unwrap();
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
     scratch.open().unwrap();
     assert_eq!(scratch.path().metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -156,21 +156,24 @@ fn a_journal_of_ones_own_that_others_can_read_is_for_its_owner_alone_from_then_o
 fn how_far_a_redrive_is_adds_up_over_its_runs_also_while_one_writes_on() {
     let scratch = Scratch::new();
     let mut journal = scratch.open().unwrap();
-    let run = || Entry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
-    let intent = |n: u32| Entry::Intent {
+    let run = || JournalEntry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
+    let intent = |n: u32| JournalEntry::Intent {
         sqs_message_id: n.to_string(),
         message_id: format!("m{n}"),
         old_message_id: None,
         generation: n,
         original_body: (n == 2).then(|| "{}".to_owned()),
     };
-    let sent = |n: u32| Entry::Sent { sqs_message_id: n.to_string(), sent_as: "t".to_owned(), sends: 1 };
-    let deleted = |n: u32| Entry::Deleted { sqs_message_id: n.to_string() };
+    let sent =
+        |n: u32| JournalEntry::Sent { sqs_message_id: n.to_string(), sent_as: "t".to_owned(), sends: 1 };
+    let deleted = |n: u32| JournalEntry::Deleted { sqs_message_id: n.to_string() };
     let refused =
-        |n: u32, sends| Entry::NotSent { sqs_message_id: n.to_string(), code: "c".to_owned(), sends };
-    journal.write(&[run(), intent(1), intent(2), intent(3), sent(1), deleted(1)]).unwrap();
+        |n: u32, sends| JournalEntry::NotSent { sqs_message_id: n.to_string(), code: "c".to_owned(), sends };
+    journal.write_entries(&[run(), intent(1), intent(2), intent(3), sent(1), deleted(1)]).unwrap();
     // The first run was killed with 2 and 3 under way; the second one knows of 2, and 4 was refused.
-    journal.write(&[run(), intent(2), sent(2), intent(4), refused(4, 0), intent(5), refused(5, 1)]).unwrap();
+    journal
+        .write_entries(&[run(), intent(2), sent(2), intent(4), refused(4, 0), intent(5), refused(5, 1)])
+        .unwrap();
     let expected = JournalCounts {
         sent: 2,
         edited: 1,
@@ -181,10 +184,10 @@ fn how_far_a_redrive_is_adds_up_over_its_runs_also_while_one_writes_on() {
         generations: [1, 2, 3, 5].map(|n| (format!("m{n}"), n)).into(),
     };
     assert_eq!(journal.counts(), expected);
-    assert_eq!(Journal::counts_of(&scratch.path()).unwrap(), expected);
+    assert_eq!(RedriveJournal::read_counts(&scratch.path()).unwrap(), expected);
     let torn = [&std::fs::read(scratch.path()).unwrap()[..], b"{\"sent\":{\"sqs\xc3"].concat();
-    crate::files::replace(&scratch.path(), &torn).unwrap();
-    assert_eq!(Journal::counts_of(&scratch.path()).unwrap(), expected);
+    crate::files::replace_file(&scratch.path(), &torn).unwrap();
+    assert_eq!(RedriveJournal::read_counts(&scratch.path()).unwrap(), expected);
     assert_eq!(std::fs::read(scratch.path()).unwrap(), torn, "it is only read");
-    assert!(Journal::counts_of(&scratch.0.path().join("none")).is_err());
+    assert!(RedriveJournal::read_counts(&scratch.0.path().join("none")).is_err());
 }

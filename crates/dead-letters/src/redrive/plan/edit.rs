@@ -3,8 +3,8 @@
 use redeliver_core::message::metadata::OUR_MEMBERS;
 use serde_json::Value;
 
-use crate::edit::splice;
-use crate::surrogates::{are_lost, read_lossy};
+use crate::edit::splice_edit;
+use crate::surrogates::{loses_surrogates, read_lossy};
 use crate::{DeadLetterRecord, Filter, FilterError};
 
 /// The error of `--edit .body.data`, which selects a part instead of changing it.
@@ -15,10 +15,10 @@ const NOT_AN_OBJECT: &str = "the body is not a JSON object, before or after";
 
 /// A change of `.body`.
 #[derive(Debug)]
-pub struct Edit(Change);
+pub struct BodyEdit(EditKind);
 
 #[derive(Debug)]
-enum Change {
+enum EditKind {
     /// A jq filter, and the same document through the same writer, unchanged.
     Filter { change: Box<Filter>, identity: Box<Filter> },
     /// The body that it becomes.
@@ -34,46 +34,46 @@ pub(super) enum Editable {
     All,
 }
 
-impl Edit {
+impl BodyEdit {
     /// Compiles the jq filter of `--edit`.
     ///
     /// # Errors
     /// If the text does not compile, with the position of the error, or if it reads a member that dead letters do not
     /// have.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        let [change, identity] = [Filter::of_dead_letters(text)?, Filter::new(".")?].map(Box::new);
-        Ok(Self(Change::Filter { change, identity }))
+        let [change, identity] = [Filter::for_dead_letters(text)?, Filter::new(".")?].map(Box::new);
+        Ok(Self(EditKind::Filter { change, identity }))
     }
 
     /// An edit that replaces the body of one message with a text that a person wrote.
     #[must_use]
-    pub fn body(text: &str) -> Self {
-        Self(Change::Body(text.to_owned()))
+    pub fn replace_body(text: &str) -> Self {
+        Self(EditKind::Body(text.to_owned()))
     }
 
     /// The filter as it was typed, or the new body.
     #[must_use]
     pub fn text(&self) -> &str {
         match &self.0 {
-            Change::Filter { change, .. } => change.text(),
-            Change::Body(body) => body,
+            EditKind::Filter { change, .. } => change.text(),
+            EditKind::Body(body) => body,
         }
     }
 
     /// The body with what the edit changed in it; the inner error says why the edit must not be made.
-    pub(super) fn edited(
+    pub(super) fn edit_body(
         &self,
         record: &DeadLetterRecord,
         editable: Editable,
     ) -> Result<Result<String, String>, FilterError> {
         match &self.0 {
-            Change::Filter { change, identity } => filtered(change, identity, record, editable),
-            Change::Body(text) => Ok(written(record, text, editable)),
+            EditKind::Filter { change, identity } => apply_filter(change, identity, record, editable),
+            EditKind::Body(text) => Ok(apply_text(record, text, editable)),
         }
     }
 }
 
-fn filtered(
+fn apply_filter(
     change: &Filter,
     identity: &Filter,
     record: &DeadLetterRecord,
@@ -82,13 +82,13 @@ fn filtered(
     // The document goes through the same tool twice, once unchanged. Comparing these two shows what the edit has
     // changed, and not how the tool writes a number or an escape.
     let id = &record.message.sqs_message_id;
-    let document = record.document();
-    let outputs = [identity.edit(id, &document)?, change.edit(id, &document)?];
-    Ok(compared(outputs).and_then(|[before, after]| with_body(record, &before, &after, editable)))
+    let document = record.filter_document();
+    let outputs = [identity.edit_document(id, &document)?, change.edit_document(id, &document)?];
+    Ok(compare_outputs(outputs).and_then(|[before, after]| splice_body(record, &before, &after, editable)))
 }
 
 /// `.body` before and after the edit, which must have changed nothing else.
-fn compared([before, after]: [Result<String, String>; 2]) -> Result<[Value; 2], String> {
+fn compare_outputs([before, after]: [Result<String, String>; 2]) -> Result<[Value; 2], String> {
     let read = |text: String| {
         read_lossy(&text).map_err(|_| "its output is not JSON, or the body is nested too deep to be edited")
     };
@@ -109,11 +109,11 @@ fn compared([before, after]: [Result<String, String>; 2]) -> Result<[Value; 2], 
 }
 
 /// The text that an editor has given back.
-fn written(record: &DeadLetterRecord, text: &str, editable: Editable) -> Result<String, String> {
+fn apply_text(record: &DeadLetterRecord, text: &str, editable: Editable) -> Result<String, String> {
     let body = &record.message.body;
     match (read_lossy(body), read_lossy(text)) {
         (Ok(before @ Value::Object(_)), Ok(after @ Value::Object(_))) => {
-            with_body(record, &before, &after, editable)
+            splice_body(record, &before, &after, editable)
         }
         (_, Err(error)) if editable != Editable::All => Err(format!("the body is not JSON: {error}")),
         _ if editable != Editable::All => Err(NOT_AN_OBJECT.to_owned()),
@@ -125,7 +125,7 @@ fn written(record: &DeadLetterRecord, text: &str, editable: Editable) -> Result<
     }
 }
 
-fn with_body(
+fn splice_body(
     record: &DeadLetterRecord,
     before: &Value,
     after: &Value,
@@ -149,10 +149,10 @@ fn with_body(
     let edited = match after {
         // The whole body as text, as it was if it was not JSON.
         Value::String(text) => text.clone(),
-        _ if are_objects => splice(body, before, after),
+        _ if are_objects => splice_edit(body, before, after),
         _ => after.to_string(),
     };
-    if are_lost(body, &edited) {
+    if loses_surrogates(body, &edited) {
         return Err("it would replace a lone surrogate with U+FFFD: change that text, too, or leave the text around it \
                     unchanged"
             .to_owned());

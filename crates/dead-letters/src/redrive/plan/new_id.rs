@@ -5,11 +5,11 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use uuid::{Builder, Uuid};
 
-use crate::edit::splice;
+use crate::edit::splice_edit;
 use crate::surrogates::read_lossy;
 
 /// A body with a new `message_id`.
-pub(super) struct Renamed {
+pub(super) struct RenamedBody {
     pub(super) body: String,
     /// The id that it had: SQS's first one if it had none that is a UUID.
     pub(super) old_id: String,
@@ -19,26 +19,25 @@ pub(super) struct Renamed {
 ///
 /// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come
 /// to the same: from the old id, the new generation and what the producer's part of the message is after the edit.
-pub(super) fn with_new_id(body: &str, first_id: &str, generation: u32) -> Renamed {
+pub(super) fn assign_new_id(body: &str, first_id: &str, generation: u32) -> RenamedBody {
     let before = read_lossy(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();
     let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(first_id).to_owned();
     let mut after = before.clone();
     if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
-        let new_id =
-            derived_id(&old_id.to_ascii_lowercase(), generation, &of_the_producer(&before).to_string());
+        let new_id = derive_id(&old_id.to_ascii_lowercase(), generation, &producer_part(&before).to_string());
         metadata.insert("message_id".to_owned(), new_id.to_string().into());
     }
-    Renamed { body: splice(body, &before, &after), old_id }
+    RenamedBody { body: splice_edit(body, &before, &after), old_id }
 }
 
 /// The id in a body, whatever it is.
-pub(super) fn own_id(body: &str) -> Option<String> {
+pub(super) fn message_id_in(body: &str) -> Option<String> {
     Some(read_lossy(body).ok()?["metadata"]["message_id"].as_str()?.to_owned())
 }
 
 /// Without what redeliver writes: copies of a message differ in that.
-fn of_the_producer(body: &Value) -> Value {
+fn producer_part(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|name, _| !OUR_MEMBERS.contains(&name.as_str()));
@@ -46,7 +45,7 @@ fn of_the_producer(body: &Value) -> Value {
     body
 }
 
-pub(super) fn derived_id(old_id: &str, generation: u32, content: &str) -> Uuid {
+pub(super) fn derive_id(old_id: &str, generation: u32, content: &str) -> Uuid {
     let mut hash = Sha256::new();
     for part in ["redeliver redrive --new-id", old_id, &generation.to_string(), content] {
         hash.update((part.len() as u64).to_be_bytes());

@@ -3,14 +3,14 @@ mod of_others;
 mod plain;
 mod surrogates;
 
-use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate_attributes};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{Stage, Verdict as GivenUp};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::folding::FoldedAttributes;
 use redeliver_core::message::schema::DataSchema;
 use redeliver_core::message::{Attribute, ReceivedMessage, attributes_size};
-use redeliver_testing::dead_letters::received;
+use redeliver_testing::dead_letters::received_message;
 
 use super::edit::NOT_AN_ASSIGNMENT;
 use super::*;
@@ -24,7 +24,7 @@ fn record(body: &str) -> DeadLetterRecord {
         ("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED")),
         ("ErrorDetails".to_owned(), Attribute::string("Max retry attempts 2 exceeded")),
     ]);
-    DeadLetterRecord::new(received(body, attributes, 1))
+    DeadLetterRecord::new(received_message(body, attributes, 1))
 }
 
 fn valid() -> DeadLetterRecord {
@@ -33,13 +33,13 @@ fn valid() -> DeadLetterRecord {
     ))
 }
 
-fn plan(edit: &str) -> Plan {
-    Plan { edit: Some(Edit::new(edit).unwrap()), max_generation: 3, ..Plan::default() }
+fn plan(edit: &str) -> RedrivePlan {
+    RedrivePlan { edit: Some(BodyEdit::new(edit).unwrap()), max_generation: 3, ..RedrivePlan::default() }
 }
 
-fn sent(verdict: Verdict) -> Content {
+fn sent(verdict: RedriveDecision) -> Content {
     match verdict {
-        Verdict::Send(send_back) => send_back.message.into_content(),
+        RedriveDecision::Send(send_back) => send_back.message.into_content(),
         other => panic!("{other:?}"),
     }
 }
@@ -78,8 +78,10 @@ fn a_message_takes_its_last_attempt_with_it_also_if_it_is_edited() {
     for (of_record, expected) in [(Some(span("2")), span("2")), (None, span("1"))] {
         let mut attributes = record(&body).message.attributes;
         attributes.insert("DeadLetter".to_owned(), document(of_record));
-        let dead = DeadLetterRecord::new(received(&body, attributes, 1));
-        for plan in [plan(".body.data.fixed = 1"), Plan { max_generation: 3, ..Plan::default() }] {
+        let dead = DeadLetterRecord::new(received_message(&body, attributes, 1));
+        for plan in
+            [plan(".body.data.fixed = 1"), RedrivePlan { max_generation: 3, ..RedrivePlan::default() }]
+        {
             let body = sent(plan.decide(&dead).unwrap()).body;
             let body: serde_json::Value = serde_json::from_str(&body.replace("1e400", "1")).unwrap();
             assert_eq!(body["metadata"]["last_attempt_traceparent"], expected);
@@ -90,33 +92,37 @@ fn a_message_takes_its_last_attempt_with_it_also_if_it_is_edited() {
 
 #[test]
 fn a_fifo_queue_gets_each_death_once_and_nothing_without_a_group() {
-    let plan = Plan { to_fifo: true, max_generation: 3, ..Plan::default() };
-    assert_eq!(plan.decide(&valid()).unwrap(), Verdict::Stays(Reason::WithoutGroup));
+    let plan = RedrivePlan { to_fifo: true, max_generation: 3, ..RedrivePlan::default() };
+    assert_eq!(plan.decide(&valid()).unwrap(), RedriveDecision::Stays(StayReason::WithoutGroup));
     let mut grouped = valid();
     grouped.message.message_group_id = Some("account-7".to_owned());
     let content = sent(plan.decide(&grouped).unwrap());
     assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
     let again = sent(plan.decide(&grouped).unwrap());
     assert_eq!(again.deduplication_id, content.deduplication_id);
-    let edited = Plan {
-        edit: Some(Edit::new(".body.data.fixed = 1").unwrap()),
-        ..Plan { to_fifo: true, max_generation: 3, ..Plan::default() }
+    let edited = RedrivePlan {
+        edit: Some(BodyEdit::new(".body.data.fixed = 1").unwrap()),
+        ..RedrivePlan { to_fifo: true, max_generation: 3, ..RedrivePlan::default() }
     };
     assert_ne!(sent(edited.decide(&grouped).unwrap()).deduplication_id, content.deduplication_id);
-    let standard = Plan { to_fifo: false, ..plan };
+    let standard = RedrivePlan { to_fifo: false, ..plan };
     assert_eq!(sent(standard.decide(&grouped).unwrap()).deduplication_id, None, "SQS would refuse it");
 }
 
 #[test]
 fn a_body_that_was_written_anew_changes_what_differs_and_keeps_all_other_bytes() {
-    let with = |body: &str| Plan { edit: Some(Edit::body(body)), max_generation: 3, ..Plan::default() };
+    let with = |body: &str| RedrivePlan {
+        edit: Some(BodyEdit::replace_body(body)),
+        max_generation: 3,
+        ..RedrivePlan::default()
+    };
     let rewritten = valid().message.body.replace("\"n\":-0", "\"n\" : 7").replace(':', " :\n ");
     let content = sent(with(&rewritten).decide(&valid()).unwrap());
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":7,"big":1e400}}}}"#
     );
     assert_eq!(content.body, body);
-    let Verdict::Send(same) = with(&valid().message.body).decide(&valid()).unwrap() else {
+    let RedriveDecision::Send(same) = with(&valid().message.body).decide(&valid()).unwrap() else {
         panic!("it goes back")
     };
     assert!(!same.edited);
@@ -126,25 +132,29 @@ fn a_body_that_was_written_anew_changes_what_differs_and_keeps_all_other_bytes()
         ("[]", "the body is not a JSON object, before or after"),
         ("{}", "it changes /metadata/retry_attempt, which stays as it is"),
     ] {
-        assert_eq!(stays(body), Verdict::Stays(Reason::EditRefused(why.to_owned())), "{body}");
+        assert_eq!(stays(body), RedriveDecision::Stays(StayReason::EditRefused(why.to_owned())), "{body}");
     }
 }
 
 /// The message that the plan sends back for a final record with these attributes.
 fn sent_back(attributes: Attributes) -> Attributes {
     let message = ReceivedMessage { attributes, ..valid().message };
-    sent(Plan { max_generation: 3, ..Plan::default() }.decide(&DeadLetterRecord::new(message)).unwrap())
-        .attributes
+    sent(
+        RedrivePlan { max_generation: 3, ..RedrivePlan::default() }
+            .decide(&DeadLetterRecord::new(message))
+            .unwrap(),
+    )
+    .attributes
 }
 
 /// A document that a function without room wrote there is not the producer's.
 #[test]
 fn our_field_of_the_trace_header_does_not_go_back() {
-    let verdict = GivenUp::bare(DeadLetterReason::MessageTooLarge);
+    let verdict = GivenUp::from_code(DeadLetterReason::MessageTooLarge);
     for producers in [None, Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1")] {
         let trace_header = Some(verdict.in_trace_header(producers));
         let record = DeadLetterRecord::new(ReceivedMessage { trace_header, ..valid().message });
-        let plan = Plan { max_generation: 3, ..Plan::default() };
+        let plan = RedrivePlan { max_generation: 3, ..RedrivePlan::default() };
         assert_eq!(sent(plan.decide(&record).unwrap()).trace_header.as_deref(), producers);
     }
 }
@@ -185,8 +195,9 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
             folded_attributes: FoldedAttributes::new(),
         },
     };
-    let annotated =
-        |left: usize| annotate(&own, MESSAGE_BYTES_MAX - attributes_size(&own) - left, &annotation);
+    let annotated = |left: usize| {
+        annotate_attributes(&own, MESSAGE_BYTES_MAX - attributes_size(&own) - left, &annotation)
+    };
     assert_eq!(annotated(100), own);
     assert_eq!(annotated(1000).len(), 3);
     for left in [0, 100, 1000] {
@@ -224,7 +235,7 @@ fn a_final_record_of_a_later_version_is_shown_and_sent_back_whole() {
     }
     let record = DeadLetterRecord::new(ReceivedMessage { attributes, ..valid().message });
     assert_eq!((&*record.error_type, &*record.error_details), ("TARGET_GONE", "gone"));
-    let content = sent(Plan { max_generation: 3, ..Plan::default() }.decide(&record).unwrap());
+    let content = sent(RedrivePlan { max_generation: 3, ..RedrivePlan::default() }.decide(&record).unwrap());
     assert_eq!(content.attributes, producer);
     assert!(content.body.contains(r#""redrive_generation":2"#), "{}", content.body);
 }
@@ -241,15 +252,15 @@ fn an_edit_keeps_objects_with_the_names_that_the_json_library_keeps_for_itself()
 
 #[test]
 fn an_edit_that_changes_nothing_is_no_edit() {
-    let Verdict::Send(send_back) = plan(".").decide(&valid()).unwrap() else { panic!("it is valid") };
+    let RedriveDecision::Send(send_back) = plan(".").decide(&valid()).unwrap() else { panic!("it is valid") };
     assert!(!send_back.edited);
 }
 
 /// The console's plan of an edit shows only those that it changes.
 #[test]
 fn a_message_that_an_edit_does_not_change_stays_if_only_edited_ones_go() {
-    let edited_only = |edit| Plan { edited_only: true, ..plan(edit) }.decide(&valid()).unwrap();
-    assert_eq!(edited_only("."), Verdict::Stays(Reason::NotEdited));
+    let edited_only = |edit| RedrivePlan { edited_only: true, ..plan(edit) }.decide(&valid()).unwrap();
+    assert_eq!(edited_only("."), RedriveDecision::Stays(StayReason::NotEdited));
     assert_eq!(edited_only(".body.data.fixed = 1"), plan(".body.data.fixed = 1").decide(&valid()).unwrap());
 }
 
@@ -257,15 +268,18 @@ fn a_message_that_an_edit_does_not_change_stays_if_only_edited_ones_go() {
 fn an_edit_may_mend_an_invalid_message_and_its_result_is_validated() {
     let invalid = record(&format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":[]}}"#));
     assert_eq!(
-        Plan { max_generation: 3, ..Plan::default() }.decide(&invalid).unwrap(),
-        Verdict::Stays(Reason::NotAMessage("/data is not of type \"object\"".to_owned()))
+        RedrivePlan { max_generation: 3, ..RedrivePlan::default() }.decide(&invalid).unwrap(),
+        RedriveDecision::Stays(StayReason::NotAMessage("/data is not of type \"object\"".to_owned()))
     );
-    let mended = sent(plan(".body.data = {}").decide(&invalid).unwrap());
-    assert!(mended.body.ends_with(r#""data":{}}"#), "{}", mended.body);
+    let repaired = sent(plan(".body.data = {}").decide(&invalid).unwrap());
+    assert!(repaired.body.ends_with(r#""data":{}}"#), "{}", repaired.body);
 
     let schema = DataSchema::new(r#"{"required":["order"]}"#).unwrap();
-    let with_schema = Plan { schema: MessageSchema::new(Some(schema)), ..plan(".body.data.x = 1") };
-    assert!(matches!(with_schema.decide(&valid()).unwrap(), Verdict::Stays(Reason::NotAMessage(_))));
+    let with_schema = RedrivePlan { schema: MessageSchema::new(Some(schema)), ..plan(".body.data.x = 1") };
+    assert!(matches!(
+        with_schema.decide(&valid()).unwrap(),
+        RedriveDecision::Stays(StayReason::NotAMessage(_))
+    ));
 }
 
 #[test]
@@ -282,16 +296,16 @@ fn an_edit_of_what_is_not_to_be_edited_is_refused() {
         (".body = 1", "the body is not a JSON object, before or after"),
     ] {
         let verdict = plan(edit).decide(&valid()).unwrap();
-        assert_eq!(verdict, Verdict::Stays(Reason::EditRefused(why.to_owned())), "{edit}");
+        assert_eq!(verdict, RedriveDecision::Stays(StayReason::EditRefused(why.to_owned())), "{edit}");
     }
 }
 
 #[test]
 fn a_filter_that_fails_on_a_message_leaves_that_one_where_it_is() {
-    let pick = Pick::filtered(Filter::new(".body + 1 | error").unwrap());
-    let picking = Plan { pick, ..Plan::default() };
+    let pick = Pick::with_filter(Filter::new(".body + 1 | error").unwrap());
+    let picking = RedrivePlan { pick, ..RedrivePlan::default() };
     let why = "cannot calculate with two values".to_owned();
-    assert_eq!(picking.decide(&valid()).unwrap(), Verdict::Stays(Reason::NotJudged(why.clone())));
+    assert_eq!(picking.decide(&valid()).unwrap(), RedriveDecision::Stays(StayReason::NotJudged(why.clone())));
     let editing = plan(".body.data.n = (.body | . + 1)").decide(&valid()).unwrap();
-    assert_eq!(editing, Verdict::Stays(Reason::EditRefused(why)));
+    assert_eq!(editing, RedriveDecision::Stays(StayReason::EditRefused(why)));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::redrive::journal::{Entry, Journal, JournalError};
+use crate::redrive::journal::{JournalEntry, JournalError, RedriveJournal};
 use crate::{DeadLetterRecord, NotDeleted};
 
 /// Stop after this many deletions in a row without a confirmed one.
@@ -28,18 +28,18 @@ impl Deletions {
 
     /// Counts the outcomes of deletions of messages whose sends are confirmed, and returns what the journal is to say of
     /// them. The next pass or run deletes the rest.
-    pub(super) fn count(
+    pub(super) fn count_outcomes(
         &mut self,
         records: Vec<DeadLetterRecord>,
         outcomes: Vec<Result<(), NotDeleted>>,
-    ) -> Vec<Entry> {
+    ) -> Vec<JournalEntry> {
         let mut deleted = Vec::with_capacity(records.len());
         for (record, outcome) in records.into_iter().zip(outcomes) {
             let sqs_message_id = record.message.sqs_message_id;
             match outcome {
                 Ok(()) => {
                     self.left.remove(&sqs_message_id);
-                    deleted.push(Entry::Deleted { sqs_message_id });
+                    deleted.push(JournalEntry::Deleted { sqs_message_id });
                 }
                 // It stays, or is gone and SQS's answer got lost. The next pass shows which: it is received again, or
                 // not.
@@ -59,21 +59,21 @@ impl Deletions {
     }
 
     /// The number of deletions that are not confirmed.
-    pub(super) fn left(&self) -> u64 {
+    pub(super) fn left_count(&self) -> u64 {
         self.left.len() as u64
     }
 
     /// True if deletions fail, so that further messages would be in both queues.
-    pub(super) fn are_useless(&self) -> bool {
+    pub(super) fn are_failing(&self) -> bool {
         self.failed >= FAILED_MAX
     }
 
     /// After a complete pass: a sent message that is no longer in the DLQ was deleted, although the answer was lost.
     ///
     /// A file may be another one than an earlier run had: the absence of a message of that run says nothing.
-    pub(super) fn forget_what_is_gone(
+    pub(super) fn forget_gone(
         &mut self,
-        journal: &mut Journal,
+        journal: &mut RedriveJournal,
         can_come_back: bool,
     ) -> Result<(), JournalError> {
         // Messages that this pass could not delete came out of the queue in it. Those of an earlier pass that this one
@@ -86,7 +86,8 @@ impl Deletions {
         } else {
             gone_here
         };
-        let gone: Vec<_> = gone.into_iter().map(|sqs_message_id| Entry::Deleted { sqs_message_id }).collect();
-        journal.write(&gone)
+        let gone: Vec<_> =
+            gone.into_iter().map(|sqs_message_id| JournalEntry::Deleted { sqs_message_id }).collect();
+        journal.write_entries(&gone)
     }
 }

@@ -7,15 +7,15 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, FutureExt as _, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use futures_util::{pin_mut, select_biased};
-use redeliver_core::deliver::{Delivered, deliver_counted, until};
+use redeliver_core::deliver::{DeliveryOutcome, deliver_counted, time_until};
 use redeliver_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Queue, QueueSender};
 
 use crate::reader::{DeletionAnswer, REQUESTS_MAX, ReaderError};
-use crate::redrive::journal::Entry;
+use crate::redrive::journal::JournalEntry;
 use crate::redrive::plan::SendBack;
-use crate::{DeadLetterRecord, Reader};
+use crate::{DeadLetterReader, DeadLetterRecord};
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that are being sent at a time, so that large messages leave before the timeout.
@@ -33,9 +33,9 @@ impl Candidate {
         &self.record.message.sqs_message_id
     }
 
-    pub(super) fn intent(&self) -> Entry {
+    pub(super) fn intent_entry(&self) -> JournalEntry {
         let SendBack { message_id, old_message_id, generation, edited, .. } = &self.send_back;
-        Entry::Intent {
+        JournalEntry::Intent {
             sqs_message_id: self.id().to_owned(),
             message_id: message_id.clone(),
             old_message_id: old_message_id.clone(),
@@ -50,40 +50,40 @@ impl Candidate {
 }
 
 /// A dead letter whose send is confirmed.
-pub(super) struct Sent {
+pub(super) struct SentLetter {
     pub(super) record: DeadLetterRecord,
     /// By an earlier run or pass, according to the journal.
     pub(super) before: bool,
 }
 
 /// Something that has happened.
-pub(super) enum Event {
+pub(super) enum FlowEvent {
     /// New dead letters; `None`: there are no more.
     Read(Result<Option<Vec<ReceivedMessage>>, ReaderError>),
-    Sent(Vec<(Candidate, Delivered<String>)>),
-    Deletion(Vec<Sent>, Vec<DeletionAnswer>),
+    Sent(Vec<(Candidate, DeliveryOutcome<String>)>),
+    Deletion(Vec<SentLetter>, Vec<DeletionAnswer>),
     /// The rate allows the next round.
     RoundIsDue,
 }
 
 /// All dead letters of one pass that wait or are under way.
-pub(super) struct Flow<'a> {
+pub(super) struct RedriveFlow<'a> {
     /// To be sent, in this order.
     pub(super) waiting: VecDeque<Candidate>,
     /// Messages that are being sent.
     pub(super) sending: u64,
     sending_bytes: usize,
     /// To be deleted, as soon as the journal has it.
-    pub(super) sent: Vec<Sent>,
+    pub(super) sent: Vec<SentLetter>,
     deleting: u64,
-    requests: FuturesUnordered<BoxFuture<'a, Event>>,
+    requests: FuturesUnordered<BoxFuture<'a, FlowEvent>>,
     /// For the journal.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<JournalEntry>,
     /// The reader has no more.
     pub(super) all_read: bool,
 }
 
-impl<'a> Flow<'a> {
+impl<'a> RedriveFlow<'a> {
     pub(super) fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -109,90 +109,90 @@ impl<'a> Flow<'a> {
 
     /// True if the reader can fill up a round of this size.
     pub(super) fn can_read_more(&self, round_size: u64) -> bool {
-        !self.all_read && (self.waiting.len() as u64) < round_size && self.room() > 0
+        !self.all_read && (self.waiting.len() as u64) < round_size && self.free_slots() > 0
     }
 
     /// Messages for which there are requests left.
-    pub(super) fn room(&self) -> u64 {
+    pub(super) fn free_slots(&self) -> u64 {
         let under_way = self.sending + self.deleting + self.sent.len() as u64;
         ((REQUESTS_MAX * BATCH_ENTRIES_MAX) as u64).saturating_sub(under_way)
     }
 
     /// The next message to be sent, if its bytes have room beside the others' of its round.
-    pub(super) fn take(&mut self, round: &[Candidate]) -> Option<Candidate> {
-        let bytes = self.sending_bytes + bytes(round);
+    pub(super) fn take_next(&mut self, round: &[Candidate]) -> Option<Candidate> {
+        let bytes = self.sending_bytes + total_bytes(round);
         self.waiting.pop_front_if(|next| bytes == 0 || bytes + next.body_bytes() <= SENDING_BYTES_MAX)
     }
 
     /// Sends messages whose intents are on disk.
-    pub(super) fn send<S: QueueSender, C: Clock>(
+    pub(super) fn send_round<S: QueueSender, C: Clock>(
         &mut self,
         round: Vec<Candidate>,
         source: &'a S,
         clock: &'a C,
     ) {
         self.sending += round.len() as u64;
-        self.sending_bytes += bytes(&round);
+        self.sending_bytes += total_bytes(&round);
         let deadline = clock.now() + SEND_TIMEOUT;
-        for batch in batches(round) {
+        for batch in split_into_batches(round) {
             let messages = batch.iter().map(|candidate| candidate.send_back.message.clone()).collect();
             let sent = async move {
                 let delivered = deliver_counted(source, clock, deadline, messages).await;
-                Event::Sent(batch.into_iter().zip(delivered).collect())
+                FlowEvent::Sent(batch.into_iter().zip(delivered).collect())
             };
             self.requests.push(sent.boxed());
         }
     }
 
     /// Deletes messages whose sends are confirmed and on disk.
-    pub(super) fn delete<D: Queue, C: Clock>(&mut self, reader: &Reader<'a, D, C>) {
+    pub(super) fn delete_sent<D: Queue, C: Clock>(&mut self, reader: &DeadLetterReader<'a, D, C>) {
         while !self.sent.is_empty() {
             let some: Vec<_> = self.sent.drain(..self.sent.len().min(BATCH_ENTRIES_MAX)).collect();
             self.deleting += some.len() as u64;
             let messages: Vec<_> = some.iter().map(|sent| &sent.record.message).collect();
-            let deletion = reader.deletion(&messages);
-            self.requests.push(deletion.map(|answers| Event::Deletion(some, answers)).boxed());
+            let deletion = reader.start_deletion(&messages);
+            self.requests.push(deletion.map(|answers| FlowEvent::Deletion(some, answers)).boxed());
         }
     }
 
     /// Waits for something to happen, and returns all that has happened until then. The reader runs meanwhile; it
     /// receives only if `reads`. `round_at` is when the rate allows the next round.
-    pub(super) async fn events<D: Queue, C: Clock>(
+    pub(super) async fn wait_for_events<D: Queue, C: Clock>(
         &mut self,
-        reader: &mut Reader<'a, D, C>,
+        reader: &mut DeadLetterReader<'a, D, C>,
         reads: bool,
         clock: &C,
         round_at: Timestamp,
-    ) -> Vec<Event> {
-        let mut events = vec![self.event(reader, reads, clock, round_at).await];
+    ) -> Vec<FlowEvent> {
+        let mut events = vec![self.wait_for_event(reader, reads, clock, round_at).await];
         // One write to the journal then serves all of them.
         while let Some(Some(event)) = self.requests.next().now_or_never() {
             events.push(event);
         }
         for event in &events {
             match event {
-                Event::Sent(sent) => {
+                FlowEvent::Sent(sent) => {
                     self.sending -= sent.len() as u64;
                     self.sending_bytes -=
                         sent.iter().map(|(candidate, _)| candidate.body_bytes()).sum::<usize>();
                 }
-                Event::Deletion(sent, _) => self.deleting -= sent.len() as u64,
-                Event::Read(_) | Event::RoundIsDue => {}
+                FlowEvent::Deletion(sent, _) => self.deleting -= sent.len() as u64,
+                FlowEvent::Read(_) | FlowEvent::RoundIsDue => {}
             }
         }
         events
     }
 
-    async fn event<D: Queue, C: Clock>(
+    async fn wait_for_event<D: Queue, C: Clock>(
         &mut self,
-        reader: &mut Reader<'a, D, C>,
+        reader: &mut DeadLetterReader<'a, D, C>,
         reads: bool,
         clock: &C,
         round_at: Timestamp,
-    ) -> Event {
+    ) -> FlowEvent {
         let now = clock.now();
         let due = if now < round_at && !self.waiting.is_empty() {
-            Either::Left(clock.sleep(until(now, round_at)))
+            Either::Left(clock.sleep(time_until(now, round_at)))
         } else {
             Either::Right(pending())
         };
@@ -202,11 +202,16 @@ impl<'a> Flow<'a> {
             pin_mut!(due);
             select_biased! {
                 event = requests.select_next_some() => event,
-                () = due => Event::RoundIsDue,
+                () = due => FlowEvent::RoundIsDue,
             }
         };
-        let read =
-            async { if reads { Event::Read(reader.next().await) } else { reader.during(pending()).await } };
+        let read = async {
+            if reads {
+                FlowEvent::Read(reader.next_messages().await)
+            } else {
+                reader.hold_during(pending()).await
+            }
+        };
         let (work, read) = (work.fuse(), read.fuse());
         pin_mut!(work, read);
         // The reader first: answers that come without a pause must not keep it from keeping messages hidden.
@@ -217,12 +222,12 @@ impl<'a> Flow<'a> {
     }
 }
 
-fn bytes(round: &[Candidate]) -> usize {
+fn total_bytes(round: &[Candidate]) -> usize {
     round.iter().map(Candidate::body_bytes).sum()
 }
 
 /// One request each: ten messages, and no more bytes than a request may have.
-fn batches(round: Vec<Candidate>) -> Vec<Vec<Candidate>> {
+fn split_into_batches(round: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     let mut batches: Vec<Vec<Candidate>> = Vec::new();
     let mut bytes = 0;
     for candidate in round {

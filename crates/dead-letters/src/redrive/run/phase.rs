@@ -1,6 +1,6 @@
 //! The phases of a run, and the number of messages that it sends at once.
 
-use crate::redrive::task::Limits;
+use crate::redrive::task::RedriveLimits;
 
 /// Messages that are being sent at a time: some requests at once, and not much to do again after a crash.
 pub(super) const SENDING_MAX: u64 = 100;
@@ -27,7 +27,7 @@ pub(super) enum Portion {
 
 impl Phase {
     /// The first phase that sends. Without watching there is no pilot.
-    pub(super) fn first_send(limits: Limits) -> Self {
+    pub(super) fn first_send(limits: RedriveLimits) -> Self {
         Self::Send(if limits.watch.is_zero() { Portion::Rest } else { Portion::Pilot })
     }
 
@@ -38,7 +38,7 @@ impl Phase {
 
     /// The size of the next round, within the limits of the rate, the pilot and the total. `sent` includes messages that
     /// are being sent.
-    pub(super) fn round_size(self, limits: Limits, sent: u64) -> u64 {
+    pub(super) fn round_size(self, limits: RedriveLimits, sent: u64) -> u64 {
         let rate = limits.rate.map_or(SENDING_MAX, u64::from);
         let pilot = if self == Self::Send(Portion::Pilot) { PILOT.saturating_sub(sent) } else { u64::MAX };
         let left = limits.max.saturating_sub(sent);
@@ -54,13 +54,17 @@ mod tests {
 
     #[test]
     fn a_round_is_no_larger_than_the_rate_the_pilot_and_what_is_left() {
-        let limits =
-            Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: Duration::ZERO };
+        let limits = RedriveLimits {
+            rate: None,
+            max: u64::MAX,
+            stop_after_failures_percent: 20,
+            watch: Duration::ZERO,
+        };
         let [pilot, rest] = [Portion::Pilot, Portion::Rest].map(Phase::Send);
         assert_eq!(rest.round_size(limits, 7), 100);
         assert_eq!([0, 49, 50].map(|sent| pilot.round_size(limits, sent)), [50, 1, 0]);
-        assert_eq!(rest.round_size(Limits { rate: Some(20), ..limits }, 0), 20);
-        assert_eq!(rest.round_size(Limits { max: 60, ..limits }, 50), 10);
+        assert_eq!(rest.round_size(RedriveLimits { rate: Some(20), ..limits }, 0), 20);
+        assert_eq!(rest.round_size(RedriveLimits { max: 60, ..limits }, 50), 10);
         assert_eq!([49, 50].map(|sent| pilot.is_pilot_out(sent)), [false, true]);
         assert!(!rest.is_pilot_out(50));
     }

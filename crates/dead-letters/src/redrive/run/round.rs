@@ -2,45 +2,49 @@
 
 use std::time::Duration;
 
-use redeliver_core::deliver::Delivered;
+use redeliver_core::deliver::DeliveryOutcome;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
-use super::Run;
-use super::flow::{Candidate, Event, Flow, Sent};
+use super::RedriveRun;
+use super::flow::{Candidate, FlowEvent, RedriveFlow, SentLetter};
 use super::phase::{Phase, SENDING_MAX};
-use crate::redrive::journal::{Entry, JournalError};
-use crate::redrive::plan::Reason;
-use crate::redrive::report::Early;
-use crate::redrive::task::Progress;
-use crate::{DeadLetterRecord, Failure, Reader};
+use crate::redrive::journal::{JournalEntry, JournalError};
+use crate::redrive::plan::StayReason;
+use crate::redrive::report::EarlyEnd;
+use crate::redrive::task::RedriveProgress;
+use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord};
 
 /// Stop after this many sends in a row without a confirmed one. No more than that are under way at a time, so that no
 /// more are tried in vain.
 const SENDS_FAILED_MAX: u64 = SENDING_MAX;
 
-impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
+impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, S, C> {
     /// Writes to the journal what was done, and what is to be done next, in one go; then begins it.
     pub(super) fn dispatch_round(
         &mut self,
         round: Vec<Candidate>,
-        flow: &mut Flow<'a>,
-        reader: &Reader<'a, D, C>,
+        flow: &mut RedriveFlow<'a>,
+        reader: &DeadLetterReader<'a, D, C>,
     ) -> Result<(), JournalError> {
-        flow.entries.extend(round.iter().map(Candidate::intent));
+        flow.entries.extend(round.iter().map(Candidate::intent_entry));
         // No message leaves before its intent is on disk, so no send is without a trace; and none is deleted before its
         // outcome is on disk. If the process dies after this line,
         // - the journal has at most 100 intents without an outcome: the next run sends these again, and reports them as
         //   possible copies (the same `message_id`), never a loss;
         // - at most 160 messages are in both queues, and the journal says that they were sent: the next run deletes them.
-        self.journal.write(&std::mem::take(&mut flow.entries))?;
-        flow.delete(reader);
-        flow.send(round, self.redrive.source, self.redrive.clock);
+        self.journal.write_entries(&std::mem::take(&mut flow.entries))?;
+        flow.delete_sent(reader);
+        flow.send_round(round, self.redrive.source, self.redrive.clock);
         Ok(())
     }
 
     /// The messages that may be sent now, by the rate, the limits, and what is under way.
-    pub(super) fn next_round(&mut self, flow: &mut Flow<'a>, reader: &Reader<'a, D, C>) -> Vec<Candidate> {
+    pub(super) fn next_round(
+        &mut self,
+        flow: &mut RedriveFlow<'a>,
+        reader: &DeadLetterReader<'a, D, C>,
+    ) -> Vec<Candidate> {
         let (now, limits) = (self.redrive.clock.now(), self.redrive.limits);
         let wanted = self.round_size(flow);
         // By the rate a round goes every so often, as a whole.
@@ -50,17 +54,17 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
         }
         // As if all that is being sent would fail.
         let may_fail = SENDS_FAILED_MAX.saturating_sub(self.sends_failed + flow.sending);
-        let room = wanted.min(may_fail).min(flow.room());
+        let room = wanted.min(may_fail).min(flow.free_slots());
         let mut round = Vec::new();
         while (round.len() as u64) < room
-            && let Some(candidate) = flow.take(&round)
+            && let Some(candidate) = flow.take_next(&round)
         {
             // Another program may have received it since: it may already be sent, and could not be deleted.
             if reader.is_hidden(&candidate.record.message) {
                 round.push(candidate);
             } else {
                 self.reappeared_before_send += 1;
-                self.report.no_longer_hidden(candidate.id());
+                self.report.count_reappeared(candidate.id());
             }
         }
         if let Some(rate) = limits.rate {
@@ -70,83 +74,89 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
     }
 
     /// Messages that the next round is to have, if there is room.
-    pub(super) fn round_size(&self, flow: &Flow<'a>) -> u64 {
+    pub(super) fn round_size(&self, flow: &RedriveFlow<'a>) -> u64 {
         self.phase.round_size(self.redrive.limits, self.report.sent + flow.sending)
     }
 
     /// Counts what has happened.
     pub(super) fn apply_event(
         &mut self,
-        event: Event,
-        flow: &mut Flow<'a>,
-        reader: &mut Reader<'a, D, C>,
-    ) -> Result<(), Failure> {
+        event: FlowEvent,
+        flow: &mut RedriveFlow<'a>,
+        reader: &mut DeadLetterReader<'a, D, C>,
+    ) -> Result<(), DeadLetterError> {
         match event {
-            Event::Read(messages) => match messages? {
+            FlowEvent::Read(messages) => match messages? {
                 Some(messages) => {
                     self.seen_in_pass += messages.len() as u64;
-                    let (seen, approximate) = (self.seen_in_pass, reader.approximate());
-                    (self.redrive.progress)(Progress::Read { seen, approximate });
-                    self.read(messages, flow)?;
+                    let (seen, approximate) = (self.seen_in_pass, reader.approximate_count());
+                    (self.redrive.progress)(RedriveProgress::Read { seen, approximate });
+                    self.queue_messages(messages, flow)?;
                 }
                 None => flow.all_read = true,
             },
-            Event::Sent(sent) => self.sent(sent, flow),
-            Event::Deletion(sent, answers) => {
-                let outcomes = reader.deleted(answers);
+            FlowEvent::Sent(sent) => self.record_sends(sent, flow),
+            FlowEvent::Deletion(sent, answers) => {
+                let outcomes = reader.confirm_deletions(answers);
                 let before =
                     sent.iter().zip(&outcomes).filter(|(sent, outcome)| sent.before && outcome.is_ok());
                 self.report.deleted_only += before.count() as u64;
                 let records = sent.into_iter().map(|sent| sent.record).collect();
                 // After the fact: if the process dies before this is on disk, the next run finds them gone and says so
                 // in the journal itself.
-                flow.entries.extend(self.deletions.count(records, outcomes));
+                flow.entries.extend(self.deletions.count_outcomes(records, outcomes));
             }
-            Event::RoundIsDue => {}
+            FlowEvent::RoundIsDue => {}
         }
         Ok(())
     }
 
     /// Lines up what is to be sent or deleted.
-    fn read(&mut self, messages: Vec<ReceivedMessage>, flow: &mut Flow<'a>) -> Result<(), Failure> {
+    fn queue_messages(
+        &mut self,
+        messages: Vec<ReceivedMessage>,
+        flow: &mut RedriveFlow<'a>,
+    ) -> Result<(), DeadLetterError> {
         for record in messages.into_iter().map(DeadLetterRecord::new) {
             // A message that is sent according to the journal is never sent again by any run, only deleted. This lets a
             // second run finish the first one's work.
             if self.journal.was_sent(&record.message.sqs_message_id) {
-                let _is_named = self.redrive.plan.pick.observe(&record);
-                flow.sent.push(Sent { record, before: true });
+                let _is_named = self.redrive.plan.pick.observe_record(&record);
+                flow.sent.push(SentLetter { record, before: true });
             } else if self.phase != Phase::Finish {
-                flow.waiting.extend(self.classify(record)?);
+                flow.waiting.extend(self.classify_record(record)?);
             }
         }
         Ok(())
     }
 
     /// A dead letter that goes back; one that does not is counted.
-    fn classify(&mut self, record: DeadLetterRecord) -> Result<Option<Candidate>, Failure> {
+    fn classify_record(&mut self, record: DeadLetterRecord) -> Result<Option<Candidate>, DeadLetterError> {
         if self.redrive.can_come_back && self.journal.has_come_back(&record) {
-            self.report.came_back(record.message_id(), &record);
-            (self.redrive.progress)(Progress::CameBack(self.report.came_back_count()));
+            self.report.count_came_back(record.message_id(), &record);
+            (self.redrive.progress)(RedriveProgress::CameBack(self.report.came_back_count()));
             return Ok(None);
         }
         let sqs_message_id = &record.message.sqs_message_id;
-        let Some(send_back) = self.redrive.plan.choose(&record, &mut self.report)? else { return Ok(None) };
-        if self.journal.was_perhaps_sent_under_another_id(sqs_message_id, &send_back.message_id) {
-            self.report.stay(sqs_message_id, Reason::AnotherId.to_string());
+        let Some(send_back) = self.redrive.plan.decide_and_count(&record, &mut self.report)? else {
+            return Ok(None);
+        };
+        if self.journal.may_have_other_id(sqs_message_id, &send_back.message_id) {
+            self.report.count_staying(sqs_message_id, StayReason::AnotherId.to_string());
             return Ok(None);
         }
         Ok(Some(Candidate { record, send_back }))
     }
 
-    fn sent(&mut self, sent: Vec<(Candidate, Delivered<String>)>, flow: &mut Flow<'a>) {
+    fn record_sends(&mut self, sent: Vec<(Candidate, DeliveryOutcome<String>)>, flow: &mut RedriveFlow<'a>) {
         let mut confirmed = Vec::with_capacity(sent.len());
-        for (candidate, Delivered { outcome, perhaps_done: sends }) in sent {
+        for (candidate, DeliveryOutcome { outcome, perhaps_done: sends }) in sent {
             let sqs_message_id = candidate.id().to_owned();
             match outcome {
                 Ok(sent_as) => {
                     self.sends_failed = 0;
-                    self.report.sent(&candidate.record, &candidate.send_back);
-                    flow.entries.push(Entry::Sent { sqs_message_id, sent_as, sends });
+                    self.report.count_sent(&candidate.record, &candidate.send_back);
+                    flow.entries.push(JournalEntry::Sent { sqs_message_id, sent_as, sends });
                     confirmed.push(candidate.record);
                 }
                 Err(error) => {
@@ -155,13 +165,13 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
                     if self.sends_failed >= SENDS_FAILED_MAX {
                         let why =
                             format!("{SENDS_FAILED_MAX} sends in a row failed, the last one with {error}");
-                        self.report.early = Some(Early::Failed(why));
+                        self.report.early = Some(EarlyEnd::Failed(why));
                     }
-                    flow.entries.push(Entry::NotSent { sqs_message_id, code: error.code, sends });
+                    flow.entries.push(JournalEntry::NotSent { sqs_message_id, code: error.code, sends });
                 }
             }
         }
-        flow.sent.extend(confirmed.into_iter().map(|record| Sent { record, before: false }));
-        (self.redrive.progress)(Progress::Sent(self.report.sent));
+        flow.sent.extend(confirmed.into_iter().map(|record| SentLetter { record, before: false }));
+        (self.redrive.progress)(RedriveProgress::Sent(self.report.sent));
     }
 }

@@ -8,14 +8,14 @@
 use std::iter::successors;
 use std::time::Duration;
 
-use redeliver_core::deliver::until;
+use redeliver_core::deliver::time_until;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
-use crate::redrive::journal::Journal;
-use crate::redrive::report::{Early, RedriveReport, Watched};
-use crate::redrive::task::{Progress, Redrive};
-use crate::{DeadLetterRecord, Failure, HIDDEN, Reader};
+use crate::redrive::journal::RedriveJournal;
+use crate::redrive::report::{EarlyEnd, PilotResult, RedriveReport};
+use crate::redrive::task::{RedriveJob, RedriveProgress};
+use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord, HIDDEN};
 
 /// A permanent failure needs a few seconds. Each later look comes after twice as long, since it reads the whole DLQ.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
@@ -24,13 +24,13 @@ const STEP: Duration = Duration::from_secs(1);
 
 /// Watches the pilot for as long as it is to be watched, or until too much of it has failed or all of it is back; why
 /// the run is to end now, if it is. `delayed_before` is what waited with a delay before the first was sent.
-pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
-    redrive: &Redrive<'_, D, S, C>,
-    journal: &Journal,
+pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
+    redrive: &RedriveJob<'_, D, S, C>,
+    journal: &RedriveJournal,
     report: &mut RedriveReport,
     delayed_before: Option<u64>,
-) -> Result<Option<Early>, Failure> {
-    let Redrive { source, clock, limits, .. } = redrive;
+) -> Result<Option<EarlyEnd>, DeadLetterError> {
+    let RedriveJob { source, clock, limits, .. } = redrive;
     let (begun, span) = (clock.now(), limits.watch);
     let looks = successors(Some(FIRST_LOOK), |look| Some(*look * 2)).take_while(|look| *look < span);
     for look in looks.chain([span]) {
@@ -38,17 +38,17 @@ pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
         if look < span && begun + look < clock.now() {
             continue;
         }
-        let left = |now| Progress::Watching(until(now, begun + span));
-        if let Some(early) = wait(redrive, begun + look, left).await {
+        let left = |now| RedriveProgress::Watching(time_until(now, begun + span));
+        if let Some(early) = wait_until(redrive, begun + look, left).await {
             return Ok(Some(early));
         }
         // A message that came back is counted exactly, by its id and generation. Those that wait are only a number of
         // SQS's, with other producers' retries in it, so it is compared with the number before.
-        count_what_came_back(redrive, journal, report).await?;
-        (redrive.progress)(Progress::CameBack(report.came_back_count()));
-        let delayed = delayed(*source).await;
+        count_returned(redrive, journal, report).await?;
+        (redrive.progress)(RedriveProgress::CameBack(report.came_back_count()));
+        let delayed = count_delayed(*source).await;
         let waiting = delayed_before.zip(delayed).map(|(before, now)| now.saturating_sub(before));
-        report.watched = Some(Watched {
+        report.watched = Some(PilotResult {
             seconds: look.as_secs(),
             sent: report.sent,
             came_back: report.came_back_count(),
@@ -57,7 +57,7 @@ pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
         // SQS's counts are up to a minute old: they are worth nothing before the last look.
         let waiting = waiting.filter(|_| look == span).unwrap_or(0);
         if limits.are_exceeded(report.came_back_count() + waiting, report.sent) {
-            return Ok(Some(Early::Stopped));
+            return Ok(Some(EarlyEnd::Stopped));
         }
         // There is nothing left to wait for, also if any number of failures is allowed.
         if report.came_back_count() >= report.sent {
@@ -68,45 +68,45 @@ pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
 }
 
 /// Messages that could not be kept hidden until they were sent come out again once they are visible.
-pub(super) async fn wait_for_what_is_hidden<D, S, C: Clock>(redrive: &Redrive<'_, D, S, C>) -> Option<Early> {
+pub(super) async fn wait_for_hidden<D, S, C: Clock>(redrive: &RedriveJob<'_, D, S, C>) -> Option<EarlyEnd> {
     let end = redrive.clock.now() + HIDDEN;
-    wait(redrive, end, |now| Progress::Waiting(until(now, end))).await
+    wait_until(redrive, end, |now| RedriveProgress::Waiting(time_until(now, end))).await
 }
 
 /// Messages that wait in the source queue with a delay, if that is known.
-pub(super) async fn delayed(source: &impl QueueDepth) -> Option<u64> {
+pub(super) async fn count_delayed(source: &impl QueueDepth) -> Option<u64> {
     source.depth().await.ok().map(|depth| depth.delayed)
 }
 
 /// Until then, or an interrupt.
-async fn wait<D, S, C: Clock>(
-    Redrive { clock, interrupted, progress, .. }: &Redrive<'_, D, S, C>,
+async fn wait_until<D, S, C: Clock>(
+    RedriveJob { clock, interrupted, progress, .. }: &RedriveJob<'_, D, S, C>,
     end: Timestamp,
-    left: impl Fn(Timestamp) -> Progress,
-) -> Option<Early> {
+    left: impl Fn(Timestamp) -> RedriveProgress,
+) -> Option<EarlyEnd> {
     while clock.now() < end {
         if interrupted() {
-            return Some(Early::Interrupted);
+            return Some(EarlyEnd::Interrupted);
         }
         let now = clock.now();
         progress(left(now));
-        clock.sleep(until(now, end).min(STEP)).await;
+        clock.sleep(time_until(now, end).min(STEP)).await;
     }
     None
 }
 
 /// Looks through the DLQ for messages of this run.
-async fn count_what_came_back<D: Queue, S, C: Clock>(
-    redrive: &Redrive<'_, D, S, C>,
-    journal: &Journal,
+async fn count_returned<D: Queue, S, C: Clock>(
+    redrive: &RedriveJob<'_, D, S, C>,
+    journal: &RedriveJournal,
     report: &mut RedriveReport,
-) -> Result<(), Failure> {
-    let mut reader = Reader::new(redrive.dlq, redrive.clock).await?;
+) -> Result<(), DeadLetterError> {
+    let mut reader = DeadLetterReader::new(redrive.dlq, redrive.clock).await?;
     let outcome = async {
-        while let Some(messages) = reader.next().await? {
+        while let Some(messages) = reader.next_messages().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
                 if journal.has_come_back(&record) {
-                    report.came_back(record.message_id(), &record);
+                    report.count_came_back(record.message_id(), &record);
                 }
             }
         }

@@ -63,7 +63,7 @@ fn a_wrong_schema_is_refused_with_its_place_and_its_rule() {
 #[test]
 fn a_pattern_too_large_for_the_engine_is_refused_with_the_limit() {
     let why = "it needs more than 10 MiB when compiled; write long counts as maxLength";
-    let refused = |schema: serde_json::Value| Schema::of(&schema).unwrap_err().to_string();
+    let refused = |schema: serde_json::Value| Schema::from_value(&schema).unwrap_err().to_string();
     let of = |rule: String| SchemaError::NotASchema(rule).to_string();
     assert_eq!(
         refused(serde_json::json!({ "pattern": "^.{1,20000}$" })),
@@ -81,7 +81,8 @@ fn a_pattern_too_large_for_the_engine_is_refused_with_the_limit() {
 #[test]
 fn a_long_value_of_a_wrong_schema_is_quoted_in_part() {
     let long = "é".repeat(200_000);
-    let refused = Schema::of(&serde_json::json!({ "properties": { &long: { "type": &long } } })).unwrap_err();
+    let refused =
+        Schema::from_value(&serde_json::json!({ "properties": { &long: { "type": &long } } })).unwrap_err();
     let rule = "is not valid under any of the schemas listed in the 'anyOf' keyword";
     let (place, quoted) = ("é".repeat(94), "é".repeat(99));
     assert_eq!(refused, SchemaError::NotASchema(format!("/properties/{place}…: \"{quoted}…\" {rule}")));

@@ -10,7 +10,7 @@ fn a_pattern_that_the_vectors_refuse_is_refused_at_its_place_and_no_other() {
     let vectors: Vec<Value> =
         serde_json::from_str(include_str!("../../../../../schemas/vectors/patterns.json")).unwrap();
     for vector in vectors {
-        let error = Schema::of(&vector["schema"]).err().map(|error| error.to_string());
+        let error = Schema::from_value(&vector["schema"]).err().map(|error| error.to_string());
         let place = error.as_deref().map(|error| {
             let place = error.strip_prefix("not a valid JSON Schema: ").unwrap_or(error);
             place.split_once(": ").map_or(place, |(pointer, _)| pointer)

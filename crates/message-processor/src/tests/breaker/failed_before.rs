@@ -5,7 +5,7 @@ use super::*;
 /// A message with one failed call in its history, which spent no attempt.
 fn failed_before(n: usize) -> ReceivedMessage {
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.503","error_details":""}"#;
-    resent(record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))
+    resent(nth_record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))
 }
 
 /// Poison would otherwise hold all others again and again.
@@ -24,7 +24,7 @@ fn what_was_received_before_opens_nothing_either() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
     for batch in 0..5 {
-        let again = |n| ReceivedMessage { receive_count: 2, ..record(n, body(n)) };
+        let again = |n| ReceivedMessage { receive_count: 2, ..nth_record(n, nth_body(n)) };
         setup.process((batch * 10..batch * 10 + 10).map(again).collect(), 30);
     }
     assert_eq!(setup.handler.calls().len(), 50);
@@ -35,8 +35,8 @@ fn they_are_held_like_all_others_and_a_new_message_is_the_probe() {
     let setup = open();
     setup.sleep(15);
     // Due at once for a message that never failed, and three quarters of the outage's age later for others.
-    setup.process(vec![failed_before(10), record(11, body(11)), failed_before(12)], 30);
-    assert_eq!(setup.handler.called()[10..], [id(10)]);
+    setup.process(vec![failed_before(10), nth_record(11, nth_body(11)), failed_before(12)], 30);
+    assert_eq!(setup.handler.called()[10..], [nth_id(10)]);
 }
 
 /// Otherwise a few poison messages alone would be held for a day.
@@ -47,10 +47,10 @@ fn they_are_called_and_spend_attempts_if_nothing_confirms_the_outage() {
     setup.process(vec![failed_before(10)], 30);
     assert_eq!(kinds(&setup)[10..], pairs([CALLED]), "a probe");
     setup.sleep(1);
-    setup.process(vec![failed_before(11), record(12, body(12)), failed_before(13)], 30);
+    setup.process(vec![failed_before(11), nth_record(12, nth_body(12)), failed_before(13)], 30);
     assert_eq!(kinds(&setup)[11..], pairs([FAILED, FAILED, NOT_CALLED]), "a new message is still held");
     // Its probe confirms the outage.
     setup.sleep(120);
-    setup.process(vec![record(14, body(14)), failed_before(15)], 30);
+    setup.process(vec![nth_record(14, nth_body(14)), failed_before(15)], 30);
     assert_eq!(kinds(&setup)[13..], pairs([CALLED, NOT_CALLED, NOT_CALLED]));
 }

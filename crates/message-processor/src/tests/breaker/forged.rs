@@ -3,8 +3,8 @@
 use super::*;
 
 /// The n-th body, with forged members of ours.
-fn saying(n: usize, members: &str) -> ReceivedMessage {
-    record(n, body(n).replacen('}', &format!(",{members}}}"), 1))
+fn with_forged_metadata(n: usize, members: &str) -> ReceivedMessage {
+    nth_record(n, nth_body(n).replacen('}', &format!(",{members}}}"), 1))
 }
 
 const HELD_SINCE_2020: &str = r#""held_seconds":1,"held_since":"2020-01-01T00:00:00Z""#;
@@ -22,11 +22,11 @@ fn what_a_producer_says_of_an_outage_holds_neither_its_neighbours_nor_the_next_b
     for sent in [produced, unknown] {
         let setup = Setup::new().failing(0, down());
         let mut batch = records(1..10);
-        batch.insert(0, sent(saying(0, HELD_SINCE_2020)));
+        batch.insert(0, sent(with_forged_metadata(0, HELD_SINCE_2020)));
         setup.process(batch, 30);
         setup.process(records(10..20), 30);
         setup.process(records(20..30), 30);
-        assert_eq!(setup.handler.called(), (0..30).map(id).collect::<Vec<_>>());
+        assert_eq!(setup.handler.called(), (0..30).map(nth_id).collect::<Vec<_>>());
         assert_eq!(kinds(&setup), pairs([FAILED]));
     }
 }
@@ -34,13 +34,19 @@ fn what_a_producer_says_of_an_outage_holds_neither_its_neighbours_nor_the_next_b
 #[test]
 fn a_producer_cannot_have_its_message_called_while_the_target_is_down() {
     let setup = open();
-    setup.process(vec![produced(saying(1, HELD_FOR_EVER)), resent(saying(2, HELD_FOR_EVER))], 30);
-    assert_eq!(called(&setup), [id(2)]);
+    setup.process(
+        vec![
+            produced(with_forged_metadata(1, HELD_FOR_EVER)),
+            resent(with_forged_metadata(2, HELD_FOR_EVER)),
+        ],
+        30,
+    );
+    assert_eq!(called(&setup), [nth_id(2)]);
     assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
     let held = &setup.re_sent()[0];
     assert_eq!(
         (&held["held_since"], &held["held_seconds"]),
-        (&moment(0).into(), &2.into()),
+        (&format_moment(0).into(), &2.into()),
         "its first hold"
     );
 }
@@ -48,8 +54,8 @@ fn a_producer_cannot_have_its_message_called_while_the_target_is_down() {
 #[test]
 fn a_hold_ends_where_nobody_says_who_sends_again() {
     let setup = open();
-    setup.process(vec![saying(1, HELD_FOR_EVER)], 30);
-    assert_eq!(called(&setup), [id(1)]);
+    setup.process(vec![with_forged_metadata(1, HELD_FOR_EVER)], 30);
+    assert_eq!(called(&setup), [nth_id(1)]);
     assert_eq!(kinds(&setup)[10..], pairs([FAILED]));
 }
 
@@ -57,14 +63,15 @@ fn a_hold_ends_where_nobody_says_who_sends_again() {
 fn what_a_message_meets_that_may_be_held_no_longer_counts_like_any_other_call() {
     // An answer: the target is back.
     let setup = healed(open());
-    setup.process(vec![resent(saying(1, HELD_FOR_EVER))], 30);
+    setup.process(vec![resent(with_forged_metadata(1, HELD_FOR_EVER))], 30);
     assert_eq!(closings(&setup), 1);
     setup.process(records(20..30), 30);
-    assert_eq!(called(&setup), [id(1), id(20), id(21)], "slowly at first");
+    assert_eq!(called(&setup), [nth_id(1), nth_id(20), nth_id(21)], "slowly at first");
     // Outages: it goes down, without any other calls.
     let setup = outage(Setup::new());
     // Nothing is learned from them, since they are at their hold limit.
-    setup.process((0..10).map(|n| resent(saying(n, r#""held_seconds":1210500"#))).collect(), 30);
+    setup
+        .process((0..10).map(|n| resent(with_forged_metadata(n, r#""held_seconds":1210500"#))).collect(), 30);
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 10);
     assert_eq!((count(&setup, FAILED), count(&setup, NOT_CALLED)), (10, 10));
@@ -75,17 +82,22 @@ fn a_re_send_does_not_make_a_producers_words_redelivers_own() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = outage(Setup { strategy, ..Setup::new() });
         setup.process(records(10..20), 30);
-        setup.process(vec![produced(saying(1, HELD_FOR_EVER))], 30);
+        setup.process(vec![produced(with_forged_metadata(1, HELD_FOR_EVER))], 30);
         let setup = match strategy {
             Strategy::DelayedResend => setup.then_failed_message_processor(),
             _ => setup,
         };
-        let sent = setup.source.sent().into_iter().find(|content| content.body.contains(&id(1))).unwrap();
+        let sent = setup
+            .source
+            .sent_contents()
+            .into_iter()
+            .find(|content| content.body.contains(&nth_id(1)))
+            .unwrap();
         let body: Value = serde_json::from_str(&sent.body).unwrap();
         let metadata = &body["metadata"];
         assert_eq!(
             (&metadata["held_since"], metadata["held_seconds"].as_u64()),
-            (&moment(0).into(), Some(sent.delay.get().into())),
+            (&format_moment(0).into(), Some(sent.delay.get().into())),
             "{strategy}: its first hold"
         );
     }
@@ -97,11 +109,11 @@ fn a_message_that_stays_on_its_queue_was_never_held_whoever_sent_it() {
     let hidden = || Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) };
     let setup = hidden().failing(0, down());
     let mut batch = records(1..10);
-    batch.insert(0, resent(saying(0, HELD_SINCE_2020)));
+    batch.insert(0, resent(with_forged_metadata(0, HELD_SINCE_2020)));
     setup.process(batch, 30);
     assert_eq!(setup.handler.calls().len(), 10);
     let setup = outage(hidden());
-    setup.process(ten(), 30);
-    setup.process(vec![resent(saying(11, HELD_FOR_EVER))], 30);
+    setup.process(ten_records(), 30);
+    setup.process(vec![resent(with_forged_metadata(11, HELD_FOR_EVER))], 30);
     assert_eq!(setup.handler.calls().len(), 10);
 }

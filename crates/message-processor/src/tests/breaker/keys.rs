@@ -4,13 +4,13 @@ use redeliver_core::decide::breaker::{Hold, HoldReason, Outage};
 use redeliver_core::message::Attribute;
 
 use super::*;
-use crate::outcome::{HeldMessages, Outcome, held_for};
+use crate::outcome::{AttemptOutcome, HeldSummary, summarize_held};
 
 const A: &str = "a";
 const B: &str = "b";
 
-fn of(tenant: &str, n: usize) -> ReceivedMessage {
-    in_group(tenant, record(n, body(n)))
+fn tenant_record(tenant: &str, n: usize) -> ReceivedMessage {
+    in_group(tenant, nth_record(n, nth_body(n)))
 }
 
 fn in_group(tenant: &str, record: ReceivedMessage) -> ReceivedMessage {
@@ -23,15 +23,15 @@ fn a_is_down(setup: Setup) -> Setup {
 }
 
 fn called_of_b(setup: &Setup) -> usize {
-    setup.handler.called().iter().filter(|called| **called >= id(100)).count()
+    setup.handler.called().iter().filter(|called| **called >= nth_id(100)).count()
 }
 
 #[test]
 fn a_tenant_whose_calls_fail_is_held_and_no_other() {
     let setup = a_is_down(Setup::new());
     for batch in 0..9 {
-        let mut records: Vec<_> = (0..9).map(|n| of(A, batch * 10 + n)).collect();
-        records.push(of(B, 100 + batch));
+        let mut records: Vec<_> = (0..9).map(|n| tenant_record(A, batch * 10 + n)).collect();
+        records.push(tenant_record(B, 100 + batch));
         setup.process(records, 30);
     }
     assert_eq!(called_of_b(&setup), 9);
@@ -42,9 +42,11 @@ fn a_tenant_whose_calls_fail_is_held_and_no_other() {
 #[test]
 fn ten_answers_of_one_tenant_and_then_fifty_outages_of_another() {
     let setup = a_is_down(Setup::new());
-    setup.process((100..110).map(|n| of(B, n)).collect(), 30);
-    (0..5).for_each(|batch| drop(setup.process((0..10).map(|n| of(A, batch * 10 + n)).collect(), 30)));
-    setup.process((110..120).map(|n| of(B, n)).collect(), 30);
+    setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
+    (0..5).for_each(|batch| {
+        drop(setup.process((0..10).map(|n| tenant_record(A, batch * 10 + n)).collect(), 30))
+    });
+    setup.process((110..120).map(|n| tenant_record(B, n)).collect(), 30);
     assert_eq!(called_of_b(&setup), 20);
 }
 
@@ -52,7 +54,7 @@ fn ten_answers_of_one_tenant_and_then_fifty_outages_of_another() {
 fn a_new_environment_that_gets_one_held_message_of_one_tenant_calls_all_of_the_other() {
     let setup = a_is_down(Setup::new());
     let mut records = vec![in_group(A, held(0, 600, 700))];
-    records.extend((100..109).map(|n| of(B, n)));
+    records.extend((100..109).map(|n| tenant_record(B, n)));
     setup.process(records, 30);
     assert_eq!(setup.handler.calls().len(), 10);
     assert_eq!(kinds(&setup), pairs([CALLED]), "A's was the probe of its own circuit");
@@ -66,7 +68,7 @@ fn in_no_order_do_the_outages_of_one_tenant_hold_another() {
         let step = order % 126 + 1;
         let mut numbers: Vec<_> = (0..127).map(|place| (place * step + order) % 127).collect();
         numbers.rotate_left(order % 127);
-        let records = numbers.iter().map(|n| of(if *n < 100 { A } else { B }, *n));
+        let records = numbers.iter().map(|n| tenant_record(if *n < 100 { A } else { B }, *n));
         let records: Vec<_> = records.collect();
         for batch in records.chunks(10) {
             setup.process(batch.to_vec(), 30);
@@ -80,7 +82,7 @@ fn in_no_order_do_the_outages_of_one_tenant_hold_another() {
 fn no_other_tenant_waits_for_the_probe_of_one() {
     let setup = Setup::new().on(0, Step::Hang);
     let mut records = vec![in_group(A, held(0, 600, 700)), in_group(A, held(1, 600, 700))];
-    records.extend((100..108).map(|n| of(B, n)));
+    records.extend((100..108).map(|n| tenant_record(B, n)));
     setup.process(records, 30);
     assert_eq!(called_of_b(&setup), 8);
     assert_eq!(kinds(&setup), pairs([("held", "Timeout"), NOT_CALLED]));
@@ -90,15 +92,18 @@ fn no_other_tenant_waits_for_the_probe_of_one() {
 fn no_other_tenant_waits_for_the_turn_of_one() {
     let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
     let setup = Setup::new().failing(0, refused).on(100, Step::Take(10));
-    setup.process(vec![of(A, 0)], 30);
-    setup.process(vec![of(B, 100), of(A, 1), of(B, 101), of(B, 102)], 30);
-    assert_eq!(setup.handler.called()[1..], [id(100), id(101), id(102), id(1)]);
+    setup.process(vec![tenant_record(A, 0)], 30);
+    setup.process(
+        vec![tenant_record(B, 100), tenant_record(A, 1), tenant_record(B, 101), tenant_record(B, 102)],
+        30,
+    );
+    assert_eq!(setup.handler.called()[1..], [nth_id(100), nth_id(101), nth_id(102), nth_id(1)]);
 }
 
 #[test]
 fn messages_without_a_key_have_a_circuit_of_their_own() {
     let setup = open();
-    setup.process((100..110).map(|n| of(B, n)).chain(records(10..20)).collect(), 30);
+    setup.process((100..110).map(|n| tenant_record(B, n)).chain(records(10..20)).collect(), 30);
     assert_eq!(called_of_b(&setup), 10);
     assert_eq!(setup.handler.calls().len(), 20);
 }
@@ -107,8 +112,8 @@ fn messages_without_a_key_have_a_circuit_of_their_own() {
 #[test]
 fn several_tenants_without_an_answer_show_that_the_target_is_down() {
     let setup = outage(Setup::new());
-    setup.process((0..10).map(|n| of(&format!("tenant-{n}"), n)).collect(), 30);
-    setup.process((100..110).map(|n| of(B, n)).collect(), 30);
+    setup.process((0..10).map(|n| tenant_record(&format!("tenant-{n}"), n)).collect(), 30);
+    setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     assert_eq!(setup.handler.calls().len(), 10);
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 10));
 }
@@ -118,7 +123,7 @@ fn an_attribute_may_name_the_tenant() {
     let setup = a_is_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#));
     let of = |tenant: &str, n: usize| ReceivedMessage {
         attributes: Attributes::from([("tenant".to_owned(), Attribute::string(tenant))]),
-        ..of("all of one group", n)
+        ..tenant_record("all of one group", n)
     };
     setup.process((0..10).map(|n| of(A, n)).collect(), 30);
     setup.process((100..110).map(|n| of(B, n)).collect(), 30);
@@ -130,8 +135,8 @@ fn an_attribute_may_name_the_tenant() {
 #[test]
 fn one_circuit_for_the_target_holds_all() {
     let setup = a_is_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"target"}}"#));
-    setup.process((0..10).map(|n| of(A, n)).collect(), 30);
-    setup.process((100..110).map(|n| of(B, n)).collect(), 30);
+    setup.process((0..10).map(|n| tenant_record(A, n)).collect(), 30);
+    setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     assert_eq!(called_of_b(&setup), 0);
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 10));
 }
@@ -139,11 +144,11 @@ fn one_circuit_for_the_target_holds_all() {
 #[test]
 fn holds_of_two_tenants_are_reported_since_the_outage_that_began_first() {
     let held = |reason, seconds| {
-        let since = start() + chrono::TimeDelta::seconds(seconds);
+        let since = start_time() + chrono::TimeDelta::seconds(seconds);
         let outage = Outage { since, first_failures: 10 };
-        Outcome::Held { hold: Hold { reason, outage, delay: Duration::from_secs(1) }, error: None }
+        AttemptOutcome::Held { hold: Hold { reason, outage, delay: Duration::from_secs(1) }, error: None }
     };
     let outcomes = [held(HoldReason::Down, 5), held(HoldReason::RateLimited, -5), held(HoldReason::Down, 0)];
-    let HeldMessages { count, since, .. } = held_for(HoldReason::Down, outcomes.iter()).unwrap();
-    assert_eq!((count, since), (2, start()));
+    let HeldSummary { count, since, .. } = summarize_held(HoldReason::Down, outcomes.iter()).unwrap();
+    assert_eq!((count, since), (2, start_time()));
 }

@@ -13,16 +13,19 @@ fn held_and_nine(sent_before: i64) -> Vec<ReceivedMessage> {
 fn a_new_environment_believes_a_message_that_was_held_a_moment_ago() {
     let setup = outage(Setup::new());
     setup.process(held_and_nine(700), 30);
-    assert_eq!(setup.handler.called(), [id(0)], "one probe instead of ten calls that fail");
+    assert_eq!(setup.handler.called(), [nth_id(0)], "one probe instead of ten calls that fail");
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (1, 9));
     let probed = &setup.failures()[0];
-    assert_eq!((&probed["held_since"], &probed["outage_failures"]), (&moment(-2000).into(), &13.into()));
+    assert_eq!(
+        (&probed["held_since"], &probed["outage_failures"]),
+        (&format_moment(-2000).into(), &13.into())
+    );
     // Its own first failure: it may be chance. The others were never held before.
     assert_eq!((&probed["retry_after_seconds"], delays(&setup)), (&2.into(), vec![2; 9]));
     for metadata in setup.re_sent() {
         assert_eq!(
             (&metadata["held_since"], &metadata["outage_failures"]),
-            (&moment(-2000).into(), &13.into())
+            (&format_moment(-2000).into(), &13.into())
         );
     }
 }
@@ -115,7 +118,7 @@ fn an_environment_that_had_an_answer_half_a_minute_ago_knows_better() {
 fn the_others_of_a_batch_wait_for_the_probe_and_then_for_their_turn() {
     let setup = Setup::new().on(0, Step::Take(2));
     setup.process(held_and_nine(700), 30);
-    assert_eq!(setup.world.elapsed(), 2);
-    assert_eq!(setup.handler.called(), [id(0), id(1)]);
+    assert_eq!(setup.world.elapsed_seconds(), 2);
+    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
     assert_eq!(count(&setup, ("held", "RateLimited")), 8);
 }

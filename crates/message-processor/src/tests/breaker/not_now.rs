@@ -1,10 +1,10 @@
 //! Errors that say "not now": they spend the hold budget and never an attempt, in any state of the circuit.
 
-use redeliver_embedded::{Injection, Scope, When};
+use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
 use super::*;
 
-fn told_to_wait() -> HandlerError {
+fn not_now_error() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429").retry_after(Duration::from_secs(800))
 }
 
@@ -24,7 +24,7 @@ fn a_503_in_a_new_environment_is_held_with_its_error() {
                 assert_eq!((&failure["type"], hold), (&"HttpStatus.503".into(), (&"held".into(), &2.into())));
                 assert_eq!(
                     (&failure["held_since"], &failure["outage_failures"]),
-                    (&moment(0).into(), &1.into())
+                    (&format_moment(0).into(), &1.into())
                 );
                 setup.then_failed_message_processor()
             }
@@ -32,14 +32,14 @@ fn a_503_in_a_new_environment_is_held_with_its_error() {
         };
         assert_eq!(delays(&setup), [2]);
         let expected = json!({
-            "message_id": id(0),
+            "message_id": nth_id(0),
             "retry_attempt": 0,
-            "next_retry_time": moment(2),
-            "first_sent_time": moment(-10),
+            "next_retry_time": format_moment(2),
+            "first_sent_time": format_moment(-10),
             "retry_history": [
-                { "attempt": 0, "failed_at": moment(0), "error_type": "HttpStatus.503", "error_details": "HTTP 503" },
+                { "attempt": 0, "failed_at": format_moment(0), "error_type": "HttpStatus.503", "error_details": "HTTP 503" },
             ],
-            "held_since": moment(0),
+            "held_since": format_moment(0),
             "outage_failures": 1,
             "held_seconds": 2,
         });
@@ -62,12 +62,12 @@ fn the_calls_of_a_batch_that_are_told_not_now_have_one_line_without_a_target_s_t
 fn a_message_that_is_not_called_is_confirmed_once_the_source_queue_has_it() {
     let setup = open();
     assert_eq!(setup.process(records(10..12), 30), [""; 0]);
-    assert_eq!((delays(&setup), setup.intermediate.sent().len()), (vec![2, 2], 10));
-    for scope in [Scope::Request, Scope::Entry] {
+    assert_eq!((delays(&setup), setup.intermediate.sent_contents().len()), (vec![2, 2], 10));
+    for scope in [FaultScope::Request, FaultScope::Entry] {
         let setup = open();
-        setup.world.fail_sends(&setup.source, scope, When::Chance(1.0), Injection::Sender);
+        setup.world.fail_sends(&setup.source, scope, FaultTrigger::Chance(1.0), Injection::Sender);
         assert_eq!(setup.process(records(10..12), 30), ["sqs-10", "sqs-11"], "{scope:?}");
-        assert_eq!(setup.intermediate.sent().len(), 10);
+        assert_eq!(setup.intermediate.sent_contents().len(), 10);
     }
 }
 
@@ -76,13 +76,13 @@ fn a_message_whose_holds_are_spent_is_called_once_more_and_given_up_if_the_targe
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now()).failing(1, not_now());
         assert_eq!(setup.process(vec![held(0, 86_399, 700), held(1, 86_400, 700)], 30), [""; 0]);
-        assert_eq!(setup.handler.called(), [id(0), id(1)]);
+        assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
         let setup = match strategy {
             Strategy::DelayedResend => setup.then_failed_message_processor(),
             _ => setup,
         };
         assert_eq!(setup.re_sent().len(), 1, "{strategy}");
-        let verdict = document(&setup.annotation.only().attributes, FAILURE);
+        let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
         assert_eq!(
             (&verdict["verdict"], &verdict["type"], &verdict["explanation"]),
             (
@@ -99,10 +99,10 @@ fn a_message_whose_holds_are_spent_is_called_once_more_and_given_up_if_the_targe
 fn assert_waits(setup: &Setup, since: i64, state: &str) {
     let calls = setup.handler.calls().len();
     for (n, second) in [0, 1, 60, 299, 301, 799].into_iter().enumerate() {
-        setup.sleep(u64::try_from(since + second - setup.world.elapsed()).unwrap());
+        setup.sleep(u64::try_from(since + second - setup.world.elapsed_seconds()).unwrap());
         // The second one is at its hold limit, and the third one failed before.
-        let failed = resent(record(92, with_metadata(92, r#""retry_attempt":1"#)));
-        setup.process(vec![record(90, body(90)), held(91, 86_400, 700), failed], 30);
+        let failed = resent(nth_record(92, with_metadata(92, r#""retry_attempt":1"#)));
+        setup.process(vec![nth_record(90, nth_body(90)), held(91, 86_400, 700), failed], 30);
         assert_eq!(setup.handler.calls().len(), calls, "{state}: second {second}");
         let left = 800 - second;
         for delay in delays(setup).split_off(delays(setup).len() - 3) {
@@ -111,29 +111,29 @@ fn assert_waits(setup: &Setup, since: i64, state: &str) {
     }
     setup.sleep(2);
     setup.process(records(93..94), 30);
-    assert_eq!(setup.handler.called().split_off(calls), [id(93)], "{state}");
+    assert_eq!(setup.handler.called().split_off(calls), [nth_id(93)], "{state}");
 }
 
 #[test]
 fn nothing_is_called_before_a_retry_after_is_over_in_any_state_of_the_circuit() {
-    let setup = Setup::new().failing(0, told_to_wait());
+    let setup = Setup::new().failing(0, not_now_error());
     setup.process(records(0..1), 30);
     assert_waits(&setup, 0, "closed");
 
     let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
-    let setup = Setup::new().failing(0, refused).failing(1, told_to_wait());
+    let setup = Setup::new().failing(0, refused).failing(1, not_now_error());
     setup.process(records(0..1), 30);
     setup.sleep(5);
     setup.process(records(1..2), 30);
     assert_waits(&setup, 5, "limited");
 
-    let setup = open().failing(10, told_to_wait());
+    let setup = open().failing(10, not_now_error());
     setup.sleep(15);
     setup.process(records(10..11), 30);
     assert_waits(&setup, 15, "open");
 
-    let setup = (0..9).fold(Setup::new(), |setup, n| setup.failing(n, down())).failing(9, told_to_wait());
-    setup.process(ten(), 30);
+    let setup = (0..9).fold(Setup::new(), |setup, n| setup.failing(n, down())).failing(9, not_now_error());
+    setup.process(ten_records(), 30);
     assert_eq!(count(&setup, CALLED), 9, "the refusal has opened it");
     assert_waits(&setup, 0, "opened by it");
 }
@@ -143,7 +143,7 @@ fn holds_above_a_minute_end_together_on_tens_of_seconds() {
     let setup = open();
     setup.sleep(3);
     setup.process(records(10..11), 30);
-    let now = setup.world.elapsed();
+    let now = setup.world.elapsed_seconds();
     // The first one is the probe.
     setup.process(vec![held(11, 100, 0), held(12, 300, 0), held(13, 1000, 0), held(14, 40_000, 0)], 30);
     let delays = delays(&setup);

@@ -43,7 +43,7 @@ fn a_message_waits_for_its_turn_while_others_of_its_batch_run() {
     setup.process(records(1..4), 30);
     assert_eq!(setup.handler.calls().len(), 4);
     assert_eq!(kinds(&setup), pairs([REFUSED]));
-    assert_eq!(setup.world.elapsed(), 12);
+    assert_eq!(setup.world.elapsed_seconds(), 12);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
         setup.process(records(1..10), 30);
         assert_eq!(setup.handler.calls().len(), 1, "{strategy}");
         assert_eq!(
-            setup.world.clock.now() - start(),
+            setup.world.clock.now() - start_time(),
             chrono::TimeDelta::milliseconds(500),
             "it waits a moment"
         );
@@ -65,7 +65,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
             }
             _ => 1,
         };
-        let held = setup.source.sent().split_off(called);
+        let held = setup.source.sent_contents().split_off(called);
         assert_eq!(held.len(), 9, "{strategy}");
         for metadata in &setup.re_sent()[called..] {
             assert_eq!((&metadata["retry_attempt"], &metadata["held_since"]), (&0.into(), &Value::Null));
@@ -73,7 +73,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
         }
         // No other environment learns from it: a new one calls all.
         let other = outage(Setup::new());
-        let held = held.into_iter().enumerate().map(|(n, sent)| resent(record(n, sent.body)));
+        let held = held.into_iter().enumerate().map(|(n, sent)| resent(nth_record(n, sent.body)));
         other.process(held.collect(), 30);
         assert_eq!(other.handler.calls().len(), 9);
     }
@@ -85,7 +85,7 @@ fn a_refused_message_teaches_nobody() {
     let setup = Setup { strategy: Strategy::DirectResend, ..Setup::new() }.failing(0, refused());
     setup.process(records(0..1), 30);
     let other = outage(Setup::new());
-    let mut batch = vec![resent(record(0, setup.source.only().body))];
+    let mut batch = vec![resent(nth_record(0, setup.source.only_sent().body))];
     batch.extend(records(1..9));
     other.process(batch, 30);
     assert_eq!(other.handler.calls().len(), 9);
@@ -120,5 +120,5 @@ fn a_target_that_names_a_time_is_not_probed_before() {
     assert_eq!(setup.handler.calls().len(), 11);
     setup.sleep(1);
     setup.process(records(20..30), 30);
-    assert_eq!(setup.handler.called()[11..], [id(20)]);
+    assert_eq!(setup.handler.called()[11..], [nth_id(20)]);
 }

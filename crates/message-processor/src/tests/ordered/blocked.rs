@@ -1,6 +1,6 @@
 //! `on_give_up: block`: a message that is given up blocks its group until a person decides, or its queue forgets it.
 
-use redeliver_core::blocked::Notice;
+use redeliver_core::blocked::BlockedNotice;
 use redeliver_core::ports::{EntryError, Fault, VisibilityControl as _};
 
 use super::*;
@@ -42,28 +42,31 @@ fn a_message_that_is_given_up_blocks_its_group_and_a_notice_says_so() {
     let (setup, environment) = given_up();
     let blocked_at = setup.world.clock.now();
     setup.sleep(60);
-    let [notice] = &setup.blocked.received()[..] else { panic!("not one notice") };
-    assert_eq!((notice.body.as_str(), notice.message_group_id.as_deref()), (&*body(0), Some("a")));
-    let failure = document(&notice.attributes, FAILURE);
+    let [notice] = &setup.blocked.receive_all()[..] else { panic!("not one notice") };
+    assert_eq!((notice.body.as_str(), notice.message_group_id.as_deref()), (&*nth_body(0), Some("a")));
+    let failure = attribute_document(&notice.attributes, FAILURE);
     assert_eq!(failure["verdict"], "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(failure["attempts"], 1);
-    let read = Notice::read(notice).unwrap();
+    let read = BlockedNotice::from_record(notice).unwrap();
     assert_eq!(read.waiting_since, blocked_at - Duration::from_secs(5));
-    assert_eq!(read.verdict.explained(), "Max retry attempts 1 exceeded; last error Db.Busy: come later");
+    assert_eq!(
+        read.verdict.full_explanation(),
+        "Max retry attempts 1 exceeded; last error Db.Busy: come later"
+    );
     setup.produce_in("b", [2]);
     assert_eq!(setup.turn(&environment), [2], "other groups continue");
     assert_eq!(setup.turn_after(&environment, HIDDEN - 60)[0], 0);
-    assert_eq!(setup.annotation.sent(), []);
+    assert_eq!(setup.annotation.sent_contents(), []);
     let sqs_message_id = read.verdict.case.unwrap().failure.delivery.source_message_id;
     let error_type = "RETRY_ATTEMPT_EXCEEDED";
-    let told = setup.world.seen.events();
-    assert!(told.contains(&Event::Blocked {
-        message_id: Some(id(0)),
+    let reported = setup.world.seen.events();
+    assert!(reported.contains(&Event::Blocked {
+        message_id: Some(nth_id(0)),
         sqs_message_id,
         error_type,
         request_id: None
     }));
-    assert!(!told.iter().any(|event| matches!(event, Event::GivenUp { .. })));
+    assert!(!reported.iter().any(|event| matches!(event, Event::GivenUp { .. })));
 }
 
 #[test]
@@ -71,21 +74,22 @@ fn twice_a_day_it_is_called_once_more_and_blocks_again_or_its_group_goes_on() {
     let (setup, environment) = given_up();
     assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
     assert_eq!(setup.calls_of(0).len(), 3, "called once more");
-    assert_eq!(setup.blocked.sent().len(), 2);
+    assert_eq!(setup.blocked.sent_contents().len(), 2);
     let environment =
         Environment { handler: Scripted { steps: BTreeMap::new(), ..environment.handler }, ..environment };
     assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
     assert_eq!(setup.calls_of(0).len(), 4);
     assert_eq!(setup.next_turn(&environment), (0, vec![1]));
     assert_eq!(setup.calls_of(1).len(), 1);
-    assert_eq!(setup.annotation.sent(), []);
+    assert_eq!(setup.annotation.sent_contents(), []);
 }
 
 #[test]
 fn with_the_handle_of_its_notice_it_can_be_called_again_at_once() {
     let (setup, environment) = given_up();
     setup.sleep(60);
-    let Notice { receipt_handle, .. } = Notice::read(&setup.blocked.received()[0]).unwrap();
+    let BlockedNotice { receipt_handle, .. } =
+        BlockedNotice::from_record(&setup.blocked.receive_all()[0]).unwrap();
     setup.make_visible(&receipt_handle).unwrap();
     assert_eq!(setup.next_turn(&environment), (0, vec![0]));
     assert_eq!(setup.make_visible(&receipt_handle).unwrap_err().fault, Fault::Sender, "it is out of date");
@@ -97,7 +101,7 @@ fn a_message_whose_notice_is_refused_is_not_hidden() {
     let at_once = BLOCKING.replace(r#""max_attempts":1"#, r#""max_attempts":0"#);
     let setup = setup_with(1, &at_once).failing(0, busy());
     setup.produce_in("a", [0, 1]);
-    setup.world.fail_sends(&setup.blocked, Scope::Request, When::Chance(1.0), Injection::Sender);
+    setup.world.fail_sends(&setup.blocked, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     let environment = setup.processor();
     assert_eq!(setup.turn(&environment), [0]);
     assert_eq!(setup.next_turn(&environment), (180, vec![0]), "the queue's own visibility timeout");
@@ -111,10 +115,10 @@ fn an_invalid_message_blocks_its_group_too() {
     setup.produce_in("a", [2]);
     let environment = setup.processor();
     assert_eq!((setup.turn(&environment), setup.turn(&environment)), (vec![0], vec![1]));
-    let [notice] = &setup.blocked.sent()[..] else { panic!("not one notice") };
-    assert_eq!(document(&notice.attributes, FAILURE)["verdict"], "INVALID_MESSAGE_SCHEMA");
+    let [notice] = &setup.blocked.sent_contents()[..] else { panic!("not one notice") };
+    assert_eq!(attribute_document(&notice.attributes, FAILURE)["verdict"], "INVALID_MESSAGE_SCHEMA");
     assert_eq!(setup.turn_after(&environment, HIDDEN), [1]);
-    assert_eq!(setup.handler.called(), [id(0)], "2 waits behind it");
+    assert_eq!(setup.handler.called(), [nth_id(0)], "2 waits behind it");
 }
 
 #[test]
@@ -124,10 +128,10 @@ fn at_the_end_of_its_retention_it_is_given_up_and_its_group_goes_on() {
     for _ in 0..14 {
         assert_eq!(setup.turn_after(&environment, HIDDEN), [0]);
     }
-    assert_eq!(setup.annotation.sent(), []);
+    assert_eq!(setup.annotation.sent_contents(), []);
     assert_eq!(setup.turn_after(&environment, 7 * 24 * 3600 - 180 - 5 - 14 * HIDDEN), [0]);
-    assert_eq!(setup.blocked.sent().len(), 15);
-    let failure = document(&setup.annotation.sent()[0].attributes, FAILURE);
+    assert_eq!(setup.blocked.sent_contents().len(), 15);
+    let failure = attribute_document(&setup.annotation.sent_contents()[0].attributes, FAILURE);
     assert_eq!(failure["verdict"], "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(failure.get("receipt_handle"), None);
     assert_eq!(setup.next_turn(&environment), (0, vec![1]));
@@ -141,6 +145,6 @@ fn what_follows_an_invalid_message_that_its_queue_cannot_keep_is_called_at_once(
     setup.sleep(14 * 24 * 3600 - 180);
     let environment = setup.processor();
     assert_eq!(setup.turn(&environment), [0, 1]);
-    assert_eq!((setup.annotation.sent().len(), setup.blocked.sent().len()), (1, 0));
-    assert_eq!(setup.handler.called(), [id(1)]);
+    assert_eq!((setup.annotation.sent_contents().len(), setup.blocked.sent_contents().len()), (1, 0));
+    assert_eq!(setup.handler.called(), [nth_id(1)]);
 }

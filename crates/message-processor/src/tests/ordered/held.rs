@@ -8,18 +8,18 @@ fn down() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")
 }
 
-fn of(tenant: &str, group: &str, n: usize) -> ReceivedMessage {
+fn tenant_record_in(tenant: &str, group: &str, n: usize) -> ReceivedMessage {
     ReceivedMessage {
         attributes: Attributes::from([("tenant".to_owned(), Attribute::string(tenant))]),
         message_group_id: Some(group.to_owned()),
-        ..record(n, body(n))
+        ..nth_record(n, nth_body(n))
     }
 }
 
 impl Setup {
     /// A message-processor whose breaker knows nothing.
     fn in_a_new_environment(&self) -> Environment {
-        Environment { breaker: SharedBreaker::of(&self.policy), ..self.processor() }
+        Environment { breaker: SharedBreaker::from_policy(&self.policy), ..self.processor() }
     }
 }
 
@@ -28,7 +28,7 @@ fn a_is_down() -> Setup {
     let policy = Policy::from_json(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#).unwrap();
     let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down()));
     let setup = Setup { policy, ..setup };
-    setup.process((0..10).map(|n| of("a", &format!("group-{n}"), n)).collect(), 30);
+    setup.process((0..10).map(|n| tenant_record_in("a", &format!("group-{n}"), n)).collect(), 30);
     assert_eq!((setup.handler.calls().len(), held(&setup)), (10, 10));
     setup
 }
@@ -42,15 +42,29 @@ fn held(setup: &Setup) -> u32 {
 #[test]
 fn an_outage_stops_its_group_like_any_failure() {
     let setup = a_is_down().failing(20, down());
-    setup.process(vec![of("b", "one", 20), of("b", "one", 21), of("b", "two", 22)], 30);
-    assert_eq!(setup.handler.called()[10..], [id(20), id(22)]);
+    setup.process(
+        vec![
+            tenant_record_in("b", "one", 20),
+            tenant_record_in("b", "one", 21),
+            tenant_record_in("b", "two", 22),
+        ],
+        30,
+    );
+    assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(22)]);
 }
 
 #[test]
 fn nothing_overtakes_a_held_message_although_its_own_tenant_is_up() {
     let setup = a_is_down();
-    setup.process(vec![of("a", "one", 20), of("b", "one", 21), of("b", "two", 22)], 30);
-    assert_eq!(setup.handler.called()[10..], [id(22)]);
+    setup.process(
+        vec![
+            tenant_record_in("a", "one", 20),
+            tenant_record_in("b", "one", 21),
+            tenant_record_in("b", "two", 22),
+        ],
+        30,
+    );
+    assert_eq!(setup.handler.called()[10..], [nth_id(22)]);
     assert_eq!(held(&setup), 11);
 }
 
@@ -58,17 +72,28 @@ fn nothing_overtakes_a_held_message_although_its_own_tenant_is_up() {
 fn nothing_overtakes_a_message_that_waits_for_the_probe_of_another_group() {
     let setup = a_is_down().on(20, Step::Take(3));
     setup.sleep(600);
-    setup.process(vec![of("a", "one", 20), of("a", "two", 21), of("b", "two", 22)], 30);
-    assert_eq!(setup.handler.called()[10..], [id(20), id(21), id(22)]);
+    setup.process(
+        vec![
+            tenant_record_in("a", "one", 20),
+            tenant_record_in("a", "two", 21),
+            tenant_record_in("b", "two", 22),
+        ],
+        30,
+    );
+    assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(21), nth_id(22)]);
 }
 
 #[test]
 fn nothing_overtakes_a_message_that_another_one_of_its_tenant_keeps_waiting() {
     let setup = a_is_down().on(20, Step::Take(3));
     setup.sleep(600);
-    let waits = [of("a", "two", 21), of("a", "three", 22), of("b", "three", 23)];
-    setup.process([vec![of("a", "one", 20)], waits.into()].concat(), 30);
-    assert_eq!(setup.handler.called()[10..12], [id(20), id(21)]);
+    let waits = [
+        tenant_record_in("a", "two", 21),
+        tenant_record_in("a", "three", 22),
+        tenant_record_in("b", "three", 23),
+    ];
+    setup.process([vec![tenant_record_in("a", "one", 20)], waits.into()].concat(), 30);
+    assert_eq!(setup.handler.called()[10..12], [nth_id(20), nth_id(21)]);
 }
 
 /// It would stay hidden for longer than the message that it waits for.
@@ -76,8 +101,15 @@ fn nothing_overtakes_a_message_that_another_one_of_its_tenant_keeps_waiting() {
 fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
     let setup = a_is_down().on(20, Step::Hang).on(22, Step::Hang);
     setup.sleep(600);
-    setup.process(vec![of("b", "one", 20), of("a", "one", 21), of("a", "two", 22)], 30);
-    assert_eq!(setup.handler.called()[10..], [id(20), id(22)]);
+    setup.process(
+        vec![
+            tenant_record_in("b", "one", 20),
+            tenant_record_in("a", "one", 21),
+            tenant_record_in("a", "two", 22),
+        ],
+        30,
+    );
+    assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(22)]);
     assert_eq!(held(&setup), 11, "message 22 was the probe, and failed");
 }
 
@@ -85,37 +117,46 @@ fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
 #[test]
 fn a_message_behind_one_that_was_not_started_is_not_held() {
     let setup = Setup { max_concurrency: 1, ..a_is_down() }.on(20, Step::Hang);
-    setup.process(vec![of("b", "one", 20), of("b", "two", 21), of("a", "two", 22)], 1);
-    assert_eq!(setup.handler.called()[10..], [id(20)]);
+    setup.process(
+        vec![
+            tenant_record_in("b", "one", 20),
+            tenant_record_in("b", "two", 21),
+            tenant_record_in("a", "two", 22),
+        ],
+        1,
+    );
+    assert_eq!(setup.handler.called()[10..], [nth_id(20)]);
     assert_eq!(held(&setup), 10);
 }
 
 #[test]
 fn a_message_that_waited_for_days_behind_others_is_held_from_its_first_receive() {
     let setup = a_is_down();
-    let days_ago = start() - chrono::TimeDelta::days(2);
+    let days_ago = start_time() - chrono::TimeDelta::days(2);
     let received_first = |at, n| ReceivedMessage {
         sent_at: days_ago,
         first_received_at: Some(at),
-        ..of("a", &format!("group-{n}"), n)
+        ..tenant_record_in("a", &format!("group-{n}"), n)
     };
-    setup.process(vec![received_first(start(), 20), received_first(days_ago, 21)], 30);
-    assert_eq!(setup.handler.called()[10..], [id(21)], "only this one is at its hold limit");
+    setup.process(vec![received_first(start_time(), 20), received_first(days_ago, 21)], 30);
+    assert_eq!(setup.handler.called()[10..], [nth_id(21)], "only this one is at its hold limit");
 }
 
 #[test]
 fn a_hold_is_told_and_spends_no_attempt_of_a_batch_of_ten() {
     let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down()));
-    let setup = Setup { policy: Strategy::Ordered.definition().policy("{}").unwrap(), ..setup };
+    let setup = Setup { policy: Strategy::Ordered.definition().parse_policy("{}").unwrap(), ..setup };
     (0..10).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
     let environment = setup.processor();
-    while setup.world.elapsed() < 3600 {
+    while setup.world.elapsed_seconds() < 3600 {
         setup.next_turn(&environment);
     }
-    let told = retries_told(&setup);
-    assert!(told.len() > 20, "{told:?}");
+    let output_text = reported_retries(&setup);
+    assert!(output_text.len() > 20, "{output_text:?}");
     assert!(
-        told.iter().all(|(_, retry_attempt, spends_attempt)| (*retry_attempt, *spends_attempt) == (0, false))
+        output_text
+            .iter()
+            .all(|(_, retry_attempt, spends_attempt)| (*retry_attempt, *spends_attempt) == (0, false))
     );
     assert!(setup.handler.calls().iter().all(|call| call.retry_attempt == 0));
 }
@@ -127,16 +168,16 @@ fn the_holds_of_a_message_that_is_told_not_now_grow_with_the_time_since_its_firs
         let setup = setup_with(batch_size, "{}").failing(0, down());
         setup.produce_in("a", [0, 1]);
         let (mut waits, mut called) = (Vec::new(), 0);
-        while setup.world.elapsed() < 3600 {
+        while setup.world.elapsed_seconds() < 3600 {
             let (seconds, _) = setup.next_turn(&setup.in_a_new_environment());
             waits.push(seconds);
             called += 1;
         }
-        assert_eq!(setup.handler.called(), vec![id(0); called], "the rest of the group waits behind it");
+        assert_eq!(setup.handler.called(), vec![nth_id(0); called], "the rest of the group waits behind it");
         assert_eq!(waits[..4], [0, 2, 4, 8]);
         assert!(waits.windows(2).skip(4).all(|pair| pair[0] < pair[1] || pair[1] > 550), "{waits:?}");
-        assert_eq!(setup.annotation.sent(), []);
-        assert!(retries_told(&setup).iter().all(|(_, _, spends_attempt)| !spends_attempt));
+        assert_eq!(setup.annotation.sent_contents(), []);
+        assert!(reported_retries(&setup).iter().all(|(_, _, spends_attempt)| !spends_attempt));
     }
 }
 
@@ -144,12 +185,12 @@ fn the_holds_of_a_message_that_is_told_not_now_grow_with_the_time_since_its_firs
 fn a_message_whose_holds_are_spent_is_given_up_if_its_last_call_is_told_not_now() {
     let setup = setup_with(1, "{}").failing(0, down()).failing(1, down());
     let received_first = |seconds, n| ReceivedMessage {
-        first_received_at: Some(start() - chrono::TimeDelta::seconds(seconds)),
-        ..of("a", &format!("group-{n}"), n)
+        first_received_at: Some(start_time() - chrono::TimeDelta::seconds(seconds)),
+        ..tenant_record_in("a", &format!("group-{n}"), n)
     };
     assert_eq!(setup.process(vec![received_first(86_399, 0)], 30), ["sqs-0"]);
     assert_eq!(setup.process(vec![received_first(86_400, 1)], 30), [""; 0]);
-    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!(
         (&verdict["verdict"], &verdict["type"], &verdict["explanation"]),
         (
@@ -177,8 +218,11 @@ fn the_longest_hold_counts_from_the_first_receive_and_from_the_first_call_of_an_
         assert_eq!(longest, expected, "batches of {batch_size}");
     }
     let setup = setup_with(10, "{}").failing(0, down());
-    let hours_ago = start() - chrono::TimeDelta::hours(2);
-    setup.process(vec![ReceivedMessage { first_received_at: Some(hours_ago), ..of("a", "one", 0) }], 30);
+    let hours_ago = start_time() - chrono::TimeDelta::hours(2);
+    setup.process(
+        vec![ReceivedMessage { first_received_at: Some(hours_ago), ..tenant_record_in("a", "one", 0) }],
+        30,
+    );
     let not_now =
         Event::NotNow { messages: 1, error_type: "HttpStatus.503".to_owned(), longest_hold_seconds: 7200 };
     assert!(setup.world.seen.events().contains(&not_now), "held by other environments");
@@ -191,15 +235,15 @@ fn a_message_that_waited_for_a_day_in_batches_is_not_given_up_for_one_503() {
     let setup = setup_with(10, policy).failing(0, down()).on(1, Step::Blip(1));
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();
-    while setup.annotation.sent().is_empty() {
+    while setup.annotation.sent_contents().is_empty() {
         setup.next_turn(&environment);
     }
-    assert!((86_400..87_300).contains(&setup.world.elapsed()), "{}", setup.world.elapsed());
-    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    assert!((86_400..87_300).contains(&setup.world.elapsed_seconds()), "{}", setup.world.elapsed_seconds());
+    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], setup.calls_of(1).len()), (&json!("HOLD_TIME_EXCEEDED"), 0));
     while setup.next_turn_within(&environment, 1000).is_some() {}
     assert_eq!(setup.calls_of(1), [0, 0], "held once, and processed");
-    assert_eq!(setup.annotation.sent().len(), 1);
+    assert_eq!(setup.annotation.sent_contents().len(), 1);
 }
 
 #[test]
@@ -212,14 +256,14 @@ fn a_message_beyond_its_age_waits_for_a_retry_after_too() {
         setup.produce_in("a", [0]);
         let environment = setup.processor();
         let mut turns = 0;
-        while setup.annotation.sent().is_empty() {
+        while setup.annotation.sent_contents().is_empty() {
             setup.next_turn(&environment);
             turns += 1;
-            let called = if setup.world.elapsed() < 800 { 1 } else { 2 };
-            assert_eq!(setup.handler.calls().len(), called, "at second {}", setup.world.elapsed());
+            let called = if setup.world.elapsed_seconds() < 800 { 1 } else { 2 };
+            assert_eq!(setup.handler.calls().len(), called, "at second {}", setup.world.elapsed_seconds());
         }
-        assert!((800..=880).contains(&setup.world.elapsed()) && turns < 20, "{turns} turns");
-        let verdict = document(&setup.annotation.only().attributes, FAILURE);
+        assert!((800..=880).contains(&setup.world.elapsed_seconds()) && turns < 20, "{turns} turns");
+        let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
         let (reason, error_type) = (json!("MESSAGE_EXPIRED"), json!("HttpStatus.429"));
         assert_eq!((&verdict["verdict"], &verdict["type"]), (&reason, &error_type));
     }

@@ -1,7 +1,7 @@
 //! Random delays, many receives, generations, and limits in time.
 
-use redeliver_core::decide::backoff::{Key, delay};
-use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::decide::backoff::{JitterKey, retry_delay};
+use redeliver_core::message::metadata::format_rfc3339;
 
 use super::*;
 
@@ -15,20 +15,20 @@ fn spread(members: &str) -> Setup {
 impl Setup {
     /// The policy's delay before this retry of message 1.
     fn delay(&self, generation: u32, attempt: u32) -> u64 {
-        let message_id = MessageSchema::default().parse(&body(1)).unwrap().metadata.message_id;
-        let key = Key { message_id, generation, attempt };
-        delay(&self.policy, key).get().into()
+        let message_id = MessageSchema::default().parse_envelope(&nth_body(1)).unwrap().metadata.message_id;
+        let key = JitterKey { message_id, generation, attempt };
+        retry_delay(&self.policy, key).get().into()
     }
 
     /// Sends message 1 with additional metadata members, and receives it.
     fn received_with(&self, members: &str, attributes: Attributes) -> ReceivedMessage {
-        let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, id(1));
-        sent_and_received(&self.source, Content { body, attributes, ..Content::default() })
+        let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, nth_id(1));
+        send_and_receive(&self.source, Content { body, attributes, ..Content::default() })
     }
 
     /// The `Failure` of the only verdict.
     fn verdict(&self) -> serde_json::Value {
-        document(&self.annotation.only().attributes, FAILURE)
+        attribute_document(&self.annotation.only_sent().attributes, FAILURE)
     }
 }
 
@@ -37,7 +37,7 @@ fn came_back() -> Attributes {
     let record = json!({
         "stage": "message-processor",
         "cause": { "type": "Db.Busy", "message": "come later" },
-        "dead_lettered_at": moment(-1000),
+        "dead_lettered_at": format_moment(-1000),
         "sqs_message_id": "sqs-0",
         "fingerprint": "0123456789abcdef",
     });
@@ -82,7 +82,7 @@ fn a_message_that_came_back_has_the_delays_of_its_new_generation() {
 
 #[test]
 fn a_message_that_came_back_is_as_old_as_its_new_generation_and_its_verdict_says_so() {
-    let old = format!(r#","retry_attempt":5,"first_sent_time":"{}""#, moment(-9000));
+    let old = format!(r#","retry_attempt":5,"first_sent_time":"{}""#, format_moment(-9000));
     let setup = spread(r#","max_age_seconds":1000"#).failing(1, busy());
     let record = setup.received_with(&old, came_back());
     assert_eq!(setup.process(vec![record], 30).len(), 1, "not one of its 1000 s is over");
@@ -100,7 +100,7 @@ fn a_message_that_came_back_is_as_old_as_its_new_generation_and_its_verdict_says
 #[test]
 fn the_queue_keeps_a_message_from_its_own_send_on_however_old_it_is() {
     let setup = spread("").failing(1, busy());
-    let eight_days_ago = moment(-8 * 24 * 3600);
+    let eight_days_ago = format_moment(-8 * 24 * 3600);
     let retried = format!(r#","retry_attempt":1,"first_sent_time":"{eight_days_ago}""#);
     let record = setup.received_with(&retried, Attributes::new());
     assert_eq!(setup.process(vec![record], 30).len(), 1, "the queue keeps it for seven days more");
@@ -113,11 +113,12 @@ fn a_delay_and_its_limits_count_from_the_end_of_the_call() {
     let hidden = |limit: i64, micros: i64| {
         let setup = spread("").on(1, Step::Hang);
         let due = 25 + i64::try_from(setup.delay(0, 1)).unwrap() + limit;
-        let expires = start() + chrono::TimeDelta::seconds(due) + chrono::TimeDelta::microseconds(micros);
-        let expires = format!(r#","expires_at":"{}""#, rfc3339(expires));
+        let expires =
+            start_time() + chrono::TimeDelta::seconds(due) + chrono::TimeDelta::microseconds(micros);
+        let expires = format!(r#","expires_at":"{}""#, format_rfc3339(expires));
         let record = setup.received_with(&expires, Attributes::new());
         let stays = setup.process(vec![record], 30).len() == 1;
-        assert_eq!(setup.annotation.sent().is_empty(), stays);
+        assert_eq!(setup.annotation.sent_contents().is_empty(), stays);
         stays
     };
     assert!(hidden(0, 0) && hidden(0, 1) && hidden(1, 0));

@@ -3,18 +3,19 @@ use std::future::{pending, ready};
 use std::path::Path;
 use std::time::Duration;
 
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Attribute, Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings, Receive};
 use redeliver_dead_letters::{Filter, FilterError, ReaderError};
 use redeliver_embedded::{
-    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+    EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
+    VirtualClock,
 };
 
 use super::*;
-use crate::audit::examples::{body, context, id};
-use crate::audit::view::{Json, JsonLines};
+use crate::audit::examples::{context, letter_id, retried_body};
+use crate::audit::view::{JsonLinesView, JsonView};
 
 struct World {
     clock: VirtualClock,
@@ -28,10 +29,10 @@ fn world(count: u32) -> World {
     let sqs = EmbeddedSqs::new(clock.clone(), 7);
     let queue = clock.block_on(async {
         let queue = sqs.create_queue("final-dlq", &QueueSettings::default()).await.unwrap();
-        let content = |number| Content { body: body(number, 2, &[0, 1]), ..Content::default() };
+        let content = |number| Content { body: retried_body(number, 2, &[0, 1]), ..Content::default() };
         let messages: Vec<_> =
             (1..=count).map(|number| OutgoingMessage::new(content(number)).unwrap()).collect();
-        for batch in pack(&messages) {
+        for batch in pack_batches(&messages) {
             assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
         }
         queue
@@ -40,7 +41,7 @@ fn world(count: u32) -> World {
 }
 
 impl World {
-    fn audit(&self, pick: Pick, view: Box<dyn View>) -> (Result<Audited, Failure>, String) {
+    fn audit(&self, pick: Pick, view: Box<dyn View>) -> (Result<AuditResult, CommandFailure>, String) {
         self.audit_until(pick, view, None, pending())
     }
 
@@ -50,12 +51,18 @@ impl World {
         view: Box<dyn View>,
         save: Option<&Path>,
         stop: impl Future<Output = ()>,
-    ) -> (Result<Audited, Failure>, String) {
+    ) -> (Result<AuditResult, CommandFailure>, String) {
         let mut output = Vec::new();
-        let save = save.map(|path| Save::create(path, None, None).unwrap());
-        let auditor =
-            Auditor { pick, max: u64::MAX, tally: Tally::new(context()), save, view, output: &mut output };
-        let audited = self.clock.block_on(auditor.audit(&self.queue, &self.clock, stop, |_| {}));
+        let save = save.map(|path| SaveFile::create(path, None, None).unwrap());
+        let auditor = Auditor {
+            pick,
+            max: u64::MAX,
+            tally: AuditTally::new(context()),
+            save,
+            view,
+            output: &mut output,
+        };
+        let audited = self.clock.block_on(auditor.run_audit(&self.queue, &self.clock, stop, |_| {}));
         (audited, String::from_utf8(output).unwrap())
     }
 
@@ -67,26 +74,27 @@ impl World {
 }
 
 fn filtered(filter: &str) -> Pick {
-    Pick::new(None, Vec::new(), Some(Filter::of_dead_letters(filter).unwrap()))
+    Pick::new(None, Vec::new(), Some(Filter::for_dead_letters(filter).unwrap()))
 }
 
 #[test]
 fn an_audit_sees_every_message_and_consumes_none() {
     let world = world(345);
-    let (audited, output) = world.audit(Pick::default(), Box::new(Json));
+    let (audited, output) = world.audit(Pick::default(), Box::new(JsonView));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.complete), (345, true));
-    assert_eq!(output, report.json());
+    assert_eq!(output, report.to_json());
     assert_eq!(world.depth(), (345, 0));
 }
 
 #[test]
 fn a_filter_picks_messages_and_the_coverage_is_still_that_of_the_queue() {
     let world = world(30);
-    let (audited, output) = world.audit(filtered(r#".body.data.card == "secret-7""#), Box::new(JsonLines));
+    let (audited, output) =
+        world.audit(filtered(r#".body.data.card == "secret-7""#), Box::new(JsonLinesView));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.coverage.seen), (1, 30));
-    assert!(output.starts_with(&format!(r#"{{"message_id":"{}","#, id(7))), "{output}");
+    assert!(output.starts_with(&format!(r#"{{"message_id":"{}","#, letter_id(7))), "{output}");
     assert_eq!(output.lines().count(), 1);
 }
 
@@ -95,23 +103,24 @@ fn a_group_is_compared_with_messages_that_are_not_selected_if_all_were_read() {
     let world = world(3);
     let attributes = [("ErrorType", "NON_RETRYABLE_ERROR"), ("ErrorDetails", "no order")];
     let attributes = attributes.map(|(name, value)| (name.to_owned(), Attribute::string(value)));
-    let other = Content { body: body(4, 2, &[0, 1]), attributes: attributes.into(), ..Content::default() };
+    let other =
+        Content { body: retried_body(4, 2, &[0, 1]), attributes: attributes.into(), ..Content::default() };
     let sent = [OutgoingMessage::new(other).unwrap()];
     world.clock.block_on(async {
-        for batch in pack(&sent) {
+        for batch in pack_batches(&sent) {
             assert!(world.queue.send_batch(batch).await.iter().all(Result::is_ok));
         }
     });
-    let (audited, _) = world.audit(Pick::default(), Box::new(Json));
+    let (audited, _) = world.audit(Pick::default(), Box::new(JsonView));
     let report = audited.unwrap().report;
     assert_eq!(report.comparison, None, "no group was selected");
     let group = report.groups.iter().find(|group| group.count == 3).unwrap().fingerprint.clone();
     let compared = |max| {
         let pick = Pick::new(Some(group.clone()), Vec::new(), None);
-        let tally = Tally::new(context()).comparing(pick.group.as_deref());
+        let tally = AuditTally::new(context()).with_comparison(pick.group.as_deref());
         let mut output = Vec::new();
-        let auditor = Auditor { pick, max, tally, save: None, view: Box::new(Json), output: &mut output };
-        let audited = auditor.audit(&world.queue, &world.clock, pending(), |_| {});
+        let auditor = Auditor { pick, max, tally, save: None, view: Box::new(JsonView), output: &mut output };
+        let audited = auditor.run_audit(&world.queue, &world.clock, pending(), |_| {});
         world.clock.block_on(audited).unwrap().report.comparison
     };
     let comparison = compared(u64::MAX).unwrap();
@@ -126,12 +135,12 @@ fn a_group_is_compared_with_messages_that_are_not_selected_if_all_were_read() {
 fn what_a_filter_fails_on_is_counted_and_one_that_fails_on_all_or_gives_no_answer_ends_the_audit() {
     let world = world(30);
     let failing = r#"if .body.data.card == "secret-7" then .body.data.card + {} else true end"#;
-    let (audited, _) = world.audit(filtered(failing), Box::new(Json));
+    let (audited, _) = world.audit(filtered(failing), Box::new(JsonView));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.not_judged.messages, report.complete), (29, 1, true));
     assert_eq!(report.not_judged.reason.as_deref(), Some("cannot calculate with two values"));
     for wrong in [".body.data.card", ".body.data.card + {}"] {
-        let (audited, _) = world.audit(filtered(wrong), Box::new(Json));
+        let (audited, _) = world.audit(filtered(wrong), Box::new(JsonView));
         assert!(audited.unwrap_err().is::<FilterError>(), "{wrong}");
         assert_eq!(world.depth(), (30, 0), "everything is given back");
     }
@@ -141,14 +150,14 @@ fn what_a_filter_fails_on_is_counted_and_one_that_fails_on_all_or_gives_no_answe
 fn a_queue_that_fails_ends_the_audit_and_everything_is_given_back() {
     let world = world(100);
     let rule = FaultRule {
-        action: Action::ReceiveMessage,
+        action: SqsAction::ReceiveMessage,
         queue: None,
-        scope: Scope::Request,
-        when: When::Numbers(vec![3]),
+        scope: FaultScope::Request,
+        when: FaultTrigger::Numbers(vec![3]),
         injection: Injection::Sender,
     };
-    world.sqs.set_faults(FaultPlan::new(1).with(rule));
-    let (audited, _) = world.audit(Pick::default(), Box::new(Json));
+    world.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
+    let (audited, _) = world.audit(Pick::default(), Box::new(JsonView));
     assert!(audited.unwrap_err().is::<ReaderError>());
     assert_eq!(world.depth(), (100, 0));
 }
@@ -156,7 +165,7 @@ fn a_queue_that_fails_ends_the_audit_and_everything_is_given_back() {
 #[test]
 fn an_interrupted_audit_says_so_and_gives_everything_back() {
     let world = world(100);
-    let (audited, _) = world.audit_until(Pick::default(), Box::new(Json), None, ready(()));
+    let (audited, _) = world.audit_until(Pick::default(), Box::new(JsonView), None, ready(()));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.coverage.seen, report.coverage.approximate), (0, 0, 100));
     assert!(!report.complete && report.interrupted);
@@ -167,7 +176,7 @@ fn an_interrupted_audit_says_so_and_gives_everything_back() {
 struct Closed(Cell<bool>);
 
 impl View for Closed {
-    fn add(&mut self, _: &DeadLetterRecord, _: &mut dyn Write) -> io::Result<()> {
+    fn write_record(&mut self, _: &DeadLetterRecord, _: &mut dyn Write) -> io::Result<()> {
         match self.0.replace(true) {
             false => Ok(()),
             true => Err(io::ErrorKind::BrokenPipe.into()),
@@ -189,14 +198,14 @@ fn a_saved_file_holds_each_picked_message() {
     let world = world(25);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("saved.jsonl");
-    let (audited, _) = world.audit_until(Pick::default(), Box::new(Json), Some(&path), pending());
+    let (audited, _) = world.audit_until(Pick::default(), Box::new(JsonView), Some(&path), pending());
     assert_eq!(audited.unwrap().report.total, 25);
     let text = std::fs::read_to_string(&path).unwrap();
     let mut bodies: Vec<_> = text
         .lines()
         .map(|line| serde_json::from_str::<redeliver_dead_letters::ArchivedMessage>(line).unwrap().body)
         .collect();
-    let mut expected: Vec<_> = (1..=25).map(|number| body(number, 2, &[0, 1])).collect();
+    let mut expected: Vec<_> = (1..=25).map(|number| retried_body(number, 2, &[0, 1])).collect();
     bodies.sort();
     expected.sort();
     assert_eq!(bodies, expected);
@@ -205,18 +214,18 @@ fn a_saved_file_holds_each_picked_message() {
 #[test]
 fn one_message_is_found_by_its_id() {
     let world = world(30);
-    let (audited, output) = world.audit(Pick::one(&id(9)), Box::new(JsonLines));
+    let (audited, output) = world.audit(Pick::with_id(&letter_id(9)), Box::new(JsonLinesView));
     assert_eq!((audited.unwrap().report.total, output.lines().count()), (1, 1));
 }
 
 #[test]
 fn a_message_that_is_not_there_is_told_and_no_empty_answer() {
     let world = world(30);
-    let (audited, output) = world.audit(Pick::one("nope"), Box::new(JsonLines));
+    let (audited, output) = world.audit(Pick::with_id("nope"), Box::new(JsonLinesView));
     let audited = audited.unwrap();
     assert_eq!((audited.report.total, output.as_str()), (0, ""));
     assert_eq!(audited.missing, ["no message with the id nope was found"]);
-    let (interrupted, _) = world.audit_until(Pick::one("nope"), Box::new(JsonLines), None, ready(()));
+    let (interrupted, _) = world.audit_until(Pick::with_id("nope"), Box::new(JsonLinesView), None, ready(()));
     assert_eq!(interrupted.unwrap().missing, [""; 0], "nothing was read");
 }
 
@@ -227,12 +236,12 @@ fn an_audit_of_a_few_ends_with_them_and_gives_everything_back() {
     let auditor = Auditor {
         pick: Pick::default(),
         max: 7,
-        tally: Tally::new(context()),
+        tally: AuditTally::new(context()),
         save: None,
-        view: Box::new(JsonLines),
+        view: Box::new(JsonLinesView),
         output: &mut output,
     };
-    let audited = world.clock.block_on(auditor.audit(&world.queue, &world.clock, pending(), |_| {}));
+    let audited = world.clock.block_on(auditor.run_audit(&world.queue, &world.clock, pending(), |_| {}));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.max_reached, report.interrupted), (7, true, false));
     assert_eq!(String::from_utf8(output).unwrap().lines().count(), 7);

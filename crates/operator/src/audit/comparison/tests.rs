@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::audit::examples::at;
+use crate::audit::examples::at_seconds;
 
 const DAY: i64 = 86_400;
 const HOUR: i64 = 3600;
@@ -12,7 +12,7 @@ fn letter<'a>(
     tenant: Option<&'a str>,
     function: Option<&'a str>,
 ) -> ComparedLetter<'a> {
-    ComparedLetter { fingerprint, sent_at: at(seconds), tenant, function }
+    ComparedLetter { fingerprint, sent_at: at_seconds(seconds), tenant, function }
 }
 
 /// The findings on cause `c`, with times in seconds.
@@ -183,27 +183,27 @@ proptest! {
         prop_assert_eq!(comparison.count as usize, cause.len());
         for finding in &comparison.findings {
             match finding {
-                Finding::OnlyTenant { tenant } => {
+                CauseFinding::OnlyTenant { tenant } => {
                     prop_assert!(cause.iter().all(|letter| letter.2.as_ref() == Some(tenant)));
                 }
-                Finding::OnlyFunction { function } => {
+                CauseFinding::OnlyFunction { function } => {
                     prop_assert!(cause.iter().all(|letter| letter.3.as_ref() == Some(function)));
                 }
-                Finding::SinceVersion { version, first, came_at } => {
-                    prop_assert!(cause.iter().all(|letter| at(letter.1) >= *first && letter.3.is_some()));
+                CauseFinding::SinceVersion { version, first, came_at } => {
+                    prop_assert!(cause.iter().all(|letter| at_seconds(letter.1) >= *first && letter.3.is_some()));
                     let came = letters.iter().filter(|letter| letter.3.as_ref() == Some(version)).map(|letter| letter.1);
-                    prop_assert_eq!(came.min().map(at), Some(*came_at));
+                    prop_assert_eq!(came.min().map(at_seconds), Some(*came_at));
                 }
-                Finding::NoneSinceVersion { came_at, .. } => {
-                    prop_assert!(cause.iter().all(|letter| at(letter.1) < *came_at));
+                CauseFinding::NoneSinceVersion { came_at, .. } => {
+                    prop_assert!(cause.iter().all(|letter| at_seconds(letter.1) < *came_at));
                 }
-                Finding::OnlyHours { from, until } => {
+                CauseFinding::OnlyHours { from, until } => {
                     let is_within = |hour: usize| (hour + 24 - from) % 24 < (until + 24 - from) % 24;
                     prop_assert!(cause.iter().all(|letter| is_within((letter.1 / HOUR % 24) as usize)));
                 }
-                Finding::Since { first } => prop_assert!(cause.iter().all(|letter| at(letter.1) >= *first)),
-                Finding::NoneSince { last } => prop_assert!(cause.iter().all(|letter| at(letter.1) <= *last)),
-                Finding::MostlyTenant { tenant, .. } => prop_assert!(tenant.count * 5 >= comparison.count * 4),
+                CauseFinding::Since { first } => prop_assert!(cause.iter().all(|letter| at_seconds(letter.1) >= *first)),
+                CauseFinding::NoneSince { last } => prop_assert!(cause.iter().all(|letter| at_seconds(letter.1) <= *last)),
+                CauseFinding::MostlyTenant { tenant, .. } => prop_assert!(tenant.count * 5 >= comparison.count * 4),
             }
         }
     }

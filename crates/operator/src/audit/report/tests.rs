@@ -8,7 +8,7 @@ fn a_report_in_json_has_its_totals_groups_and_coverage() {
         with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 20),
         with_sent_seconds(foreign("plain", 3), 30),
     ]);
-    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!(json["total"], 3);
     assert_eq!(json["coverage"], serde_json::json!({"seen": 3, "approximate": 3, "unreadable": 0}));
     assert_eq!(json["by_error_type"], serde_json::json!({"RETRY_ATTEMPT_EXCEEDED": 2, "UNANNOTATED": 1}));
@@ -39,7 +39,7 @@ fn programs_see_what_sqs_deletes_soon() {
         with_sent_seconds(foreign("old", 1), 0),
         with_sent_seconds(foreign("young", 2), 80_000),
     ]);
-    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     let age = &json["age"];
     assert_eq!(age["first_expires_at"], "1970-01-02T00:00:10.000Z");
     assert_eq!((&age["deleted_soon"], &age["soon_seconds"]), (&1.into(), &17_282.into()));
@@ -56,8 +56,9 @@ fn what_was_not_seen_is_said_in_a_sentence() {
         reappeared: 0,
         full_groups: 0,
     };
-    let sentence =
-        |interrupted| Tally::new(context()).into_report(coverage, interrupted).incompleteness().unwrap();
+    let sentence = |interrupted| {
+        AuditTally::new(context()).into_report(coverage, interrupted).describe_incompleteness().unwrap()
+    };
     assert!(
         sentence(false)
             .starts_with("Not everything was read: 12 of about 20 messages; the others are in flight")
@@ -67,21 +68,21 @@ fn what_was_not_seen_is_said_in_a_sentence() {
         "Not everything was read: 12 of about 20 messages; the audit was interrupted."
     );
     let unreadable = Coverage { unreadable: 3, ..coverage };
-    assert!(Tally::new(context()).into_report(unreadable, false).incompleteness().unwrap().starts_with(
+    assert!(AuditTally::new(context()).into_report(unreadable, false).describe_incompleteness().unwrap().starts_with(
         "Not everything was read: 12 of about 20 messages, and 3 that could not be understood and stay; the others"
     ));
     let these_alone = Coverage { seen: 17, ..unreadable };
     assert_eq!(
-        Tally::new(context()).into_report(these_alone, false).incompleteness().unwrap(),
+        AuditTally::new(context()).into_report(these_alone, false).describe_incompleteness().unwrap(),
         "Not everything was read: 17 of about 20 messages, and 3 that could not be understood and stay."
     );
     let mut two = report(&[foreign("x", 1), foreign("y", 2)]);
     (two.coverage, two.complete, two.max_reached) = (coverage, false, true);
     assert_eq!(
-        two.incompleteness().unwrap(),
+        two.describe_incompleteness().unwrap(),
         "--max ended the audit after 2 dead letters, of about 20 messages.",
         "ten more were received with them, which the report does not have"
     );
     let complete = Coverage { complete: true, ..coverage };
-    assert_eq!(Tally::new(context()).into_report(complete, false).incompleteness(), None);
+    assert_eq!(AuditTally::new(context()).into_report(complete, false).describe_incompleteness(), None);
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn laid_out(text: &str, layout: Layout, mask: Mask) -> String {
+fn laid_out(text: &str, layout: JsonLayout, mask: Mask) -> String {
     lay_out(text, layout, mask, usize::MAX).unwrap().text
 }
 
@@ -8,11 +8,11 @@ fn laid_out(text: &str, layout: Layout, mask: Mask) -> String {
 fn numbers_names_order_and_escapes_stay_as_they_came() {
     let text = "{ \"b\" : 1e400,\n\t\"a\":[ 12345678901234567890 , {}, [ ] ],\"b\":\"\\u00e9 { , \\\" }\",\"\":null}";
     let compact = r#"{"b":1e400,"a":[12345678901234567890,{},[]],"b":"\u00e9 { , \" }","":null}"#;
-    assert_eq!(laid_out(text, Layout::Compact, Mask::Nothing), compact);
+    assert_eq!(laid_out(text, JsonLayout::Compact, Mask::Nothing), compact);
     let pretty = "{\n  \"b\": 1e400,\n  \"a\": [\n    12345678901234567890,\n    {},\n    []\n  ],\n  \"b\": \"\\u00e9 { , \\\" }\",\n  \"\": null\n}";
-    assert_eq!(laid_out(text, Layout::Pretty, Mask::Nothing), pretty);
+    assert_eq!(laid_out(text, JsonLayout::Pretty, Mask::Nothing), pretty);
     for scalar in ["1.10", "\"x\"", "true", "null"] {
-        assert_eq!(laid_out(&format!(" {scalar} "), Layout::Pretty, Mask::Nothing), scalar);
+        assert_eq!(laid_out(&format!(" {scalar} "), JsonLayout::Pretty, Mask::Nothing), scalar);
     }
 }
 
@@ -20,21 +20,21 @@ fn numbers_names_order_and_escapes_stay_as_they_came() {
 fn values_outside_of_metadata_are_masked_with_their_kind() {
     let text = r#"{"metadata":{"message_id":"m","data":"shown"},"data":{"metadata":"secret","n":1,"t":[true,null]},"x":"y"}"#;
     assert_eq!(
-        laid_out(text, Layout::Compact, Mask::AllButMetadata),
+        laid_out(text, JsonLayout::Compact, Mask::AllButMetadata),
         r#"{"metadata":{"message_id":"m","data":"shown"},"data":{"metadata":"<masked string>","n":"<masked number>","t":["<masked boolean>","<masked null>"]},"x":"<masked string>"}"#
     );
     assert_eq!(
-        laid_out(r#"{"metadata":{"message_id":"m"}}"#, Layout::Compact, Mask::Everything),
+        laid_out(r#"{"metadata":{"message_id":"m"}}"#, JsonLayout::Compact, Mask::Everything),
         r#"{"metadata":{"message_id":"<masked string>"}}"#
     );
-    assert_eq!(laid_out("\"secret\"", Layout::Pretty, Mask::AllButMetadata), "\"<masked string>\"");
+    assert_eq!(laid_out("\"secret\"", JsonLayout::Pretty, Mask::AllButMetadata), "\"<masked string>\"");
     assert_eq!(
-        laid_out(r#"[{"metadata":"secret"}]"#, Layout::Compact, Mask::AllButMetadata),
+        laid_out(r#"[{"metadata":"secret"}]"#, JsonLayout::Compact, Mask::AllButMetadata),
         r#"[{"metadata":"<masked string>"}]"#
     );
     let escaped_name = "{\"\\u006detadata\":{\"a\":1},\"data\":2}";
     assert_eq!(
-        laid_out(escaped_name, Layout::Compact, Mask::AllButMetadata),
+        laid_out(escaped_name, JsonLayout::Compact, Mask::AllButMetadata),
         "{\"\\u006detadata\":{\"a\":1},\"data\":\"<masked number>\"}"
     );
 }
@@ -42,7 +42,7 @@ fn values_outside_of_metadata_are_masked_with_their_kind() {
 #[test]
 fn control_characters_are_escaped_without_changing_the_value() {
     let text = "{\"a\u{9b}\":\"\u{7f}\u{202e}\u{2028}\"}";
-    let safe = laid_out(text, Layout::Compact, Mask::Nothing);
+    let safe = laid_out(text, JsonLayout::Compact, Mask::Nothing);
     assert_eq!(safe, r#"{"a\u009b":"\u007f\u202e\u2028"}"#);
     let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     assert_eq!(read(text), read(&safe));
@@ -51,16 +51,16 @@ fn control_characters_are_escaped_without_changing_the_value() {
 #[test]
 fn what_is_no_json_is_not_laid_out_and_what_is_long_is_cut() {
     for text in ["", "{", "plain text", "{} {}", "01"] {
-        assert_eq!(lay_out(text, Layout::Pretty, Mask::Nothing, 100), None, "{text}");
+        assert_eq!(lay_out(text, JsonLayout::Pretty, Mask::Nothing, 100), None, "{text}");
     }
-    let cut = lay_out(&format!("[{}1]", "1,".repeat(1000)), Layout::Compact, Mask::Nothing, 10).unwrap();
+    let cut = lay_out(&format!("[{}1]", "1,".repeat(1000)), JsonLayout::Compact, Mask::Nothing, 10).unwrap();
     assert_eq!((cut.text.as_str(), cut.is_cut), ("[1,1,1,1,1,", true));
 }
 
 #[test]
 fn a_deeply_nested_body_is_laid_out_without_growing_beyond_measure() {
     let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
-    let pretty = laid_out(&deep, Layout::Pretty, Mask::AllButMetadata);
+    let pretty = laid_out(&deep, JsonLayout::Pretty, Mask::AllButMetadata);
     assert!(pretty.len() < 70 * deep.len(), "{}", pretty.len());
-    assert_eq!(laid_out(&deep, Layout::Compact, Mask::Nothing), deep);
+    assert_eq!(laid_out(&deep, JsonLayout::Compact, Mask::Nothing), deep);
 }

@@ -7,25 +7,25 @@ fn id(account: &str, name: &str) -> QueueId {
 #[test]
 fn a_queue_is_known_by_its_arn_and_by_its_url() {
     let arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
-    assert_eq!(QueueId::in_arn(arn), Some(id("123456789012", "orders-dlq")));
+    assert_eq!(QueueId::from_arn(arn), Some(id("123456789012", "orders-dlq")));
     for other in ["arn:aws:sns:eu-central-1:123456789012:failures", "orders-dlq", ""] {
-        assert_eq!(QueueId::in_arn(other), None, "{other}");
+        assert_eq!(QueueId::from_arn(other), None, "{other}");
     }
     for url in [
         "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq",
         "https://eu-central-1.queue.amazonaws.com/123456789012/orders-dlq",
         "http://127.0.0.1:4566/123456789012/orders-dlq",
     ] {
-        assert_eq!(QueueId::in_url(url, "eu-central-1"), Some(id("123456789012", "orders-dlq")), "{url}");
+        assert_eq!(QueueId::from_url(url, "eu-central-1"), Some(id("123456789012", "orders-dlq")), "{url}");
     }
-    assert_eq!(QueueId::in_url("orders-dlq", "eu-central-1"), None);
+    assert_eq!(QueueId::from_url("orders-dlq", "eu-central-1"), None);
 }
 
 #[test]
 fn attributes_are_what_sqs_says_and_nothing_else() {
     let said = |pairs: &[(&str, &str)]| {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Attributes::new(&pairs.collect())
+        QueueAttributes::new(&pairs.collect())
     };
     let policy =
         r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:123456789012:orders-dlq","maxReceiveCount":3}"#;
@@ -37,8 +37,8 @@ fn attributes_are_what_sqs_says_and_nothing_else() {
         ("VisibilityTimeout", "30"),
         ("RedrivePolicy", policy),
     ]);
-    let expected = Attributes {
-        counts: Counts {
+    let expected = QueueAttributes {
+        counts: QueueCounts {
             visible: Some(12),
             in_flight: Some(3),
             delayed: Some(4),
@@ -47,25 +47,29 @@ fn attributes_are_what_sqs_says_and_nothing_else() {
         visibility_seconds: Some(30),
         redrives_to: Some(id("123456789012", "orders-dlq")),
     };
-    assert_eq!((attributes.counts.messages(), attributes), (19, expected));
-    assert_eq!(said(&[]), Attributes::default());
+    assert_eq!((attributes.counts.total_messages(), attributes), (19, expected));
+    assert_eq!(said(&[]), QueueAttributes::default());
     let without_a_count = r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:123456789012:orders-dlq"}"#;
     let redrives_to = said(&[("RedrivePolicy", without_a_count)]).redrives_to;
     assert_eq!(redrives_to, Some(id("123456789012", "orders-dlq")));
-    assert_eq!(said(&[("RedrivePolicy", "{}"), ("MessageRetentionPeriod", "long")]), Attributes::default());
+    assert_eq!(
+        said(&[("RedrivePolicy", "{}"), ("MessageRetentionPeriod", "long")]),
+        QueueAttributes::default()
+    );
 }
 
 #[test]
 fn a_query_watches_a_queue_only_if_it_surely_selects_it() {
     const FROM: &str = r#"SELECT MAX(ApproximateNumberOfMessagesVisible) FROM SCHEMA("AWS/SQS", QueueName)"#;
     let sees = |condition: &str| {
-        Watch { account: None, queues: Watched::SelectedBy(format!("{FROM}{condition}")) }.sees("orders-dlq")
+        AlarmWatch { account: None, queues: WatchedQueues::SelectedBy(format!("{FROM}{condition}")) }
+            .includes_queue("orders-dlq")
     };
     assert!(sees("") && sees(" GROUP BY QueueName"));
     assert!(
         sees(" WHERE QueueName = 'orders-dlq'") && sees(" where QueueName = 'orders-dlq' OR QueueName = 'b'")
     );
     assert!(!sees(" WHERE QueueName = 'orders-dlq-2'") && !sees(" WHERE QueueName != 'orders-dlq'"));
-    let of_queue = Watch { account: None, queues: Watched::Named("orders-dlq".to_owned()) };
-    assert!(of_queue.sees("orders-dlq") && !of_queue.sees("orders"));
+    let of_queue = AlarmWatch { account: None, queues: WatchedQueues::Named("orders-dlq".to_owned()) };
+    assert!(of_queue.includes_queue("orders-dlq") && !of_queue.includes_queue("orders"));
 }

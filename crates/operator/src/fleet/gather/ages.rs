@@ -3,9 +3,9 @@
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
-use super::Region;
-use crate::fleet::facts::{Age, Ages, QueueId, Received};
-use crate::queues::cloudwatch::{Metric, NoPoints, OLDEST_MESSAGE, Point, points};
+use super::RegionClients;
+use crate::fleet::facts::{Ages, OldestMessageAge, QueueId, ReceivesByQueue};
+use crate::queues::cloudwatch::{MetricQuery, NoPoints, OLDEST_MESSAGE, Point, fetch_points};
 use crate::status::{RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 
 /// SQS reports its metrics once a minute.
@@ -13,20 +13,24 @@ const PERIOD_SECONDS: i32 = 60;
 /// The metrics arrive some minutes late, and later still for a queue that was idle for hours.
 const LOOK_BACK: TimeDelta = TimeDelta::minutes(20);
 
-impl Region<'_> {
-    pub(super) async fn ages(&self, queues: &[&QueueId], now: Timestamp) -> Result<Ages, String> {
-        let points = self.points([OLDEST_MESSAGE], queues, LOOK_BACK, now).await?;
-        Ok(points.filter_map(|(queue, [points])| Some((queue, newest(&points)?))).collect())
+impl RegionClients<'_> {
+    pub(super) async fn fetch_ages(&self, queues: &[&QueueId], now: Timestamp) -> Result<Ages, String> {
+        let points = self.fetch_metrics([OLDEST_MESSAGE], queues, LOOK_BACK, now).await?;
+        Ok(points.filter_map(|(queue, [points])| Some((queue, newest_age(&points)?))).collect())
     }
 
     /// Receives from queues within [`RECEIVES_LOOK_BACK`].
-    pub(super) async fn receives(&self, queues: &[&QueueId], now: Timestamp) -> Result<Received, String> {
-        let points = self.points(RECEIVE_METRICS, queues, RECEIVES_LOOK_BACK, now).await?;
+    pub(super) async fn fetch_receives(
+        &self,
+        queues: &[&QueueId],
+        now: Timestamp,
+    ) -> Result<ReceivesByQueue, String> {
+        let points = self.fetch_metrics(RECEIVE_METRICS, queues, RECEIVES_LOOK_BACK, now).await?;
         Ok(points.map(|(queue, [messages, empty])| (queue, Receives { messages, empty })).collect())
     }
 
     /// Each queue with the points of these metrics.
-    async fn points<const N: usize>(
+    async fn fetch_metrics<const N: usize>(
         &self,
         names: [&str; N],
         queues: &[&QueueId],
@@ -34,9 +38,11 @@ impl Region<'_> {
         now: Timestamp,
     ) -> Result<impl Iterator<Item = (QueueId, [Vec<Point>; N])>, String> {
         const ACTION: &str = "cloudwatch:GetMetricData";
-        let metrics: Vec<_> =
-            queues.iter().flat_map(|queue| names.map(|name| Metric::of_queue(name, &queue.name))).collect();
-        match points(&self.cloudwatch, &metrics, PERIOD_SECONDS, now - look_back, now).await {
+        let metrics: Vec<_> = queues
+            .iter()
+            .flat_map(|queue| names.map(|name| MetricQuery::of_queue(name, &queue.name)))
+            .collect();
+        match fetch_points(&self.cloudwatch, &metrics, PERIOD_SECONDS, now - look_back, now).await {
             Ok(points) => {
                 let mut points = points.into_iter();
                 let of_queue = move |queue: &&QueueId| {
@@ -44,15 +50,15 @@ impl Region<'_> {
                 };
                 Ok(queues.iter().map(of_queue).collect::<Vec<_>>().into_iter())
             }
-            Err(NoPoints::Request(error)) => Err(self.failed(ACTION, &*error).await),
-            Err(NoPoints::Metric(why)) => Err(self.told(&format!("{ACTION}: {why}"))),
+            Err(NoPoints::Request(error)) => Err(self.describe_failure(ACTION, &*error).await),
+            Err(NoPoints::Metric(why)) => Err(self.locate_problem(&format!("{ACTION}: {why}"))),
         }
     }
 }
 
-fn newest(points: &[Point]) -> Option<Age> {
+fn newest_age(points: &[Point]) -> Option<OldestMessageAge> {
     let (at, seconds) = points.iter().max_by_key(|(at, _)| *at)?;
-    Some(Age { seconds: *seconds, at: *at })
+    Some(OldestMessageAge { seconds: *seconds, at: *at })
 }
 
 #[cfg(test)]

@@ -3,18 +3,18 @@
 
 use aws_sdk_cloudwatch::types::{Dimension, MetricAlarm, MetricDataQuery};
 
-use super::Region;
-use crate::fleet::facts::{Alarm, Watch, Watched};
+use super::RegionClients;
+use crate::fleet::facts::{Alarm, AlarmWatch, WatchedQueues};
 use crate::queues::cloudwatch::{NO_STATE, QUEUE_NAME, SQS};
 
 /// The largest page of CloudWatch ("DescribeAlarms", Amazon CloudWatch API Reference).
 const PAGE: i32 = 100;
 
-impl Region<'_> {
-    pub(super) async fn alarms(&self) -> Result<Vec<Alarm>, String> {
+impl RegionClients<'_> {
+    pub(super) async fn fetch_alarms(&self) -> Result<Vec<Alarm>, String> {
         let request = self.cloudwatch.describe_alarms().max_records(PAGE);
         let pages: Result<Vec<_>, _> = request.into_paginator().send().collect().await;
-        let pages = self.read("cloudwatch:DescribeAlarms", pages).await?;
+        let pages = self.check_response("cloudwatch:DescribeAlarms", pages).await?;
         let alarms = pages.into_iter().flat_map(|page| page.metric_alarms.unwrap_or_default());
         Ok(alarms.filter_map(|alarm| on_queues(&alarm)).collect())
     }
@@ -22,8 +22,9 @@ impl Region<'_> {
 
 /// `None` if it watches something else.
 fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
-    let own = of_queue(alarm.namespace(), alarm.dimensions()).map(|queues| Watch { account: None, queues });
-    let watches: Vec<_> = alarm.metrics().iter().filter_map(watch).chain(own).collect();
+    let own =
+        of_queue(alarm.namespace(), alarm.dimensions()).map(|queues| AlarmWatch { account: None, queues });
+    let watches: Vec<_> = alarm.metrics().iter().filter_map(parse_watch).chain(own).collect();
     let state = alarm.state_value().map_or(NO_STATE, |state| state.as_str());
     let is_one = !watches.is_empty();
     is_one.then(|| Alarm {
@@ -34,18 +35,19 @@ fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
 }
 
 /// Reads one part of metric math: a metric, or a query. An expression alone names no queue.
-fn watch(query: &MetricDataQuery) -> Option<Watch> {
+fn parse_watch(query: &MetricDataQuery) -> Option<AlarmWatch> {
     let of_stat = query.metric_stat().and_then(|stat| stat.metric());
     let of_stat = of_stat.and_then(|metric| of_queue(metric.namespace(), metric.dimensions()));
     let is_query =
         |text: &&str| text.trim_start().to_ascii_uppercase().starts_with("SELECT") && text.contains(SQS);
-    let of_query = || query.expression().filter(is_query).map(|text| Watched::SelectedBy(text.to_owned()));
-    Some(Watch { account: query.account_id().map(str::to_owned), queues: of_stat.or_else(of_query)? })
+    let of_query =
+        || query.expression().filter(is_query).map(|text| WatchedQueues::SelectedBy(text.to_owned()));
+    Some(AlarmWatch { account: query.account_id().map(str::to_owned), queues: of_stat.or_else(of_query)? })
 }
 
-fn of_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<Watched> {
+fn of_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<WatchedQueues> {
     let is_queue = |dimension: &&Dimension| namespace == Some(SQS) && dimension.name() == Some(QUEUE_NAME);
-    Some(Watched::Named(dimensions.iter().find(is_queue)?.value()?.to_owned()))
+    Some(WatchedQueues::Named(dimensions.iter().find(is_queue)?.value()?.to_owned()))
 }
 
 #[cfg(test)]

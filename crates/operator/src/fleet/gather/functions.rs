@@ -4,71 +4,71 @@ use std::collections::BTreeMap;
 
 use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FunctionConfiguration};
 
-use super::Region;
-use crate::fleet::facts::{QueueId, Reader, Sender};
+use super::RegionClients;
+use crate::fleet::facts::{FailureSender, FunctionReader, QueueId};
 use crate::queues::event_sources::{function_name, is_on, reports_failures};
 
 /// Functions of an account.
 #[derive(Debug, Default)]
-pub(super) struct Functions {
+pub(super) struct ListedFunctions {
     pub(super) account: Option<String>,
-    pub(super) senders: Vec<Sender>,
+    pub(super) senders: Vec<FailureSender>,
     pub(super) timeouts: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Mappings {
-    pub(super) senders: Vec<Sender>,
-    pub(super) readers: Vec<Reader>,
+pub(super) struct ListedMappings {
+    pub(super) senders: Vec<FailureSender>,
+    pub(super) readers: Vec<FunctionReader>,
 }
 
-impl Region<'_> {
-    pub(super) async fn functions(&self) -> Result<Functions, String> {
+impl RegionClients<'_> {
+    pub(super) async fn fetch_functions(&self) -> Result<ListedFunctions, String> {
         let request = self.lambda.list_functions();
         let functions: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
-        let functions = self.read("lambda:ListFunctions", functions).await?;
-        Ok(Functions {
-            account: functions.iter().find_map(account),
+        let functions = self.check_response("lambda:ListFunctions", functions).await?;
+        Ok(ListedFunctions {
+            account: functions.iter().find_map(function_account),
             senders: functions.iter().filter_map(with_dlq).collect(),
-            timeouts: functions.iter().filter_map(timeout).collect(),
+            timeouts: functions.iter().filter_map(function_timeout).collect(),
         })
     }
 
-    pub(super) async fn mappings(&self) -> Result<Mappings, String> {
+    pub(super) async fn fetch_mappings(&self) -> Result<ListedMappings, String> {
         let request = self.lambda.list_event_source_mappings();
         let mappings: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
-        let mappings = self.read("lambda:ListEventSourceMappings", mappings).await?;
-        Ok(Mappings {
+        let mappings = self.check_response("lambda:ListEventSourceMappings", mappings).await?;
+        Ok(ListedMappings {
             senders: mappings.iter().filter_map(with_destination).collect(),
-            readers: mappings.iter().filter_map(reader).collect(),
+            readers: mappings.iter().filter_map(parse_reader).collect(),
         })
     }
 }
 
 /// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`
-fn account(function: &FunctionConfiguration) -> Option<String> {
+fn function_account(function: &FunctionConfiguration) -> Option<String> {
     function.function_arn()?.split(':').nth(4).map(str::to_owned)
 }
 
-fn timeout(function: &FunctionConfiguration) -> Option<(String, u64)> {
+fn function_timeout(function: &FunctionConfiguration) -> Option<(String, u64)> {
     Some((function.function_name()?.to_owned(), function.timeout()?.try_into().ok()?))
 }
 
-fn with_dlq(function: &FunctionConfiguration) -> Option<Sender> {
-    let to = QueueId::in_arn(function.dead_letter_config()?.target_arn()?)?;
-    Some(Sender { name: function.function_name()?.to_owned(), to })
+fn with_dlq(function: &FunctionConfiguration) -> Option<FailureSender> {
+    let to = QueueId::from_arn(function.dead_letter_config()?.target_arn()?)?;
+    Some(FailureSender { name: function.function_name()?.to_owned(), to })
 }
 
-fn with_destination(mapping: &EventSourceMappingConfiguration) -> Option<Sender> {
-    let to = QueueId::in_arn(mapping.destination_config()?.on_failure()?.destination()?)?;
-    Some(Sender { name: function_of(mapping)?, to })
+fn with_destination(mapping: &EventSourceMappingConfiguration) -> Option<FailureSender> {
+    let to = QueueId::from_arn(mapping.destination_config()?.on_failure()?.destination()?)?;
+    Some(FailureSender { name: function_of(mapping)?, to })
 }
 
 /// `None` if the mapping is paused: it reads nothing.
-fn reader(mapping: &EventSourceMappingConfiguration) -> Option<Reader> {
-    let of = QueueId::in_arn(mapping.event_source_arn()?)?;
+fn parse_reader(mapping: &EventSourceMappingConfiguration) -> Option<FunctionReader> {
+    let of = QueueId::from_arn(mapping.event_source_arn()?)?;
     if mapping.state().is_none_or(is_on) {
-        Some(Reader {
+        Some(FunctionReader {
             function: function_of(mapping)?,
             of,
             mapping_uuid: mapping.uuid().unwrap_or_default().to_owned(),

@@ -4,9 +4,9 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
 
-use super::Region;
-use crate::fleet::facts::{Attributes, Queue, QueueId, State};
-use crate::queues::{by_name, describe, is_missing};
+use super::RegionClients;
+use crate::fleet::facts::{QueueAttributes, QueueId, SurveyedQueue, SurveyedState};
+use crate::queues::{attributes_by_name, describe_error, is_missing_queue};
 
 /// Without a page size SQS lists the first 1,000 queues, and gives no token for the others ("ListQueues", Amazon SQS
 /// API Reference).
@@ -14,14 +14,14 @@ const PAGE: i32 = 1000;
 /// Requests at the same time.
 const QUEUES_AT_ONCE: usize = 16;
 
-impl Region<'_> {
-    pub(super) async fn queues(&self, progress: &ProgressBar) -> Result<Vec<Queue>, String> {
+impl RegionClients<'_> {
+    pub(super) async fn fetch_queues(&self, progress: &ProgressBar) -> Result<Vec<SurveyedQueue>, String> {
         let request = self.sqs.list_queues().max_results(PAGE);
         let urls: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
-        let urls = self.read("sqs:ListQueues", urls).await?;
+        let urls = self.check_response("sqs:ListQueues", urls).await?;
         progress.inc_length(urls.len() as u64);
         let read = urls.iter().map(async |url| {
-            let queue = self.queue(url).await;
+            let queue = self.fetch_queue(url).await;
             progress.inc(1);
             queue
         });
@@ -30,26 +30,31 @@ impl Region<'_> {
     }
 
     /// `None` if the URL is not a queue's.
-    async fn queue(&self, url: &str) -> Option<Queue> {
+    async fn fetch_queue(&self, url: &str) -> Option<SurveyedQueue> {
         let request = self.sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
-        let by_url = QueueId::in_url(url, &self.name);
+        let by_url = QueueId::from_url(url, &self.name);
         let state = match request.send().await {
             Ok(answer) => {
-                let said = by_name(answer.attributes);
-                let by_arn = said.get("QueueArn").and_then(|arn| QueueId::in_arn(arn));
-                return Some(Queue { id: by_arn.or(by_url)?, state: State::Read(Attributes::new(&said)) });
+                let said = attributes_by_name(answer.attributes);
+                let by_arn = said.get("QueueArn").and_then(|arn| QueueId::from_arn(arn));
+                return Some(SurveyedQueue {
+                    id: by_arn.or(by_url)?,
+                    state: SurveyedState::Read(QueueAttributes::new(&said)),
+                });
             }
-            Err(error) if is_missing(&error) => State::Gone,
-            Err(error) => State::Unread(format!("sqs:GetQueueAttributes: {}", describe(&error))),
+            Err(error) if is_missing_queue(&error) => SurveyedState::Gone,
+            Err(error) => {
+                SurveyedState::Unread(format!("sqs:GetQueueAttributes: {}", describe_error(&error)))
+            }
         };
-        Some(Queue { id: by_url?, state })
+        Some(SurveyedQueue { id: by_url?, state })
     }
 
     /// The problem of a queue whose attributes could not be read.
-    pub(super) fn unread(&self, queue: &Queue) -> Option<String> {
+    pub(super) fn unread_problem(&self, queue: &SurveyedQueue) -> Option<String> {
         match &queue.state {
-            State::Unread(why) => Some(self.told(&format!("{}: {why}", queue.id.name))),
-            State::Read(_) | State::Gone => None,
+            SurveyedState::Unread(why) => Some(self.locate_problem(&format!("{}: {why}", queue.id.name))),
+            SurveyedState::Read(_) | SurveyedState::Gone => None,
         }
     }
 }

@@ -7,57 +7,59 @@ use aws_sdk_eventbridgev2::operation::list_subscribers::ListSubscribersError;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata as _, SdkError};
 use futures_util::{StreamExt as _, stream};
-use redeliver_aws::{Unreached, unreached};
+use redeliver_aws::{Unreached, unreached_reason};
 
-use super::Region;
-use crate::fleet::facts::{QueueId, Sender};
+use super::RegionClients;
+use crate::fleet::facts::{FailureSender, QueueId};
 
 /// The largest page ("ListSubscribers", Amazon EventBridge Custom Event Bus API Reference).
 const PAGE: i32 = 100;
 /// Requests at the same time.
 const SUBSCRIBERS_AT_ONCE: usize = 16;
 
-impl Region<'_> {
+impl RegionClients<'_> {
     /// The subscribers with a DLQ; an error for each of them that could not be read. The list does not name the DLQ.
-    pub(super) async fn subscribers(&self) -> Vec<Result<Sender, String>> {
+    pub(super) async fn fetch_subscribers(&self) -> Vec<Result<FailureSender, String>> {
         let request = self.events.list_subscribers().max_results(PAGE);
         let listed: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
         if listed.as_ref().is_err_and(|error| self.offers_none(error)) {
             return Vec::new();
         }
-        let listed = match self.read("events:ListSubscribers", listed).await {
+        let listed = match self.check_response("events:ListSubscribers", listed).await {
             Ok(listed) => listed,
             Err(problem) => return vec![Err(problem)],
         };
         let arns = listed.iter().filter_map(|subscriber| subscriber.subscriber_arn());
-        let read: Vec<_> =
-            stream::iter(arns.map(|arn| self.subscriber(arn))).buffered(SUBSCRIBERS_AT_ONCE).collect().await;
+        let read: Vec<_> = stream::iter(arns.map(|arn| self.fetch_subscriber(arn)))
+            .buffered(SUBSCRIBERS_AT_ONCE)
+            .collect()
+            .await;
         read.into_iter().filter_map(Result::transpose).collect()
     }
 
-    async fn subscriber(&self, arn: &str) -> Result<Option<Sender>, String> {
+    async fn fetch_subscriber(&self, arn: &str) -> Result<Option<FailureSender>, String> {
         let answer = self.events.describe_subscriber().subscriber_arn(arn).send().await;
         // Deleted since it was listed.
         let gone = DescribeSubscriberError::is_resource_not_found_exception;
         if answer.as_ref().is_err_and(|error| error.as_service_error().is_some_and(gone)) {
             return Ok(None);
         }
-        Ok(with_dlq(&self.read("events:DescribeSubscriber", answer).await?))
+        Ok(with_dlq(&self.check_response("events:DescribeSubscriber", answer).await?))
     }
 
     /// True if a region has no custom event buses, and so no endpoint for them, or if an emulator does not know them. If
     /// there is no connection at all, the other services' errors say so.
     fn offers_none(&self, error: &SdkError<ListSubscribersError, HttpResponse>) -> bool {
-        match unreached(error) {
+        match unreached_reason(error) {
             Some(unreached) => matches!(unreached, Unreached::NoConnection(_)),
             None => !self.is_aws && error.code().is_none(),
         }
     }
 }
 
-fn with_dlq(subscriber: &DescribeSubscriberOutput) -> Option<Sender> {
-    let to = QueueId::in_arn(subscriber.on_failure_configuration()?.arn()?)?;
-    Some(Sender { name: subscriber.name()?.to_owned(), to })
+fn with_dlq(subscriber: &DescribeSubscriberOutput) -> Option<FailureSender> {
+    let to = QueueId::from_arn(subscriber.on_failure_configuration()?.arn()?)?;
+    Some(FailureSender { name: subscriber.name()?.to_owned(), to })
 }
 
 #[cfg(test)]
@@ -65,7 +67,7 @@ mod tests {
     use aws_sdk_eventbridgev2::types::OnFailureConfiguration;
 
     use super::*;
-    use crate::queues::Connection;
+    use crate::queues::AwsConnection;
 
     #[test]
     fn a_subscriber_sends_to_the_queue_for_its_failures() {
@@ -75,7 +77,7 @@ mod tests {
             subscriber.on_failure_configuration(failures).build()
         };
         let dlq = "arn:aws:sqs:eu-central-1:123456789012:failed-orders.fifo";
-        let sender = Sender { name: "large-orders".to_owned(), to: QueueId::in_arn(dlq).unwrap() };
+        let sender = FailureSender { name: "large-orders".to_owned(), to: QueueId::from_arn(dlq).unwrap() };
         assert_eq!(with_dlq(&with(Some(dlq))), Some(sender));
         assert_eq!(with_dlq(&with(None)), None, "an empty configuration removes the queue");
         assert_eq!(with_dlq(&DescribeSubscriberOutput::builder().name("large-orders").build()), None);
@@ -85,10 +87,13 @@ mod tests {
     #[tokio::test]
     async fn a_region_without_an_endpoint_of_the_service_has_no_subscribers() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let connection =
-            Connection::at(None, Some("eu-central-1".to_owned()), Some(format!("http://{closed}")));
-        let mut region = Region::open(&connection).await.unwrap();
+        let connection = AwsConnection::from_parts(
+            None,
+            Some("eu-central-1".to_owned()),
+            Some(format!("http://{closed}")),
+        );
+        let mut region = RegionClients::open(&connection).await.unwrap();
         region.is_aws = true;
-        assert_eq!(region.subscribers().await, []);
+        assert_eq!(region.fetch_subscribers().await, []);
     }
 }

@@ -1,4 +1,4 @@
-use redeliver_testing::browser::Scratch;
+use redeliver_testing::browser::BrowserScratch;
 
 use super::*;
 use crate::fleet::table::tests::{fleet, with_a_queue_without_dlq};
@@ -7,7 +7,7 @@ use crate::fleet::table::tests::{fleet, with_a_queue_without_dlq};
 fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
     let mut fleet = fleet();
     fleet.problems = vec!["us-east-1: <img src=x>".to_owned()];
-    let page = of(&fleet);
+    let page = render_page(&fleet);
     redeliver_testing::browser::assert_reachable(&page);
     for absent in ["<script", "<b>", "<img", "http:", "https:", "src=\""] {
         assert!(!page.contains(absent), "{absent}");
@@ -32,7 +32,7 @@ fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
 
 #[test]
 fn a_queue_that_is_not_a_dlq_is_on_the_page_with_what_is_wrong() {
-    let page = of(&with_a_queue_without_dlq());
+    let page = render_page(&with_a_queue_without_dlq());
     let queue =
         "<strong>orders&lt;b&gt;</strong></p><ul><li class=\"wrong\">it has no dead-letter queue</li></ul>";
     assert_eq!(page.matches(queue).count(), 1, "{page}");
@@ -51,9 +51,9 @@ fn a_fleet_can_be_read_on_a_phone_in_chromium() {
     let long = "a-queue-with-a-name-of-eighty-letters-which-is-the-most-that-sqs-takes-order-dlq";
     long.clone_into(&mut fleet.dlqs[0].name);
     long.clone_into(&mut fleet.dlqs[0].fed_by[0].name);
-    let scratch = Scratch::new();
+    let scratch = BrowserScratch::new();
     for width in [390, 920] {
-        let measured = scratch.measured(&of(&fleet), width);
+        let measured = scratch.measure_page(&render_page(&fleet), width);
         assert_eq!(measured.window, f64::from(width));
         assert!(measured.page <= measured.window, "nothing is off the screen: {measured:?}");
         assert!(measured.tallest_row <= 300.0, "{measured:?}");

@@ -2,35 +2,42 @@
 
 use redeliver_core::message::Timestamp;
 
-use crate::fleet::facts::{Attributes, QueueId, Reader};
-use crate::fleet::report::{Code, Dlq, DlqState, Finding, some_of};
+use crate::fleet::facts::{FunctionReader, QueueAttributes, QueueId};
+use crate::fleet::report::{Dlq, DlqState, FindingCode, QueueFinding, join_names};
 use crate::queues::event_sources::report_failures_command;
 use crate::status::readers::Readers;
-use crate::terminal::units::{about, counted, span};
+use crate::terminal::units::{approximate_span, format_count, format_span};
 
 /// The longest retention of SQS ("Amazon SQS message quotas").
 const RETENTION_MAX: u64 = 14 * 24 * 60 * 60;
 
 /// `sources` are the queues whose redrive policies name it.
-pub(super) fn findings(dlq: &Dlq, sources: &[(&QueueId, &Attributes)], now: Timestamp) -> Vec<Finding> {
+pub(super) fn find_faults(
+    dlq: &Dlq,
+    sources: &[(&QueueId, &QueueAttributes)],
+    now: Timestamp,
+) -> Vec<QueueFinding> {
     let found = [
-        (Code::Missing, missing(dlq)),
-        (Code::PointsToItself, points_to_itself(dlq, sources)),
-        (Code::KindMismatch, kind_mismatch(dlq, sources)),
-        (Code::ShortRetention, short_retention(dlq, sources)),
-        (Code::NoAlarm, no_alarm(dlq)),
-        (Code::DeletedSoon, deleted_soon(dlq, now)),
-        (Code::AgeUncertain, age_uncertain(dlq)),
-        (Code::Orphan, orphan(dlq)),
+        (FindingCode::Missing, missing_queue(dlq)),
+        (FindingCode::PointsToItself, points_to_itself(dlq, sources)),
+        (FindingCode::KindMismatch, kind_mismatch(dlq, sources)),
+        (FindingCode::ShortRetention, short_retention(dlq, sources)),
+        (FindingCode::NoAlarm, no_alarm(dlq)),
+        (FindingCode::DeletedSoon, deleted_soon(dlq, now)),
+        (FindingCode::AgeUncertain, age_uncertain(dlq)),
+        (FindingCode::Orphan, orphan_queue(dlq)),
     ];
-    found.into_iter().filter_map(|(code, sentence)| Some(Finding { code, sentence: sentence? })).collect()
+    found
+        .into_iter()
+        .filter_map(|(code, sentence)| Some(QueueFinding { code, sentence: sentence? }))
+        .collect()
 }
 
 /// The finding about a queue that is not a DLQ and has none.
-pub(super) fn no_dlq(read: &Attributes) -> Option<Finding> {
-    let kept = read.counts.retention_seconds.map(|seconds| format!(" after {}", span(seconds)));
-    read.redrives_to.is_none().then(|| Finding {
-        code: Code::NoDlq,
+pub(super) fn no_dlq(read: &QueueAttributes) -> Option<QueueFinding> {
+    let kept = read.counts.retention_seconds.map(|seconds| format!(" after {}", format_span(seconds)));
+    read.redrives_to.is_none().then(|| QueueFinding {
+        code: FindingCode::NoDlq,
         sentence: format!(
             "it has no dead-letter queue: a message that always fails is retried until SQS deletes it{}; add a redrive \
              policy",
@@ -40,11 +47,14 @@ pub(super) fn no_dlq(read: &Attributes) -> Option<Finding> {
 }
 
 /// The findings about a queue by the functions that read it, each with its timeout if that is known.
-pub(super) fn of_readers(read: &Attributes, readers: &[(&Reader, Option<u64>)]) -> Vec<Finding> {
+pub(super) fn find_reader_faults(
+    read: &QueueAttributes,
+    readers: &[(&FunctionReader, Option<u64>)],
+) -> Vec<QueueFinding> {
     let visibility = short_visibility(read, readers);
-    let visibility = visibility.map(|sentence| Finding { code: Code::ShortVisibility, sentence });
-    let unreported = readers.iter().filter(|(reader, _)| !reader.reports_failures).map(|(reader, _)| Finding {
-        code: Code::UnreportedFailures,
+    let visibility = visibility.map(|sentence| QueueFinding { code: FindingCode::ShortVisibility, sentence });
+    let unreported = readers.iter().filter(|(reader, _)| !reader.reports_failures).map(|(reader, _)| QueueFinding {
+        code: FindingCode::UnreportedFailures,
         sentence: format!(
             "{} reads it without ReportBatchItemFailures: one failed message brings back its whole batch, and a \
              message that only the function's response reports as failed is deleted; run {}",
@@ -58,14 +68,14 @@ pub(super) fn of_readers(read: &Attributes, readers: &[(&Reader, Option<u64>)]) 
 /// A batch may be retried while Lambda throttles, and must stay hidden until then: six times the function's timeout, and
 /// the time in which the batch is gathered
 /// (<https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>).
-fn short_visibility(read: &Attributes, readers: &[(&Reader, Option<u64>)]) -> Option<String> {
+fn short_visibility(read: &QueueAttributes, readers: &[(&FunctionReader, Option<u64>)]) -> Option<String> {
     let visibility = read.visibility_seconds?;
     let needed = readers.iter().filter_map(|(reader, timeout)| {
         let needed = (*timeout)?.saturating_mul(6).saturating_add(reader.batching_window_seconds);
         Some((needed, (*timeout)?, reader.function.as_str()))
     });
     let (needed, timeout, function) = needed.max().filter(|(needed, ..)| visibility < *needed)?;
-    let [visibility, needed, timeout] = [visibility, needed, timeout].map(span);
+    let [visibility, needed, timeout] = [visibility, needed, timeout].map(format_span);
     Some(format!(
         "its visibility timeout is {visibility}, and the timeout of {function} is {timeout}: SQS may deliver a message \
          again while Lambda works on it or is throttled; set it to {needed}: six times the timeout of the function, \
@@ -73,9 +83,9 @@ fn short_visibility(read: &Attributes, readers: &[(&Reader, Option<u64>)]) -> Op
     ))
 }
 
-fn missing(dlq: &Dlq) -> Option<String> {
+fn missing_queue(dlq: &Dlq) -> Option<String> {
     let feeders: Vec<_> = dlq.fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
-    let feeders = some_of(&feeders);
+    let feeders = join_names(&feeders);
     (dlq.state == DlqState::Missing).then(|| {
         format!(
             "the queue does not exist, so dead letters of {feeders} are lost; create it, or point {feeders} at another \
@@ -84,18 +94,18 @@ fn missing(dlq: &Dlq) -> Option<String> {
     })
 }
 
-fn points_to_itself(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<String> {
+fn points_to_itself(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<String> {
     sources.iter().any(|(source, _)| source.name == dlq.name).then(|| {
         "its redrive policy names itself: a message that fails never leaves it; name another queue".to_owned()
     })
 }
 
-fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<String> {
+fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<String> {
     let others = sources.iter().filter(|(source, _)| source.is_fifo() != is_fifo(dlq));
     let names: Vec<_> = others.map(|(source, _)| source.name.as_str()).collect();
     let (own, other) = if is_fifo(dlq) { ("a FIFO", "standard") } else { ("a standard", "FIFO") };
     (!names.is_empty()).then(|| {
-        let names = some_of(&names);
+        let names = join_names(&names);
         format!(
             "it is {own} queue and cannot hold messages of the {other} queue {names}; use a queue of that kind"
         )
@@ -106,13 +116,13 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Strin
 /// counts from the first send; in a FIFO queue it starts again
 /// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
 /// A DLQ with the longest retention of SQS has no finding.
-fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<String> {
+fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<String> {
     let own = dlq.counts.retention_seconds.filter(|own| *own < RETENTION_MAX && !is_fifo(dlq))?;
     let others = sources.iter().filter(|(source, _)| source.name != dlq.name);
     let kept =
         others.filter_map(|(source, said)| Some((said.counts.retention_seconds?, source.name.as_str())));
     let (longest, name) = kept.max().filter(|(longest, _)| own <= *longest)?;
-    let [own, longest, most] = [own, longest, RETENTION_MAX].map(span);
+    let [own, longest, most] = [own, longest, RETENTION_MAX].map(format_span);
     Some(format!(
         "its retention is {own}, and that of {name} is {longest}, counted from the first send: a message that waited \
          there is deleted soon after it arrives; set the retention to {most}"
@@ -121,12 +131,12 @@ fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Str
 
 /// No finding if a function or a container reads the queue.
 fn no_alarm(dlq: &Dlq) -> Option<String> {
-    let waiting = dlq.counts.messages();
+    let waiting = dlq.counts.total_messages();
     let has_none = dlq.alarms.as_ref().is_some_and(Vec::is_empty);
     let is_read = !dlq.read_by.is_empty() || dlq.readers.as_ref().is_some_and(Readers::is_steady);
     (waiting > 0 && !is_read && has_none).then(|| {
         let verb = if waiting == 1 { "waits" } else { "wait" };
-        format!("{} {verb} in it, and no CloudWatch alarm watches it", counted(waiting, "message"))
+        format!("{} {verb} in it, and no CloudWatch alarm watches it", format_count(waiting, "message"))
     })
 }
 
@@ -134,7 +144,7 @@ fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
     let by = dlq.first_deleted_by.filter(|_| dlq.counts.has_messages())?;
     let when = match (by - now).num_seconds() {
         ..=0 => "at any moment".to_owned(),
-        seconds => format!("in {} at the latest", about(seconds)),
+        seconds => format!("in {} at the latest", approximate_span(seconds)),
     };
     dlq.counts.retention()?.ends_soon(by, now).then(|| {
         format!("SQS deletes the oldest message {when}: send it back, or keep it (`redeliver audit --save`)")
@@ -151,7 +161,7 @@ fn age_uncertain(dlq: &Dlq) -> Option<String> {
     })
 }
 
-fn orphan(dlq: &Dlq) -> Option<String> {
+fn orphan_queue(dlq: &Dlq) -> Option<String> {
     (dlq.fed_by.is_empty() && dlq.state == DlqState::There).then(|| {
         "no queue, function or subscriber found here points to it: it may be an orphan, or something else sends to it \
          (EventBridge, SNS, Scheduler, a function's destination, your own code)"

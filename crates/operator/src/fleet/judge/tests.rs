@@ -2,9 +2,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fleet::facts::{Alarm, Queue, Reader, Sender, Watch, Watched};
-use crate::fleet::report::Code;
-use crate::queues::Counts;
+use crate::fleet::facts::{Alarm, AlarmWatch, FailureSender, FunctionReader, SurveyedQueue, WatchedQueues};
+use crate::fleet::report::FindingCode;
+use crate::queues::QueueCounts;
 
 const ACCOUNT: &str = "123456789012";
 const DAY: u64 = 86_400;
@@ -18,9 +18,9 @@ fn id(name: &str) -> QueueId {
 }
 
 /// A queue with messages, kept for this number of days.
-fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> Queue {
-    let attributes = Attributes {
-        counts: Counts {
+fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> SurveyedQueue {
+    let attributes = QueueAttributes {
+        counts: QueueCounts {
             visible: Some(visible),
             in_flight: Some(0),
             delayed: Some(0),
@@ -29,10 +29,10 @@ fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> Queu
         visibility_seconds: Some(30),
         redrives_to: redrives_to.map(id),
     };
-    Queue { id: id(name), state: State::Read(attributes) }
+    SurveyedQueue { id: id(name), state: SurveyedState::Read(attributes) }
 }
 
-fn survey(queues: Vec<Queue>) -> Survey {
+fn survey(queues: Vec<SurveyedQueue>) -> Survey {
     Survey {
         region: "eu-central-1".to_owned(),
         account: Some(ACCOUNT.to_owned()),
@@ -43,20 +43,21 @@ fn survey(queues: Vec<Queue>) -> Survey {
 }
 
 fn alarm(account: Option<&str>, queue: &str) -> Alarm {
-    let watch = Watch { account: account.map(str::to_owned), queues: Watched::Named(queue.to_owned()) };
+    let watch =
+        AlarmWatch { account: account.map(str::to_owned), queues: WatchedQueues::Named(queue.to_owned()) };
     Alarm { name: "pager".to_owned(), state: "OK".to_owned(), watches: vec![watch] }
 }
 
 fn judged(survey: Survey) -> Vec<Dlq> {
-    Surveyed::new(&[survey]).judge(&Ages::new(), &Received::new(), now()).dlqs
+    FleetSurvey::new(&[survey]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now()).dlqs
 }
 
-fn codes(dlq: &Dlq) -> Vec<Code> {
+fn codes(dlq: &Dlq) -> Vec<FindingCode> {
     dlq.findings.iter().map(|finding| finding.code).collect()
 }
 
 /// The findings of the only DLQ among these queues.
-fn wrong(queues: Vec<Queue>) -> Vec<(Code, String)> {
+fn wrong(queues: Vec<SurveyedQueue>) -> Vec<(FindingCode, String)> {
     let [dlq] = &judged(survey(queues))[..] else { panic!("one DLQ") };
     dlq.findings.iter().map(|finding| (finding.code, finding.sentence.clone())).collect()
 }
@@ -72,7 +73,7 @@ fn a_dlq_is_what_a_redrive_policy_a_function_a_destination_or_a_subscriber_names
         queue("shop", 0, 14, None),
         queue("other", 9, 4, None),
     ]);
-    let sender = |name: &str, to| Sender { name: name.to_owned(), to: id(to) };
+    let sender = |name: &str, to| FailureSender { name: name.to_owned(), to: id(to) };
     survey.functions = vec![sender("mailer", "mails")];
     survey.mappings = vec![sender("counter:live", "clicks")];
     survey.subscribers = vec![sender("large-orders", "shop")];
@@ -96,7 +97,7 @@ fn a_dlq_is_what_a_redrive_policy_a_function_a_destination_or_a_subscriber_names
 fn a_queue_that_is_only_named_like_a_dlq_is_perhaps_an_orphan_and_that_is_no_fault() {
     for name in ["orders-dlq", "DLQ", "orders_dead_letter", "OrdersDeadLetters", "orders-dead-letter-queue"] {
         let dlqs = judged(survey(vec![queue(name, 0, 4, None)]));
-        assert_eq!(dlqs.iter().map(codes).collect::<Vec<_>>(), [[Code::Orphan]], "{name}");
+        assert_eq!(dlqs.iter().map(codes).collect::<Vec<_>>(), [[FindingCode::Orphan]], "{name}");
         assert!(dlqs[0].is_well());
         assert!(dlqs[0].findings[0].sentence.contains("may be an orphan"));
     }
@@ -110,21 +111,25 @@ fn a_dlq_that_is_not_there_is_shown_with_those_that_lose_by_it() {
     let sources = ["a", "b", "c", "d", "e"].map(|name| queue(name, 0, 4, Some("gone")));
     let sentence = "the queue does not exist, so dead letters of a, b, c and 2 more are lost; create it, or point a, \
                     b, c and 2 more at another DLQ";
-    assert_eq!(wrong(sources.to_vec()), [(Code::Missing, sentence.to_owned())]);
+    assert_eq!(wrong(sources.to_vec()), [(FindingCode::Missing, sentence.to_owned())]);
     // Deleted between the list and the question.
-    let gone = Queue { id: id("gone"), state: State::Gone };
+    let gone = SurveyedQueue { id: id("gone"), state: SurveyedState::Gone };
     let dlqs = judged(survey(vec![queue("a", 0, 4, Some("gone")), gone.clone()]));
-    assert_eq!((dlqs[0].state, codes(&dlqs[0])), (DlqState::Missing, vec![Code::Missing]));
-    assert_eq!(judged(survey(vec![Queue { id: id("old-dlq"), ..gone }])), [], "no queue points to it");
+    assert_eq!((dlqs[0].state, codes(&dlqs[0])), (DlqState::Missing, vec![FindingCode::Missing]));
+    assert_eq!(
+        judged(survey(vec![SurveyedQueue { id: id("old-dlq"), ..gone }])),
+        [],
+        "no queue points to it"
+    );
 }
 
 #[test]
 fn only_what_was_looked_at_is_called_missing() {
     let elsewhere = QueueId { region: "us-east-1".to_owned(), ..id("dlq") };
     let mut here = survey(vec![queue("orders", 0, 4, None)]);
-    here.functions = vec![Sender { name: "f".to_owned(), to: elsewhere.clone() }];
+    here.functions = vec![FailureSender { name: "f".to_owned(), to: elsewhere.clone() }];
     let states = |surveys: &[Survey]| {
-        let fleet = Surveyed::new(surveys).judge(&Ages::new(), &Received::new(), now());
+        let fleet = FleetSurvey::new(surveys).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());
         fleet.dlqs.iter().map(|dlq| (dlq.state, codes(dlq))).collect::<Vec<_>>()
     };
     let not_looked_at = [(DlqState::NotLookedAt, vec![])];
@@ -134,9 +139,12 @@ fn only_what_was_looked_at_is_called_missing() {
     assert_eq!(states(&[here.clone(), unlisted]), not_looked_at);
     let another_account = Survey { account: Some("210987654321".to_owned()), ..there.clone() };
     assert_eq!(states(&[here.clone(), another_account]), not_looked_at);
-    assert_eq!(states(&[here.clone(), there.clone()]), [(DlqState::Missing, vec![Code::Missing])]);
+    assert_eq!(states(&[here.clone(), there.clone()]), [(DlqState::Missing, vec![FindingCode::Missing])]);
     let found = Survey {
-        queues: Some(vec![Queue { id: elsewhere, state: State::Read(Attributes::default()) }]),
+        queues: Some(vec![SurveyedQueue {
+            id: elsewhere,
+            state: SurveyedState::Read(QueueAttributes::default()),
+        }]),
         ..there
     };
     assert_eq!(states(&[here, found]), [(DlqState::There, vec![])]);
@@ -153,8 +161,8 @@ fn a_dlq_keeps_messages_longer_than_its_sources_unless_that_is_impossible() {
     };
     let sentence = "its retention is 4d, and that of orders is 7d, counted from the first send: a message that waited \
     there is deleted soon after it arrives; set the retention to 14d";
-    assert_eq!(kept(7, 4), [(Code::ShortRetention, sentence.to_owned())]);
-    assert_eq!(kept(4, 4)[0].0, Code::ShortRetention, "as long is too short");
+    assert_eq!(kept(7, 4), [(FindingCode::ShortRetention, sentence.to_owned())]);
+    assert_eq!(kept(4, 4)[0].0, FindingCode::ShortRetention, "as long is too short");
     assert_eq!(kept(4, 5), []);
     assert_eq!(kept(14, 14), [], "there is nothing longer");
     let fifo = wrong(vec![queue("o.fifo", 0, 14, Some("d.fifo")), queue("d.fifo", 0, 1, None)]);
@@ -166,15 +174,15 @@ fn a_fifo_queue_and_a_standard_queue_cannot_feed_each_other() {
     let found = wrong(vec![queue("orders.fifo", 0, 4, Some("dead")), queue("dead", 0, 14, None)]);
     let sentence = "it is a standard queue and cannot hold messages of the FIFO queue orders.fifo; use a queue of \
     that kind";
-    assert_eq!(found, [(Code::KindMismatch, sentence.to_owned())]);
+    assert_eq!(found, [(FindingCode::KindMismatch, sentence.to_owned())]);
     let found = wrong(vec![queue("orders", 0, 4, Some("dead.fifo")), queue("dead.fifo", 0, 14, None)]);
-    assert_eq!(found[0].0, Code::KindMismatch);
+    assert_eq!(found[0].0, FindingCode::KindMismatch);
 }
 
 #[test]
 fn a_queue_that_is_its_own_dlq_is_told() {
     let found = wrong(vec![queue("orders", 0, 4, Some("orders"))]);
-    assert_eq!(found.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [Code::PointsToItself]);
+    assert_eq!(found.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [FindingCode::PointsToItself]);
 }
 
 #[test]
@@ -184,11 +192,11 @@ fn messages_that_wait_want_an_alarm_or_a_reader() {
         survey.alarms = alarms;
         survey.readers = Some(
             reader
-                .map(|of| Reader {
+                .map(|of| FunctionReader {
                     function: "f".to_owned(),
                     of: id(of),
                     reports_failures: true,
-                    ..Reader::default()
+                    ..FunctionReader::default()
                 })
                 .into_iter()
                 .collect(),
@@ -197,13 +205,13 @@ fn messages_that_wait_want_an_alarm_or_a_reader() {
     };
     let unwatched = with(1, Some(vec![alarm(None, "other")]), None);
     assert_eq!(unwatched.findings[0].sentence, "1 message waits in it, and no CloudWatch alarm watches it");
-    assert_eq!((codes(&unwatched), unwatched.alarms), (vec![Code::NoAlarm], Some(Vec::new())));
+    assert_eq!((codes(&unwatched), unwatched.alarms), (vec![FindingCode::NoAlarm], Some(Vec::new())));
     let watched = with(1, Some(vec![alarm(None, "dead")]), None);
     let pager = DlqAlarm { name: "pager".to_owned(), state: "OK".to_owned() };
     assert_eq!((codes(&watched), watched.alarms), (vec![], Some(vec![pager])));
     assert_eq!(codes(&with(0, Some(Vec::new()), None)), [], "nothing waits");
     assert_eq!(codes(&with(1, Some(Vec::new()), Some("dead"))), [], "a function reads it");
-    assert_eq!(codes(&with(1, Some(Vec::new()), Some("orders"))), [Code::NoAlarm]);
+    assert_eq!(codes(&with(1, Some(Vec::new()), Some("orders"))), [FindingCode::NoAlarm]);
     let unknown = with(1, None, None);
     assert_eq!(
         (codes(&unknown), unknown.alarms),
@@ -219,13 +227,13 @@ fn a_container_is_a_reader_and_an_audit_is_none() {
         survey.readers = lists_mappings.then(Vec::new);
         let polls = (1..=minutes).map(|minute| (now() - TimeDelta::minutes(minute), 3)).collect();
         let receives = Receives { messages: Vec::new(), empty: polls };
-        let received = Received::from([(id("dead"), receives)]);
-        Surveyed::new(&[survey]).judge(&Ages::new(), &received, now()).dlqs.remove(0)
+        let received = ReceivesByQueue::from([(id("dead"), receives)]);
+        FleetSurvey::new(&[survey]).judge_dlqs(&Ages::new(), &received, now()).dlqs.remove(0)
     };
-    assert_eq!(codes(&seen(0, true)), [Code::NoAlarm]);
-    assert_eq!(codes(&seen(2, true)), [Code::NoAlarm], "an audit takes a minute or two");
+    assert_eq!(codes(&seen(0, true)), [FindingCode::NoAlarm]);
+    assert_eq!(codes(&seen(2, true)), [FindingCode::NoAlarm], "an audit takes a minute or two");
     assert_eq!(codes(&seen(14, true)), []);
-    let words = |dlq: Dlq| dlq.readers.unwrap().in_words();
+    let words = |dlq: Dlq| dlq.readers.unwrap().describe();
     let figures = "0 messages received and 42 empty receives in the last 15 minutes";
     assert_eq!(
         words(seen(14, true)),
@@ -249,8 +257,11 @@ fn an_alarm_counts_for_queues_of_its_account_and_region_or_of_the_account_that_i
             alarms: Some(vec![alarm(account, "dead")]),
             ..Survey::default()
         };
-        let fleet =
-            Surveyed::new(&[survey(queues.clone()), monitoring]).judge(&Ages::new(), &Received::new(), now());
+        let fleet = FleetSurvey::new(&[survey(queues.clone()), monitoring]).judge_dlqs(
+            &Ages::new(),
+            &ReceivesByQueue::new(),
+            now(),
+        );
         fleet.dlqs[0].alarms.as_ref().unwrap().len()
     };
     let other = "210987654321";
@@ -264,20 +275,20 @@ fn an_alarm_counts_for_queues_of_its_account_and_region_or_of_the_account_that_i
 #[test]
 fn the_oldest_message_is_deleted_a_retention_after_it_came_at_the_latest() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, 4, None)])];
-    let known = Surveyed::new(&queues);
+    let known = FleetSurvey::new(&queues);
     let at = |seconds: i64| {
         // As old as that five minutes ago.
-        let age = Age { seconds: seconds - 300, at: now() - TimeDelta::seconds(300) };
-        known.judge(&Ages::from([(id("dead"), age)]), &Received::new(), now()).dlqs.remove(0)
+        let age = OldestMessageAge { seconds: seconds - 300, at: now() - TimeDelta::seconds(300) };
+        known.judge_dlqs(&Ages::from([(id("dead"), age)]), &ReceivesByQueue::new(), now()).dlqs.remove(0)
     };
     let day = 86_400;
     let young = at(day);
-    assert_eq!((young.oldest_seconds, codes(&young)), (Some(day), vec![Code::NoAlarm]));
+    assert_eq!((young.oldest_seconds, codes(&young)), (Some(day), vec![FindingCode::NoAlarm]));
     assert_eq!(young.first_deleted_by, Some(now() + TimeDelta::days(3)));
     // The last fifth of four days is 19 hours and 12 minutes.
-    assert_eq!(codes(&at(4 * day - 69_120)), [Code::NoAlarm]);
+    assert_eq!(codes(&at(4 * day - 69_120)), [FindingCode::NoAlarm]);
     let old = at(4 * day - 69_119);
-    assert_eq!(codes(&old), [Code::NoAlarm, Code::DeletedSoon]);
+    assert_eq!(codes(&old), [FindingCode::NoAlarm, FindingCode::DeletedSoon]);
     assert!(
         old.findings[1].sentence.starts_with("SQS deletes the oldest message in 19h 11m at the latest: ")
     );
@@ -291,12 +302,12 @@ fn an_age_is_not_trusted_if_something_receives_the_messages_and_that_alone_is_no
     let one = |received: &[(Timestamp, i64)]| {
         let queues = [survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", 2, 14, None)])];
         let receives = Receives { messages: received.to_vec(), empty: vec![(now(), 3)] };
-        let received = Received::from([(id("dead"), receives)]);
-        Surveyed::new(&queues).judge(&Ages::new(), &received, now()).dlqs.remove(0)
+        let received = ReceivesByQueue::from([(id("dead"), receives)]);
+        FleetSurvey::new(&queues).judge_dlqs(&Ages::new(), &received, now()).dlqs.remove(0)
     };
     let read = one(&[(now() - TimeDelta::minutes(2), 6)]);
-    assert_eq!(codes(&read), [Code::NoAlarm, Code::AgeUncertain]);
-    assert!(Code::AgeUncertain.is_remark() && !Code::DeletedSoon.is_remark());
+    assert_eq!(codes(&read), [FindingCode::NoAlarm, FindingCode::AgeUncertain]);
+    assert!(FindingCode::AgeUncertain.is_remark() && !FindingCode::DeletedSoon.is_remark());
     assert!(
         read.findings[1].sentence.starts_with(
             "something receives its messages, and CloudWatch's age leaves out those that were received three times"
@@ -304,15 +315,15 @@ fn an_age_is_not_trusted_if_something_receives_the_messages_and_that_alone_is_no
         "{:?}",
         read.findings
     );
-    assert_eq!(codes(&one(&[])), [Code::NoAlarm], "an empty receive makes no age wrong");
+    assert_eq!(codes(&one(&[])), [FindingCode::NoAlarm], "an empty receive makes no age wrong");
 }
 
 #[test]
 fn nonsense_is_not_believed_and_breaks_nothing() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, u64::MAX / DAY, None)])];
     for seconds in [i64::MAX, i64::MAX / 1000, i64::MIN] {
-        let ages = Ages::from([(id("dead"), Age { seconds, at: now() })]);
-        let dlq = Surveyed::new(&queues).judge(&ages, &Received::new(), now()).dlqs.remove(0);
+        let ages = Ages::from([(id("dead"), OldestMessageAge { seconds, at: now() })]);
+        let dlq = FleetSurvey::new(&queues).judge_dlqs(&ages, &ReceivesByQueue::new(), now()).dlqs.remove(0);
         assert_eq!((dlq.oldest_seconds, dlq.first_deleted_by), (None, None), "{seconds}");
     }
 }
@@ -334,11 +345,13 @@ fn what_is_wrong_comes_first_then_what_is_full() {
 
 #[test]
 fn what_one_profile_may_not_see_another_one_may() {
-    let refused = Queue { id: id("dead"), state: State::Unread("AccessDenied".to_owned()) };
+    let refused = SurveyedQueue { id: id("dead"), state: SurveyedState::Unread("AccessDenied".to_owned()) };
     let source = queue("orders", 0, 4, Some("dead"));
     let blind = survey(vec![source.clone(), refused]);
     let seeing = survey(vec![source, queue("dead", 0, 14, None)]);
-    let seen = |surveys: &[Survey]| Surveyed::new(surveys).judge(&Ages::new(), &Received::new(), now()).dlqs;
+    let seen = |surveys: &[Survey]| {
+        FleetSurvey::new(surveys).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now()).dlqs
+    };
     let [unread] = &seen(std::slice::from_ref(&blind))[..] else { panic!() };
     assert_eq!((unread.state, unread.error.as_deref()), (DlqState::Unreadable, Some("AccessDenied")));
     assert_eq!((codes(unread), unread.counts.visible), (vec![], None));
@@ -347,12 +360,12 @@ fn what_one_profile_may_not_see_another_one_may() {
     assert_eq!(seen(&[seeing, blind]), alone);
 }
 
-fn any_queues() -> impl Strategy<Value = Vec<Queue>> {
+fn any_queues() -> impl Strategy<Value = Vec<SurveyedQueue>> {
     let names = ["a", "b-dlq", "c.fifo", "d-dead-letter.fifo", "e", "f"];
     let one = (0_u64..4, 1_u64..15, proptest::option::of(0_usize..names.len()), 0..4_u8);
     vec(one, 0..names.len()).prop_map(move |drawn| {
         let queues = drawn.into_iter().zip(names).map(|((visible, days, to, state), name)| match state {
-            0 => Queue { id: id(name), state: State::Unread("no".to_owned()) },
+            0 => SurveyedQueue { id: id(name), state: SurveyedState::Unread("no".to_owned()) },
             _ => queue(name, visible, days, to.map(|to| names[to])),
         });
         queues.collect()
@@ -365,14 +378,14 @@ proptest! {
         let dlqs = judged(survey(queues.clone()));
         let read = |name: &str| {
             queues.iter().find(|queue| queue.id.name == name).and_then(|queue| match &queue.state {
-                State::Read(attributes) => Some(attributes),
+                SurveyedState::Read(attributes) => Some(attributes),
                 _ => None,
             })
         };
         let sources = |name: &str| {
             let to = id(name);
             queues.iter().filter(move |queue| {
-                matches!(&queue.state, State::Read(Attributes { redrives_to: Some(target), .. }) if *target == to)
+                matches!(&queue.state, SurveyedState::Read(QueueAttributes { redrives_to: Some(target), .. }) if *target == to)
             }).collect::<Vec<_>>()
         };
         for name in ["a", "b-dlq", "c.fifo", "d-dead-letter.fifo", "e", "f"] {
@@ -382,15 +395,15 @@ proptest! {
             prop_assert_eq!(found.len(), usize::from(named || !sources(name).is_empty()), "{}", name);
             let Some(dlq) = found.first() else { continue };
             let has = |code| codes(dlq).contains(&code);
-            prop_assert_eq!(has(Code::Missing), !is_there);
-            prop_assert_eq!(has(Code::Orphan), sources(name).is_empty() && read(name).is_some());
-            prop_assert_eq!(has(Code::NoAlarm), read(name).is_some_and(|own| own.counts.visible > Some(0)));
+            prop_assert_eq!(has(FindingCode::Missing), !is_there);
+            prop_assert_eq!(has(FindingCode::Orphan), sources(name).is_empty() && read(name).is_some());
+            prop_assert_eq!(has(FindingCode::NoAlarm), read(name).is_some_and(|own| own.counts.visible > Some(0)));
             let own = read(name).and_then(|own| own.counts.retention_seconds);
             let is_shorter = own.is_some_and(|own| {
                 sources(name).iter().filter(|source| source.id.name != name)
                     .any(|source| read(&source.id.name).unwrap().counts.retention_seconds.unwrap() >= own && own < 14 * DAY)
             });
-            prop_assert_eq!(has(Code::ShortRetention), is_shorter && !name.ends_with(".fifo"));
+            prop_assert_eq!(has(FindingCode::ShortRetention), is_shorter && !name.ends_with(".fifo"));
             prop_assert_eq!(dlq.is_well(), codes(dlq).iter().all(|code| code.is_remark()));
         }
     }
@@ -401,7 +414,7 @@ proptest! {
         sorted.sort_by(|one, other| one.id.cmp(&other.id));
         let expected = judged(survey(sorted));
         let twice = [survey(queues.clone()), survey(queues)];
-        prop_assert_eq!(Surveyed::new(&twice).judge(&Ages::new(), &Received::new(), now()).dlqs, expected);
+        prop_assert_eq!(FleetSurvey::new(&twice).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now()).dlqs, expected);
     }
 }
 
@@ -409,7 +422,7 @@ proptest! {
 fn the_queue_of_blocked_groups_needs_no_dlq() {
     let checked = |name: &str, dlq: &str| {
         let survey = survey(vec![queue(name, 1, 14, None), queue(dlq, 0, 14, None)]);
-        let fleet = Surveyed::new(&[survey]).judge(&Ages::new(), &Received::new(), now());
+        let fleet = FleetSurvey::new(&[survey]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());
         fleet.queues.into_iter().map(|queue| queue.name).collect::<Vec<_>>()
     };
     assert_eq!(checked("redeliver-prod-blocked", "redeliver-prod-final-dlq"), [""; 0]);
@@ -420,14 +433,14 @@ fn the_queue_of_blocked_groups_needs_no_dlq() {
 /// Messages may be lost, or tried twice, before there is any dead letter.
 #[test]
 fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
-    let reader = |reports_failures, batching_window_seconds| Reader {
+    let reader = |reports_failures, batching_window_seconds| FunctionReader {
         function: "shop".to_owned(),
         of: id("orders"),
         mapping_uuid: "14e0db71".to_owned(),
         reports_failures,
         batching_window_seconds,
     };
-    let found = |dlq: Option<&str>, timeout: Option<u64>, reader: Reader| {
+    let found = |dlq: Option<&str>, timeout: Option<u64>, reader: FunctionReader| {
         let survey = Survey {
             readers: Some(vec![reader]),
             timeouts: timeout.map(|timeout| ("shop".to_owned(), timeout)).into_iter().collect(),
@@ -435,7 +448,8 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
         };
         // Two profiles of one account, of which one may not list the functions.
         let blind = Survey { timeouts: BTreeMap::new(), ..survey.clone() };
-        let fleet = Surveyed::new(&[survey, blind]).judge(&Ages::new(), &Received::new(), now());
+        let fleet =
+            FleetSurvey::new(&[survey, blind]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());
         assert_eq!(fleet.is_well(), fleet.queues.is_empty());
         let findings = fleet.queues.into_iter().flat_map(|queue| queue.findings);
         findings.map(|finding| (finding.code, finding.sentence)).collect::<Vec<_>>()
@@ -445,14 +459,17 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
     assert_eq!(found(dlq, None, reader(true, 0)), [], "the timeout of a version is not known");
     let no_dlq = "it has no dead-letter queue: a message that always fails is retried until SQS deletes it after 4d; \
                   add a redrive policy";
-    assert_eq!(found(None, Some(5), reader(true, 0)), [(Code::NoDlq, no_dlq.to_owned())]);
+    assert_eq!(found(None, Some(5), reader(true, 0)), [(FindingCode::NoDlq, no_dlq.to_owned())]);
     let short = "its visibility timeout is 30s, and the timeout of shop is 5s: SQS may deliver a message again while \
                  Lambda works on it or is throttled; set it to 31s: six times the timeout of the function, plus the \
                  batching window";
-    assert_eq!(found(dlq, Some(5), reader(true, 1)), [(Code::ShortVisibility, short.to_owned())]);
+    assert_eq!(found(dlq, Some(5), reader(true, 1)), [(FindingCode::ShortVisibility, short.to_owned())]);
     let unreported = "shop reads it without ReportBatchItemFailures: one failed message brings back its whole batch, \
                       and a message that only the function's response reports as failed is deleted; run `aws lambda \
                       update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid 14e0db71 \
                       --region eu-central-1`";
-    assert_eq!(found(dlq, Some(5), reader(false, 0)), [(Code::UnreportedFailures, unreported.to_owned())]);
+    assert_eq!(
+        found(dlq, Some(5), reader(false, 0)),
+        [(FindingCode::UnreportedFailures, unreported.to_owned())]
+    );
 }

@@ -1,9 +1,15 @@
 use super::*;
-use crate::fleet::report::{CheckedQueue, Code, DlqAlarm, Feeder, FeederKind, Finding, Region};
-use crate::queues::Counts;
+use crate::fleet::report::{
+    CheckedQueue, DlqAlarm, Feeder, FeederKind, FindingCode, QueueFinding, RegionSummary,
+};
+use crate::queues::QueueCounts;
 
-const EMPTY: Counts =
-    Counts { visible: Some(0), in_flight: Some(0), delayed: Some(0), retention_seconds: Some(1_209_600) };
+const EMPTY: QueueCounts = QueueCounts {
+    visible: Some(0),
+    in_flight: Some(0),
+    delayed: Some(0),
+    retention_seconds: Some(1_209_600),
+};
 
 /// A fleet in which each column has each kind of value.
 pub(in crate::fleet) fn fleet() -> Fleet {
@@ -23,21 +29,21 @@ pub(in crate::fleet) fn fleet() -> Fleet {
         findings: Vec::new(),
         error: None,
     };
-    let finding = |code, sentence: &str| vec![Finding { code, sentence: sentence.to_owned() }];
+    let finding = |code, sentence: &str| vec![QueueFinding { code, sentence: sentence.to_owned() }];
     let alarm = |state: &str| Some(vec![DlqAlarm { name: "<b>pager".to_owned(), state: state.to_owned() }]);
     let at: redeliver_core::message::Timestamp = "2026-11-23T12:00:00Z".parse().unwrap();
     let full = Dlq {
-        counts: Counts { visible: Some(12_345), in_flight: Some(3), ..EMPTY },
+        counts: QueueCounts { visible: Some(12_345), in_flight: Some(3), ..EMPTY },
         oldest_seconds: Some(273_600),
         first_deleted_by: Some(at + chrono::TimeDelta::hours(5)),
         alarms: alarm("ALARM"),
-        findings: finding(Code::DeletedSoon, "SQS deletes it"),
+        findings: finding(FindingCode::DeletedSoon, "SQS deletes it"),
         ..dlq("full-dlq", &["a", "b", "c", "d"])
     };
     let missing = Dlq {
         state: DlqState::Missing,
-        counts: Counts { delayed: Some(0), ..Counts::default() },
-        findings: finding(Code::Missing, "it is not there"),
+        counts: QueueCounts { delayed: Some(0), ..QueueCounts::default() },
+        findings: finding(FindingCode::Missing, "it is not there"),
         ..dlq("missing", &["e"])
     };
     let unreadable = Dlq {
@@ -47,14 +53,14 @@ pub(in crate::fleet) fn fleet() -> Fleet {
         ..missing.clone()
     };
     let unreadable = Dlq { name: "unreadable".to_owned(), findings: Vec::new(), ..unreadable };
-    let nobody = Some(crate::status::readers::Readers::NobodySeen { minutes: 15 });
+    let unseen_readers = Some(crate::status::readers::Readers::NobodySeen { minutes: 15 });
     let orphan = Dlq {
-        readers: nobody,
-        findings: finding(Code::Orphan, "it may be an orphan"),
+        readers: unseen_readers,
+        findings: finding(FindingCode::Orphan, "it may be an orphan"),
         ..dlq("orphan-dlq", &[])
     };
     let empty = Dlq { alarms: alarm("OK"), read_by: vec!["sweeper".to_owned()], ..dlq("empty-dlq", &["f"]) };
-    let region = |account: Option<&str>, region: &str, profile: Option<&str>, queues| Region {
+    let region = |account: Option<&str>, region: &str, profile: Option<&str>, queues| RegionSummary {
         account: account.map(str::to_owned),
         region: region.to_owned(),
         profile: profile.map(str::to_owned),
@@ -82,7 +88,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
 
 #[test]
 fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
-    let table = fleet_table(&fleet(), &Layout::Whole);
+    let table = fleet_table(&fleet(), &TextLayout::Whole);
     assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
     let lines: Vec<_> =
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -116,13 +122,13 @@ fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
 fn what_moves_a_cursor_is_written_out() {
     let mut fleet = fleet();
     fleet.dlqs[2].error = Some("\u{1b}[2J".to_owned());
-    assert!(fleet_table(&fleet, &Layout::Whole).contains("! unreadable: \\u{1b}[2J\n"));
+    assert!(fleet_table(&fleet, &TextLayout::Whole).contains("! unreadable: \\u{1b}[2J\n"));
 }
 
 #[test]
 fn a_queue_that_is_not_a_dlq_stands_below_the_dlqs_of_its_place() {
     let fleet = with_a_queue_without_dlq();
-    let table = fleet_table(&fleet, &Layout::Whole);
+    let table = fleet_table(&fleet, &TextLayout::Whole);
     let start = "6 DLQs, 1 with messages, 2 with something wrong; 1 other queue with something wrong (";
     assert!(table.starts_with(start), "{table}");
     let below = " ? orphan-dlq: it may be an orphan\n ! orders<b>: it has no dead-letter queue\n\neu-west-1";
@@ -136,7 +142,10 @@ pub(in crate::fleet) fn with_a_queue_without_dlq() -> Fleet {
         name: "orders<b>".to_owned(),
         account: "123456789012".to_owned(),
         region: "eu-central-1".to_owned(),
-        findings: vec![Finding { code: Code::NoDlq, sentence: "it has no dead-letter queue".to_owned() }],
+        findings: vec![QueueFinding {
+            code: FindingCode::NoDlq,
+            sentence: "it has no dead-letter queue".to_owned(),
+        }],
     };
     Fleet { queues: vec![queue], ..fleet() }
 }

@@ -29,15 +29,15 @@ const EVENT: &str = r#"{"Records":[{"messageId":"m-1","receiptHandle":"r","body"
     {"t":{"stringValue":"7","stringListValues":[],"binaryListValues":[],"dataType":"Number"}},"md5OfBody":"0",
     "eventSource":"aws:sqs","eventSourceARN":"arn:aws:sqs:eu-west-1:1:orders","awsRegion":"eu-west-1"}]}"#;
 
-fn read(document: &str) -> Option<(Kind, Vec<Element>)> {
-    Export::read(document, true).map(|Export { kind, elements }| (kind, elements))
+fn read(document: &str) -> Option<(ExportKind, Vec<Element>)> {
+    MessageExport::read(document, true).map(|MessageExport { kind, elements }| (kind, elements))
 }
 
 fn messages(document: &str) -> Vec<ReceivedMessage> {
     let elements = read(document).unwrap().1.into_iter().enumerate();
     let restored = |(index, element)| match element {
         Element::Exported(message) => {
-            archived(&message, index + 1, Timestamp::UNIX_EPOCH).unwrap().restored().unwrap()
+            archived_message(&message, index + 1, Timestamp::UNIX_EPOCH).unwrap().into_message().unwrap()
         }
         Element::Body(body) => panic!("{body}"),
     };
@@ -70,16 +70,16 @@ fn a_lambda_event_has_its_records() {
 fn exports_of_sdks_and_of_jq_are_read_as_the_same_messages() {
     let one = r#"{"Body":"x","MessageId":"m"}"#;
     for (document, kind) in [
-        (format!(r#"{{"Messages":[{one}],"ResponseMetadata":{{"RetryAttempts":0}}}}"#), Kind::Received),
-        (format!(r#"{{"$metadata":{{}},"Messages":[{one}]}}"#), Kind::Received),
-        (format!("[{one}]"), Kind::Array),
-        (format!(r#"[{{"Messages":[{one}]}}]"#), Kind::Array),
-        (one.to_owned(), Kind::Message),
+        (format!(r#"{{"Messages":[{one}],"ResponseMetadata":{{"RetryAttempts":0}}}}"#), ExportKind::Received),
+        (format!(r#"{{"$metadata":{{}},"Messages":[{one}]}}"#), ExportKind::Received),
+        (format!("[{one}]"), ExportKind::Array),
+        (format!(r#"[{{"Messages":[{one}]}}]"#), ExportKind::Array),
+        (one.to_owned(), ExportKind::Message),
     ] {
         assert_eq!(read(&document), Some((kind, vec![Element::Exported(one.to_owned())])), "{document}");
     }
     for empty in [r#"{"Messages": null}"#, r#"{"Messages":[],"ResponseMetadata":{}}"#] {
-        assert_eq!(read(empty), Some((Kind::Received, Vec::new())));
+        assert_eq!(read(empty), Some((ExportKind::Received, Vec::new())));
     }
 }
 
@@ -113,7 +113,7 @@ fn a_body_that_looks_similar_is_a_body() {
 fn a_whole_input_that_is_an_array_is_its_bodies_and_a_line_of_several_is_one_body() {
     let bodies = |bodies: &[&str]| {
         let bodies = bodies.iter().map(|body| Element::Body((*body).to_owned())).collect();
-        Some((Kind::Array, bodies))
+        Some((ExportKind::Array, bodies))
     };
     for (array, expected) in [
         (r#"[{"a": 1.00}, {"a":2}]"#, bodies(&[r#"{"a": 1.00}"#, r#"{"a":2}"#])),
@@ -121,22 +121,23 @@ fn a_whole_input_that_is_an_array_is_its_bodies_and_a_line_of_several_is_one_bod
         ("[]", bodies(&[])),
     ] {
         assert_eq!(read(array), expected, "{array}");
-        assert_eq!(Export::read(array, false), None, "{array}");
+        assert_eq!(MessageExport::read(array, false), None, "{array}");
     }
     let exported = r#"[{"Body":"x","MessageId":"m"}]"#;
-    assert!(Export::read(exported, false).is_some());
+    assert!(MessageExport::read(exported, false).is_some());
 }
 
 #[test]
 fn a_message_without_an_id_gets_one_of_its_own_in_each_run() {
-    let id = |number| archived(r#"{"Body":"x"}"#, number, Timestamp::UNIX_EPOCH).unwrap().sqs_message_id;
+    let id =
+        |number| archived_message(r#"{"Body":"x"}"#, number, Timestamp::UNIX_EPOCH).unwrap().sqs_message_id;
     assert_eq!(id(1), id(1));
     assert_ne!(id(1), id(2), "they are two messages with equal bodies");
 }
 
 #[test]
 fn a_defect_of_a_message_is_named_without_its_values() {
-    let refusal = |message: &str| archived(message, 1, Timestamp::UNIX_EPOCH).unwrap_err();
+    let refusal = |message: &str| archived_message(message, 1, Timestamp::UNIX_EPOCH).unwrap_err();
     assert_eq!(
         refusal(r#"{"Body":"x","Attributes":{"SentTimestamp":"CANARY"}}"#),
         "its SentTimestamp is not a number of milliseconds"
@@ -147,11 +148,11 @@ fn a_defect_of_a_message_is_named_without_its_values() {
 
 #[test]
 fn recognized_messages_are_counted_by_kind() {
-    let mut tally = Tally::default();
+    let mut tally = ExportTally::default();
     for document in [RECEIVED, EVENT] {
-        tally.add(&Export::read(document, true).unwrap());
+        tally.add(&MessageExport::read(document, true).unwrap());
     }
     assert_eq!(tally.to_string(), "2 messages of a receive-message export and 1 message of a Lambda event");
-    tally.add(&Export::read(RECEIVED, true).unwrap());
+    tally.add(&MessageExport::read(RECEIVED, true).unwrap());
     assert!(tally.to_string().starts_with("4 messages of receive-message exports and "));
 }

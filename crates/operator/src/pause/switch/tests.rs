@@ -20,8 +20,8 @@ impl Clock for Sleeps {
     }
 }
 
-fn mapping(state: &str) -> Mapping {
-    Mapping {
+fn mapping(state: &str) -> LambdaMapping {
+    LambdaMapping {
         uuid: "one".to_owned(),
         function: "orders-processor".to_owned(),
         source: String::new(),
@@ -44,29 +44,30 @@ fn refusal(status: u16, code: &str) -> (u16, Value) {
 /// Its outcome, the methods of the requests, and the time it took.
 async fn switched(
     from: &str,
-    wanted: Wanted,
+    wanted: MappingState,
     answers: impl IntoIterator<Item = (u16, Value)>,
 ) -> (Result<(), String>, String, i64) {
-    let server = Loopback::start(answers);
+    let server = Loopback::start_scripted(answers);
     let clock = Sleeps(Mutex::new(Timestamp::UNIX_EPOCH));
-    let outcome = switch(&EventSources::new(&sdk_config(server.url())), &clock, &mapping(from), wanted).await;
+    let outcome =
+        switch_mapping(&EventSources::new(&sdk_config(server.url())), &clock, &mapping(from), wanted).await;
     let methods = server.requests().iter().map(|(line, _)| &line[..1]).collect();
     (outcome, methods, clock.now().timestamp())
 }
 
 #[tokio::test]
 async fn a_mapping_that_is_there_already_is_left_alone() {
-    assert_eq!(switched("Disabled", Wanted::Disabled, []).await, (Ok(()), String::new(), 0));
+    assert_eq!(switched("Disabled", MappingState::Disabled, []).await, (Ok(()), String::new(), 0));
 }
 
 #[tokio::test]
 async fn a_change_is_asked_for_once_and_waited_for() {
     let answers = [state("Disabling"), state("Disabling"), state("Disabled")];
     let expected = (Ok(()), "PGG".to_owned(), 4);
-    assert_eq!(switched("Enabled", Wanted::Disabled, answers).await, expected);
+    assert_eq!(switched("Enabled", MappingState::Disabled, answers).await, expected);
     let answers = [state("Enabling"), state("Enabled")];
     let expected = (Ok(()), "PG".to_owned(), 2);
-    assert_eq!(switched("Disabled", Wanted::Enabled, answers).await, expected);
+    assert_eq!(switched("Disabled", MappingState::Enabled, answers).await, expected);
 }
 
 #[tokio::test]
@@ -74,13 +75,13 @@ async fn a_mapping_that_somebody_else_is_changing_is_changed_after_that() {
     let answers =
         [state("Enabled"), refusal(400, "ResourceInUseException"), state("Enabled"), state("Disabled")];
     let expected = (Ok(()), "GPGP".to_owned(), 4);
-    assert_eq!(switched("Updating", Wanted::Disabled, answers).await, expected);
+    assert_eq!(switched("Updating", MappingState::Disabled, answers).await, expected);
 }
 
 #[tokio::test]
 async fn the_wait_has_an_end() {
     let answers = (0..200).map(|_| state("Disabling"));
-    let (outcome, _, seconds) = switched("Enabled", Wanted::Disabled, answers).await;
+    let (outcome, _, seconds) = switched("Enabled", MappingState::Disabled, answers).await;
     assert_eq!(outcome, Err("is Disabling, not Disabled, after 180 s".to_owned()));
     assert_eq!(seconds, 180);
 }
@@ -88,7 +89,7 @@ async fn the_wait_has_an_end() {
 #[tokio::test]
 async fn a_refusal_is_told() {
     let answers = [refusal(403, "AccessDeniedException")];
-    let (outcome, methods, _) = switched("Enabled", Wanted::Disabled, answers).await;
+    let (outcome, methods, _) = switched("Enabled", MappingState::Disabled, answers).await;
     let word = "lambda:UpdateEventSourceMapping: AccessDeniedException: no";
     assert_eq!((outcome, methods.as_str()), (Err(word.to_owned()), "P"));
 }

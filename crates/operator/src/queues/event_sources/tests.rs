@@ -21,12 +21,12 @@ fn body(uuid: &str, state: &str) -> serde_json::Value {
 
 #[tokio::test]
 async fn all_mappings_of_a_queue_are_listed_page_by_page() {
-    let server = Loopback::start([
+    let server = Loopback::start_scripted([
         (200, json!({ "EventSourceMappings": [body("one", "Enabled")], "NextMarker": "more" })),
         (200, json!({ "EventSourceMappings": [body("two", "Disabling")] })),
     ]);
-    let found = EventSources::new(&sdk_config(server.url())).of(ARN).await.unwrap();
-    let expected = Mapping {
+    let found = EventSources::new(&sdk_config(server.url())).list_for_queue(ARN).await.unwrap();
+    let expected = LambdaMapping {
         uuid: "one".to_owned(),
         function: "orders-processor:live".to_owned(),
         source: ARN.to_owned(),
@@ -36,7 +36,7 @@ async fn all_mappings_of_a_queue_are_listed_page_by_page() {
         maximum_concurrency: Some(50),
         last_modified: Some("2026-11-23T00:00:00Z".parse().unwrap()),
     };
-    let second = Mapping { uuid: "two".to_owned(), state: "Disabling".to_owned(), ..expected.clone() };
+    let second = LambdaMapping { uuid: "two".to_owned(), state: "Disabling".to_owned(), ..expected.clone() };
     assert_eq!(found, [expected, second]);
     let requests = server.requests();
     assert!(requests[0].0.starts_with("GET /2015-03-31/event-source-mappings"), "{requests:?}");
@@ -46,9 +46,9 @@ async fn all_mappings_of_a_queue_are_listed_page_by_page() {
 
 #[tokio::test]
 async fn a_mapping_is_read_and_changed_by_its_id() {
-    let server = Loopback::start([(200, body("one", "Enabled")), (202, body("one", "Disabling"))]);
+    let server = Loopback::start_scripted([(200, body("one", "Enabled")), (202, body("one", "Disabling"))]);
     let sources = EventSources::new(&sdk_config(server.url()));
-    assert_eq!(sources.get("one").await.unwrap().state, "Enabled");
+    assert_eq!(sources.get_mapping("one").await.unwrap().state, "Enabled");
     assert_eq!(sources.set_enabled("one", false).await.unwrap().state, "Disabling");
     let requests = server.requests();
     assert!(requests[0].0.starts_with("GET /2015-03-31/event-source-mappings/one "), "{requests:?}");
@@ -60,11 +60,11 @@ async fn a_mapping_is_read_and_changed_by_its_id() {
 async fn a_refusal_names_the_permission_and_says_whether_it_may_pass() {
     let in_use = json!({ "Type": "User", "Message": "being updated", "__type": "ResourceInUseException" });
     let denied = json!({ "Message": "not authorized", "__type": "AccessDeniedException" });
-    let server = Loopback::start([(400, in_use), (403, denied)]);
+    let server = Loopback::start_scripted([(400, in_use), (403, denied)]);
     let sources = EventSources::new(&sdk_config(server.url()));
     let error = sources.set_enabled("one", true).await.unwrap_err();
-    assert!(error.may_pass(), "{error:?}");
-    let error = sources.of(ARN).await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    let error = sources.list_for_queue(ARN).await.unwrap_err();
     assert_eq!(error.to_string(), "lambda:ListEventSourceMappings: AccessDeniedException: not authorized");
-    assert!(!error.may_pass());
+    assert!(!error.is_transient());
 }

@@ -7,20 +7,20 @@ use std::path::Path;
 
 use redeliver_dead_letters::files::{keep_private, open_own};
 
-use super::{Confirmed, Journal, Replayed, read};
-use crate::Failure;
-use crate::message_file::Form;
+use super::{ConfirmedLines, Replayed, SendJournal, read_journal};
+use crate::CommandFailure;
+use crate::message_file::LineForm;
 
 /// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`. Also returns the lines that
 /// are confirmed.
 ///
 /// Refuses a file that belongs to another queue or input, is not a journal, is in use, or cannot be written.
-pub fn open(
+pub fn open_journal(
     path: &Path,
     input: &Path,
     queue: &str,
-    form: &Form,
-) -> Result<(Journal<File>, Confirmed), Failure> {
+    form: &LineForm,
+) -> Result<(SendJournal<File>, ConfirmedLines), CommandFailure> {
     let shown = path.display();
     let unusable = |error: io::Error| {
         format!("{shown}: cannot be used as the journal: {error}; name another with --journal")
@@ -33,7 +33,7 @@ pub fn open(
         }
         Err(TryLockError::Error(error)) => return Err(unusable(error).into()),
     }
-    let known = read(BufReader::new(&file)).map_err(|error| {
+    let known = read_journal(BufReader::new(&file)).map_err(|error| {
         format!(
             "{shown}: {error}; fix it, or name another file with --journal to send every line, also those in this \
              journal"
@@ -45,14 +45,20 @@ pub fn open(
     let at_end = file.set_len(known.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
     at_end.and_then(|_| keep_private(&file)).map_err(unusable)?;
     let journal = match known.queue {
-        Some(_) => Journal::resume(file),
-        None => Journal::begin(file, queue).map_err(unusable)?,
+        Some(_) => SendJournal::resume(file),
+        None => SendJournal::begin(file, queue).map_err(unusable)?,
     };
     Ok((journal, known.confirmed))
 }
 
 /// Refuses the journal of a send to another queue, or of an input whose sent lines are different now.
-fn check_owner(known: &Replayed, path: &Path, input: &Path, queue: &str, form: &Form) -> Result<(), String> {
+fn check_owner(
+    known: &Replayed,
+    path: &Path,
+    input: &Path,
+    queue: &str,
+    form: &LineForm,
+) -> Result<(), String> {
     let (shown, name) = (path.display(), input.display());
     if let Some(other) = known.queue.as_ref().filter(|known| *known != queue) {
         return Err(format!(
@@ -63,8 +69,8 @@ fn check_owner(known: &Replayed, path: &Path, input: &Path, queue: &str, form: &
     if known.confirmed.is_empty() {
         return Ok(());
     }
-    let lines = File::open(input).map(BufReader::new).map(|input| form.lines(input));
-    let is_same = lines.and_then(|lines| known.confirmed.matches(lines));
+    let lines = File::open(input).map(BufReader::new).map(|input| form.read_lines(input));
+    let is_same = lines.and_then(|lines| known.confirmed.has_same_lines(lines));
     if is_same.map_err(|error| format!("{name}: cannot be read: {error}"))? {
         return Ok(());
     }

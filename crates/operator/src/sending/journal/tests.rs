@@ -4,31 +4,31 @@ use proptest::sample::select;
 use super::*;
 
 fn written() -> Vec<u8> {
-    let mut journal = Journal::begin(Vec::new(), "arn:queue").unwrap();
-    journal.confirm(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
-    journal.confirm(&[(4, Digest::for_line(4, b"d"))]).unwrap();
+    let mut journal = SendJournal::begin(Vec::new(), "arn:queue").unwrap();
+    journal.record_confirmed(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
+    journal.record_confirmed(&[(4, Digest::for_line(4, b"d"))]).unwrap();
     journal.into_output()
 }
 
 #[test]
 fn what_is_written_is_read() {
     let bytes = written();
-    let known = read(&*bytes).unwrap();
+    let known = read_journal(&*bytes).unwrap();
     assert_eq!(known.queue.as_deref(), Some("arn:queue"));
     assert_eq!(known.bytes, bytes.len() as u64);
     let numbers: Vec<_> = (0..9).filter(|number| known.confirmed.contains(*number)).collect();
     assert_eq!(numbers, [1, 2, 4]);
-    let lines = crate::message_file::Lines::of_messages(&b"a\nb\nanother\nd\n"[..]);
-    assert!(known.confirmed.matches(lines).unwrap());
+    let lines = crate::message_file::InputLines::for_messages(&b"a\nb\nanother\nd\n"[..]);
+    assert!(known.confirmed.has_same_lines(lines).unwrap());
 }
 
 #[test]
 fn what_a_crash_leaves_half_written_does_not_count() {
     let bytes = written();
     for cut in 0..bytes.len() {
-        let known = read(&bytes[..cut]).unwrap();
+        let known = read_journal(&bytes[..cut]).unwrap();
         let whole = bytes[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        assert_eq!(known, read(&bytes[..whole]).unwrap());
+        assert_eq!(known, read_journal(&bytes[..whole]).unwrap());
         assert_eq!(known.bytes, whole as u64);
     }
 }
@@ -45,7 +45,7 @@ fn another_file_is_no_journal() {
         (format!("{header}\n{{\"lines\":[[2,1]],\"digest\":\"0\"}}\n"), 2),
         (format!("{header}\n{{\"lines\":[[1,1]],\"digest\":\"x\"}}\n"), 2),
     ] {
-        match read(bytes.as_bytes()) {
+        match read_journal(bytes.as_bytes()) {
             Err(error) => {
                 assert_eq!(
                     error,
@@ -73,11 +73,11 @@ proptest! {
     ) {
         let mut bytes = parts.concat().into_bytes();
         bytes.truncate(cut);
-        if let Ok(known) = read(&*bytes) {
+        if let Ok(known) = read_journal(&*bytes) {
             let whole = usize::try_from(known.bytes).unwrap();
             prop_assert!(whole == 0 || bytes[..whole].ends_with(b"\n"));
             prop_assert!(!bytes[whole..].contains(&b'\n'), "a record was passed over");
-            prop_assert_eq!(read(&bytes[..whole]).unwrap(), known);
+            prop_assert_eq!(read_journal(&bytes[..whole]).unwrap(), known);
         }
     }
 }

@@ -29,25 +29,25 @@ fn any_input() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn every_line_has_one_outcome_and_what_is_sent_is_the_line(input in any_input()) {
-        let steps: Vec<_> = Rules::default().steps(&*input).collect();
+        let steps: Vec<_> = LineRules::default().read_steps(&*input).collect();
         let mut expected: Vec<_> = input.split(|byte| *byte == b'\n').collect();
         // What follows the last end of a line is a line if it is anything.
         if expected.last().is_some_and(|last| last.is_empty()) {
             expected.pop();
         }
         let (last, lines) = steps.split_last().unwrap();
-        prop_assert!(matches!(last.checked, Checked::End(_)), "{:?}", last);
+        prop_assert!(matches!(last.checked, LineCheck::End(_)), "{:?}", last);
         prop_assert_eq!(last.bytes, input.len() as u64);
         prop_assert_eq!(lines.len(), expected.len());
         for (index, (step, line)) in lines.iter().zip(expected).enumerate() {
             let ended = step.bytes < input.len() as u64 || input.ends_with(b"\n");
             let line = line.strip_suffix(b"\r").filter(|_| ended).unwrap_or(line);
             match &step.checked {
-                Checked::Valid(Numbered { number, message, .. }) => {
+                LineCheck::Valid(NumberedMessage { number, message, .. }) => {
                     prop_assert_eq!(*number, index + 1);
                     prop_assert_eq!(message.content().body.as_bytes(), line);
                 }
-                Checked::Invalid { number, findings } => {
+                LineCheck::Invalid { number, findings } => {
                     prop_assert_eq!(*number, index + 1);
                     prop_assert!(!findings.is_empty());
                     prop_assert!(!MESSAGES.contains(&line), "a message is refused: {:?}", findings);

@@ -4,25 +4,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use redeliver_core::failure::Stage;
-use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate_attributes};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::message::metadata::GENERATION_MAX;
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage,
 };
 use redeliver_core::ports::{Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
 use redeliver_dead_letters::purge::Purge;
-use redeliver_dead_letters::redrive::{self, Ending, Limits, Plan, Redrive, RedriveReport};
-use redeliver_dead_letters::{Archive, ArchivedMessage, Backup, Pick};
+use redeliver_dead_letters::redrive::{
+    self, RedriveEnding, RedriveJob, RedriveLimits, RedrivePlan, RedriveReport,
+};
+use redeliver_dead_letters::{ArchiveFile, ArchivedMessage, BackupReader, Pick};
 use redeliver_embedded::EmbeddedQueue;
-use redeliver_testing::dead_letters::received;
+use redeliver_testing::dead_letters::received_message;
 use tempfile::TempDir;
 
 use super::*;
 use crate::dead_letter_source::{claim_backups, open_backups};
-use crate::file_journals::{check_not_begun, journal_of_redrive};
+use crate::file_journals::{check_not_begun, redrive_journal_path};
 
 /// A source queue, a DLQ with dead letters in it, and a directory for backup and journal.
 struct Purging {
@@ -38,7 +40,7 @@ impl Purging {
             let dlq = world.sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
             let messages: Vec<_> =
                 dead_letters.into_iter().map(|content| OutgoingMessage::new(content).unwrap()).collect();
-            for batch in pack(&messages) {
+            for batch in pack_batches(&messages) {
                 assert!(dlq.send_batch(batch).await.iter().all(Result::is_ok));
             }
             dlq
@@ -49,7 +51,7 @@ impl Purging {
     /// All of the DLQ is in the returned file, and nowhere else.
     fn purge(&self) -> PathBuf {
         let path = self.directory.path().join("backup.jsonl");
-        let mut backup = Archive::create(&path).unwrap();
+        let mut backup = ArchiveFile::create(&path).unwrap();
         let all = Pick::default();
         let purging = Purge::new(&self.dlq, &self.world.clock, &all).apply(&mut backup);
         let purged = self.world.clock.block_on(purging).unwrap();
@@ -59,23 +61,23 @@ impl Purging {
 
     /// `redeliver send --backup`, with its journal.
     fn send(&self, backup: &Path) -> Summary {
-        let form = || Form::Backup(Box::new(Backup::new(MessageSchema::default(), "arn:source")));
+        let form = || LineForm::Backup(Box::new(BackupReader::new(MessageSchema::default(), "arn:source")));
         let path = self.directory.path().join("backup.jsonl.sent");
-        let (mut journal, confirmed) = journal::open(&path, backup, "arn:source", &form()).unwrap();
-        let rules = Rules { form: form(), confirmed, ..Rules::default() };
+        let (mut journal, confirmed) = journal::open_journal(&path, backup, "arn:source", &form()).unwrap();
+        let rules = LineRules { form: form(), confirmed, ..LineRules::default() };
         let input = fs::read_to_string(backup).unwrap();
         self.world.send_with(&input, rules, Some(&mut journal), pending())
     }
 
     /// `redeliver redrive --apply`.
     fn redrive(&self) {
-        let redrive = Redrive {
+        let redrive = RedriveJob {
             dlq: &self.dlq,
             source: &self.world.queue,
             clock: &self.world.clock,
-            plan: &Plan { max_generation: 3, ..Plan::default() },
+            plan: &RedrivePlan { max_generation: 3, ..RedrivePlan::default() },
             can_come_back: true,
-            limits: Limits {
+            limits: RedriveLimits {
                 rate: None,
                 max: u64::MAX,
                 stop_after_failures_percent: 20,
@@ -85,7 +87,7 @@ impl Purging {
             progress: &|_| {},
         };
         let path = self.directory.path().join("redrive.jsonl");
-        let mut journal = redrive::Journal::open(&path, "plan", "dlq", "source").unwrap();
+        let mut journal = redrive::RedriveJournal::open(&path, "plan", "dlq", "source").unwrap();
         self.world.clock.block_on(redrive.apply(&mut journal)).unwrap();
     }
 
@@ -148,7 +150,7 @@ fn dead(n: usize, text: &str) -> Content {
     let reason = DeadLetterReason::RetryAttemptExceeded;
     let annotation =
         Annotation { reason: reason.into(), details: "Max retry attempts 5 exceeded".to_owned(), record };
-    let attributes = annotate(&producer, body.len(), &annotation);
+    let attributes = annotate_attributes(&producer, body.len(), &annotation);
     assert!(attributes.contains_key("DeadLetter"));
     Content { body, attributes, message_group_id: Some("g".to_owned()), ..Content::default() }
 }
@@ -182,7 +184,7 @@ fn a_dead_letter_that_is_in_the_file_twice_is_sent_once() {
     let backup = purging.purge();
     let once = fs::read_to_string(&backup).unwrap();
     let twice = format!("{once}{once}nonsense\nnonsense\n");
-    redeliver_dead_letters::files::replace(&backup, twice.as_bytes()).unwrap();
+    redeliver_dead_letters::files::replace_file(&backup, twice.as_bytes()).unwrap();
     assert_eq!(purging.send(&backup), Summary { sent: 4, repeated: 4, invalid: 2, ..Summary::default() });
     assert_eq!(purging.source().len(), 4);
     let again = purging.send(&backup);
@@ -196,7 +198,7 @@ fn a_dlq_that_was_named_by_mistake_is_refused_before_a_journal_is_begun() {
     let backup = fs::read(purging.purge()).unwrap();
     let check = |queue: &str| {
         let first_line = backup.split(|byte| *byte == b'\n').next().unwrap();
-        Backup::new(MessageSchema::default(), queue).check_queue(first_line)
+        BackupReader::new(MessageSchema::default(), queue).check_queue(first_line)
     };
     assert_eq!(check("arn:source"), Ok(()));
     let refused = check(purging.dlq.arn()).unwrap_err();
@@ -213,7 +215,7 @@ fn a_backup_that_was_sent_in_part_is_sent_to_its_end_by_the_next_run_and_nothing
     let backup = purging.purge();
     let longest = fs::read_to_string(&backup).unwrap().lines().map(str::len).max().unwrap();
     assert!(longest > redeliver_core::limits::MESSAGE_BYTES_MAX, "{longest}: longer than any message");
-    purging.world.fail(Scope::Entry, When::Numbers(vec![2, 15]), Injection::Sender);
+    purging.world.fail(FaultScope::Entry, FaultTrigger::Numbers(vec![2, 15]), Injection::Sender);
     let first = purging.send(&backup);
     assert_eq!((first.sent, first.unconfirmed, first.exit_code()), (18, 2, ExitCode::NotAllDone));
     purging.world.sqs.set_faults(Default::default());
@@ -231,8 +233,10 @@ fn archived(content: Content, queue_arn: &str) -> String {
 
 /// A line of a backup with the n-th dead letter.
 fn archived_as(n: u32, content: Content, queue_arn: &str) -> String {
-    let message =
-        ReceivedMessage { queue_arn: queue_arn.to_owned(), ..received(&content.body, content.attributes, n) };
+    let message = ReceivedMessage {
+        queue_arn: queue_arn.to_owned(),
+        ..received_message(&content.body, content.attributes, n)
+    };
     serde_json::to_string(&ArchivedMessage::new(&message)).unwrap()
 }
 
@@ -256,9 +260,9 @@ fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_va
         good,
     ];
     let world = World::new();
-    let form = Form::Backup(Box::new(Backup::new(MessageSchema::default(), "arn:source")));
-    let rules = Rules { form, ..Rules::default() };
-    let summary = world.send_with(&lines.join("\n"), rules, None::<&mut Journal<Vec<u8>>>, pending());
+    let form = LineForm::Backup(Box::new(BackupReader::new(MessageSchema::default(), "arn:source")));
+    let rules = LineRules { form, ..LineRules::default() };
+    let summary = world.send_with(&lines.join("\n"), rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (1, 6));
     let problems = world.problems();
     let foreign = "not a line of `audit --save` or `purge --backup`";
@@ -278,7 +282,7 @@ fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_va
 fn a_line_of_a_backup_that_is_sent_as_a_message_is_told_how_to_send_it() {
     let world = World::new();
     let line = archived(dead(1, "x"), "arn:dlq");
-    let summary = world.send_with(&line, Rules::default(), None::<&mut Journal<Vec<u8>>>, pending());
+    let summary = world.send_with(&line, LineRules::default(), None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (0, 1));
     assert_eq!(
         world.problems(),
@@ -293,19 +297,24 @@ fn a_line_of_a_backup_that_is_sent_as_a_message_is_told_how_to_send_it() {
 fn restore(purging: &Purging, backups: &[PathBuf]) -> RedriveReport {
     let World { queue, clock, .. } = &purging.world;
     let from = open_backups(backups, "arn:dlq").unwrap();
-    let pick = Pick::exactly(from.ids().unwrap());
-    let redrive = Redrive {
+    let pick = Pick::with_sqs_ids(from.message_ids().unwrap());
+    let redrive = RedriveJob {
         dlq: &from,
         source: queue,
         clock,
-        plan: &Plan { pick, max_generation: GENERATION_MAX, ..Plan::default() },
+        plan: &RedrivePlan { pick, max_generation: GENERATION_MAX, ..RedrivePlan::default() },
         can_come_back: false,
-        limits: Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: Duration::ZERO },
+        limits: RedriveLimits {
+            rate: None,
+            max: u64::MAX,
+            stop_after_failures_percent: 20,
+            watch: Duration::ZERO,
+        },
         interrupted: &|| false,
         progress: &|_| {},
     };
     let journal = purging.directory.path().join("restore.jsonl");
-    let mut journal = redrive::Journal::open(&journal, "plan", "arn:dlq", "arn:source").unwrap();
+    let mut journal = redrive::RedriveJournal::open(&journal, "plan", "arn:dlq", "arn:source").unwrap();
     clock.block_on(redrive.apply(&mut journal)).unwrap()
 }
 
@@ -319,20 +328,20 @@ fn backups_are_restored_once_though_a_killed_run_has_left_messages_in_two_of_the
     let second = purging.directory.path().join("second.jsonl");
     // It was killed within a line.
     let torn = lines[..10].join("\n") + "\n" + &lines[10][..100];
-    redeliver_dead_letters::files::replace(&first, torn.as_bytes()).unwrap();
+    redeliver_dead_letters::files::replace_file(&first, torn.as_bytes()).unwrap();
     let rest = lines[7..].join("\n") + "\n";
-    redeliver_dead_letters::files::replace(&second, rest.as_bytes()).unwrap();
+    redeliver_dead_letters::files::replace_file(&second, rest.as_bytes()).unwrap();
     let backups = [first, second];
-    assert_eq!(open_backups(&backups, "arn:dlq").unwrap().ids().unwrap().len(), 12);
+    assert_eq!(open_backups(&backups, "arn:dlq").unwrap().message_ids().unwrap().len(), 12);
     // SQS refuses the first ten messages.
-    purging.world.fail(Scope::Request, When::Numbers(vec![1]), Injection::Sender);
+    purging.world.fail(FaultScope::Request, FaultTrigger::Numbers(vec![1]), Injection::Sender);
     let report = restore(&purging, &backups);
-    let ending = |report: &RedriveReport| Ending::of(report, u64::MAX);
-    assert_eq!((report.sent, report.to_retry, ending(&report)), (2, 10, Ending::Left));
+    let ending = |report: &RedriveReport| RedriveEnding::from_report(report, u64::MAX);
+    assert_eq!((report.sent, report.to_retry, ending(&report)), (2, 10, RedriveEnding::Left));
     let report = restore(&purging, &backups);
-    assert_eq!((report.sent, report.deleted_only, ending(&report)), (10, 2, Ending::Done));
+    assert_eq!((report.sent, report.deleted_only, ending(&report)), (10, 2, RedriveEnding::Done));
     let report = restore(&purging, &backups);
-    assert_eq!((report.sent, report.deleted_only, ending(&report)), (0, 12, Ending::Done));
+    assert_eq!((report.sent, report.deleted_only, ending(&report)), (0, 12, RedriveEnding::Done));
     let copies: Vec<_> = purging.world.bodies().into_values().collect();
     assert_eq!(copies, [1; 12]);
 }
@@ -345,7 +354,7 @@ fn a_backup_that_a_restore_has_begun_is_sent_by_no_other_command() {
     let backups = [first, second.clone()];
     let claim = |id| claim_backups(&backups, id, "arn:dlq", "arn:source");
     claim("plan").unwrap();
-    assert!(check_not_begun(&journal_of_redrive(&second), "redeliver redrive").is_err());
+    assert!(check_not_begun(&redrive_journal_path(&second), "redeliver redrive").is_err());
     claim("plan").expect("the restore goes on");
     let error = claim("another plan").unwrap_err().to_string();
     assert!(error.contains("belongs to another redrive"), "{error}");

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use redeliver_core::message::packing::pack;
+use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::ports::QueueSender as _;
 
@@ -21,13 +21,13 @@ fn after_a_crash_at_any_byte_of_the_journal_a_second_run_sends_each_line_that_it
     let mut copies_seen = Vec::new();
     for cut in 0..=whole.len() {
         // The first run had sent all that its journal knows, and the batch whose record is torn.
-        let known = journal::read(&whole[..cut]).unwrap();
-        let lines = |known: &Confirmed| (1..=LINES).filter(|number| known.contains(*number)).count();
+        let known = journal::read_journal(&whole[..cut]).unwrap();
+        let lines = |known: &ConfirmedLines| (1..=LINES).filter(|number| known.contains(*number)).count();
         let before = lines(&known.confirmed);
         let world = World::new();
         put(&world, (before + 10).min(LINES));
-        let rules = Rules { confirmed: known.confirmed, ..Rules::default() };
-        let mut journal = Journal::resume(whole[..usize::try_from(known.bytes).unwrap()].to_vec());
+        let rules = LineRules { confirmed: known.confirmed, ..LineRules::default() };
+        let mut journal = SendJournal::resume(whole[..usize::try_from(known.bytes).unwrap()].to_vec());
         if known.queue.is_none() {
             journal = super::journal();
         }
@@ -51,7 +51,7 @@ fn put(world: &World, count: usize) {
         .map(|content| OutgoingMessage::new(content).unwrap())
         .collect();
     world.clock.block_on(async {
-        for batch in pack(&messages) {
+        for batch in pack_batches(&messages) {
             assert!(world.queue.send_batch(batch).await.iter().all(Result::is_ok));
         }
     });
@@ -86,17 +86,17 @@ fn a_journal_that_cannot_be_written_ends_the_send_and_the_next_run_finishes_it()
     let world = World::new();
     let input = messages(1000);
     let disk = Filling { written: Vec::new(), writes_left: AtomicUsize::new(5) };
-    let mut journal = Journal::begin(disk, "arn").unwrap();
+    let mut journal = SendJournal::begin(disk, "arn").unwrap();
     let summary = world.send(&input, &mut journal);
     let Some(Stopped::Journal(word)) = &summary.stopped else { panic!("{summary:?}") };
     assert!(word.ends_with("were sent and will be sent again"), "{word}");
     assert_eq!(summary.exit_code(), ExitCode::Failed);
     assert!(summary.sent < 1000, "no new batch after the failure");
-    let known = journal::read(&*journal.into_output().written).unwrap();
+    let known = journal::read_journal(&*journal.into_output().written).unwrap();
     let before = (1..=1000).filter(|number| known.confirmed.contains(*number)).count();
     assert_eq!(before, 30, "three records are whole, the fourth is torn");
-    let rules = Rules { confirmed: known.confirmed, ..Rules::default() };
-    let second = world.send_with(&input, rules, None::<&mut Journal<Vec<u8>>>, pending());
+    let rules = LineRules { confirmed: known.confirmed, ..LineRules::default() };
+    let second = world.send_with(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!(second.sent, 970);
     let bodies = world.bodies();
     assert_eq!(bodies.len(), 1000);
@@ -109,17 +109,21 @@ fn a_run_that_dies_between_batches_leaves_a_journal_of_all_that_it_confirmed() {
         let world = World { rate: NonZeroU32::new(10), ..World::new() };
         let mut first = journal();
         let input = messages(LINES);
-        let sender =
-            Sender { queue: &world.queue, clock: &world.clock, rate: world.rate, watcher: &world.told };
-        let steps = stream::iter(Rules::default().steps(input.as_bytes()));
+        let sender = FileSender {
+            queue: &world.queue,
+            clock: &world.clock,
+            rate: world.rate,
+            watcher: &world.reported,
+        };
+        let steps = stream::iter(LineRules::default().read_steps(input.as_bytes()));
         world.clock.block_on(async {
             // Dropped where it stands, as by a kill.
             let dies = world.clock.sleep(Duration::from_millis(millis));
             let sending = sender.send(steps, Some(&mut first), pending());
             futures_util::future::select(Box::pin(dies), Box::pin(sending)).await;
         });
-        let rules = Rules { confirmed: confirmed(first), ..Rules::default() };
-        let second = world.send_with(&input, rules, None::<&mut Journal<Vec<u8>>>, pending());
+        let rules = LineRules { confirmed: confirmed(first), ..LineRules::default() };
+        let second = world.send_with(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
         assert_eq!(second.sent + second.sent_before, LINES as u64);
         let bodies = world.bodies();
         assert_eq!(bodies.len(), LINES);

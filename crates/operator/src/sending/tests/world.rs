@@ -11,12 +11,13 @@ use futures_util::stream;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Queue as _, QueueService as _, QueueSettings, Receive};
 use redeliver_embedded::{
-    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+    EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
+    VirtualClock,
 };
 
-use crate::sending::journal::Journal;
-use crate::sending::reader::Rules;
-use crate::sending::sender::{Sender, Watcher};
+use crate::sending::journal::SendJournal;
+use crate::sending::reader::LineRules;
+use crate::sending::sender::{FileSender, Watcher};
 use crate::sending::summary::Summary;
 
 pub(super) struct World {
@@ -24,22 +25,22 @@ pub(super) struct World {
     pub(super) sqs: EmbeddedSqs,
     pub(super) queue: EmbeddedQueue,
     pub(super) rate: Option<NonZeroU32>,
-    pub(super) told: Told,
+    pub(super) reported: WatcherLog,
 }
 
 #[derive(Default)]
-pub(super) struct Told(RefCell<Vec<String>>);
+pub(super) struct WatcherLog(RefCell<Vec<String>>);
 
-impl Watcher for Told {
-    fn problem(&self, line: usize, what: &str) {
+impl Watcher for WatcherLog {
+    fn report_problem(&self, line: usize, what: &str) {
         self.0.borrow_mut().push(format!("{line}: {what}"));
     }
 
-    fn warning(&self, line: Option<usize>, what: &str) {
+    fn report_warning(&self, line: Option<usize>, what: &str) {
         self.0.borrow_mut().push(format!("{line:?}: warning: {what}"));
     }
 
-    fn progress(&self, _: u64, _: &Summary) {}
+    fn report_progress(&self, _: u64, _: &Summary) {}
 }
 
 impl World {
@@ -47,32 +48,33 @@ impl World {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
         let queue = clock.block_on(sqs.create_queue("source", &QueueSettings::default())).unwrap();
-        Self { clock, sqs, queue, rate: None, told: Told::default() }
+        Self { clock, sqs, queue, rate: None, reported: WatcherLog::default() }
     }
 
-    pub(super) fn fail(&self, scope: Scope, when: When, injection: Injection) {
-        let rule = FaultRule { action: Action::SendMessageBatch, queue: None, scope, when, injection };
-        self.sqs.set_faults(FaultPlan::new(1).with(rule));
+    pub(super) fn fail(&self, scope: FaultScope, when: FaultTrigger, injection: Injection) {
+        let rule = FaultRule { action: SqsAction::SendMessageBatch, queue: None, scope, when, injection };
+        self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
 
-    pub(super) fn send(&self, input: &str, journal: &mut Journal<impl Write>) -> Summary {
-        self.send_with(input, Rules::default(), Some(journal), pending())
+    pub(super) fn send(&self, input: &str, journal: &mut SendJournal<impl Write>) -> Summary {
+        self.send_with(input, LineRules::default(), Some(journal), pending())
     }
 
     pub(super) fn send_with(
         &self,
         input: &str,
-        rules: Rules,
-        journal: Option<&mut Journal<impl Write>>,
+        rules: LineRules,
+        journal: Option<&mut SendJournal<impl Write>>,
         stop: impl Future<Output = ()>,
     ) -> Summary {
-        let sender = Sender { queue: &self.queue, clock: &self.clock, rate: self.rate, watcher: &self.told };
-        let steps = stream::iter(rules.steps(input.as_bytes()));
+        let sender =
+            FileSender { queue: &self.queue, clock: &self.clock, rate: self.rate, watcher: &self.reported };
+        let steps = stream::iter(rules.read_steps(input.as_bytes()));
         self.clock.block_on(sender.send(steps, journal, stop))
     }
 
     pub(super) fn problems(&self) -> Vec<String> {
-        self.told.0.take()
+        self.reported.0.take()
     }
 
     /// The number of copies of each body in the queue.
@@ -104,6 +106,6 @@ pub(super) fn messages(count: usize) -> String {
     (1..=count).map(|number| message(number) + "\n").collect()
 }
 
-pub(super) fn journal() -> Journal<Vec<u8>> {
-    Journal::begin(Vec::new(), "arn").unwrap()
+pub(super) fn journal() -> SendJournal<Vec<u8>> {
+    SendJournal::begin(Vec::new(), "arn").unwrap()
 }

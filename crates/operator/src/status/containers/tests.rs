@@ -1,6 +1,6 @@
-use redeliver_testing::loopback::{Body, Loopback};
+use redeliver_testing::loopback::{Loopback, LoopbackBody};
 
-use super::super::day::{Day, Origin, Series};
+use super::super::day::{Day, Series, SeriesOrigin};
 use super::*;
 
 const PROCESSED: &str = r#"redeliver_processed_total{function="orders-message-processor"}"#;
@@ -10,7 +10,7 @@ fn at(minute: i64) -> Timestamp {
 }
 
 /// Counters of one container: processed, held, dead-lettered and `CircuitOpen`.
-fn values(values: [u64; 4]) -> Result<Counters, Problem> {
+fn values(values: [u64; 4]) -> Result<CounterValues, Problem> {
     Ok(COUNTERS
         .iter()
         .zip(values)
@@ -19,8 +19,13 @@ fn values(values: [u64; 4]) -> Result<Counters, Problem> {
         .collect())
 }
 
-fn refused() -> Result<Counters, Problem> {
-    Err(Problem { service: Service::Container, missing: "metrics", about: Vec::new(), why: "no".to_owned() })
+fn refused() -> Result<CounterValues, Problem> {
+    Err(Problem {
+        service: QueriedService::Container,
+        missing: "metrics",
+        about: Vec::new(),
+        why: "no".to_owned(),
+    })
 }
 
 #[test]
@@ -40,7 +45,7 @@ redeliver_held_created{function="orders"} 1795305600.1
 up 1
 # EOF
 "#;
-    let read: Vec<_> = counters(text).into_iter().collect();
+    let read: Vec<_> = parse_counters(text).into_iter().collect();
     let expected = [
         ("redeliver_circuit_open_total", (3, 4)),
         (r#"redeliver_dead_lettered_total{function="orders",error_type="MESSAGE_EXPIRED"}"#, (2, 3)),
@@ -54,10 +59,10 @@ up 1
 fn a_counter_counts_from_the_first_look_and_one_that_was_restarted_from_zero() {
     let mut history = History::default();
     for (minute, value) in [(0, 100), (1, 107), (2, 107), (3, 4), (4, 5)] {
-        history.add(at(minute), &[values([value, 0, 0, 0])]);
+        history.record_counters(at(minute), &[values([value, 0, 0, 0])]);
     }
     assert_eq!(history.points[0], [(at(1), 7), (at(3), 4), (at(4), 1)]);
-    assert_eq!(history.since(), Some(at(0)));
+    assert_eq!(history.first_read_at(), Some(at(0)));
 }
 
 #[test]
@@ -65,7 +70,7 @@ fn a_series_that_is_missing_once_does_not_count_again_and_a_new_one_counts_whole
     let one = |series: &str, value| Ok([(series.to_owned(), (0, value))].into());
     let mut history = History::default();
     for (minute, answer) in [(0, one("a", 50)), (1, one("b", 3)), (2, one("a", 51))] {
-        history.add(at(minute), &[answer]);
+        history.record_counters(at(minute), &[answer]);
     }
     assert_eq!(history.points[0], [(at(1), 3), (at(2), 1)]);
 }
@@ -73,9 +78,9 @@ fn a_series_that_is_missing_once_does_not_count_again_and_a_new_one_counts_whole
 #[test]
 fn of_two_containers_one_may_fail_for_a_while() {
     let mut history = History::default();
-    history.add(at(0), &[values([1, 0, 0, 0]), values([10, 0, 0, 0])]);
-    history.add(at(1), &[values([2, 0, 0, 0]), refused()]);
-    history.add(at(15), &[values([2, 0, 0, 0]), values([30, 0, 0, 0])]);
+    history.record_counters(at(0), &[values([1, 0, 0, 0]), values([10, 0, 0, 0])]);
+    history.record_counters(at(1), &[values([2, 0, 0, 0]), refused()]);
+    history.record_counters(at(15), &[values([2, 0, 0, 0]), values([30, 0, 0, 0])]);
     assert_eq!(history.points[0], [(at(1), 1), (at(15), 20)]);
 }
 
@@ -83,35 +88,35 @@ fn of_two_containers_one_may_fail_for_a_while() {
 fn after_a_long_gap_counting_starts_again_since_nobody_knows_when_the_messages_came() {
     let mut history = History::default();
     for (minute, value) in [(0, 1), (1, 2), (17, 900), (18, 901)] {
-        history.add(at(minute), &[values([value, 0, 0, value])]);
+        history.record_counters(at(minute), &[values([value, 0, 0, value])]);
     }
     assert_eq!(history.points[0], [(at(1), 1), (at(18), 1)]);
-    history.add(at(1441), &[refused()]);
+    history.record_counters(at(1441), &[refused()]);
     assert_eq!(history.points[0], [(at(18), 1)], "a day is kept");
 }
 
 #[test]
 fn the_target_is_down_since_the_first_sign_or_longer_if_that_was_soon_after_the_first_look() {
     let mut history = History::default();
-    assert_eq!(history.target(at(0)), Target::Unknown);
-    history.add(at(0), &[values([0, 0, 0, 7])]);
-    assert_eq!(history.target(at(0)), Target::NoOutageSeen);
-    history.add(at(1), &[values([0, 0, 0, 8])]);
-    let outage = Outage { since: at(1), or_longer: true, seconds: 0, last_sign: at(1) };
-    assert_eq!(history.target(at(1)), Target::Down(outage));
+    assert_eq!(history.target_status(at(0)), TargetStatus::Unknown);
+    history.record_counters(at(0), &[values([0, 0, 0, 7])]);
+    assert_eq!(history.target_status(at(0)), TargetStatus::NoOutageSeen);
+    history.record_counters(at(1), &[values([0, 0, 0, 8])]);
+    let outage = OngoingOutage { since: at(1), or_longer: true, seconds: 0, last_sign: at(1) };
+    assert_eq!(history.target_status(at(1)), TargetStatus::Down(outage));
     for minute in 2..60 {
         let signs = if minute < 40 { 8 } else { 9 };
-        history.add(at(minute), &[values([0, 0, 0, signs])]);
+        history.record_counters(at(minute), &[values([0, 0, 0, signs])]);
     }
-    let outage = Outage { since: at(40), or_longer: false, seconds: 600, last_sign: at(40) };
-    assert_eq!(history.target(at(50)), Target::Down(outage));
-    assert_eq!(history.target(at(90)), Target::Unknown, "no read for half an hour");
+    let outage = OngoingOutage { since: at(40), or_longer: false, seconds: 600, last_sign: at(40) };
+    assert_eq!(history.target_status(at(50)), TargetStatus::Down(outage));
+    assert_eq!(history.target_status(at(90)), TargetStatus::Unknown, "no read for half an hour");
 }
 
 #[test]
 fn signs_a_quarter_of_an_hour_apart_are_one_outage_even_if_one_is_seen_late() {
     let mut history = History::default();
-    history.add(at(0), &[values([0; 4])]);
+    history.record_counters(at(0), &[values([0; 4])]);
     for minute in 1..60 {
         let signs = if minute < 30 {
             0
@@ -120,25 +125,25 @@ fn signs_a_quarter_of_an_hour_apart_are_one_outage_even_if_one_is_seen_late() {
         } else {
             2
         };
-        history.add(at(minute), &[values([0, 0, 0, signs])]);
+        history.record_counters(at(minute), &[values([0, 0, 0, signs])]);
     }
-    let outage = Outage { since: at(30), or_longer: false, seconds: 1740, last_sign: at(46) };
-    assert_eq!(history.target(at(59)), Target::Down(outage));
+    let outage = OngoingOutage { since: at(30), or_longer: false, seconds: 1740, last_sign: at(46) };
+    assert_eq!(history.target_status(at(59)), TargetStatus::Down(outage));
 }
 
 #[test]
 fn containers_fill_in_what_cloudwatch_lacks_or_the_whole_day() {
     let mut history = History::default();
     assert_eq!(Day::with_containers(None, &history, at(0)), None);
-    history.add(at(0), &[values([0; 4])]);
-    history.add(at(1), &[values([9, 8, 7, 6])]);
+    history.record_counters(at(0), &[values([0; 4])]);
+    history.record_counters(at(1), &[values([9, 8, 7, 6])]);
     let counts = |count| {
         let mut counts = [0; 48];
         counts[47] = count;
         counts
     };
     let series = |count, origin| Series { counts: counts(count), origin };
-    let containers = Origin::Containers(at(0));
+    let containers = SeriesOrigin::Containers(at(0));
     let alone = Day::with_containers(None, &history, at(1)).unwrap();
     let mut outages = [false; 48];
     outages[47] = true;
@@ -153,27 +158,27 @@ fn containers_fill_in_what_cloudwatch_lacks_or_the_whole_day() {
     assert_eq!(alone, expected);
     let cloudwatch = Day {
         came_in: Some(counts(100)),
-        done: series(90, Origin::Queues),
+        done: series(90, SeriesOrigin::Queues),
         held: None,
-        dead: Some(series(2, Origin::Queues)),
+        dead: Some(series(2, SeriesOrigin::Queues)),
         outages: [false; 48],
         ..expected.clone()
     };
     let both = Day::with_containers(Some(&cloudwatch), &history, at(1)).unwrap();
     assert_eq!(both, Day { held: expected.held.clone(), outages, ..cloudwatch.clone() });
-    let [done, dead] = [(); 2].map(|()| series(0, Origin::Queues));
+    let [done, dead] = [(); 2].map(|()| series(0, SeriesOrigin::Queues));
     let late = Day { came_in: Some(counts(0)), done, dead: Some(dead), ..cloudwatch.clone() };
     let filled = Day::with_containers(Some(&late), &history, at(1)).unwrap();
     assert_eq!(filled, Day { came_in: Some(counts(0)), ..expected });
-    let functions = Day { held: Some(series(1, Origin::Functions)), ..cloudwatch };
+    let functions = Day { held: Some(series(1, SeriesOrigin::Functions)), ..cloudwatch };
     assert_eq!(Day::with_containers(Some(&functions), &history, at(1)), Some(functions));
 }
 
 #[tokio::test]
 async fn an_address_that_cannot_be_read_is_a_problem_and_the_others_are_read() {
-    let text = |text: &str| Body::xml(text);
+    let text = |text: &str| LoopbackBody::from_xml(text);
     let long = "x".repeat(BYTES_MAX + 1);
-    let server = Loopback::answering(move |(first, _)| match first.split(' ').nth(1)? {
+    let server = Loopback::start_answering(move |(first, _)| match first.split(' ').nth(1)? {
         "/metrics" => Some((200, text(&format!("{PROCESSED} 5\n")))),
         "/html" => Some((200, text("<h1>Hello</h1>"))),
         "/long" => Some((200, text(&long))),
@@ -185,7 +190,7 @@ async fn an_address_that_cannot_be_read_is_a_problem_and_the_others_are_read() {
         ["metrics", "html", "long", "moved", "none"].map(|path| format!("{}/{path}", server.url())).into();
     urls.push(format!("http://me:secret@{unused}/metrics"));
     let urls = urls.iter().map(|url| url.parse().unwrap()).collect();
-    let answers = Containers::new(urls).unwrap().ask().await;
+    let answers = Containers::new(urls).unwrap().read_counters().await;
     assert_eq!(answers[0], Ok([(PROCESSED.to_owned(), (0, 5))].into()));
     let problems: Vec<_> =
         answers[1..].iter().map(|answer| answer.as_ref().unwrap_err().to_string()).collect();

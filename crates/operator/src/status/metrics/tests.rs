@@ -1,7 +1,7 @@
 use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_smithy_cbor::Encoder;
 use redeliver_core::message::Timestamp;
-use redeliver_testing::loopback::{Body, Loopback};
+use redeliver_testing::loopback::{Loopback, LoopbackBody};
 use serde_json::json;
 
 use super::*;
@@ -14,7 +14,7 @@ pub(in crate::status) fn page(
     status: &str,
     points: &[(i64, f64)],
     next: Option<&str>,
-) -> (u16, Body) {
+) -> (u16, LoopbackBody) {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1 + usize::from(next.is_some())).str("MetricDataResults").array(1).map(5);
     cbor.str("Id").str(id).str("StatusCode").str(status);
@@ -30,18 +30,18 @@ pub(in crate::status) fn page(
     if let Some(next) = next {
         cbor.str("NextToken").str(next);
     }
-    (200, Body::cbor(cbor.into_writer()))
+    (200, LoopbackBody::from_cbor(cbor.into_writer()))
 }
 
 /// CloudWatch's answer to a caller without permission.
-pub fn denied() -> (u16, Body) {
+pub fn denied() -> (u16, LoopbackBody) {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(2)
         .str("__type")
         .str("com.amazonaws.cloudwatch#AccessDenied")
         .str("message")
         .str("not authorized");
-    (403, Body::cbor(cbor.into_writer()))
+    (403, LoopbackBody::from_cbor(cbor.into_writer()))
 }
 
 fn now() -> Timestamp {
@@ -49,13 +49,13 @@ fn now() -> Timestamp {
 }
 
 async fn asked(server: &Loopback, functions: &[&str]) -> Result<TargetPoints, String> {
-    let metrics = Metrics::near(
-        &Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
+    let metrics = MetricsClient::for_region_of(
+        &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
     )
     .await
     .unwrap();
-    metrics.target(functions, now()).await.map_err(|error| error.to_string())
+    metrics.query_target_points(functions, now()).await.map_err(|error| error.to_string())
 }
 
 fn point(at: i64, value: i64) -> Point {
@@ -64,7 +64,7 @@ fn point(at: i64, value: i64) -> Point {
 
 #[tokio::test]
 async fn points_come_page_by_page_each_to_its_function() {
-    let server = Loopback::start([
+    let server = Loopback::start_scripted([
         page("q1", "PartialData", &[(1_800_000_300, 4.0)], Some("more")),
         page("q0", "Complete", &[(1_800_000_300, 1.0), (1_800_000_000, 0.0)], Some("yet more")),
         page("q1", "Complete", &[(1_800_000_000, 2.0)], Some("and more")),
@@ -94,42 +94,44 @@ async fn points_come_page_by_page_each_to_its_function() {
 
 #[tokio::test]
 async fn a_function_without_points_has_none() {
-    let server = Loopback::start([page("q0", "Complete", &[], None)]);
+    let server = Loopback::start_scripted([page("q0", "Complete", &[], None)]);
     let nothing = TargetPoints { circuit_open: vec![vec![]; 2], longest_hold_seconds: vec![] };
     assert_eq!(asked(&server, &["orders", "bills"]).await.unwrap(), nothing);
 }
 
 #[tokio::test]
 async fn what_cannot_be_read_names_the_permission() {
-    let error = asked(&Loopback::start([denied()]), &["orders"]).await.unwrap_err();
+    let error = asked(&Loopback::start_scripted([denied()]), &["orders"]).await.unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: AccessDenied: not authorized");
-    let error = asked(&Loopback::start([page("q0", "Forbidden", &[], None)]), &["orders"]).await.unwrap_err();
+    let error = asked(&Loopback::start_scripted([page("q0", "Forbidden", &[], None)]), &["orders"])
+        .await
+        .unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: Forbidden: why");
-    let no_such_service = Loopback::start([(404, json!({ "message": "no such service" }))]);
+    let no_such_service = Loopback::start_scripted([(404, json!({ "message": "no such service" }))]);
     let error = asked(&no_such_service, &["orders"]).await.unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: the response is not from this service (HTTP 404)");
 }
 
 #[tokio::test]
 async fn each_queue_has_its_age_and_what_came_in_and_went_out() {
-    let server = Loopback::start([
+    let server = Loopback::start_scripted([
         page("q0", "Complete", &[(1_800_000_000, 60.0)], Some("more")),
         page("q1", "Complete", &[(1_800_000_000, 7.0)], Some("yet more")),
         page("q5", "Complete", &[(1_800_000_300, 3.0)], None),
     ]);
-    let metrics = Metrics::near(
-        &Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
+    let metrics = MetricsClient::for_region_of(
+        &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
     )
     .await
     .unwrap();
-    let found = metrics.flows(&["orders", "orders-dlq"], now()).await.unwrap();
-    let orders = Flow {
+    let found = metrics.query_flows(&["orders", "orders-dlq"], now()).await.unwrap();
+    let orders = QueueFlow {
         age_seconds: vec![point(1_800_000_000, 60)],
         sent: vec![point(1_800_000_000, 7)],
         deleted: Vec::new(),
     };
-    assert_eq!(found, [orders, Flow { deleted: vec![point(1_800_000_300, 3)], ..Flow::default() }]);
+    assert_eq!(found, [orders, QueueFlow { deleted: vec![point(1_800_000_300, 3)], ..QueueFlow::default() }]);
     let (_, body) = &server.requests()[0];
     for word in [
         "AWS/SQS",
@@ -147,17 +149,17 @@ async fn each_queue_has_its_age_and_what_came_in_and_went_out() {
 
 #[tokio::test]
 async fn receives_are_asked_for_minute_by_minute() {
-    let server = Loopback::start([
+    let server = Loopback::start_scripted([
         page("q1", "PartialData", &[(1_800_000_000, 3.0)], Some("more")),
         page("q0", "Complete", &[(1_800_000_060, 20.0)], None),
     ]);
-    let metrics = Metrics::near(
-        &Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
+    let metrics = MetricsClient::for_region_of(
+        &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
     )
     .await
     .unwrap();
-    let found = metrics.receives(ARN, now()).await.unwrap();
+    let found = metrics.query_receives(ARN, now()).await.unwrap();
     let expected =
         Receives { messages: vec![point(1_800_000_060, 20)], empty: vec![point(1_800_000_000, 3)] };
     assert_eq!(found, expected);
@@ -173,18 +175,18 @@ async fn alarms_are_asked_for_by_what_their_names_begin_with() {
     cbor.map(1).str("MetricAlarms").array(2);
     cbor.map(2).str("AlarmName").str("orders-prod-target-down").str("StateValue").str("ALARM");
     cbor.map(1).str("AlarmName").str("orders-prod-dead-letters");
-    let server = Loopback::start([(200, Body::cbor(cbor.into_writer())), denied()]);
-    let metrics = Metrics::near(
-        &Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
+    let server = Loopback::start_scripted([(200, LoopbackBody::from_cbor(cbor.into_writer())), denied()]);
+    let metrics = MetricsClient::for_region_of(
+        &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
     )
     .await
     .unwrap();
-    let found = metrics.alarms("orders-prod-").await.unwrap();
+    let found = metrics.query_alarms("orders-prod-").await.unwrap();
     let expected = [("orders-prod-target-down", "ALARM"), ("orders-prod-dead-letters", "INSUFFICIENT_DATA")];
     assert_eq!(found, expected.map(|(name, state)| (name.to_owned(), state.to_owned())));
     let (_, body) = &server.requests()[0];
     assert!(body.contains("AlarmNamePrefix") && body.contains("orders-prod-"), "{body}");
-    let refused = metrics.alarms("orders-prod-").await.unwrap_err().to_string();
+    let refused = metrics.query_alarms("orders-prod-").await.unwrap_err().to_string();
     assert!(refused.starts_with("cloudwatch:DescribeAlarms: AccessDenied"), "{refused}");
 }

@@ -25,7 +25,7 @@ fn readers(messages: &[(i64, i64)], empty: &[(i64, i64)], in_flight: u64) -> Rea
 fn a_container_is_seen_by_what_it_receives() {
     let busy = readers(&[(3, 80), (4, 40), (16, 9)], &[(3, 0), (5, 2)], 0);
     assert_eq!(
-        busy.in_words(),
+        busy.describe(),
         "read by something that is not an event source mapping (a container, or an audit?): 120 messages received and 2 empty \
          receives in the last 15 minutes"
     );
@@ -46,7 +46,7 @@ fn an_idle_container_is_seen_by_its_long_polls() {
     let idle = readers(&[(3, 0)], &[(3, 3), (4, 3), (5, 3), (6, 3), (7, 3)], 0);
     assert!(idle.is_steady());
     assert_eq!(
-        idle.in_words(),
+        idle.describe(),
         "read by something that is not an event source mapping (a container, or an audit?): 0 messages received and 15 empty \
          receives in the last 15 minutes"
     );
@@ -54,19 +54,19 @@ fn an_idle_container_is_seen_by_its_long_polls() {
 
 #[test]
 fn nobody_is_said_only_if_cloudwatch_has_counted_no_receive() {
-    let nobody = Readers::NobodySeen { minutes: 15 };
-    assert_eq!(readers(&[(3, 0)], &[(3, 0)], 0), nobody);
-    assert_eq!(readers(&[(3, 0), (16, 5)], &[], 7), nobody, "what is in flight was received before");
-    assert_eq!(nobody.in_words(), "no reader seen in the last 15 minutes");
+    let unseen_readers = Readers::NobodySeen { minutes: 15 };
+    assert_eq!(readers(&[(3, 0)], &[(3, 0)], 0), unseen_readers);
+    assert_eq!(readers(&[(3, 0), (16, 5)], &[], 7), unseen_readers, "what is in flight was received before");
+    assert_eq!(unseen_readers.describe(), "no reader seen in the last 15 minutes");
     let unknown = readers(&[(16, 5)], &[], 0);
-    assert_eq!(unknown.in_words(), "its readers are unknown: CloudWatch has no data for the last 15 minutes");
+    assert_eq!(unknown.describe(), "its readers are unknown: CloudWatch has no data for the last 15 minutes");
 }
 
 #[test]
 fn where_cloudwatch_does_not_answer_messages_in_flight_tell_of_a_reader() {
     let of = |mappings_known, in_flight| {
         let refused = Err("cloudwatch:GetMetricData: AccessDenied: no".to_owned());
-        Readers::without_mapping(mappings_known, None, in_flight, refused, now()).in_words()
+        Readers::without_mapping(mappings_known, None, in_flight, refused, now()).describe()
     };
     const WHY: &str = "unknown: cloudwatch:GetMetricData: AccessDenied: no";
     for (mappings_known, in_flight, expected) in [
@@ -97,12 +97,12 @@ fn where_cloudwatch_does_not_answer_messages_in_flight_tell_of_a_reader() {
 fn what_a_mapping_received_before_it_was_switched_off_is_nobody_elses() {
     let receives = Receives { messages: points(&[(2, 0), (6, 50)]), empty: Vec::new() };
     let since = |minutes| {
-        Readers::without_mapping(true, Some(ago(minutes)), None, Ok(receives.clone()), now()).in_words()
+        Readers::without_mapping(true, Some(ago(minutes)), None, Ok(receives.clone()), now()).describe()
     };
     assert_eq!(since(5), "no reader seen in the last 5 minutes");
     for just_now in [1, 0] {
-        let told = since(just_now);
-        assert_eq!(told, "its readers are unknown: CloudWatch has no data for the last 1 minute");
+        let reported = since(just_now);
+        assert_eq!(reported, "its readers are unknown: CloudWatch has no data for the last 1 minute");
     }
     assert!(since(7).starts_with("read by something that is not an event source mapping"), "{}", since(7));
 }
@@ -110,7 +110,7 @@ fn what_a_mapping_received_before_it_was_switched_off_is_nobody_elses() {
 /// One that was switched off long ago, and one that was a moment ago.
 #[test]
 fn a_queue_that_was_just_paused_is_not_said_to_be_read_by_a_container() {
-    let off = |minutes: i64| Mapping {
+    let off = |minutes: i64| LambdaMapping {
         uuid: "u".to_owned(),
         function: "orders".to_owned(),
         source: String::new(),
@@ -121,8 +121,8 @@ fn a_queue_that_was_just_paused_is_not_said_to_be_read_by_a_container() {
         last_modified: Some(ago(minutes)),
     };
     let receives = Receives { messages: points(&[(2, 0), (6, 50)]), empty: Vec::new() };
-    let beside = |mappings: &[Mapping], receives: Result<Receives, String>| {
-        Readers::beside(Some(mappings), Some(7), receives, now())
+    let beside = |mappings: &[LambdaMapping], receives: Result<Receives, String>| {
+        Readers::from_receives(Some(mappings), Some(7), receives, now())
     };
     for mappings in [[off(3), off(900)], [off(900), off(3)]] {
         assert_eq!(beside(&mappings, Ok(receives.clone())), Readers::NobodySeen { minutes: 3 });

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::status::readers::NotCounted;
-use crate::terminal::output::document;
+use crate::terminal::output::json_document;
 
 fn queue(role: &'static str, attributes: &[(&str, &str)]) -> QueueStatus {
     let attributes =
@@ -13,7 +13,7 @@ fn queue(role: &'static str, attributes: &[(&str, &str)]) -> QueueStatus {
 fn source() -> QueueStatus {
     let policy =
         r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:123456789012:prod-dlq","maxReceiveCount":"1"}"#;
-    let mapping = Mapping {
+    let mapping = LambdaMapping {
         uuid: "u-1".to_owned(),
         function: "prod-message-processor".to_owned(),
         source: String::new(),
@@ -54,7 +54,7 @@ fn lines(table: &str) -> Vec<String> {
 
 #[test]
 fn a_person_sees_depths_retention_redrive_and_who_reads() {
-    let table = status(vec![source()]).table(&Layout::Whole);
+    let table = status(vec![source()]).render_table(&TextLayout::Whole);
     assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
     let lines = lines(&table);
     assert_eq!(lines[1], "source prod-source 12,345 3 40 7d 1 receive → prod-dlq");
@@ -64,17 +64,20 @@ fn a_person_sees_depths_retention_redrive_and_who_reads() {
 #[test]
 fn a_person_who_sees_dead_letters_also_reads_that_their_ages_are_elsewhere() {
     let dlq = |visible| queue("final DLQ", &[("ApproximateNumberOfMessages", visible)]);
-    let table = status(vec![source(), dlq("1")]).table(&Layout::Whole);
+    let table = status(vec![source(), dlq("1")]).render_table(&TextLayout::Whole);
     assert_eq!(table.lines().last(), Some(UNSEEN));
-    assert!(!status(vec![source(), dlq("0")]).table(&Layout::Whole).contains(UNSEEN));
+    assert!(!status(vec![source(), dlq("0")]).render_table(&TextLayout::Whole).contains(UNSEEN));
 }
 
 #[test]
 fn a_person_sees_which_groups_are_blocked_why_and_since_when() {
     let blocked =
-        Vec::from_iter(BlockedGroup::of(vec![redeliver_testing::dead_letters::notice("account-7", 1)]));
+        Vec::from_iter(BlockedGroup::from_notices(vec![redeliver_testing::dead_letters::blocked_notice(
+            "account-7",
+            1,
+        )]));
     let status = Status { blocked, ..status(vec![source()]) };
-    let table = status.table(&Layout::Whole);
+    let table = status.render_table(&TextLayout::Whole);
     let of_groups: Vec<_> =
         lines(&table).into_iter().skip_while(|line| !line.starts_with("blocked group")).take(4).collect();
     assert_eq!(
@@ -87,7 +90,7 @@ fn a_person_sees_which_groups_are_blocked_why_and_since_when() {
             UNBLOCK,
         ]
     );
-    let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
+    let json: Value = serde_json::from_str(&json_document("status", &status)).unwrap();
     assert_eq!(json["blocked"][0]["group"], "account-7");
     assert_eq!(json["blocked"][0].get("receipt_handle"), None, "with it anyone could delete the message");
 }
@@ -108,7 +111,7 @@ fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
         read_by("queue", Readers::NobodySeen { minutes: 15 }),
         queue("final DLQ", &[]),
     ];
-    let lines = lines(&status(queues).table(&Layout::Whole));
+    let lines = lines(&status(queues).render_table(&TextLayout::Whole));
     assert_eq!(lines[1], "source prod-source ? ? ? ? -");
     assert_eq!(
         lines[5..],
@@ -124,7 +127,7 @@ fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
 
 #[test]
 fn a_program_gets_numbers() {
-    let json: Value = serde_json::from_str(&document("status", &status(vec![source()]))).unwrap();
+    let json: Value = serde_json::from_str(&json_document("status", &status(vec![source()]))).unwrap();
     let source = &json["queues"][0];
     assert_eq!((&source["visible"], &source["retention_seconds"]), (&12_345.into(), &604_800.into()));
     assert_eq!(source["redrive"], serde_json::json!({ "max_receive_count": 1, "target": "prod-dlq" }));

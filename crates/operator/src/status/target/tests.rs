@@ -20,17 +20,17 @@ fn it_is_down_since_the_first_point_of_the_run_that_is_not_over() {
     let run = points(&["23:10", "23:15", "23:30", "23:45", "00:00", "00:15"]); // none further apart than 15 minutes
     let none = [(at("2026-11-22T23:00:00Z"), 0), (at("2026-11-23T00:20:00Z"), 0)];
     let mut all = [of_before, run, none.to_vec()].concat();
-    let expected = Outage {
+    let expected = OngoingOutage {
         since: at("2026-11-22T23:10:00Z"),
         or_longer: false,
         seconds: 4330,
         last_sign: at("2026-11-23T00:15:00Z"),
     };
-    assert_eq!(Outage::of(&all, now), Some(expected));
+    assert_eq!(OngoingOutage::from_points(&all, now), Some(expected));
     all.reverse(); // CloudWatch gives the newest first
-    assert_eq!(Outage::of(&all, now), Some(expected));
+    assert_eq!(OngoingOutage::from_points(&all, now), Some(expected));
     assert_eq!(
-        Target::Down(expected).in_words(),
+        TargetStatus::Down(expected).describe(),
         "down since about 2026-11-22 23:10 UTC (1h 12m), last sign about 00:15. Its messages are held"
     );
 }
@@ -39,68 +39,80 @@ fn it_is_down_since_the_first_point_of_the_run_that_is_not_over() {
 #[test]
 fn it_is_over_three_periods_after_the_last_point_and_not_while_the_next_may_be_on_its_way() {
     let points = points(&["00:00"]);
-    let is_down = |now: &str| Outage::of(&points, at(&format!("2026-11-23T{now}Z"))).is_some();
+    let is_down =
+        |now: &str| OngoingOutage::from_points(&points, at(&format!("2026-11-23T{now}Z"))).is_some();
     assert!(is_down("00:00:00"), "in the point's own period");
     assert!(is_down("00:19:59"));
     assert!(is_down("00:21:59.999"));
     assert!(!is_down("00:22:00"));
-    let ahead = Outage::of(&points, at("2026-11-22T23:58:00Z")); // CloudWatch's clock is ahead of ours
+    let ahead = OngoingOutage::from_points(&points, at("2026-11-22T23:58:00Z")); // CloudWatch's clock is ahead of ours
     assert_eq!(ahead.map(|outage| outage.since), Some(at("2026-11-23T00:00:00Z")));
 }
 
 #[test]
 fn without_a_point_above_zero_nothing_is_seen() {
     let now = at("2026-11-23T00:22:10Z");
-    assert_eq!(Outage::of(&[], now), None);
-    assert_eq!(Outage::of(&[(at("2026-11-23T00:20:00Z"), 0)], now), None);
-    assert_eq!(Target::of([None, None]), Target::NoOutageSeen);
-    assert_eq!(Target::NoOutageSeen.in_words(), "no outage seen in the last 15 minutes");
-    assert_eq!(Target::Unknown.in_words(), "state unknown");
+    assert_eq!(OngoingOutage::from_points(&[], now), None);
+    assert_eq!(OngoingOutage::from_points(&[(at("2026-11-23T00:20:00Z"), 0)], now), None);
+    assert_eq!(TargetStatus::from_outages([None, None]), TargetStatus::NoOutageSeen);
+    assert_eq!(TargetStatus::NoOutageSeen.describe(), "no outage seen in the last 15 minutes");
+    assert_eq!(TargetStatus::Unknown.describe(), "state unknown");
 }
 
 #[test]
 fn an_outage_as_long_as_what_is_looked_at_may_be_longer() {
     let now = at("2026-11-23T00:22:10Z");
-    let Range { start, end } = asked_for(now);
+    let Range { start, end } = query_range(now);
     assert_eq!((start, end), (at("2026-11-09T00:05:00Z"), at("2026-11-23T00:25:00Z")));
     let run = |from: Timestamp| -> Vec<Point> {
         let every = (0..).map(|n| from + PERIOD * 3 * n).take_while(|at| *at < end);
         every.map(|at| (at, 1)).collect()
     };
     for from in [start, start + PERIOD, start + QUIET] {
-        let outage = Outage::of(&run(from), now).unwrap();
+        let outage = OngoingOutage::from_points(&run(from), now).unwrap();
         assert!(outage.or_longer && outage.since == from, "{from}");
         assert_eq!(
-            Target::Down(outage).in_words().split(',').next(),
+            TargetStatus::Down(outage).describe().split(',').next(),
             Some("down for more than 14 days"),
             "{from}"
         );
     }
-    let outage = Outage::of(&run(start + PERIOD * 4), now).unwrap();
+    let outage = OngoingOutage::from_points(&run(start + PERIOD * 4), now).unwrap();
     assert!(!outage.or_longer);
-    assert!(Target::Down(outage).in_words().starts_with("down since about 2026-11-09 00:25 UTC (13d 23h), "));
+    assert!(
+        TargetStatus::Down(outage)
+            .describe()
+            .starts_with("down since about 2026-11-09 00:25 UTC (13d 23h), ")
+    );
 }
 
 #[test]
 fn of_several_the_outage_that_began_first_counts_and_more_than_what_is_unknown() {
     let now = at("2026-11-23T00:22:10Z");
-    let [first, second] = [["00:05"], ["00:15"]].map(|times| Outage::of(&points(&times), now));
-    let down = Target::Down(first.unwrap());
-    assert_eq!(Target::of([second, None, first]), down);
-    assert_eq!(Target::of([second]).or(down), down);
-    assert_eq!(Target::Unknown.or(down), down);
-    assert_eq!(down.or(Target::NoOutageSeen), down);
-    assert_eq!(Target::NoOutageSeen.or(Target::Unknown), Target::Unknown);
-    assert_eq!(Target::NoOutageSeen.or(Target::NoOutageSeen), Target::NoOutageSeen);
+    let [first, second] =
+        [["00:05"], ["00:15"]].map(|times| OngoingOutage::from_points(&points(&times), now));
+    let down = TargetStatus::Down(first.unwrap());
+    assert_eq!(TargetStatus::from_outages([second, None, first]), down);
+    assert_eq!(TargetStatus::from_outages([second]).combine_with(down), down);
+    assert_eq!(TargetStatus::Unknown.combine_with(down), down);
+    assert_eq!(down.combine_with(TargetStatus::NoOutageSeen), down);
+    assert_eq!(TargetStatus::NoOutageSeen.combine_with(TargetStatus::Unknown), TargetStatus::Unknown);
+    assert_eq!(
+        TargetStatus::NoOutageSeen.combine_with(TargetStatus::NoOutageSeen),
+        TargetStatus::NoOutageSeen
+    );
 }
 
 #[test]
 fn a_program_gets_moments_and_seconds() {
-    let down = Target::of([Outage::of(&points(&["23:10", "23:25"]), at("2026-11-22T23:30:00Z"))]);
+    let down = TargetStatus::from_outages([OngoingOutage::from_points(
+        &points(&["23:10", "23:25"]),
+        at("2026-11-22T23:30:00Z"),
+    )]);
     let expected = r#"{"state":"down","down_since":"2026-11-22T23:10:00Z","or_longer":false,"seconds":1200,"last_sign":"2026-11-22T23:25:00Z"}"#;
     assert_eq!(serde_json::to_string(&down).unwrap(), expected);
-    assert_eq!(serde_json::to_string(&Target::NoOutageSeen).unwrap(), r#"{"state":"no_outage_seen"}"#);
-    assert_eq!(serde_json::to_string(&Target::Unknown).unwrap(), r#"{"state":"unknown"}"#);
+    assert_eq!(serde_json::to_string(&TargetStatus::NoOutageSeen).unwrap(), r#"{"state":"no_outage_seen"}"#);
+    assert_eq!(serde_json::to_string(&TargetStatus::Unknown).unwrap(), r#"{"state":"unknown"}"#);
 }
 
 /// As CloudWatch has signs at these seconds: one point for each period, with the time of its beginning.
@@ -127,7 +139,7 @@ proptest! {
         let earlier = [begin - before];
         let arrived: Vec<_> = signs.iter().copied().filter(|at| *at <= now - late || *at == begin).collect();
         let points = in_periods(&[&earlier[..], &arrived].concat());
-        let outage = Outage::of(&points, Timestamp::from_timestamp(now, 0).unwrap());
+        let outage = OngoingOutage::from_points(&points, Timestamp::from_timestamp(now, 0).unwrap());
         let since = outage.map(|outage| outage.since.timestamp());
         prop_assert_eq!(since, Some(begin.div_euclid(300) * 300));
     }
@@ -136,6 +148,6 @@ proptest! {
     #[test]
     fn an_outage_that_is_over_is_not_seen(last in 1_700_000_000..1_800_000_000_i64, after in 1320..100_000_i64) {
         let now = Timestamp::from_timestamp(last + after, 0).unwrap();
-        prop_assert_eq!(Outage::of(&in_periods(&[last]), now), None);
+        prop_assert_eq!(OngoingOutage::from_points(&in_periods(&[last]), now), None);
     }
 }

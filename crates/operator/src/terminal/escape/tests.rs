@@ -1,18 +1,21 @@
 use proptest::prelude::*;
 use proptest::sample::select;
-use redeliver_testing::hostile::hostile;
+use redeliver_testing::hostile::hostile_text;
 
 use super::*;
 
 #[test]
 fn what_moves_a_cursor_turns_text_or_is_not_seen_is_written_out() {
-    let (text, shown) = hostile();
-    assert_eq!(escaped(&text), shown);
-    assert_eq!(escaped("\u{1b}[31m\u{0}"), r"\u{1b}[31m\u{0}");
-    assert_eq!(escaped("a\nb\tc\r"), r"a\nb\tc\r");
-    assert_eq!(escaped_lines("a\nb\tc\r\u{202e}"), "a\nb\tc\\r\\u{202e}");
-    assert_eq!(escaped("Ärger 😀 — fin"), "Ärger 😀 — fin");
-    assert_eq!(escaped("e\u{301}\u{301}\u{301}\u{301}\u{301}."), "e\u{301}\u{301}\u{301}\u{301}[+1 mark].");
+    let (text, shown) = hostile_text();
+    assert_eq!(escape_line(&text), shown);
+    assert_eq!(escape_line("\u{1b}[31m\u{0}"), r"\u{1b}[31m\u{0}");
+    assert_eq!(escape_line("a\nb\tc\r"), r"a\nb\tc\r");
+    assert_eq!(escape_lines("a\nb\tc\r\u{202e}"), "a\nb\tc\\r\\u{202e}");
+    assert_eq!(escape_line("Ärger 😀 — fin"), "Ärger 😀 — fin");
+    assert_eq!(
+        escape_line("e\u{301}\u{301}\u{301}\u{301}\u{301}."),
+        "e\u{301}\u{301}\u{301}\u{301}[+1 mark]."
+    );
 }
 
 #[test]
@@ -33,7 +36,7 @@ fn words_of_the_worlds_scripts_and_emoji_stay_as_they_are() {
         "👨\u{200d}👩\u{200d}👧\u{200d}👦 👩🏽\u{200d}🚒 🏳\u{fe0f}\u{200d}🌈 ❤\u{fe0f}\u{200d}🔥",
         "1\u{fe0f}\u{20e3} ☎\u{fe0e} 🇺🇳 ™\u{fe0f}",
     ] {
-        assert_eq!(escaped(text), text, "{}", text.escape_unicode());
+        assert_eq!(escape_line(text), text, "{}", text.escape_unicode());
     }
 }
 
@@ -49,20 +52,20 @@ fn joiners_and_selectors_where_nothing_needs_them_are_written_out() {
         ("\u{fe0f}\u{200d}", r"\u{fe0f}\u{200d}"),
         ("क्\u{200d}", r"क्\u{200d}"),
     ] {
-        assert_eq!(escaped(text), shown, "{}", text.escape_unicode());
+        assert_eq!(escape_line(text), shown, "{}", text.escape_unicode());
     }
 }
 
 #[test]
 fn json_means_the_same_and_shows_nothing_hidden() {
-    let (text, _) = hostile();
+    let (text, _) = hostile_text();
     let json = serde_json::to_string_pretty(&[&text, "\u{e0041}", "é 👩\u{200d}🚒"]).unwrap();
-    let safe = escaped_json(&json);
+    let safe = escape_json(&json);
     assert_eq!(
         serde_json::from_str::<Vec<String>>(&safe).unwrap(),
         serde_json::from_str::<Vec<String>>(&json).unwrap()
     );
-    assert_eq!(escaped_lines(&safe), safe);
+    assert_eq!(escape_lines(&safe), safe);
     for part in
         [r"\u009b1m\u007f\u200b\u00ad\u061c\u2028\u202e", "\\udb40\\udc41\",\n", "\"é 👩\u{200d}🚒\"\n"]
     {
@@ -111,7 +114,7 @@ fn any_text() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn nothing_hidden_is_shown_and_no_pile_of_marks(text in any_text()) {
-        let shown = escaped(&text);
+        let shown = escape_line(&text);
         let mut marks = 0;
         for (character, next) in shown.chars().zip(shown.chars().skip(1).map(Some).chain([None])) {
             let category = CodePointMapData::<GeneralCategory>::new().get(character);
@@ -127,12 +130,12 @@ proptest! {
             }
             prop_assert!(marks <= MARKS_MAX, "{}", shown.escape_unicode());
         }
-        prop_assert_eq!(escaped(&shown), shown.clone(), "what is shown is shown as it is by the next view");
+        prop_assert_eq!(escape_line(&shown), shown.clone(), "what is shown is shown as it is by the next view");
         let within = format!("<td>{shown}</td>");
-        prop_assert_eq!(escaped(&format!("<td>{text}</td>")), within, "and within a page, too");
+        prop_assert_eq!(escape_line(&format!("<td>{text}</td>")), within, "and within a page, too");
         let json = serde_json::to_string(&text).unwrap();
-        let safe = escaped_json(&json);
+        let safe = escape_json(&json);
         prop_assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), text);
-        prop_assert_eq!(escaped(&safe), safe);
+        prop_assert_eq!(escape_line(&safe), safe);
     }
 }

@@ -19,7 +19,7 @@ struct Target<'a> {
 impl Handler for Target<'_> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         self.attempts.lock().unwrap().push(message.retry_attempt);
-        self.tracker.lock().unwrap().processed(message.body, self.clock.now());
+        self.tracker.lock().unwrap().record_processed(message.body, self.clock.now());
         Ok(())
     }
 }
@@ -32,11 +32,11 @@ struct Broken<'a, F> {
 }
 
 impl<F: Function> Function for Broken<'_, F> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+    async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         if self.clock.now() < self.until || records.iter().any(|record| record.body.contains("kills")) {
             return Vec::new();
         }
-        self.function.process(records, deadline).await
+        self.function.process_batch(records, deadline).await
     }
 }
 
@@ -46,12 +46,14 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
         let topology =
-            Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, Batching::default()).await.unwrap();
+            Topology::create_queues(&sqs, "engine", Strategy::DelayedResend, 5, Batching::default())
+                .await
+                .unwrap();
         let (tracker, attempts) = (Mutex::default(), Mutex::default());
         let target = Target { clock: &clock, tracker: &tracker, attempts: &attempts };
         let (schema, policy) = (MessageSchema::default, Policy::default);
-        let queues = topology.of_functions();
-        let functions = Functions {
+        let queues = topology.for_functions();
+        let functions = LoopFunctions {
             on_source: Broken {
                 clock: &clock,
                 until: clock.now() + Duration::from_secs(seconds.unsigned_abs()),
@@ -63,8 +65,8 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
         let engine = engine(&topology, &clock, &tracker);
         let start = clock.now();
         let messages = bodies.iter().map(|body| message(body)).collect();
-        engine.send(messages, pending()).await.unwrap();
-        engine.run(&functions, &mut std::io::sink(), pending()).await.unwrap();
+        engine.send_messages(messages, pending()).await.unwrap();
+        engine.run_functions(&functions, &mut std::io::sink(), pending()).await.unwrap();
         let tracker = tracker.lock().unwrap();
         let took = (tracker.last_settled_at().unwrap() - start).num_seconds();
         (tracker.dead_letters().clone(), attempts.lock().unwrap().clone(), took)

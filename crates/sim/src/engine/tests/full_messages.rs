@@ -36,19 +36,21 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     let message = OutgoingMessage::new(content).unwrap();
     clock.block_on(async {
-        let topology = Topology::create(&sqs, "engine", strategy, 0, Batching::default()).await.unwrap();
+        let topology =
+            Topology::create_queues(&sqs, "engine", strategy, 0, Batching::default()).await.unwrap();
         let (tracker, calls) = (Mutex::default(), AtomicUsize::new(0));
         let (target, schema) = (Refuses { calls: &calls, error }, MessageSchema::default);
-        let functions = Functions {
+        let functions = LoopFunctions {
             on_source: message_processor(&topology, target, &clock, &Quiet, schema(), policy()),
             failed_message_processor: failed_message_processor(&topology, &clock, &Quiet, schema(), policy()),
             final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet),
         };
         let engine = engine(&topology, &clock, &tracker);
-        engine.send(vec![message], pending()).await.unwrap();
+        engine.send_messages(vec![message], pending()).await.unwrap();
         let record = async {
             loop {
-                let received = receive(&topology.final_dlq, 10, Duration::from_secs(1)).await.unwrap();
+                let received =
+                    receive_records(&topology.final_dlq, 10, Duration::from_secs(1)).await.unwrap();
                 if let [record] = &received[..] {
                     return record.clone();
                 }
@@ -61,13 +63,13 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
         let run = async {
             let failed = async {
                 if let (Some(queue), Some(function)) = (intermediate, &functions.failed_message_processor) {
-                    engine.poll(queue, function, one, batching, never_done).await.unwrap();
+                    engine.poll_queue(queue, function, one, batching, never_done).await.unwrap();
                 }
             };
             join!(
-                engine.poll(source, &functions.on_source, one, batching, never_done),
+                engine.poll_queue(source, &functions.on_source, one, batching, never_done),
                 failed,
-                engine.poll(annotation, &functions.final_dlq_annotator, one, batching, never_done),
+                engine.poll_queue(annotation, &functions.final_dlq_annotator, one, batching, never_done),
             )
         };
         pin_mut!(run, record);
@@ -113,7 +115,7 @@ fn an_answered_call_is_not_made_again_however_full_the_message_is_and_its_reason
     let mut wrong = Vec::new();
     for strategy in STRATEGIES {
         for (error, code) in [(&refused, "NON_RETRYABLE_ERROR"), (&busy, "RETRY_ATTEMPT_EXCEEDED")] {
-            let expected = Some((code.to_owned(), error.error_type.loggable().into_owned()));
+            let expected = Some((code.to_owned(), error.error_type.loggable_name().into_owned()));
             let full = |free| (format!("{free} bytes free"), full(free, Attributes::new(), Some(TRACE)));
             let mut contents: Vec<_> = [0, 1, 30, 60, 100, 180, 230, 269, 270, 300].map(full).into();
             contents.push(("ten attributes, full".to_owned(), self::full(0, ten(), None)));
@@ -139,15 +141,19 @@ fn a_final_record_that_is_written_out_has_the_reason_too() {
     let (_, record) = given_up(Strategy::DelayedResend, full(0, Attributes::new(), None), &refused);
     let mut output = Vec::new();
     let ((), _) = on_queues(async |engine| {
-        engine.tracker().sent(&record.body);
+        engine.lock_tracker().record_sent(&record.body);
         let content = Content {
             body: record.body.clone(),
             trace_header: record.trace_header.clone(),
             ..Content::default()
         };
-        engine.topology.final_dlq.send_batch(pack(&[OutgoingMessage::new(content).unwrap()])[0]).await;
+        engine
+            .topology
+            .final_dlq
+            .send_batch(pack_batches(&[OutgoingMessage::new(content).unwrap()])[0])
+            .await;
         engine.read_final_dlq(&mut output, &Cell::new(false)).await.unwrap();
-        assert_eq!(engine.tracker().dead_letters()["NON_RETRYABLE_ERROR"], 1);
+        assert_eq!(engine.lock_tracker().dead_letters()["NON_RETRYABLE_ERROR"], 1);
     });
     let line: Value = serde_json::from_slice(&output).unwrap();
     assert_eq!(line["trace_header"].as_str(), record.trace_header.as_deref());

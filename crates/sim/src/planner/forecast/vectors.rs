@@ -32,9 +32,9 @@ fn the_worst_case_and_the_retention_that_it_needs_are_those_of_the_vectors() {
         if policy.max_attempts > RETRIES_MAX {
             continue;
         }
-        let longest_seconds = Schedule::of(&policy).longest_seconds;
+        let longest_seconds = Schedule::for_policy(&policy).longest_seconds;
         let strategy = Strategy::DelayedResend;
-        let worst_case = |retention| WorstCase::of(&policy, strategy, longest_seconds, retention);
+        let worst_case = |retention| WorstCase::for_policy(&policy, strategy, longest_seconds, retention);
         assert_eq!(worst_case(60).worst_case_seconds, accepted.worst_case_span_seconds, "{name}");
         match accepted.least_retention_seconds {
             Some(least) => assert!(worst_case(least).fits && !worst_case(least - 1).fits, "{name}"),

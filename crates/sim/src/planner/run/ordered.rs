@@ -4,7 +4,7 @@ use redeliver_core::strategy::Strategy;
 
 use super::*;
 use crate::batching::Batching;
-use crate::planner::{Second, TargetFault, Times};
+use crate::planner::{ModelTimes, SecondCalls, TargetFault};
 
 /// Without a circuit breaker, so that every number follows from the delays.
 const FIXED: &str = r#"{"max_attempts":9,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
@@ -15,27 +15,27 @@ fn one_group_of_three(strategy: Strategy, batch_size: u8) -> Scenario {
         strategy,
         messages: 60,
         fault: TargetFault::Outage(Duration::from_secs(150)),
-        groups: Some(Groups { count: 3, down: 1 }),
+        groups: Some(ScenarioGroups { count: 3, down: 1 }),
         over: Duration::from_secs(60),
         max_concurrency: 1,
         batching: Batching { size: batch_size, ..Batching::default() },
-        times: Times::NONE,
+        times: ModelTimes::NONE,
         ..Scenario::default()
     }
 }
 
-fn measured(policy: &str, scenario: &Scenario) -> Measurements {
-    run(&scenario.strategy.definition().policy(policy).unwrap(), scenario, &|_| {}).unwrap()
+fn measure_scenario(policy: &str, scenario: &Scenario) -> Measurements {
+    run_policy(&scenario.strategy.definition().parse_policy(policy).unwrap(), scenario, &|_| {}).unwrap()
 }
 
 #[test]
 fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
-    let in_order = measured(FIXED, &one_group_of_three(Strategy::Ordered, 1));
+    let in_order = measure_scenario(FIXED, &one_group_of_three(Strategy::Ordered, 1));
     let by_group = in_order.by_group.as_ref().unwrap();
     // The first message of the group is called at 0, 60, 120 and 180 s, and all behind it right after that.
-    assert_eq!(by_group.up, Some(Delays { p50: 0.0, p90: 0.0, p99: 0.0, max: 0.0 }));
+    assert_eq!(by_group.up, Some(DelayPercentiles { p50: 0.0, p90: 0.0, p99: 0.0, max: 0.0 }));
     assert_eq!(by_group.down.map(|delays| delays.max), Some(180.0));
-    assert_eq!(in_order.load.at(180), Second { calls: 20, succeeded: 20 });
+    assert_eq!(in_order.load.at_second(180), SecondCalls { calls: 20, succeeded: 20 });
     assert_eq!((in_order.calls, in_order.retries, in_order.wasted.while_down), (63, 3, 3));
     assert_eq!((in_order.processed, by_group.overtaken), (60, 0));
     // Sends, receives, deletes and visibility changes, and one invocation for each receive.
@@ -43,13 +43,13 @@ fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
     assert_eq!((sqs_requests, sqs_fifo_requests), (0.0, f64::from(60 + 63 + 60 + 3)));
     assert_eq!(invocations.count, 63.0);
     // Those of the first half minute come back after the others.
-    let resent = measured(FIXED, &one_group_of_three(Strategy::DelayedResend, 10));
+    let resent = measure_scenario(FIXED, &one_group_of_three(Strategy::DelayedResend, 10));
     assert_eq!(resent.by_group.unwrap().overtaken, 10);
 }
 
 #[test]
 fn a_larger_batch_takes_fewer_requests() {
-    let in_order = measured(FIXED, &one_group_of_three(Strategy::Ordered, 10));
+    let in_order = measure_scenario(FIXED, &one_group_of_three(Strategy::Ordered, 10));
     assert_eq!((in_order.calls, in_order.retries, in_order.by_group.unwrap().overtaken), (63, 3, 0));
     // The other groups' messages come one by one. The twenty of the group that waits are two batches at the end; while its
     // first one fails, one request hides all that were received.
@@ -65,7 +65,7 @@ fn a_dead_letter_is_two_queues_of_fifo_prices_and_two_of_standard_ones() {
         fault: TargetFault::FailureRate(1.0),
         ..one_group_of_three(Strategy::Ordered, 1)
     };
-    let given_up = measured(r#"{"max_attempts":0,"circuit_breaker":false}"#, &one);
+    let given_up = measure_scenario(r#"{"max_attempts":0,"circuit_breaker":false}"#, &one);
     assert_eq!(given_up.dead_lettered.values().sum::<u64>(), 1);
     let Usage { sqs_requests, sqs_fair_requests, sqs_fifo_requests, invocations, .. } = given_up.usage;
     // The message: send, receive, delete. The verdict: send, receive, delete. The final record: send. Both keep the
@@ -80,10 +80,10 @@ fn the_circuit_breaker_holds_one_message_of_each_group() {
     let all = Scenario {
         messages: 600,
         fault: TargetFault::Outage(Duration::from_secs(600)),
-        groups: Some(Groups { count: 20, down: 20 }),
+        groups: Some(ScenarioGroups { count: 20, down: 20 }),
         ..one_group_of_three(Strategy::Ordered, 1)
     };
-    let held = measured("{}", &all);
+    let held = measure_scenario("{}", &all);
     let breaker = held.circuit_breaker.unwrap();
     assert_eq!((held.processed, held.retries, held.by_group.unwrap().overtaken), (600, 0, 0));
     // The tenth failure opens it. A 503 spends no attempt, before that or after.

@@ -4,7 +4,7 @@ use super::*;
 use crate::planner::Survival;
 
 fn schedule(policy: &str) -> Schedule {
-    Schedule::of(&Policy::from_json(policy).unwrap())
+    Schedule::for_policy(&Policy::from_json(policy).unwrap())
 }
 
 /// Earliest, median and latest of each attempt.
@@ -14,7 +14,7 @@ fn moments(policy: &str) -> Vec<(u64, u64, u64)> {
 }
 
 fn survives(policy: &str, outage_seconds: u64) -> (f64, f64) {
-    let survival = Survival::of(&schedule(policy), None, outage_seconds);
+    let survival = Survival::for_outage(&schedule(policy), None, outage_seconds);
     (survival.from_its_beginning, survival.at_a_random_moment)
 }
 
@@ -101,7 +101,7 @@ proptest! {
     fn a_longer_outage_is_never_easier_and_a_median_is_between_its_bounds(policy in any_policy()) {
         let schedule = schedule(&policy);
         let lengths = [1, 2, 30, 60, 61, 500, 1000, 3000, 10_000, 100_000];
-        let survival: Vec<_> = lengths.into_iter().map(|seconds| Survival::of(&schedule, None, seconds)).collect();
+        let survival: Vec<_> = lengths.into_iter().map(|seconds| Survival::for_outage(&schedule, None, seconds)).collect();
         for pair in survival.windows(2) {
             prop_assert!(pair[1].from_its_beginning <= pair[0].from_its_beginning + 1e-12, "{pair:?}");
             prop_assert!(pair[1].at_a_random_moment <= pair[0].at_a_random_moment + 1e-12, "{pair:?}");

@@ -15,8 +15,8 @@ use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
 use super::*;
 use redeliver_sim::{Batching, Topology};
-use redeliver_testing::Killed;
-use redeliver_testing::altered::{Altered, Slow};
+use redeliver_testing::KilledFuture;
+use redeliver_testing::altered::{AlteredQueue, SlowRequests};
 
 /// Four messages: one succeeds, one fails twice at first, one fails for good, one is none at all.
 const BODIES: [&str; 4] = [
@@ -51,11 +51,13 @@ impl Handler for Target<'_> {
 /// The functions of `redeliver work`, on queues whose requests take time.
 async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy, stop: &Stop) {
     let (clock, seen) = (&world.clock, &world.seen);
-    let slow = |queue| Altered(Slow { queue, clock });
+    let slow = |queue| AlteredQueue(SlowRequests { queue, clock });
     let message_processor = MessageProcessor {
         handler: Target(seen),
-        on_failure: OnFailure::wired(topology.retry_loop.strategy().unwrap(), topology).unwrap().map(slow),
-        breaker: SharedBreaker::of(policy),
+        on_failure: OnFailure::from_wiring(topology.retry_loop.strategy().unwrap(), topology)
+            .unwrap()
+            .map_queues(slow),
+        breaker: SharedBreaker::from_policy(policy),
         policy: policy.clone(),
         annotation_queue: slow(&topology.annotation),
         clock,
@@ -78,7 +80,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
             resenders: topology.resenders.clone(),
         });
     let final_dlq_annotator = FinalDlqAnnotator::new(slow(&topology.final_dlq), clock, seen);
-    let limits = Limits {
+    let limits = PollerLimits {
         batch_size: 10,
         concurrency: NonZeroU16::new(2).unwrap(),
         wait: Duration::from_secs(20),
@@ -100,11 +102,11 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     let processor = poller!(&topology.source, message_processor);
     let retrier = async {
         if let (Some(queue), Some(function)) = (&topology.intermediate, failed_message_processor) {
-            poller!(queue, function).run(stop).await;
+            poller!(queue, function).run_until_stop(stop).await;
         }
     };
     let annotator = poller!(&topology.annotation, final_dlq_annotator);
-    join3(processor.run(stop), retrier, annotator.run(stop)).await;
+    join3(processor.run_until_stop(stop), retrier, annotator.run_until_stop(stop)).await;
 }
 
 /// The messages after a second process has continued.
@@ -121,7 +123,13 @@ fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
     let world = World::new();
     let topology = world
         .clock
-        .block_on(Topology::create(&world.sqs, "work", strategy, policy.max_attempts, Batching::default()))
+        .block_on(Topology::create_queues(
+            &world.sqs,
+            "work",
+            strategy,
+            policy.max_attempts,
+            Batching::default(),
+        ))
         .unwrap();
     let on_source = World { queue: topology.source.clone(), ..world };
     let run = |polls: u32, minutes: u64| {
@@ -134,7 +142,7 @@ fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
             };
             join(work(world, topology, policy, &stop), stopped).await;
         };
-        world.clock.block_on(Killed { future: Box::pin(whole), polls })
+        world.clock.block_on(KilledFuture { future: Box::pin(whole), polls })
     };
     on_source.clock.block_on(on_source.send(&BODIES));
     let died = run(polls, 2).is_none();

@@ -6,9 +6,9 @@ use super::*;
 fn receives_that_fail_are_told_and_tried_again_after_growing_pauses() {
     let world = World::new();
     world.faults(
-        Action::ReceiveMessage,
-        Scope::Request,
-        When::Numbers((1..=9).collect()),
+        SqsAction::ReceiveMessage,
+        FaultScope::Request,
+        FaultTrigger::Numbers((1..=9).collect()),
         Injection::Throttled,
     );
     let healthy = Mutex::new(Vec::new());
@@ -16,7 +16,7 @@ fn receives_that_fail_are_told_and_tried_again_after_growing_pauses() {
         world.send(&["a"]).await;
         for _ in 0..4 {
             world.seconds(61).await;
-            healthy.lock().unwrap().push(world.health.report(world.clock.now()).healthy);
+            healthy.lock().unwrap().push(world.health.health_report(world.clock.now()).healthy);
         }
     });
     let pauses: Vec<_> = world
@@ -43,9 +43,9 @@ fn receives_that_fail_are_told_and_tried_again_after_growing_pauses() {
 fn a_pause_ends_with_the_stop_and_the_next_failure_after_a_success_pauses_shortly() {
     let world = World::new();
     world.faults(
-        Action::ReceiveMessage,
-        Scope::Request,
-        When::Numbers(vec![1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12]),
+        SqsAction::ReceiveMessage,
+        FaultScope::Request,
+        FaultTrigger::Numbers(vec![1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12]),
         Injection::LostRequest,
     );
     let ended = world.run(world.taking(0), world.seconds(60));
@@ -58,7 +58,12 @@ fn a_pause_ends_with_the_stop_and_the_next_failure_after_a_success_pauses_shortl
 #[test]
 fn what_was_in_a_lost_answer_comes_back() {
     let world = World::new();
-    world.faults(Action::ReceiveMessage, Scope::Request, When::Numbers(vec![1]), Injection::LostAnswer);
+    world.faults(
+        SqsAction::ReceiveMessage,
+        FaultScope::Request,
+        FaultTrigger::Numbers(vec![1]),
+        Injection::LostAnswer,
+    );
     world.run(world.taking(0), async {
         world.send(&["a"]).await;
         world.seconds(VISIBILITY_SECONDS + 1).await;
@@ -71,20 +76,30 @@ fn a_delete_that_fails_for_a_while_is_tried_again_entry_by_entry() {
     for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest, Injection::LostAnswer]
     {
         let world = World::new();
-        world.faults(Action::DeleteMessageBatch, Scope::Entry, When::Numbers(vec![1, 3]), injection);
+        world.faults(
+            SqsAction::DeleteMessageBatch,
+            FaultScope::Entry,
+            FaultTrigger::Numbers(vec![1, 3]),
+            injection,
+        );
         world.run(world.taking(0), async {
             world.send(&["a", "b", "c"]).await;
             world.seconds(1).await;
         });
         assert_eq!(world.seen.events(), [], "{injection:?}");
-        assert_eq!((world.left(), world.requests(Action::DeleteMessageBatch)), (0, 2), "{injection:?}");
+        assert_eq!((world.left(), world.requests(SqsAction::DeleteMessageBatch)), (0, 2), "{injection:?}");
     }
 }
 
 #[test]
 fn a_record_that_cannot_be_deleted_is_told_and_comes_back() {
     let world = World::new();
-    world.faults(Action::DeleteMessageBatch, Scope::Entry, When::Numbers(vec![2]), Injection::Sender);
+    world.faults(
+        SqsAction::DeleteMessageBatch,
+        FaultScope::Entry,
+        FaultTrigger::Numbers(vec![2]),
+        Injection::Sender,
+    );
     world.run(world.taking(0), async {
         world.send(&["a", "b"]).await;
         world.seconds(VISIBILITY_SECONDS + 1).await;

@@ -4,7 +4,7 @@ use super::*;
 
 impl World {
     fn report(&self) -> (bool, u64, usize) {
-        let report = self.health.report(self.clock.now());
+        let report = self.health.health_report(self.clock.now());
         let function = &report.functions[0];
         assert_eq!(report.healthy, function.healthy || self.stop.is_requested());
         (report.healthy, function.seconds_since_poll, function.batches_in_flight)
@@ -18,7 +18,7 @@ impl World {
             meanwhile.await;
             self.stop.request();
         };
-        self.clock.block_on(join(poller.run(&self.stop), meanwhile));
+        self.clock.block_on(join(poller.run_until_stop(&self.stop), meanwhile));
     }
 }
 
@@ -42,7 +42,12 @@ fn a_poller_whose_polls_fail_after_a_long_batch_is_ill_a_minute_later() {
     for function in ["that ends", "that is broken off"] {
         let world = World::new();
         let later = (2..=100).collect();
-        world.faults(Action::ReceiveMessage, Scope::Request, When::Numbers(later), Injection::Throttled);
+        world.faults(
+            SqsAction::ReceiveMessage,
+            FaultScope::Request,
+            FaultTrigger::Numbers(later),
+            Injection::Throttled,
+        );
         let ends = function == "that ends";
         let function = Does(|_| async {
             if ends {
@@ -83,13 +88,13 @@ fn one_function_that_is_ill_makes_the_whole_process_ill() {
     world.health.pollers.push(Arc::clone(&other));
     let later = world.clock.now() + Duration::from_secs(61);
     let healthy = |world: &World| {
-        let report = world.health.report(later);
+        let report = world.health.health_report(later);
         (report.healthy, report.functions.iter().map(|function| function.healthy).collect::<Vec<_>>())
     };
-    other.polled(later);
+    other.record_poll(later);
     assert_eq!(healthy(&world), (false, vec![false, true]));
     world.health.pollers.swap(0, 1);
     assert_eq!(healthy(&world), (false, vec![true, false]));
-    world.health.pollers[1].polled(later);
+    world.health.pollers[1].record_poll(later);
     assert_eq!(healthy(&world), (true, vec![true, true]));
 }

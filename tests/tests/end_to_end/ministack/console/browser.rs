@@ -5,18 +5,20 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use redeliver_tests::settings::{PATIENCE, free_address, root, target_dir, tested_program, venv_file};
+use redeliver_tests::settings::{
+    PATIENCE, free_address, target_dir, tested_program, venv_file, workspace_root,
+};
 use redeliver_tests::sqs::REGION;
-use redeliver_tests::topology::Topology;
+use redeliver_tests::topology::TestTopology;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Console, EMULATOR, HOSTILE, LARGE, dead_letter, fill, folder, topology};
+use super::{EMULATOR, HOSTILE, LARGE, RunningConsole, console_topology, dead_letter, fill_dlq, new_folder};
 
 /// The copies of each message in the source queue, by its number; they stay in flight there.
-async fn sent_back(topology: &Topology) -> BTreeMap<u64, (u32, String)> {
+async fn sent_back(topology: &TestTopology) -> BTreeMap<u64, (u32, String)> {
     let mut found = BTreeMap::<u64, (u32, String)>::new();
     loop {
         let request = topology.client.receive_message().queue_url(&topology.source.url);
@@ -33,13 +35,13 @@ async fn sent_back(topology: &Topology) -> BTreeMap<u64, (u32, String)> {
     }
 }
 
-impl Console {
+impl RunningConsole {
     /// Runs a person's task in a browser, and returns the browser's findings.
-    async fn done(&self, task: &str, mut given: Value) -> Value {
+    async fn run_task(&self, task: &str, mut given: Value) -> Value {
         given["pictures"] = json!(target_dir().join("console"));
         let mut command = Command::new("node");
         command.arg("run.mjs").args([&self.link, task, &given.to_string()]);
-        command.current_dir(root().join("tests/console")).stdin(Stdio::null()).kill_on_drop(true);
+        command.current_dir(workspace_root().join("tests/console")).stdin(Stdio::null()).kill_on_drop(true);
         let output = timeout(PATIENCE, command.output()).await.expect("the browser comes to an end").unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{task}: {said}");
@@ -55,33 +57,37 @@ impl Console {
 }
 
 /// Creates the functions and mappings of a deployment beside its queues.
-async fn deploy(name: &str) {
+async fn deploy_functions(name: &str) {
     let mut command = Command::new(venv_file("bin/python"));
-    command.arg(root().join("tests/console/deployment.py")).args([&EMULATOR.endpoint_url(), REGION, name]);
+    command.arg(workspace_root().join("tests/console/deployment.py")).args([
+        &EMULATOR.endpoint_url(),
+        REGION,
+        name,
+    ]);
     let output = command.stdin(Stdio::null()).output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test]
 async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages_say() {
-    let topology = topology().await;
+    let topology = console_topology().await;
     let numbers: Vec<_> = (0..40).chain([LARGE]).collect();
-    let ids = fill(&topology, &numbers).await;
+    let ids = fill_dlq(&topology, &numbers).await;
     // Found by the names of its queues, as a deployment is.
     let (_, name) = topology.final_dlq.url.rsplit_once('/').unwrap();
     let [prefix, stage, ..] = name.split('-').collect::<Vec<_>>()[..] else { panic!("{name}") };
-    deploy(&format!("{prefix}-{stage}")).await;
+    deploy_functions(&format!("{prefix}-{stage}")).await;
     let more = ["--prefix", prefix, "--stage", stage, "--read-only", "--fleet"];
-    let console = Console::start_on(&EMULATOR.endpoint_url(), &folder(), &more).await;
+    let console = RunningConsole::start_on(&EMULATOR.endpoint_url(), &new_folder(), &more).await;
 
-    console.done("looksAround", json!({})).await;
-    let found = console.done("filtersByKeyboard", json!({"text": "no json"})).await;
+    console.run_task("looksAround", json!({})).await;
+    let found = console.run_task("filtersByKeyboard", json!({"text": "no json"})).await;
     assert!(found["words"].as_str().unwrap().starts_with("4 of 41 dead letters in "), "{found}");
     assert_eq!(found["shared"], found["words"], "the filter is in the address");
     assert!(found["wrong"].as_str().unwrap().contains("filter"), "{found}");
 
     let hostile =
-        console.done("readsHostileTexts", json!({"ids": [ids[&0], ids[&1], ids[&2], ids[&LARGE]]})).await;
+        console.run_task("readsHostileTexts", json!({"ids": [ids[&0], ids[&1], ids[&2], ids[&LARGE]]})).await;
     let seen = hostile["seen"].as_array().unwrap();
     assert_eq!(seen[0]["masked"], "<masked text of 39 bytes>");
     assert_eq!(seen[0]["revealed"], format!("no JSON {} 0", HOSTILE[0]));
@@ -90,17 +96,17 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
     assert!(seen[3]["bytes"].as_u64().unwrap() > 1_000_000);
 
     let fleet = console
-        .done("looksAtTheFleet", json!({"fleet": true, "dlq": topology.final_dlq.arn.rsplit(':').next()}))
+        .run_task("looksAtTheFleet", json!({"fleet": true, "dlq": topology.final_dlq.arn.rsplit(':').next()}))
         .await;
     let [retention] = &fleet["findings"].as_array().unwrap()[..] else { panic!("{fleet}") };
     assert!(retention.as_str().unwrap().starts_with("its retention is 4d, and "), "{fleet}");
     assert!(fleet["row"].as_str().unwrap().contains("-dead-letters (alarm)"), "{fleet}");
-    let buttons = console.done("onlyReads", json!({})).await;
+    let buttons = console.run_task("onlyReads", json!({})).await;
     assert_eq!(buttons, json!({"buttons": ["Filter"]}));
     // The console reads the queue again in the background: all of it is given back.
     let give_up = Instant::now() + PATIENCE;
     loop {
-        let depth = topology.final_dlq.depth(&topology.client).await;
+        let depth = topology.final_dlq.message_counts(&topology.client).await;
         if depth == [41, 0, 0] {
             break;
         }
@@ -108,8 +114,8 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
         sleep(Duration::from_millis(100)).await;
     }
 
-    let console = Console::start_on(&EMULATOR.endpoint_url(), &folder(), &more[..4]).await;
-    let switched = console.done("pausesAndResumes", json!({})).await;
+    let console = RunningConsole::start_on(&EMULATOR.endpoint_url(), &new_folder(), &more[..4]).await;
+    let switched = console.run_task("pausesAndResumes", json!({})).await;
     let line = format!("{prefix}-{stage}-message-processor at {prefix}-{stage}-source");
     // This deployment has only the one mapping: the page also says so of the other queues.
     let first_line = |name: &str| switched[name].as_str().and_then(|words| words.lines().next());
@@ -120,10 +126,10 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
 /// Cookies know no ports, and every port of 127.0.0.1 is the same site.
 #[tokio::test]
 async fn another_users_server_on_another_port_gets_nothing_and_reads_nothing() {
-    let topology = topology().await;
-    fill(&topology, &[1]).await;
-    let console = Console::start(&topology, &folder(), &[]).await;
-    let found = console.done("visitsAnotherPort", json!({})).await;
+    let topology = console_topology().await;
+    fill_dlq(&topology, &[1]).await;
+    let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
+    let found = console.run_task("visitsAnotherPort", json!({})).await;
     for (name, count) in [("cookies", 3), ("referrers", 3), ("read", 3)] {
         assert_eq!(found[name], json!(vec![""; count]), "{name}");
     }
@@ -133,20 +139,21 @@ async fn another_users_server_on_another_port_gets_nothing_and_reads_nothing() {
         assert!(found[way].as_str().unwrap().contains(refused), "{way}: {found}");
     }
     // The console may still be looking at it.
-    assert_eq!(topology.final_dlq.depth(&topology.client).await.iter().sum::<u64>(), 1);
-    assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await.iter().sum::<u64>(), 1);
+    assert_eq!(topology.source.message_counts(&topology.client).await, [0, 0, 0]);
 }
 
 #[tokio::test]
 async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_they_click() {
-    let topology = topology().await;
-    let ids = fill(&topology, &(0..40).collect::<Vec<_>>()).await;
-    let console = Console::start(&topology, &folder(), &[]).await;
+    let topology = console_topology().await;
+    let ids = fill_dlq(&topology, &(0..40).collect::<Vec<_>>()).await;
+    let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
 
-    assert_eq!(console.done("plansTheFirstCause", json!({})).await, json!({"keys": 8}));
-    let noted = console.done("notesACause", json!({"note": "ticket 7"})).await;
+    assert_eq!(console.run_task("plansTheFirstCause", json!({})).await, json!({"keys": 8}));
+    let noted = console.run_task("notesACause", json!({"note": "ticket 7"})).await;
     assert!(noted["last"].as_str().unwrap().contains("known: ticket 7"), "known ones come last: {noted}");
-    let edited = console.done("editsOne", json!({"id": ids[&6], "from": "\"eur\"", "to": "\"EUR\""})).await;
+    let edited =
+        console.run_task("editsOne", json!({"id": ids[&6], "from": "\"eur\"", "to": "\"EUR\""})).await;
     assert_eq!(
         edited["said"],
         json!([
@@ -155,9 +162,9 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
             "It can be sent back as it is now."
         ])
     );
-    let sent = console.done("sendsBack", json!({"type": "RETRY_ATTEMPT_EXCEEDED"})).await;
+    let sent = console.run_task("sendsBack", json!({"type": "RETRY_ATTEMPT_EXCEEDED"})).await;
     assert_eq!(sent["outcome"], "sent back\t20\nin the plan\t20");
-    let deleted = console.done("deletes", json!({"type": "MESSAGE_EXPIRED"})).await;
+    let deleted = console.run_task("deletes", json!({"type": "MESSAGE_EXPIRED"})).await;
     assert_eq!(deleted["outcome"], "deleted\t4\nin the plan\t4");
 
     let found = sent_back(&topology).await;
@@ -171,11 +178,11 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
         before.contains("\"currency\":\"EUR\"") && before.contains("\"redrive_generation\":1"),
         "{before}"
     );
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [15, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [15, 0, 0]);
     let backups = console.files("redeliver-deleted-");
     assert_eq!(backups.len(), 1);
     assert_eq!(std::fs::read_to_string(&backups[0]).unwrap().lines().count(), 4);
-    let theirs = redeliver_testing::foreign::message("lambda-destination").body;
+    let theirs = redeliver_testing::foreign::fixture_message("lambda-destination").body;
     topology
         .client
         .send_message()
@@ -184,26 +191,26 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
         .send()
         .await
         .unwrap();
-    let looked = console.done("looksAgain", json!({"cause": "LAMBDA_DESTINATION"})).await;
+    let looked = console.run_task("looksAgain", json!({"cause": "LAMBDA_DESTINATION"})).await;
     assert_eq!(
         looked["new"],
         json!(["orders: OrderLocked: order 7 is locked (RetriesExhausted)"]),
         "{looked}"
     );
     assert!(looked["row"].as_str().unwrap().contains("LAMBDA_DESTINATION"), "{looked}");
-    console.done("leavesInTime", json!({})).await;
+    console.run_task("leavesInTime", json!({})).await;
     assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
 }
 
 #[tokio::test]
 async fn a_cause_that_was_resolved_comes_back_with_a_newer_message() {
-    let topology = topology().await;
-    fill(&topology, &[1, 2, 6]).await;
-    let folder = folder();
+    let topology = console_topology().await;
+    fill_dlq(&topology, &[1, 2, 6]).await;
+    let folder = new_folder();
     let causes = folder.join("causes.jsonl");
     let more = ["--known-causes", causes.to_str().unwrap()];
-    let console = Console::start(&topology, &folder, &more).await;
-    let resolved = console.done("resolvesACause", json!({"by": "orders:42"})).await;
+    let console = RunningConsole::start(&topology, &folder, &more).await;
+    let resolved = console.run_task("resolvesACause", json!({"by": "orders:42"})).await;
     let said = resolved["said"].as_str().unwrap();
     assert!(said.ends_with(" by orders:42. It has not come back."), "{resolved}");
     let last = resolved["last"].as_str().unwrap();
@@ -212,8 +219,8 @@ async fn a_cause_that_was_resolved_comes_back_with_a_newer_message() {
         "{resolved}"
     );
 
-    fill(&topology, &[3]).await;
-    let back = console.done("seesThatItCameBack", json!({})).await;
+    fill_dlq(&topology, &[3]).await;
+    let back = console.run_task("seesThatItCameBack", json!({})).await;
     assert!(back["first"].as_str().unwrap().contains("came back\nRETRY_ATTEMPT_EXCEEDED"), "{back}");
     assert!(back["newer"].as_str().unwrap().starts_with("1 message of 3, sent here "), "{back}");
     assert_eq!(back["marks"], json!([]), "it is known again");
@@ -224,12 +231,12 @@ async fn a_cause_that_was_resolved_comes_back_with_a_newer_message() {
 /// A tab stays open while the program dies and is started again.
 #[tokio::test]
 async fn an_open_page_notices_that_its_console_has_died_keeps_what_was_typed_and_finds_the_next_one() {
-    let topology = topology().await;
-    fill(&topology, &[1, 2]).await;
-    let folder = folder();
+    let topology = console_topology().await;
+    fill_dlq(&topology, &[1, 2]).await;
+    let folder = new_folder();
     let port = free_address().port().to_string();
-    let console = Console::start(&topology, &folder, &["--port", &port]).await;
-    let command = Console::command(
+    let console = RunningConsole::start(&topology, &folder, &["--port", &port]).await;
+    let command = RunningConsole::command(
         &EMULATOR.endpoint_url(),
         &folder,
         &["--queue", &topology.final_dlq.url, "--to", &topology.source.url, "--port", &port],
@@ -240,7 +247,7 @@ async fn an_open_page_notices_that_its_console_has_died_keeps_what_was_typed_and
         .chain(words.map(str::to_owned))
         .collect();
     let found = console
-        .done(
+        .run_task(
             "noticesItsDeath",
             json!({
                 "pid": console.process.id(),
@@ -269,8 +276,8 @@ const ON_A_TERMINAL: &str =
 /// Every user of the machine sees the arguments of a process, so the link is in a private file.
 #[tokio::test]
 async fn the_browser_that_the_console_opens_gets_in_and_its_arguments_have_no_token() {
-    let topology = topology().await;
-    let folder = folder();
+    let topology = console_topology().await;
+    let folder = new_folder();
     let opener = "#!/bin/sh\ncp \"$1\" \"$(dirname \"$0\")/opened.html\"\nprintf %s \"$*\" > \"$(dirname \"$0\")/arguments\"\n";
     let program = folder.join("xdg-open");
     std::fs::write(&program, opener).unwrap();
@@ -279,7 +286,7 @@ async fn the_browser_that_the_console_opens_gets_in_and_its_arguments_have_no_to
     let path = format!("{}:/usr/bin:/bin", folder.display());
     let queues = ["--queue", &topology.final_dlq.url, "--to", &topology.source.url, "--port", "0"];
     let open = async |more: &[&str]| {
-        let inner = Console::command(&EMULATOR.endpoint_url(), &folder, &[&queues[..], more].concat());
+        let inner = RunningConsole::command(&EMULATOR.endpoint_url(), &folder, &[&queues[..], more].concat());
         let mut command = Command::new(venv_file("bin/python"));
         command.args(["-c", ON_A_TERMINAL]).arg(inner.as_std().get_program()).args(inner.as_std().get_args());
         command.env_clear().envs([("PATH", path.as_str()), ("DISPLAY", ":0")]);
@@ -289,7 +296,7 @@ async fn the_browser_that_the_console_opens_gets_in_and_its_arguments_have_no_to
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let link = lines.next_line().await.unwrap().unwrap().trim_end().to_owned();
         let said = lines.next_line().await.unwrap().unwrap();
-        (Console { process, link, folder: folder.clone() }, said)
+        (RunningConsole { process, link, folder: folder.clone() }, said)
     };
     let (console, said) = open(&["--no-open"]).await;
     assert!(said.contains("open this link; Ctrl-C ends the console"), "{said}");
@@ -303,7 +310,7 @@ async fn the_browser_that_the_console_opens_gets_in_and_its_arguments_have_no_to
         }
     };
     timeout(PATIENCE, written).await.expect("the opener has run");
-    let entered = console.done("entersByAFile", json!({"file": folder.join("opened.html")})).await;
+    let entered = console.run_task("entersByAFile", json!({"file": folder.join("opened.html")})).await;
     assert_eq!(entered, json!({"address": "/0/"}));
     let arguments = std::fs::read_to_string(arguments).unwrap();
     let name = arguments.strip_prefix(folder.to_str().unwrap()).unwrap();
@@ -312,12 +319,12 @@ async fn the_browser_that_the_console_opens_gets_in_and_its_arguments_have_no_to
 
 #[tokio::test]
 async fn a_cause_is_mended_with_one_edit_and_what_was_deleted_is_restored_once() {
-    let topology = topology().await;
-    fill(&topology, &(0..40).collect::<Vec<_>>()).await;
-    let console = Console::start(&topology, &folder(), &[]).await;
+    let topology = console_topology().await;
+    fill_dlq(&topology, &(0..40).collect::<Vec<_>>()).await;
+    let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
 
     let given = json!({"type": "NON_RETRYABLE_ERROR", "field": "data.currency", "old": "eur", "new": "EUR"});
-    let edited = console.done("editsAll", given).await;
+    let edited = console.run_task("editsAll", given).await;
     assert_eq!(edited["said"], "changed, and can be sent back\t12\t");
     let diff = edited["diff"].as_str().unwrap();
     let changed = "-     \"currency\": \"eur\",\n+     \"currency\": \"EUR\",\n";
@@ -328,8 +335,8 @@ async fn a_cause_is_mended_with_one_edit_and_what_was_deleted_is_restored_once()
     );
     assert_eq!(edited["outcome"], "sent back\t12\nedited\t12\nin the plan\t12");
 
-    let deleted = console.done("deletes", json!({"type": "MESSAGE_EXPIRED"})).await;
-    let restored = console.done("restores", json!({"plan": deleted["plan"]})).await;
+    let deleted = console.run_task("deletes", json!({"type": "MESSAGE_EXPIRED"})).await;
+    let restored = console.run_task("restores", json!({"plan": deleted["plan"]})).await;
     assert_eq!(restored["outcomes"], json!(vec!["restored\t4\nin the plan\t4"; 2]));
 
     let found = sent_back(&topology).await;
@@ -339,17 +346,17 @@ async fn a_cause_is_mended_with_one_edit_and_what_was_deleted_is_restored_once()
         let currency = if n % 10 == 9 { "eur" } else { "EUR" };
         assert!(body.contains(&format!("\"currency\":\"{currency}\"")), "{body}");
     }
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [24, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [24, 0, 0]);
 }
 
 #[tokio::test]
 async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
-    let topology = topology().await;
-    fill(&topology, &(0..500).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
-    let folder = folder();
-    let mut console = Console::start(&topology, &folder, &[]).await;
+    let topology = console_topology().await;
+    fill_dlq(&topology, &(0..500).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
+    let folder = new_folder();
+    let mut console = RunningConsole::start(&topology, &folder, &[]).await;
     // It must not end before it is killed, however slow the browser is.
-    let begun = console.done("startsSlowly", json!({"type": "RETRY_ATTEMPT_EXCEEDED", "rate": 1})).await;
+    let begun = console.run_task("startsSlowly", json!({"type": "RETRY_ATTEMPT_EXCEEDED", "rate": 1})).await;
     let [journal] = &console.files("redeliver-redrive-")[..] else { panic!("one journal") };
     while std::fs::read_to_string(journal).unwrap().matches("\"sent\"").count() < 10 {
         assert!(console.process.try_wait().unwrap().is_none(), "it ended too early");
@@ -358,8 +365,8 @@ async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
     console.process.kill().await.unwrap();
 
     // A plan of another set would send again what is in both queues.
-    let console = Console::start(&topology, &folder, &[]).await;
-    let finished = console.done("goesOn", json!({"plan": begun["plan"]})).await;
+    let console = RunningConsole::start(&topology, &folder, &[]).await;
+    let finished = console.run_task("goesOn", json!({"plan": begun["plan"]})).await;
     assert_eq!(finished["state"], "interrupted; open it to continue");
     let outcome = finished["outcome"].as_str().unwrap();
     assert!(
@@ -370,5 +377,5 @@ async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
     assert_eq!(found.len(), 250);
     let copies: u32 = found.values().map(|(count, _)| count - 1).sum();
     assert!(copies <= 10, "at most one round of intents: {copies}");
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [0, 0, 0]);
+    assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [0, 0, 0]);
 }

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
-use redeliver_tests::runtimes::runtimes;
-use redeliver_tests::settings::{root, venv_file};
-use redeliver_tests::strangers::{copy, folder};
+use redeliver_tests::runtimes::runtimes_folder;
+use redeliver_tests::settings::{venv_file, workspace_root};
+use redeliver_tests::strangers::{copy_files, new_folder};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{boto3, boto3_script, queue, template};
+use super::{boto3_script, queue_url, run_boto3, template};
 
 /// A function's name, runtime and handler, and what the errors of its language say of an order without `cents`.
 const FUNCTIONS: [(&str, &str, &str, &str); 2] = [
@@ -38,10 +38,10 @@ const BODIES: [&str; 4] = [
 
 #[tokio::test]
 async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
-    let cloud = Cloud::empty();
+    let cloud = Cloud::start_empty();
     first_night(&cloud, &["bucket", "artefacts"]).await;
     for (name, runtime, handler, of_a_bug) in FUNCTIONS {
-        let package = package(name);
+        let package = package_function(name);
         let package = package.path().to_str().unwrap();
         let found = first_night(&cloud, &["prepare", name, runtime, handler, package]).await.concat();
         let found: Value = serde_json::from_str(&found).unwrap();
@@ -56,11 +56,11 @@ async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
             "Policy": POLICY,
         });
         let account = json!({ "bucket": "artefacts" });
-        template::deploy(&cloud, &prefix, "own-function-", &account, &parameters).await;
-        let printed = attach(&cloud, name, &prefix).await;
+        template::deploy_template(&cloud, &prefix, "own-function-", &account, &parameters).await;
+        let printed = attach_redeliver(&cloud, name, &prefix).await;
         assert!(printed.starts_with("deleting the event source mapping "), "{printed}");
         parameters["ReadsQueue"] = "true".into();
-        template::deploy(&cloud, &prefix, "own-function-", &account, &parameters).await;
+        template::deploy_template(&cloud, &prefix, "own-function-", &account, &parameters).await;
 
         assert_eq!(first_night(&cloud, &["mappings", name]).await, [format!("Enabled {name}")]);
         let outputs = boto3_script(&cloud, "boto3_account.py", &["outputs", &prefix], &[]).await.concat();
@@ -69,7 +69,7 @@ async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
         three_of_four_orders_die_for_their_own_reasons(
             &cloud,
             source,
-            queue(&outputs, "FinalDlqUrl"),
+            queue_url(&outputs, "FinalDlqUrl"),
             of_a_bug,
         )
         .await;
@@ -79,20 +79,20 @@ async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
 #[tokio::test]
 async fn functions_that_read_existing_queues_get_redeliver_by_the_construct() {
     let cloud = Cloud::start().await.unwrap();
-    let packages = FUNCTIONS.map(|(name, ..)| package(name));
+    let packages = FUNCTIONS.map(|(name, ..)| package_function(name));
     let policy = packages[0].path().join("policy.json");
     fs::write(&policy, POLICY).unwrap();
     let mut context = local_context();
     context.push(format!("policy={}", policy.display()));
     for ((name, ..), package) in FUNCTIONS.iter().zip(&packages) {
-        let arn = boto3(&cloud, &["create", name], &[]).await.concat();
+        let arn = run_boto3(&cloud, &["create", name], &[]).await.concat();
         context.push(format!("{name}Code={}", package.path().display()));
         context.push(format!("{name}QueueArn={arn}"));
     }
     let outputs = cloud.deploy_of("test/first-night-app.ts", &context).await.unwrap();
     for (name, _, _, of_a_bug) in FUNCTIONS {
         let source = format!("{}/000000000000/{name}", cloud.endpoint_url());
-        let final_dlq = queue(&outputs, &format!("{name}FinalDlqUrl"));
+        let final_dlq = queue_url(&outputs, &format!("{name}FinalDlqUrl"));
         three_of_four_orders_die_for_their_own_reasons(&cloud, &source, final_dlq, of_a_bug).await;
     }
 }
@@ -104,8 +104,8 @@ async fn three_of_four_orders_die_for_their_own_reasons(
     final_dlq: &str,
     of_a_bug: &str,
 ) {
-    boto3(cloud, &["send", source], &BODIES.map(str::to_owned)).await;
-    let mut dead: Vec<_> = boto3(cloud, &["receive", final_dlq, "3"], &[])
+    run_boto3(cloud, &["send", source], &BODIES.map(str::to_owned)).await;
+    let mut dead: Vec<_> = run_boto3(cloud, &["receive", final_dlq, "3"], &[])
         .await
         .iter()
         .map(|record| {
@@ -134,8 +134,8 @@ async fn three_of_four_orders_die_for_their_own_reasons(
 }
 
 /// `attach.py`, as docs/start/template.md has it.
-async fn attach(cloud: &Cloud, function: &str, stack: &str) -> String {
-    let script = root().join("examples/template/attach.py");
+async fn attach_redeliver(cloud: &Cloud, function: &str, stack: &str) -> String {
+    let script = workspace_root().join("examples/template/attach.py");
     let mut python = Command::new(venv_file("bin/python"));
     python.arg(script).args([function, stack]).envs(cloud.client_variables()).kill_on_drop(true);
     let output = python.output().await.unwrap();
@@ -144,12 +144,12 @@ async fn attach(cloud: &Cloud, function: &str, stack: &str) -> String {
 }
 
 /// The recipes, with what the one for middy needs beside them.
-fn package(name: &str) -> tempfile::TempDir {
-    let package = folder(name);
-    copy(&root().join("examples/recipes"), package.path());
+fn package_function(name: &str) -> tempfile::TempDir {
+    let package = new_folder(name);
+    copy_files(&workspace_root().join("examples/recipes"), package.path());
     if name == "middy" {
         let modules = Path::new("node_modules/@middy");
-        copy(&runtimes().join(modules), &package.path().join(modules));
+        copy_files(&runtimes_folder().join(modules), &package.path().join(modules));
     }
     package
 }

@@ -3,7 +3,7 @@
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use serde_json::{Value, json};
 
-use super::{boto3, id, message, queue, told};
+use super::{id, queue_url, run_boto3, summarize_record, test_message};
 
 const APP: &str = "test/functions-app.ts";
 /// As the app names them.
@@ -18,21 +18,21 @@ async fn a_function_of_a_users_own_hands_off_what_fails_and_it_comes_back_or_is_
         messages_are_done_come_back_or_are_explained(&cloud, &outputs, language).await;
     }
 
-    cloud.destroy().await.unwrap();
-    assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
+    cloud.destroy_stack().await.unwrap();
+    assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
 async fn messages_are_done_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs, language: &str) {
-    let queue = |name: &str| queue(outputs, &format!("{language}{name}Url"));
+    let queue = |name: &str| queue_url(outputs, &format!("{language}{name}Url"));
     let sent = [
-        message(1, &json!({ "order": "succeeds", "succeeds_at": 0 })),
-        message(2, &json!({ "order": "recovers", "succeeds_at": 1 })),
-        message(3, &json!({ "order": "unknown", "is_unknown": true })),
+        test_message(1, &json!({ "order": "succeeds", "succeeds_at": 0 })),
+        test_message(2, &json!({ "order": "recovers", "succeeds_at": 1 })),
+        test_message(3, &json!({ "order": "unknown", "is_unknown": true })),
         json!({ "order": "plain", "succeeds_at": 1 }).to_string(),
     ];
-    boto3(cloud, &["send", queue("Source")], &sent).await;
+    run_boto3(cloud, &["send", queue("Source")], &sent).await;
 
-    let mut done: Vec<_> = boto3(cloud, &["receive", queue("Done"), "3"], &[])
+    let mut done: Vec<_> = run_boto3(cloud, &["receive", queue("Done"), "3"], &[])
         .await
         .iter()
         .map(|message| body(message))
@@ -45,8 +45,8 @@ async fn messages_are_done_come_back_or_are_explained(cloud: &Cloud, outputs: &O
     ];
     assert_eq!(done, expected, "{language}");
 
-    let records = boto3(cloud, &["receive", queue("FinalDlq"), "1"], &[]).await;
-    let (message_id, error_type, details, retries) = told(&records[0]);
+    let records = run_boto3(cloud, &["receive", queue("FinalDlq"), "1"], &[]).await;
+    let (message_id, error_type, details, retries) = summarize_record(&records[0]);
     let expected = (id(3), "NON_RETRYABLE_ERROR", Value::Null);
     assert_eq!((message_id, error_type.as_str(), retries), expected, "{language}");
     let says_where =

@@ -5,15 +5,15 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use redeliver_tests::deployment::Cloud;
-use redeliver_tests::http_target::{HttpTarget, Reply};
-use redeliver_tests::settings::{root, target_dir, tested_program};
-use redeliver_tests::strangers::{code_blocks, folder, packed};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
+use redeliver_tests::settings::{target_dir, tested_program, workspace_root};
+use redeliver_tests::strangers::{code_blocks, new_folder, packed_file};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::super::{id, message};
-use super::{boto3, queue, told};
+use super::super::{id, test_message};
+use super::{queue_url, run_boto3, summarize_record};
 
 /// What the strangers' apps say as members.
 const POLICY: &str = r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
@@ -39,22 +39,24 @@ struct Synthesized {
 impl App {
     /// With the package from npm; what it has for peers is linked, as it is pinned here.
     async fn in_typescript() -> Self {
-        let folder = folder("app-in-typescript");
+        let folder = new_folder("app-in-typescript");
         fs::write(folder.path().join("package.json"), r#"{"name":"app","private":true}"#).unwrap();
-        let package = packed("redeliver-cdk-", ".tgz").display().to_string();
+        let package = packed_file("redeliver-cdk-", ".tgz").display().to_string();
         let install =
             ["install", "--offline", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund"];
-        run(Command::new("npm")
-            .args(install)
-            .arg(package)
-            .current_dir(folder.path())
-            .env("npm_config_cache", folder.path().join("cache")))
+        run_command(
+            Command::new("npm")
+                .args(install)
+                .arg(package)
+                .current_dir(folder.path())
+                .env("npm_config_cache", folder.path().join("cache")),
+        )
         .await;
-        let pinned = root().join("infra/node_modules");
+        let pinned = workspace_root().join("infra/node_modules");
         for peer in ["aws-cdk-lib", "constructs", "cdk-nag", "@types"] {
             symlink(pinned.join(peer), folder.path().join("node_modules").join(peer)).unwrap();
         }
-        fs::copy(root().join("tests/strangers/app.ts"), folder.path().join("app.ts")).unwrap();
+        fs::copy(workspace_root().join("tests/strangers/app.ts"), folder.path().join("app.ts")).unwrap();
         let tsc = pinned.join("typescript/bin/tsc");
         let options = [
             "--module",
@@ -67,23 +69,25 @@ impl App {
             "node",
             "app.ts",
         ];
-        run(Command::new("node").arg(tsc).args(options).current_dir(folder.path())).await;
+        run_command(Command::new("node").arg(tsc).args(options).current_dir(folder.path())).await;
         Self { folder, program: "node".into(), arguments: vec!["app.js".to_owned()] }
     }
 
     /// With the wheel; what it asks for is in an environment, as it is pinned here.
     async fn in_python() -> Self {
-        let folder = folder("app-in-python");
+        let folder = new_folder("app-in-python");
         let python = target_dir().join("construct-venv/bin/python");
         let install =
             ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"];
-        run(Command::new(&python)
-            .args(install)
-            .arg("--target")
-            .arg(folder.path())
-            .arg(packed("redeliver_cdk-", ".whl")))
+        run_command(
+            Command::new(&python)
+                .args(install)
+                .arg("--target")
+                .arg(folder.path())
+                .arg(packed_file("redeliver_cdk-", ".whl")),
+        )
         .await;
-        fs::copy(root().join("tests/strangers/app.py"), folder.path().join("app.py")).unwrap();
+        fs::copy(workspace_root().join("tests/strangers/app.py"), folder.path().join("app.py")).unwrap();
         Self { folder, program: python, arguments: vec!["-B".to_owned(), "app.py".to_owned()] }
     }
 
@@ -96,11 +100,11 @@ impl App {
     }
 }
 
-async fn run(command: &mut Command) {
+async fn run_command(command: &mut Command) {
     let output = command.kill_on_drop(true).output().await.unwrap();
-    let told =
+    let reported =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success(), "{command:?}: {told}");
+    assert!(output.status.success(), "{command:?}: {reported}");
 }
 
 /// Runs an app as the CDK's command line does.
@@ -113,7 +117,7 @@ async fn synthesize(command: &mut Command, context: &Value, assembly: PathBuf) -
 
 /// What `cdk.json` has of a new app, and these values.
 fn context(prefix: &str, target: &str, architecture: &str) -> Value {
-    let file = fs::read_to_string(root().join("infra/cdk.json")).unwrap();
+    let file = fs::read_to_string(workspace_root().join("infra/cdk.json")).unwrap();
     let file: Value = serde_json::from_str(&file).unwrap();
     let mut context = file["context"].clone();
     for (name, value) in [("prefix", prefix), ("target", target), ("architecture", architecture)] {
@@ -122,7 +126,7 @@ fn context(prefix: &str, target: &str, architecture: &str) -> Value {
     context
 }
 
-fn template(assembly: &Path) -> Value {
+fn read_template(assembly: &Path) -> Value {
     let text = fs::read_to_string(assembly.join("Redeliver.template.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
@@ -134,10 +138,10 @@ async fn of_this_repository(folder: &Path, mut context: Value) -> Value {
     context["policy"] = json!(policy);
     context["removalPolicy"] = json!("destroy");
     let mut command = Command::new("node");
-    command.args(["--import", "tsx", "bin/app.ts"]).current_dir(root().join("infra"));
+    command.args(["--import", "tsx", "bin/app.ts"]).current_dir(workspace_root().join("infra"));
     let made = synthesize(&mut command, &context, folder.join("cdk.out")).await;
     assert!(made.succeeded, "{}", made.errors);
-    template(&made.assembly)
+    read_template(&made.assembly)
 }
 
 /// The rights of the programs that Lambda is to start.
@@ -147,48 +151,51 @@ fn modes_of_bootstraps(assembly: &Path) -> Vec<u32> {
 }
 
 async fn is_used_and_deployed(prefix: &str, app: App) {
-    let target = HttpTarget::start().await;
+    let target = HttpTargetServer::start().await;
     let context = context(prefix, target.url(), ARCHITECTURE);
     let made = app.synthesize(&context).await;
     // A finding of cdk-nag would fail it.
     assert!(made.succeeded, "{}", made.errors);
     assert_eq!(
-        template(&made.assembly),
-        of_this_repository(folder(&format!("own-{prefix}")).path(), context).await
+        read_template(&made.assembly),
+        of_this_repository(new_folder(&format!("own-{prefix}")).path(), context).await
     );
     assert_eq!(modes_of_bootstraps(&made.assembly), [0o755; 3]);
 
     let cloud = Cloud::start().await.unwrap();
     let outputs = cloud.deploy_assembly(&made.assembly).await.unwrap();
-    target.script(&id(1), [Reply::Status(500); 10]);
-    let sent = [message(1, &json!({})), message(2, &json!({}))];
-    boto3(&cloud, &["send", queue(&outputs, "SourceQueueUrl")], &sent).await;
-    let records = boto3(&cloud, &["receive", queue(&outputs, "FinalDlqUrl"), "1"], &[]).await;
-    let (message_id, error, _, attempts) = told(&records[0]);
+    target.script_replies(&id(1), [Reply::Status(500); 10]);
+    let sent = [test_message(1, &json!({})), test_message(2, &json!({}))];
+    run_boto3(&cloud, &["send", queue_url(&outputs, "SourceQueueUrl")], &sent).await;
+    let records = run_boto3(&cloud, &["receive", queue_url(&outputs, "FinalDlqUrl"), "1"], &[]).await;
+    let (message_id, error, _, attempts) = summarize_record(&records[0]);
     assert_eq!((message_id, error.as_str(), attempts), (id(1), "RETRY_ATTEMPT_EXCEEDED", json!(2)));
-    assert_eq!([1, 2].map(|n| target.requests(&id(n)).len()), [3, 1], "how often the target was called");
+    assert_eq!([1, 2].map(|n| target.requests_for(&id(n)).len()), [3, 1], "how often the target was called");
     is_found_by_its_stack(&cloud, &format!("{prefix}-prod")).await;
     cloud.destroy_assembly(&made.assembly).await.unwrap();
-    assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
+    assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
 /// By the outputs that the construct has added.
 async fn is_found_by_its_stack(cloud: &Cloud, stack: &str) {
     let mut status = Command::new(tested_program("redeliver"));
     status.args(["status", "--stack", stack, "--format", "json"]).env_clear().envs(cloud.client_variables());
-    run(&mut status).await;
+    run_command(&mut status).await;
 }
 
 /// Its code is a file of the package.
-async fn has_what_sets_up_an_existing_queue(app: &App) {
+async fn assert_existing_queue_setter(app: &App) {
     let mut context = context("existing", "https://orders.example.com/hook", ARCHITECTURE);
     context["existingSourceQueueArn"] = json!("arn:aws:sqs:eu-west-1:111122223333:orders");
     let made = app.synthesize(&context).await;
     assert!(made.succeeded, "{}", made.errors);
-    assert_eq!(template(&made.assembly), of_this_repository(folder("own-existing").path(), context).await);
+    assert_eq!(
+        read_template(&made.assembly),
+        of_this_repository(new_folder("own-existing").path(), context).await
+    );
 }
 
-async fn tells_what_to_do(app: &App) {
+async fn assert_error_remedy(app: &App) {
     let made = app.synthesize(&context("orders", "https://orders.example.com/hook", OTHER)).await;
     assert!(!made.succeeded);
     let sentence = format!(
@@ -208,7 +215,7 @@ async fn tells_what_to_do(app: &App) {
 
 /// The app of docs/start/cdk.md, on the architecture of the package.
 async fn synthesizes_the_page_for_the_first_night(app: &App) {
-    let page = fs::read_to_string(root().join("docs/start/cdk.md")).unwrap();
+    let page = fs::read_to_string(workspace_root().join("docs/start/cdk.md")).unwrap();
     let (_, code) = code_blocks(&page).find(|(language, _)| *language == "ts").expect("the page has an app");
     let here = format!(
         "new Redeliver(stack, 'Retries', {{ architecture: lambda.Architecture.{},",
@@ -239,8 +246,8 @@ async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_de
     let functions = app.folder.path().join("node_modules/@redeliver/cdk/functions");
     let bootstrap = functions.join(ARCHITECTURE.replace('-', "_")).join("message-processor/bootstrap");
     fs::set_permissions(&bootstrap, fs::Permissions::from_mode(0o600)).unwrap();
-    tells_what_to_do(&app).await;
-    has_what_sets_up_an_existing_queue(&app).await;
+    assert_error_remedy(&app).await;
+    assert_existing_queue_setter(&app).await;
     synthesizes_the_page_for_the_first_night(&app).await;
     is_used_and_deployed("npm", app).await;
 }
@@ -248,6 +255,6 @@ async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_de
 #[tokio::test]
 async fn an_app_in_python_has_the_construct_from_pip_and_works_when_it_is_deployed() {
     let app = App::in_python().await;
-    tells_what_to_do(&app).await;
+    assert_error_remedy(&app).await;
     is_used_and_deployed("pip", app).await;
 }

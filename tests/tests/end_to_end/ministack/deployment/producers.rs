@@ -3,35 +3,35 @@
 use std::time::Duration;
 
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
-use redeliver_tests::http_target::{HttpTarget, Reply, Request};
+use redeliver_tests::http_target::{HttpTargetServer, Reply, TargetRequest};
 use redeliver_tests::settings::PATIENCE;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::{boto3, boto3_script, queue};
+use super::{boto3_script, queue_url, run_boto3};
 
 const APP: &str = "examples/producers-app.ts";
 
 #[tokio::test]
 async fn what_aws_and_existing_producers_send_is_retried_as_it_came() {
-    let target = HttpTarget::start().await;
+    let target = HttpTargetServer::start().await;
     let cloud = Cloud::start().await.unwrap();
     let context = [local_context().as_slice(), &[format!("target={}", target.url())]].concat();
     let outputs = cloud.deploy_of(APP, &context).await.unwrap();
 
     target.refuse_first_attempts();
     event_bridge(&cloud, &target).await;
-    sns(&cloud, &target, &outputs).await;
-    s3(&cloud, &target, &outputs).await;
+    publish_to_sns(&cloud, &target, &outputs).await;
+    upload_to_s3(&cloud, &target, &outputs).await;
     existing_producers(&cloud, &target, &outputs).await;
     pipes_and_the_final_record(&cloud, &target, &outputs).await;
 
-    cloud.destroy().await.unwrap();
-    assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
+    cloud.destroy_stack().await.unwrap();
+    assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
 /// The idempotency key and the body of a message that was called twice.
-async fn retried(target: &HttpTarget, text: &str) -> (String, String) {
+async fn retried_call(target: &HttpTargetServer, text: &str) -> (String, String) {
     let both = async {
         while target.requests_with(text).len() < 2 {
             sleep(Duration::from_millis(50)).await;
@@ -41,7 +41,7 @@ async fn retried(target: &HttpTarget, text: &str) -> (String, String) {
     let requests = target.requests_with(text);
     assert!(came.is_ok(), "{text}: {requests:?}");
     let [first, second] = &requests[..] else { panic!("{text}: {requests:?}") };
-    let of = |request: &Request, name: &str| request.headers[name].to_str().unwrap().to_owned();
+    let of = |request: &TargetRequest, name: &str| request.headers[name].to_str().unwrap().to_owned();
     assert_eq!([first, second].map(|request| of(request, "X-Redeliver-Attempt")), ["0", "1"]);
     assert_eq!(first.body, second.body, "as it came");
     let [key, again] = [first, second].map(|request| of(request, "Idempotency-Key"));
@@ -53,13 +53,13 @@ fn json(body: &str) -> Value {
     serde_json::from_str(body).unwrap()
 }
 
-async fn produce(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
+async fn run_producer(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
     boto3_script(cloud, "boto3_produce.py", arguments, &[]).await
 }
 
-async fn event_bridge(cloud: &Cloud, target: &HttpTarget) {
-    let [event_id] = <[_; 1]>::try_from(produce(cloud, &["event", r#"{"order":"e-1"}"#]).await).unwrap();
-    let (key, body) = retried(target, "e-1").await;
+async fn event_bridge(cloud: &Cloud, target: &HttpTargetServer) {
+    let [event_id] = <[_; 1]>::try_from(run_producer(cloud, &["event", r#"{"order":"e-1"}"#]).await).unwrap();
+    let (key, body) = retried_call(target, "e-1").await;
     assert_eq!(key, event_id, "the event's id");
     assert_eq!(
         (&json(&body)["detail-type"], &json(&body)["detail"]),
@@ -67,49 +67,50 @@ async fn event_bridge(cloud: &Cloud, target: &HttpTarget) {
     );
 }
 
-async fn sns(cloud: &Cloud, target: &HttpTarget, outputs: &Outputs) {
-    let topic = queue(outputs, "OrdersTopicArn");
+async fn publish_to_sns(cloud: &Cloud, target: &HttpTargetServer, outputs: &Outputs) {
+    let topic = queue_url(outputs, "OrdersTopicArn");
     let order = r#"{"order":"s-1"}"#;
-    let [sns_id] = <[_; 1]>::try_from(produce(cloud, &["publish", topic, "order-1", order]).await).unwrap();
-    let (key, body) = retried(target, r#""Notification""#).await;
+    let [sns_id] =
+        <[_; 1]>::try_from(run_producer(cloud, &["publish", topic, "order-1", order]).await).unwrap();
+    let (key, body) = retried_call(target, r#""Notification""#).await;
     assert_eq!(key, sns_id, "wrapped: SNS's id");
     assert_eq!(json(&body)["Message"], order);
     // The quotes of the wrapped one are escaped.
-    let (key, body) = retried(target, order).await;
+    let (key, body) = retried_call(target, order).await;
     assert_eq!((key.as_str(), body.as_str()), ("order-1", order), "raw: the attribute's");
 }
 
-async fn s3(cloud: &Cloud, target: &HttpTarget, outputs: &Outputs) {
-    produce(cloud, &["upload", queue(outputs, "UploadsBucket"), "invoices/17.pdf"]).await;
-    let (key, body) = retried(target, "invoices").await;
+async fn upload_to_s3(cloud: &Cloud, target: &HttpTargetServer, outputs: &Outputs) {
+    run_producer(cloud, &["upload", queue_url(outputs, "UploadsBucket"), "invoices/17.pdf"]).await;
+    let (key, body) = retried_call(target, "invoices").await;
     let record = &json(&body)["Records"][0];
     assert_eq!(record["responseElements"]["x-amz-request-id"], key.as_str());
-    assert_eq!(record["s3"]["bucket"]["name"], queue(outputs, "UploadsBucket"));
+    assert_eq!(record["s3"]["bucket"]["name"], queue_url(outputs, "UploadsBucket"));
 }
 
-async fn existing_producers(cloud: &Cloud, target: &HttpTarget, outputs: &Outputs) {
+async fn existing_producers(cloud: &Cloud, target: &HttpTargetServer, outputs: &Outputs) {
     let cloud_event = r#"{"specversion":"1.0","type":"order.placed","id":"17","source":"/shop","data":{}}"#;
     let sent = ["<order>18</order>".to_owned(), cloud_event.to_owned()];
-    let ids = boto3(cloud, &["send", queue(outputs, "ShopQueueUrl")], &sent).await;
-    let (key, body) = retried(target, "<order>").await;
+    let ids = run_boto3(cloud, &["send", queue_url(outputs, "ShopQueueUrl")], &sent).await;
+    let (key, body) = retried_call(target, "<order>").await;
     assert_eq!((&key, &body), (&ids[0], &sent[0]), "SQS's id");
-    let (key, body) = retried(target, "specversion").await;
+    let (key, body) = retried_call(target, "specversion").await;
     assert_eq!((key.as_str(), body.as_str()), ("/shop 17", cloud_event), "its source and its id");
 }
 
 /// The emulator has no pipe to SQS: this is what the recipe's input template makes of a record of a DynamoDB stream.
-async fn pipes_and_the_final_record(cloud: &Cloud, target: &HttpTarget, outputs: &Outputs) {
+async fn pipes_and_the_final_record(cloud: &Cloud, target: &HttpTargetServer, outputs: &Outputs) {
     let sent = r#"{"id":"c4ca4238a0b923820dcc509a6f75849b","order":{"order":{"S":"p-1"}}}"#;
-    target.script("c4ca4238a0b923820dcc509a6f75849b", [Reply::Status(422)]);
-    boto3(cloud, &["send", queue(outputs, "EventsQueueUrl")], &[sent.to_owned()]).await;
-    let (key, body) = retried(target, "p-1").await;
+    target.script_replies("c4ca4238a0b923820dcc509a6f75849b", [Reply::Status(422)]);
+    run_boto3(cloud, &["send", queue_url(outputs, "EventsQueueUrl")], &[sent.to_owned()]).await;
+    let (key, body) = retried_call(target, "p-1").await;
     assert_eq!(
         (key.as_str(), body.as_str()),
         ("c4ca4238a0b923820dcc509a6f75849b", sent),
         "the record's eventID"
     );
 
-    let records = boto3(cloud, &["receive", queue(outputs, "EventsFinalDlqUrl"), "1"], &[]).await;
+    let records = run_boto3(cloud, &["receive", queue_url(outputs, "EventsFinalDlqUrl"), "1"], &[]).await;
     let record = json(&records[0]);
     let attribute = |name: &str| record["MessageAttributes"][name]["StringValue"].as_str().unwrap();
     assert_eq!((record["Body"].as_str(), attribute("ErrorType")), (Some(sent), "NON_RETRYABLE_ERROR"));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use super::boto3;
+use super::run_boto3;
 
 #[tokio::test]
 async fn the_smoke_test_passes_on_an_emulator_and_says_what_that_lacks() {
@@ -18,10 +18,10 @@ async fn the_smoke_test_passes_on_an_emulator_and_says_what_that_lacks() {
     let mut smoke = Command::new(tested_program("smoke"));
     smoke.args(["--emulator", "--yes", "--prefix", prefix]).kill_on_drop(true);
     let run = smoke.output().await.unwrap();
-    let told = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{told}");
+    let reported = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{reported}");
 
-    let page = page(prefix);
+    let page = report_page(prefix);
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(page.with_extension("json")).unwrap()).unwrap();
     let checks: Vec<_> =
@@ -37,12 +37,12 @@ async fn the_smoke_test_passes_on_an_emulator_and_says_what_that_lacks() {
         ("a message that SQS moves keeps its receives, attributes and time of sending", "passed"),
         ("nothing is left", "passed"),
     ];
-    assert_eq!(json!(checks), json!(expected.map(|(name, outcome)| [name, outcome])), "{told}");
+    assert_eq!(json!(checks), json!(expected.map(|(name, outcome)| [name, outcome])), "{reported}");
     for retry in ["seconds_to_retry_1_of_2", "seconds_to_retry_2_of_2"] {
         assert!(report["figures"][retry].as_f64().unwrap() >= 2.0, "early: {report}");
     }
     assert!(std::fs::read_to_string(&page).unwrap().contains("| passed | nothing is left |"));
-    remove(prefix);
+    remove_report(prefix);
 }
 
 #[tokio::test]
@@ -51,12 +51,13 @@ async fn the_smoke_test_creates_nothing_unless_it_is_told_yes() {
     smoke.args(["--emulator", "--prefix", "smoke-unasked"]).stdin(Stdio::null()).kill_on_drop(true);
     let run = smoke.output().await.unwrap();
     assert_eq!(run.status.code(), Some(1));
-    let told = [run.stdout, run.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    let reported = [run.stdout, run.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert!(
-        told[0].contains("account 000000000000, region eu-west-1") && told[0].contains("costs about $0.04"),
-        "{told:?}"
+        reported[0].contains("account 000000000000, region eu-west-1")
+            && reported[0].contains("costs about $0.04"),
+        "{reported:?}"
     );
-    assert_eq!(told[1], "error: nothing was created\n");
+    assert_eq!(reported[1], "error: nothing was created\n");
 }
 
 /// With a profile, as in an account: the emulator is where the variables say.
@@ -65,8 +66,8 @@ async fn an_interrupted_smoke_test_destroys_what_it_has_created_and_two_of_a_nam
     let cloud = Cloud::start().await.unwrap();
     let prefix = "smoke-interrupted";
     let mut first = with_a_profile(&cloud, prefix).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(first.stderr.take().unwrap()).lines();
-    while let Some(line) = told.next_line().await.unwrap() {
+    let mut reported = BufReader::new(first.stderr.take().unwrap()).lines();
+    while let Some(line) = reported.next_line().await.unwrap() {
         if line.starts_with("passed: a message is processed") {
             break;
         }
@@ -81,7 +82,7 @@ async fn an_interrupted_smoke_test_destroys_what_it_has_created_and_two_of_a_nam
     let interrupt = format!("kill -INT {}", first.id().unwrap());
     assert!(Command::new("sh").args(["-c", &interrupt]).status().await.unwrap().success());
     let mut ends = Vec::new();
-    while let Some(line) = told.next_line().await.unwrap() {
+    while let Some(line) = reported.next_line().await.unwrap() {
         ends.push(line);
     }
     assert_eq!(first.wait().await.unwrap().code(), Some(1));
@@ -92,8 +93,8 @@ async fn an_interrupted_smoke_test_destroys_what_it_has_created_and_two_of_a_nam
         ["FAILED: ran to the end: interrupted", "destroying ...", "passed: nothing is left"],
         "{ends:?}"
     );
-    assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
-    remove(prefix);
+    assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
+    remove_report(prefix);
 }
 
 fn with_a_profile(cloud: &Cloud, prefix: &str) -> Command {
@@ -109,12 +110,12 @@ fn with_a_profile(cloud: &Cloud, prefix: &str) -> Command {
     smoke
 }
 
-fn page(prefix: &str) -> PathBuf {
+fn report_page(prefix: &str) -> PathBuf {
     target_dir().join("smoke").join(format!("{prefix}.md"))
 }
 
-fn remove(prefix: &str) {
-    for file in [page(prefix), page(prefix).with_extension("json")] {
+fn remove_report(prefix: &str) {
+    for file in [report_page(prefix), report_page(prefix).with_extension("json")] {
         std::fs::remove_file(file).unwrap();
     }
 }

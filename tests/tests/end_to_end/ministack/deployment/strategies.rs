@@ -2,20 +2,20 @@
 
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
-use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::message::metadata::format_rfc3339;
 use redeliver_core::ports::Clock as _;
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
-use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use serde_json::{Value, json};
 
-use super::{boto3, boto3_script, id, message, queue, told};
+use super::{boto3_script, id, queue_url, run_boto3, summarize_record, test_message};
 use crate::ministack::calls_of_group;
 
 const APP: &str = "test/strategies-app.ts";
 
 #[tokio::test]
 async fn each_strategy_of_a_deployed_stack_does_what_it_is_for() {
-    let target = HttpTarget::start().await;
+    let target = HttpTargetServer::start().await;
     let cloud = Cloud::start().await.unwrap();
     let context = [local_context(), vec![format!("target={}", target.url())]].concat();
     let outputs = cloud.deploy_of(APP, &context).await.unwrap();
@@ -26,20 +26,24 @@ async fn each_strategy_of_a_deployed_stack_does_what_it_is_for() {
     each_group_keeps_its_order_and_holds_up_no_other(&cloud, &outputs, &target).await;
     failed_invocations_come_back_or_are_explained(&cloud, &outputs).await;
 
-    cloud.destroy().await.unwrap();
-    assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
+    cloud.destroy_stack().await.unwrap();
+    assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
-async fn hidden_messages_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs, target: &HttpTarget) {
-    let source = queue(outputs, "HidesSourceUrl");
+async fn hidden_messages_come_back_or_are_explained(
+    cloud: &Cloud,
+    outputs: &Outputs,
+    target: &HttpTargetServer,
+) {
+    let source = queue_url(outputs, "HidesSourceUrl");
     let (exhausted, permanent, recovers) = (id(1), id(2), id(3));
-    target.script(&exhausted, [Reply::Status(500); 10]);
-    target.script(&permanent, [Reply::Status(422)]);
-    target.script(&recovers, [Reply::Status(500), Reply::Status(200)]);
-    let sent = [1, 2, 3].map(|n| message(n, &json!({ "sku": n })));
-    boto3(cloud, &["send", source], &sent).await;
+    target.script_replies(&exhausted, [Reply::Status(500); 10]);
+    target.script_replies(&permanent, [Reply::Status(422)]);
+    target.script_replies(&recovers, [Reply::Status(500), Reply::Status(200)]);
+    let sent = [1, 2, 3].map(|n| test_message(n, &json!({ "sku": n })));
+    run_boto3(cloud, &["send", source], &sent).await;
 
-    let mut records = final_records(cloud, queue(outputs, "HidesFinalDlqUrl"), 2).await;
+    let mut records = final_records(cloud, queue_url(outputs, "HidesFinalDlqUrl"), 2).await;
     records.sort();
     let ends = [&records[0], &records[1]].map(|(id, error_type, _)| (id.as_str(), error_type.as_str()));
     let expected =
@@ -47,24 +51,28 @@ async fn hidden_messages_come_back_or_are_explained(cloud: &Cloud, outputs: &Out
     assert_eq!(ends, expected);
     assert!(records[0].2.starts_with("Max retry attempts 2 exceeded"), "{records:?}");
     // What is done is deleted, and not hidden until later.
-    boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "0"], &[]).await;
-    let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests(id).len());
+    run_boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "0"], &[]).await;
+    let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests_for(id).len());
     assert_eq!(calls, [3, 1, 2], "how often the target was called");
 }
 
-async fn failed_messages_are_sent_again_by_who_called(cloud: &Cloud, outputs: &Outputs, target: &HttpTarget) {
+async fn failed_messages_are_sent_again_by_who_called(
+    cloud: &Cloud,
+    outputs: &Outputs,
+    target: &HttpTargetServer,
+) {
     let (exhausted, permanent, recovers) = (id(6), id(7), id(8));
-    target.script(&exhausted, [Reply::Status(500); 10]);
-    target.script(&permanent, [Reply::Status(422)]);
-    target.script(&recovers, [Reply::Status(500), Reply::Status(200)]);
-    let sent = [6, 7, 8].map(|n| message(n, &json!({ "sku": n })));
-    boto3(cloud, &["send", queue(outputs, "DirectsSourceUrl")], &sent).await;
+    target.script_replies(&exhausted, [Reply::Status(500); 10]);
+    target.script_replies(&permanent, [Reply::Status(422)]);
+    target.script_replies(&recovers, [Reply::Status(500), Reply::Status(200)]);
+    let sent = [6, 7, 8].map(|n| test_message(n, &json!({ "sku": n })));
+    run_boto3(cloud, &["send", queue_url(outputs, "DirectsSourceUrl")], &sent).await;
 
-    let records = boto3(cloud, &["receive", queue(outputs, "DirectsFinalDlqUrl"), "2"], &[]).await;
+    let records = run_boto3(cloud, &["receive", queue_url(outputs, "DirectsFinalDlqUrl"), "2"], &[]).await;
     let mut ends: Vec<_> = records
         .iter()
         .map(|record| {
-            let (id, error_type, _, retries) = told(record);
+            let (id, error_type, _, retries) = summarize_record(record);
             let record: Value = serde_json::from_str(record).unwrap();
             let dead_letter = record["MessageAttributes"]["DeadLetter"]["StringValue"].as_str().unwrap();
             let dead_letter: Value = serde_json::from_str(dead_letter).unwrap();
@@ -79,43 +87,43 @@ async fn failed_messages_are_sent_again_by_who_called(cloud: &Cloud, outputs: &O
         (permanent.clone(), "NON_RETRYABLE_ERROR".to_owned(), Value::Null, stage),
     ];
     assert_eq!(ends, expected);
-    let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests(id).len());
+    let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests_for(id).len());
     assert_eq!(calls, [3, 1, 2], "how often the target was called");
 }
 
 /// With half an hour to wait it is on the intermediate DLQ with a delay, which only a hop has. That it hops on and arrives in
 /// time is the simulator's to show, whose clock is quicker.
-async fn a_message_with_a_long_delay_hops(cloud: &Cloud, outputs: &Outputs, target: &HttpTarget) {
-    target.script(&id(4), [Reply::Status(500)]);
-    boto3(cloud, &["send", queue(outputs, "HopsSourceUrl")], &[message(4, &json!({}))]).await;
-    let intermediate_dlq = queue(outputs, "HopsIntermediateDlqUrl");
-    boto3(cloud, &["wait-for", intermediate_dlq, "ApproximateNumberOfMessagesDelayed", "1"], &[]).await;
-    assert_eq!(target.requests(&id(4)).len(), 1, "nothing is delivered early");
+async fn a_message_with_a_long_delay_hops(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
+    target.script_replies(&id(4), [Reply::Status(500)]);
+    run_boto3(cloud, &["send", queue_url(outputs, "HopsSourceUrl")], &[test_message(4, &json!({}))]).await;
+    let intermediate_dlq = queue_url(outputs, "HopsIntermediateDlqUrl");
+    run_boto3(cloud, &["wait-for", intermediate_dlq, "ApproximateNumberOfMessagesDelayed", "1"], &[]).await;
+    assert_eq!(target.requests_for(&id(4)).len(), 1, "nothing is delivered early");
 }
 
 /// The emulator invokes the function for one message of the queue at a time, where Lambda does for one of each group.
 async fn each_group_keeps_its_order_and_holds_up_no_other(
     cloud: &Cloud,
     outputs: &Outputs,
-    target: &HttpTarget,
+    target: &HttpTargetServer,
 ) {
-    let source = queue(outputs, "KeepsOrderSourceUrl");
+    let source = queue_url(outputs, "KeepsOrderSourceUrl");
     // Longer than the test runs, so that it never interferes.
-    target.script(&id(11), [Reply::RetryAfter(409, 900)]);
-    target.script(&id(22), [Reply::Status(409); 2]);
-    target.script(&id(31), [Reply::Status(422)]);
-    target.script(&id(42), [Reply::Status(409); 3]);
+    target.script_replies(&id(11), [Reply::RetryAfter(409, 900)]);
+    target.script_replies(&id(22), [Reply::Status(409); 2]);
+    target.script_replies(&id(31), [Reply::Status(422)]);
+    target.script_replies(&id(42), [Reply::Status(409); 3]);
     for (group, numbers) in [("waits", 11..13), ("recovers", 21..25), ("refused", 31..33), ("fails", 41..44)]
     {
-        let sent: Vec<_> = numbers.map(|n| message(n, &json!({ "group": group }))).collect();
-        boto3(cloud, &["send", source, group], &sent).await;
+        let sent: Vec<_> = numbers.map(|n| test_message(n, &json!({ "group": group }))).collect();
+        run_boto3(cloud, &["send", source, group], &sent).await;
     }
 
-    let mut records = final_records(cloud, queue(outputs, "KeepsOrderFinalDlqUrl"), 2).await;
+    let mut records = final_records(cloud, queue_url(outputs, "KeepsOrderFinalDlqUrl"), 2).await;
     records.sort();
     // The first of its group is hidden, and the second one waits behind it.
-    boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessages", "1"], &[]).await;
-    boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "1"], &[]).await;
+    run_boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessages", "1"], &[]).await;
+    run_boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "1"], &[]).await;
     let calls = ["waits", "recovers", "refused", "fails"].map(|group| calls_of_group(target, group));
     let expected = [vec![11], vec![21, 22, 22, 22, 23, 24], vec![31, 32], vec![41, 42, 42, 42, 43]];
     assert_eq!(calls, expected, "in the order of each group");
@@ -127,35 +135,35 @@ async fn each_group_keeps_its_order_and_holds_up_no_other(
 }
 
 async fn failed_invocations_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs) {
-    let arn = format!("{}:$LATEST", queue(outputs, "OrdersArn"));
+    let arn = format!("{}:$LATEST", queue_url(outputs, "OrdersArn"));
     let recovers = json!({ "id": "recovers", "succeeds_at": 1 });
     let exhausted = json!({
         "_retry_metadata": { "attempt": 2, "initial_timestamp": 1_643_667_670 },
         "_original_payload": { "id": "exhausted", "succeeds_at": 9 },
     });
     let records = [recovers, exhausted].map(|payload| destination_record(&arn, &payload));
-    boto3(cloud, &["send", queue(outputs, "InvokesRetryUrl")], &records).await;
+    run_boto3(cloud, &["send", queue_url(outputs, "InvokesRetryUrl")], &records).await;
     // The emulator's own record has no timestamp: that it comes is all that can be shown with it.
     let never = json!({ "id": "never", "succeeds_at": 9 }).to_string();
     boto3_script(cloud, "boto3_invoke.py", &["orders"], &[never]).await;
 
-    let done = boto3(cloud, &["receive", queue(outputs, "DoneUrl"), "1"], &[]).await;
+    let done = run_boto3(cloud, &["receive", queue_url(outputs, "DoneUrl"), "1"], &[]).await;
     let done: Value = serde_json::from_str(&done[0]).unwrap();
     let done: Value = serde_json::from_str(done["Body"].as_str().unwrap()).unwrap();
     assert_eq!(done, json!({ "order": "recovers", "attempt": 1 }));
-    let records = boto3(cloud, &["receive", queue(outputs, "InvokesFinalDlqUrl"), "2"], &[]).await;
+    let records = run_boto3(cloud, &["receive", queue_url(outputs, "InvokesFinalDlqUrl"), "2"], &[]).await;
     let of = |order: &str| records.iter().find(|record| record.contains(order)).unwrap();
-    let (_, error_type, details, _) = told(of("exhausted"));
+    let (_, error_type, details, _) = summarize_record(of("exhausted"));
     assert_eq!(error_type, "RETRY_ATTEMPT_EXCEEDED");
     assert!(details.starts_with("Max retry attempts 2 exceeded"), "{details}");
-    assert_ne!(told(of("never")).1, "-");
+    assert_ne!(summarize_record(of("never")).1, "-");
 }
 
 /// As Lambda writes it ("Capturing records of Lambda asynchronous invocations").
 fn destination_record(arn: &str, payload: &Value) -> String {
     json!({
         "version": "1.0",
-        "timestamp": rfc3339(SystemClock.now() - TimeDelta::seconds(10)), // its retry is due
+        "timestamp": format_rfc3339(SystemClock.now() - TimeDelta::seconds(10)), // its retry is due
         "requestContext": {
             "requestId": id(5),
             "functionArn": arn,
@@ -171,11 +179,11 @@ fn destination_record(arn: &str, payload: &Value) -> String {
 
 /// Message id, error type and details of so many final records.
 async fn final_records(cloud: &Cloud, url: &str, count: usize) -> Vec<(String, String, String)> {
-    let records = boto3(cloud, &["receive", url, &count.to_string()], &[]).await;
+    let records = run_boto3(cloud, &["receive", url, &count.to_string()], &[]).await;
     records
         .iter()
         .map(|record| {
-            let (id, error_type, details, _) = told(record);
+            let (id, error_type, details, _) = summarize_record(record);
             (id, error_type, details)
         })
         .collect()

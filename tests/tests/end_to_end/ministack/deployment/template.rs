@@ -3,23 +3,24 @@
 use std::path::PathBuf;
 
 use redeliver_tests::deployment::{Cloud, Outputs};
-use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::settings::venv_file;
-use redeliver_tests::strangers::release;
+use redeliver_tests::strangers::release_folder;
 use redeliver_tests::topology::QUICK_POLICY;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{boto3, boto3_script, id, message, queue, told};
+use super::{boto3_script, id, queue_url, run_boto3, summarize_record, test_message};
 use crate::ministack::calls_of_group;
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
 
 #[tokio::test]
 async fn the_templates_are_deployed_by_sam_with_a_url_with_a_function_and_ordered() {
-    let http = HttpTarget::start().await;
-    let cloud = Cloud::empty();
-    let account: Value = serde_json::from_str(&self::account(&cloud, &["prepare"]).await.concat()).unwrap();
+    let http = HttpTargetServer::start().await;
+    let cloud = Cloud::start_empty();
+    let account: Value =
+        serde_json::from_str(&self::account_call(&cloud, &["prepare"]).await.concat()).unwrap();
 
     let url = json!({
         "Prefix": "orders",
@@ -28,7 +29,7 @@ async fn the_templates_are_deployed_by_sam_with_a_url_with_a_function_and_ordere
         "Policy": QUICK_POLICY,
         "AlarmTopicArn": account["topic"],
     });
-    deploy(&cloud, "orders-stack", "", &account, &url).await;
+    deploy_template(&cloud, "orders-stack", "", &account, &url).await;
     let function = json!({
         "Prefix": "invoices",
         "TargetFunctionArn": account["function"],
@@ -38,34 +39,34 @@ async fn the_templates_are_deployed_by_sam_with_a_url_with_a_function_and_ordere
         "InnerConcurrency": "4",
         "Tracing": "false",
     });
-    deploy(&cloud, "invoices-stack", "", &account, &function).await;
+    deploy_template(&cloud, "invoices-stack", "", &account, &function).await;
     let ordered = json!({
         "Prefix": "payments",
         "TargetUrl": http.url(),
         "Policy": QUICK_POLICY,
         "AlarmTopicArn": account["topic"],
     });
-    deploy(&cloud, "payments-stack", "ordered-", &account, &ordered).await;
+    deploy_template(&cloud, "payments-stack", "ordered-", &account, &ordered).await;
 
-    http.script(&id(2), [Reply::Status(500), Reply::Status(422)]);
-    let sent = [1, 2].map(|number| message(number, &json!({})));
+    http.script_replies(&id(2), [Reply::Status(500), Reply::Status(422)]);
+    let sent = [1, 2].map(|number| test_message(number, &json!({})));
     let (dead, error_type, details, attempt) = dead_letter(&cloud, "orders-stack", &[], &sent).await;
     assert_eq!((dead, error_type, attempt), (id(2), "NON_RETRYABLE_ERROR".to_owned(), json!(1)));
     assert!(details.starts_with("HttpStatus.422: "), "{details}");
-    let calls = http.requests(&id(2));
+    let calls = http.requests_for(&id(2));
     assert_eq!(calls.len(), 2);
     assert_eq!(calls[1].headers["x-api-key"], "a key of the account");
 
-    let sent = [message(3, &json!({})), message(4, &json!({ "fails": true }))];
+    let sent = [test_message(3, &json!({})), test_message(4, &json!({ "fails": true }))];
     let (dead, error_type, details, attempt) = dead_letter(&cloud, "invoices-stack", &[], &sent).await;
     assert_eq!((dead, error_type, attempt), (id(4), "RETRY_ATTEMPT_EXCEEDED".to_owned(), json!(2)));
     // The emulator has a type of its own for what a function raises.
     assert!(details.starts_with("Max retry attempts 2 exceeded; last error "), "{details}");
     assert!(details.ends_with(": always"), "{details}");
 
-    http.script(&id(5), [Reply::Status(409)]);
-    http.script(&id(6), [Reply::Status(422)]);
-    let sent = [5, 6].map(|number| message(number, &json!({ "group": "one" })));
+    http.script_replies(&id(5), [Reply::Status(409)]);
+    http.script_replies(&id(6), [Reply::Status(422)]);
+    let sent = [5, 6].map(|number| test_message(number, &json!({ "group": "one" })));
     let (dead, error_type, details, _) = dead_letter(&cloud, "payments-stack", &["one"], &sent).await;
     assert_eq!((dead, error_type), (id(6), "NON_RETRYABLE_ERROR".to_owned()));
     assert!(details.starts_with("HttpStatus.422: "), "{details}");
@@ -79,8 +80,14 @@ async fn the_templates_are_deployed_by_sam_with_a_url_with_a_function_and_ordere
 }
 
 /// `sam deploy`, as docs/template.md has it, of the template with this in its name.
-pub(super) async fn deploy(cloud: &Cloud, stack: &str, of: &str, account: &Value, parameters: &Value) {
-    let directory = release();
+pub(super) async fn deploy_template(
+    cloud: &Cloud,
+    stack: &str,
+    of: &str,
+    account: &Value,
+    parameters: &Value,
+) {
+    let directory = release_folder();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{stack}.yaml"));
     // JSON is YAML, which SAM recognizes by the file's name.
     std::fs::write(&file, parameters.to_string()).unwrap();
@@ -106,19 +113,20 @@ async fn dead_letter(
     group: &[&str],
     messages: &[String],
 ) -> (String, String, String, Value) {
-    let outputs: Outputs = serde_json::from_str(&account(cloud, &["outputs", stack]).await.concat()).unwrap();
-    boto3(cloud, &[&["send", queue(&outputs, "SourceQueueUrl")], group].concat(), messages).await;
-    told(&boto3(cloud, &["receive", queue(&outputs, "FinalDlqUrl"), "1"], &[]).await[0])
+    let outputs: Outputs =
+        serde_json::from_str(&account_call(cloud, &["outputs", stack]).await.concat()).unwrap();
+    run_boto3(cloud, &[&["send", queue_url(&outputs, "SourceQueueUrl")], group].concat(), messages).await;
+    summarize_record(&run_boto3(cloud, &["receive", queue_url(&outputs, "FinalDlqUrl"), "1"], &[]).await[0])
 }
 
 /// What the alarms of a stack do when they go off and when they are over, each once.
 async fn alarm_actions(cloud: &Cloud, prefix: &str) -> Vec<String> {
-    let mut actions = account(cloud, &["alarms", prefix]).await;
+    let mut actions = account_call(cloud, &["alarms", prefix]).await;
     actions.sort();
     actions.dedup();
     actions
 }
 
-async fn account(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
+async fn account_call(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
     boto3_script(cloud, "boto3_account.py", arguments, &[]).await
 }

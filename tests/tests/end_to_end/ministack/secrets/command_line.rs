@@ -2,10 +2,10 @@
 
 use std::process::Stdio;
 
-use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::settings::{PATIENCE, tested_program};
-use redeliver_tests::sqs::{REGION, unique};
+use redeliver_tests::sqs::{REGION, unique_name};
 use tokio::process::Command;
 
 use super::*;
@@ -22,7 +22,7 @@ async fn redeliver(arguments: &[&str]) -> (String, String) {
 }
 
 fn file(lines: &[String]) -> String {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("secret-lines"));
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("secret-lines"));
     let _of_an_earlier_run = std::fs::remove_file(path.with_extension("sent"));
     std::fs::write(&path, lines.join("\n")).unwrap();
     path.display().to_string()
@@ -42,8 +42,8 @@ fn lines() -> Vec<String> {
 
 #[tokio::test]
 async fn local_and_check_report_without_values() {
-    let (messages, target) = (file(&lines()), HttpTarget::start().await);
-    target.script(&id(1), [Reply::Status(500); 9]);
+    let (messages, target) = (file(&lines()), HttpTargetServer::start().await);
+    target.script_replies(&id(1), [Reply::Status(500); 9]);
     let url = format!("{}?key={QUERY}", target.url());
     for arguments in [
         &["local", messages.as_str(), "--fail-rate", "1"][..],
@@ -56,7 +56,7 @@ async fn local_and_check_report_without_values() {
         secrets().assert_absent("standard output", &stdout);
         secrets().assert_absent("standard error", &stderr);
     }
-    assert!(!target.requests(&id(1)).is_empty(), "the canary was in use");
+    assert!(!target.requests_for(&id(1)).is_empty(), "the canary was in use");
     let credentials = format!("https://user:{HEADER}@example.com/{QUERY}");
     for arguments in [
         &["local", messages.as_str(), "--target", &credentials][..],
@@ -71,7 +71,7 @@ async fn local_and_check_report_without_values() {
 
 #[tokio::test]
 async fn send_and_redrive_report_without_values() {
-    let (topology, endpoint) = (topology().await, Ministack::shared().endpoint_url());
+    let (topology, endpoint) = (new_topology().await, Ministack::shared().endpoint_url());
     let messages = file(&lines());
     let (stdout, stderr) = redeliver(&[
         "send",

@@ -7,7 +7,7 @@ use super::*;
 
 /// Starts a function that cannot; all that it says.
 async fn refused(name: &str, variables: &[(&str, &str)]) -> String {
-    let mut command = tokio::process::Command::new(bundle(name));
+    let mut command = tokio::process::Command::new(bundle_path(name));
     command.env_clear().env("AWS_REGION", "eu-west-1").envs(loud_variables()).envs(variables.iter().copied());
     let ended = tokio::time::timeout(PATIENCE, command.output());
     let output = ended.await.expect("it ends").unwrap();
@@ -93,7 +93,8 @@ async fn a_secret_that_cannot_be_used_is_refused_without_its_text() {
     ] {
         let aws = FakeAws::start(answer, "").await;
         let arn = "arn:aws:secretsmanager:eu-west-1:000000000000:secret:headers";
-        let more = [("TARGET_HEADERS_SECRET_ARN", arn), ("AWS_ENDPOINT_URL_SECRETS_MANAGER", aws.url())];
+        let more =
+            [("TARGET_HEADERS_SECRET_ARN", arn), ("AWS_ENDPOINT_URL_SECRETS_MANAGER", aws.endpoint_url())];
         let said = refused("message-processor", &[&GOOD[..], &more].concat()).await;
         assert!(said.contains(reason), "{reason}: {said}");
     }

@@ -1,12 +1,12 @@
 //! Every kind of success and failure, by every kind of target.
 
-use redeliver_tests::fake_aws::{FakeAws, Invocation};
-use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::fake_aws::{FakeAws, FakeInvocation};
+use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::runtimes::Language;
-use redeliver_tests::sqs::unique;
+use redeliver_tests::sqs::unique_name;
 
-use super::super::{final_records, journal};
+use super::super::{final_records, new_journal};
 use super::*;
 
 const FUNCTION: &str = "arn:aws:lambda:eu-west-1:000000000000:function:orders";
@@ -31,14 +31,14 @@ fn invalid() -> Vec<String> {
 
 /// A schema that the last of [`invalid`] breaks.
 fn data_schema() -> String {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("data-schema"));
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("data-schema"));
     std::fs::write(&path, r#"{"properties":{"n":{"type":"integer"}}}"#).unwrap();
     path.display().to_string()
 }
 
 #[tokio::test]
 async fn of_an_http_target() {
-    let (topology, target, tap) = (topology().await, HttpTarget::start().await, tap().await);
+    let (topology, target, tap) = (new_topology().await, HttpTargetServer::start().await, tap().await);
     let secret = json!({ "Authorization": format!("Bearer {HEADER}"), "X-Api-Key": HEADER }).to_string();
     let aws = FakeAws::with_secret(&secret).await;
     for (n, replies) in [
@@ -49,25 +49,25 @@ async fn of_an_http_target() {
         (5, vec![Reply::Hang]),
         (6, vec![Reply::Status(302); 3]),
     ] {
-        target.script(&id(n), replies);
+        target.script_replies(&id(n), replies);
     }
     send(&topology, (0..=6).map(|n| message(n, &json!({})))).await;
     send(&topology, invalid()).await;
-    let mut setup = loud(Setup::http(&format!("{}?key={QUERY}", target.url())), &tap);
+    let mut setup = loud(TopologySetup::for_http_target(&format!("{}?key={QUERY}", target.url())), &tap);
     setup.processor_variables.extend([
         ("TARGET_TIMEOUT_SECONDS", "1".to_owned()),
         (
             "TARGET_HEADERS_SECRET_ARN",
             "arn:aws:secretsmanager:eu-west-1:000000000000:secret:headers".to_owned(),
         ),
-        ("AWS_ENDPOINT_URL_SECRETS_MANAGER", aws.url().to_owned()),
+        ("AWS_ENDPOINT_URL_SECRETS_MANAGER", aws.endpoint_url().to_owned()),
     ]);
     setup.variables.push(("DATA_SCHEMA_PATH", data_schema()));
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
     assert_nothing_leaked(&running, &topology, &tap);
-    let request = &target.requests(&id(0))[0];
+    let request = &target.requests_for(&id(0))[0];
     assert_eq!(request.headers["authorization"], format!("Bearer {HEADER}"), "the canary was in use");
     let records = final_records(&topology).await;
     let mut types: Vec<_> = records.iter().map(|record| record.error_type.as_str()).collect();
@@ -81,7 +81,7 @@ async fn of_an_http_target() {
         "NON_RETRYABLE_ERROR",
         "RETRY_ATTEMPT_EXCEEDED",
     ];
-    assert_eq!(types, expected, "{}", running.log());
+    assert_eq!(types, expected, "{}", running.full_log());
     for record in &records {
         let ours = format!("{} {}", record.error_details, record.dead_letter);
         Canaries::new([BODY, METADATA, ATTRIBUTE, BYTES, GROUP]).assert_absent("an explanation", &ours);
@@ -90,12 +90,12 @@ async fn of_an_http_target() {
 
 #[tokio::test]
 async fn of_a_lambda_target() {
-    let (topology, tap) = (topology().await, tap().await);
+    let (topology, tap) = (new_topology().await, tap().await);
     let aws = FakeAws::start((500, json!({})), LAMBDA_LOG).await;
-    let error = Invocation::FunctionError(ERROR_TYPE, ERROR_TEXT);
-    let refused = |status, code| Invocation::Refused(status, code, LAMBDA_REFUSAL);
+    let error = FakeInvocation::FunctionError(ERROR_TYPE, ERROR_TEXT);
+    let refused = |status, code| FakeInvocation::Refused(status, code, LAMBDA_REFUSAL);
     for (n, invocations) in [
-        (0, vec![Invocation::Answered(LAMBDA_ANSWER)]),
+        (0, vec![FakeInvocation::Answered(LAMBDA_ANSWER)]),
         (1, vec![error.clone()]),
         (2, vec![error.clone(), error.clone(), error]),
         (3, vec![refused(429, "TooManyRequestsException")]),
@@ -103,18 +103,18 @@ async fn of_a_lambda_target() {
         (5, vec![refused(413, "RequestTooLargeException")]),
         (6, vec![refused(500, "ServiceException"), refused(502, "KMSDisabledException")]),
     ] {
-        aws.script(&id(n), invocations);
+        aws.script_invocations(&id(n), invocations);
     }
     send(&topology, (0..=6).map(|n| message(n, &json!({})))).await;
-    let mut setup = loud(Setup::http(FUNCTION), &tap);
-    setup.processor_variables.push(("AWS_ENDPOINT_URL_LAMBDA", aws.url().to_owned()));
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
+    let mut setup = loud(TopologySetup::for_http_target(FUNCTION), &tap);
+    setup.processor_variables.push(("AWS_ENDPOINT_URL_LAMBDA", aws.endpoint_url().to_owned()));
+    let running = topology.start_functions(&setup);
+    topology.wait_until_settled(&running).await;
 
     assert_nothing_leaked(&running, &topology, &tap);
     let records = final_records(&topology).await;
     let types: Vec<_> = records.iter().map(|record| record.error_type.as_str()).collect();
-    assert_eq!(types.len(), 2, "{types:?} {}", running.log());
+    assert_eq!(types.len(), 2, "{types:?} {}", running.full_log());
     // The function's own text is for the readers of the DLQ.
     let exhausted = records.iter().find(|record| record.error_type == "RETRY_ATTEMPT_EXCEEDED").unwrap();
     assert_eq!(exhausted.dead_letter["cause"], json!({ "type": ERROR_TYPE, "message": ERROR_TEXT }));
@@ -124,7 +124,7 @@ async fn of_a_lambda_target() {
 
 #[tokio::test]
 async fn of_a_handler_in_rust() {
-    let (topology, tap, journal) = (topology().await, tap().await, journal());
+    let (topology, tap, journal) = (new_topology().await, tap().await, new_journal());
     let scripts = [
         json!(["ok"]),
         json!(["panic"]),
@@ -137,8 +137,8 @@ async fn of_a_handler_in_rust() {
     let bodies =
         (0..).zip(scripts).map(|(n, script)| message(n, &json!({ "script": script, "text": ERROR_TEXT })));
     send(&topology, bodies).await;
-    let running = topology.run(&loud(Setup::scripted(Language::Rust, &journal), &tap));
-    topology.settle(&running).await;
+    let running = topology.start_functions(&loud(TopologySetup::for_script(Language::Rust, &journal), &tap));
+    topology.wait_until_settled(&running).await;
 
     assert_nothing_leaked(&running, &topology, &tap);
     let records = final_records(&topology).await;
@@ -152,18 +152,18 @@ async fn of_a_handler_in_rust() {
 
 #[tokio::test]
 async fn of_an_sqs_that_throttles_and_fails() {
-    let (topology, target, tap) = (topology().await, HttpTarget::start().await, tap().await);
+    let (topology, target, tap) = (new_topology().await, HttpTargetServer::start().await, tap().await);
     tap.fail_sends_to(&topology.intermediate.url);
-    target.script(&id(0), [Reply::Status(500)]);
+    target.script_replies(&id(0), [Reply::Status(500)]);
     send(&topology, [message(0, &json!({})), message(1, &json!({}))]).await;
-    let running = topology.run(&loud(Setup::http(target.url()), &tap));
+    let running = topology.start_functions(&loud(TopologySetup::for_http_target(target.url()), &tap));
     while running.processor.invocations().is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    tap.heal();
-    topology.settle(&running).await;
+    tap.end_faults();
+    topology.wait_until_settled(&running).await;
 
-    let log = running.log();
+    let log = running.full_log();
     assert!(log.contains("\"not_confirmed\"") && log.contains("\"arrived_by_redrive\""), "{log}");
     secrets().assert_absent("a function's output", &log);
 }

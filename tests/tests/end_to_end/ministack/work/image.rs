@@ -4,33 +4,34 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use redeliver_tests::settings::{existing, target_dir};
-use redeliver_tests::strangers::folder;
+use redeliver_tests::settings::{assert_exists, target_dir};
+use redeliver_tests::strangers::new_folder;
 use tempfile::TempDir;
 use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
 use super::*;
-use crate::tls_target::{Authority, Certificate, TlsTarget};
+use crate::tls_target::{Certificate, TestAuthority, TlsTarget};
 
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 
 /// An unpacked image.
-pub(super) struct Image {
+pub(super) struct UnpackedImage {
     folder: TempDir,
     /// OCI's runtime configuration, as it follows from the image's.
     config: Value,
 }
 
-impl Image {
+impl UnpackedImage {
     /// umoci checks each digest and each size on the way.
     pub(super) async fn unpack() -> Self {
         let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
         let version = env!("CARGO_PKG_VERSION");
-        let archive =
-            existing(target_dir().join(format!("dist-for-tests/redeliver-{version}-{architecture}.oci.tar")));
-        let folder = folder("image");
+        let archive = assert_exists(
+            target_dir().join(format!("dist-for-tests/redeliver-{version}-{architecture}.oci.tar")),
+        );
+        let folder = new_folder("image");
         let layout = folder.path().join("layout");
         fs::create_dir_all(&layout).unwrap();
         let mut image = Self { folder, config: Value::Null };
@@ -78,7 +79,7 @@ impl Image {
     }
 
     /// `redeliver work` on the tests' queues.
-    fn work(&self, topology: &Topology, target: &str) -> Command {
+    fn work(&self, topology: &TestTopology, target: &str) -> Command {
         let mut command = self.command();
         command.arg("work").args(ALL).args(["--wait", "2s"]);
         command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
@@ -96,7 +97,7 @@ async fn run(command: &mut Command) -> String {
 
 #[tokio::test]
 async fn it_runs_the_program_as_nobody_in_particular() {
-    let image = Image::unpack().await;
+    let image = UnpackedImage::unpack().await;
     let process = &image.config["process"];
     assert_eq!((&process["args"], &process["cwd"]), (&json!(["/usr/bin/redeliver"]), &json!("/")));
     assert_eq!((&process["user"]["uid"], &process["user"]["gid"]), (&json!(65532), &json!(65532)));
@@ -109,7 +110,7 @@ async fn it_runs_the_program_as_nobody_in_particular() {
 
 #[tokio::test]
 async fn it_says_whose_files_are_inside_and_has_their_licences() {
-    let image = Image::unpack().await;
+    let image = UnpackedImage::unpack().await;
     let label = image.config["annotations"]["redeliver.packages"].as_str().unwrap();
     let packages: Vec<_> =
         label.split(' ').map(|package| package.split_once(['/', '=']).unwrap().1).collect();
@@ -130,16 +131,17 @@ async fn it_says_whose_files_are_inside_and_has_their_licences() {
 
 #[tokio::test]
 async fn it_works_on_queues_until_sigterm() {
-    let (topology, target, image) = (topology().await, HttpTarget::start().await, Image::unpack().await);
-    target.script(&id(1), [Reply::Status(410)]);
-    target.script(&id(2), [Reply::Status(500)]);
+    let (topology, target, image) =
+        (new_topology().await, HttpTargetServer::start().await, UnpackedImage::unpack().await);
+    target.script_replies(&id(1), [Reply::Status(410)]);
+    target.script_replies(&id(2), [Reply::Status(500)]);
     // Whoever runs a container puts it there.
     fs::write(image.path("etc/hosts"), "127.0.0.1 target.test\n").unwrap();
     let url = target.url().replace("127.0.0.1", "target.test");
     let mut command = image.work(&topology, &url);
     command.env("TARGET_ALLOW_HTTP", "true");
     let mut working = Working::start(command).await;
-    topology.send([0, 1, 2].map(|n| message(n, &json!({ "n": n })))).await;
+    topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
     settle(&topology).await;
 
     assert_eq!(working.get("/healthz").await.0, 200);
@@ -151,7 +153,7 @@ async fn it_works_on_queues_until_sigterm() {
     let (code, events) = working.end().await;
 
     assert_eq!(code, Some(0));
-    assert_eq!([0, 1, 2].map(|n| target.requests(&id(n)).len()), [1, 1, 2]);
+    assert_eq!([0, 1, 2].map(|n| target.requests_for(&id(n)).len()), [1, 1, 2]);
     let retries = events.iter().filter(|line| line["event"] == "retry_scheduled").count();
     assert_eq!(retries, 1, "{events:?}");
     let records = final_records(&topology).await;
@@ -162,7 +164,7 @@ async fn it_works_on_queues_until_sigterm() {
 /// The same call with and without one more authority in the image's file: so the file decides.
 #[tokio::test]
 async fn a_target_is_believed_by_the_authorities_in_the_image() {
-    let (image, authority) = (Image::unpack().await, Authority::new());
+    let (image, authority) = (UnpackedImage::unpack().await, TestAuthority::new());
     let target = TlsTarget::start(&authority, Certificate::Good).await;
     fs::write(image.path("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
     for (trusted, calls) in [(false, 0), (true, 1)] {
@@ -170,12 +172,12 @@ async fn a_target_is_believed_by_the_authorities_in_the_image() {
             let both = image.text(AUTHORITIES) + &fs::read_to_string(&authority.file).unwrap();
             fs::write(image.path(AUTHORITIES), both).unwrap();
         }
-        let topology = topology().await;
+        let topology = new_topology().await;
         let mut command = image.work(&topology, &target.url);
         // Otherwise a call that cannot connect would be held for a day.
         command.env("RETRY_POLICY", r#"{"max_attempts":0,"circuit_breaker":false}"#);
         let mut working = Working::start(command).await;
-        topology.send([message(0, &json!({}))]).await;
+        topology.send_batch([test_message(0, &json!({}))]).await;
         settle(&topology).await;
         working.signal("TERM", "stopping").await;
         let (code, events) = working.end().await;
@@ -195,7 +197,7 @@ async fn a_target_is_believed_by_the_authorities_in_the_image() {
 
 #[tokio::test]
 async fn each_certificate_in_the_image_is_one() {
-    let image = Image::unpack().await;
+    let image = UnpackedImage::unpack().await;
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(image.path(AUTHORITIES)).unwrap() {
         store.add(certificate.unwrap()).unwrap();

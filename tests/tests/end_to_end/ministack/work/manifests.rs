@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::settings::{venv_file, workspace_root};
 
-use super::image::Image;
+use super::image::UnpackedImage;
 use super::*;
 
 /// What a manifest says of its container.
@@ -77,10 +77,11 @@ async fn runs(container: Container) {
     let Container { arguments, variables, grace_seconds } = container;
     let names: Vec<_> = variables.keys().map(String::as_str).collect();
     assert_eq!(names, VARIABLES);
-    let settings = fs::read_to_string(root().join("docs/settings.md")).unwrap();
+    let settings = fs::read_to_string(workspace_root().join("docs/settings.md")).unwrap();
     assert!(names.iter().all(|name| settings.contains(&format!("`{name}`"))), "each is a setting");
     assert_eq!(variables["SOURCE_QUEUE_URL"].rsplit('/').next(), Some("orders-source"));
-    let (topology, target, image) = (topology().await, HttpTarget::start().await, Image::unpack().await);
+    let (topology, target, image) =
+        (new_topology().await, HttpTargetServer::start().await, UnpackedImage::unpack().await);
     let (mut working, mut functions) = (Vec::new(), Vec::new());
     for mut arguments in arguments {
         let port = arguments.pop();
@@ -100,7 +101,7 @@ async fn runs(container: Container) {
         }
         working.push(Working::start(command).await);
     }
-    topology.send([message(0, &json!({}))]).await;
+    topology.send_batch([test_message(0, &json!({}))]).await;
     settle(&topology).await;
     for mut one in working {
         let (status, report) = one.get("/healthz").await;
@@ -111,13 +112,13 @@ async fn runs(container: Container) {
         assert_eq!(one.end().await.0, Some(0));
     }
     assert_eq!(functions, ALL.map(|name| json!(format!("orders-{name}"))));
-    assert_eq!(target.requests(&id(0)).len(), 1);
+    assert_eq!(target.requests_for(&id(0)).len(), 1);
 }
 
 /// Both are plain YAML.
 async fn documents(example: &str) -> Vec<Value> {
     const READ: &str = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
-    let file = fs::File::open(root().join("examples").join(example)).unwrap();
+    let file = fs::File::open(workspace_root().join("examples").join(example)).unwrap();
     let output = Command::new(venv_file("bin/python")).args(["-c", READ]).stdin(file).output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()

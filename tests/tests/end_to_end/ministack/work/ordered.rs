@@ -1,34 +1,39 @@
 //! The strategy `ordered` with the real program, on FIFO queues.
 
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use redeliver_tests::sqs::{Queue, unique};
+use redeliver_tests::sqs::{TestQueue, unique_name};
 
 use super::*;
 use crate::ministack::calls_of_group;
 use crate::ministack::redrive::{journal, redrive, redrive_from, report};
 
 /// The topology with a FIFO source queue, and that queue's DLQ.
-async fn ordered() -> (Topology, Queue) {
-    let (mut topology, name) = (topology().await, unique("e2e"));
+async fn ordered() -> (TestTopology, TestQueue) {
+    let (mut topology, name) = (new_topology().await, unique_name("e2e"));
     let client = &topology.client;
-    let dlq = Queue::create(client, &format!("{name}-source-dlq.fifo"), None).await;
-    topology.source = Queue::create(client, &format!("{name}-source.fifo"), Some((&dlq, 1000))).await;
+    let dlq = TestQueue::create(client, &format!("{name}-source-dlq.fifo"), None).await;
+    topology.source = TestQueue::create(client, &format!("{name}-source.fifo"), Some((&dlq, 1000))).await;
     (topology, dlq)
 }
 
 /// Sends messages of this group.
-async fn send(topology: &Topology, group: &str, numbers: std::ops::Range<u32>) {
+async fn send(topology: &TestTopology, group: &str, numbers: std::ops::Range<u32>) {
     let entries = numbers.map(|n| {
         let entry = SendMessageBatchRequestEntry::builder().id(n.to_string());
         let entry = entry.message_group_id(group).message_deduplication_id(n.to_string());
-        entry.message_body(message(n, &json!({ "group": group }))).build().unwrap()
+        entry.message_body(test_message(n, &json!({ "group": group }))).build().unwrap()
     });
     let request = topology.client.send_message_batch().queue_url(&topology.source.url);
     let sent = request.set_entries(Some(entries.collect())).send().await.unwrap();
     assert!(sent.failed.is_empty(), "{:?}", sent.failed);
 }
 
-fn ordered_command(topology: &Topology, source_dlq: &Queue, target: &HttpTarget, batch: &str) -> Command {
+fn ordered_command(
+    topology: &TestTopology,
+    source_dlq: &TestQueue,
+    target: &HttpTargetServer,
+    batch: &str,
+) -> Command {
     let functions = ["message-processor", "final-dlq-annotator", "--wait", "1s", "--invocation", "8s"];
     let mut command = command(topology, target.url(), &functions);
     command.env_remove("INTERMEDIATE_DLQ_URL").env("STRATEGY", "ordered").env("BATCH_SIZE", batch);
@@ -43,10 +48,10 @@ fn ordered_command(topology: &Topology, source_dlq: &Queue, target: &HttpTarget,
 #[tokio::test]
 async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_killed() {
     for batch in ["1", "10"] {
-        let ((topology, source_dlq), target) = (ordered().await, HttpTarget::start().await);
-        target.script(&id(1), [Reply::Status(500), Reply::Status(500)]);
-        target.script(&id(6), [Reply::Status(410), Reply::Status(410)]);
-        target.script(&id(11), [Reply::Hang]);
+        let ((topology, source_dlq), target) = (ordered().await, HttpTargetServer::start().await);
+        target.script_replies(&id(1), [Reply::Status(500), Reply::Status(500)]);
+        target.script_replies(&id(6), [Reply::Status(410), Reply::Status(410)]);
+        target.script_replies(&id(11), [Reply::Hang]);
         send(&topology, "a", 0..4).await;
         send(&topology, "b", 5..9).await;
         send(&topology, "c", 10..14).await;
@@ -75,7 +80,7 @@ async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_kille
         let failing = calls_of_group(&target, "a").iter().filter(|n| **n == 1).count();
         assert!((3..=4).contains(&failing), "{batch}: {failing}");
         let records = final_records(&topology).await;
-        let end = |record: &FinalRecord| {
+        let end = |record: &AnnotatedRecord| {
             (record.error_type.clone(), record.body["metadata"]["message_id"].as_str().unwrap().to_owned())
         };
         let ends: Vec<_> = records.iter().map(end).collect();
@@ -90,7 +95,7 @@ async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_kille
 
 #[tokio::test]
 async fn a_message_that_sqs_moved_is_explained_from_the_fifo_dlq() {
-    let ((mut topology, source_dlq), target) = (ordered().await, HttpTarget::start().await);
+    let ((mut topology, source_dlq), target) = (ordered().await, HttpTargetServer::start().await);
     let command = ordered_command(&topology, &source_dlq, &target, "1");
     // As if SQS had moved them there.
     topology.source = source_dlq;
@@ -106,8 +111,8 @@ async fn a_message_that_sqs_moved_is_explained_from_the_fifo_dlq() {
 
 #[tokio::test]
 async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
-    let ((topology, source_dlq), target) = (ordered().await, HttpTarget::start().await);
-    target.script(&id(1), [Reply::Status(422)]);
+    let ((topology, source_dlq), target) = (ordered().await, HttpTargetServer::start().await);
+    target.script_replies(&id(1), [Reply::Status(422)]);
     send(&topology, "a", 0..3).await;
     let mut working = Working::start(ordered_command(&topology, &source_dlq, &target, "1")).await;
     settle(&topology).await;
@@ -128,7 +133,7 @@ async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
     assert_eq!(calls_of_group(&target, "a"), [0, 1, 2], "not sent yet");
 
     // Behind one that is called again and again.
-    target.script(&id(3), [Reply::Status(409); 3]);
+    target.script_replies(&id(3), [Reply::Status(409); 3]);
     send(&topology, "a", 3..5).await;
     let (first, apply) = (journal(), ["--apply", "--watch", "0s"]);
     let (code, done) = report(redrive(&topology, &first, &apply)).await;
@@ -150,7 +155,7 @@ async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
 }
 
 /// `redeliver unblock` on these queues.
-async fn unblock(blocked: &Queue, source: &Queue, arguments: &[&str]) -> (Option<i32>, Value) {
+async fn unblock(blocked: &TestQueue, source: &TestQueue, arguments: &[&str]) -> (Option<i32>, Value) {
     let mut command = Command::new(tested_program("redeliver"));
     command.arg("unblock").args(arguments).args(["--queue", &blocked.url, "--source", &source.url]);
     command.args([
@@ -164,7 +169,7 @@ async fn unblock(blocked: &Queue, source: &Queue, arguments: &[&str]) -> (Option
     report(command).await
 }
 
-async fn until_calls(target: &HttpTarget, group: &str, calls: &[u32]) {
+async fn until_calls(target: &HttpTargetServer, group: &str, calls: &[u32]) {
     let give_up = Instant::now() + PATIENCE;
     while calls_of_group(target, group) != calls {
         assert!(Instant::now() < give_up, "{:?}, not {calls:?}", calls_of_group(target, group));
@@ -174,10 +179,10 @@ async fn until_calls(target: &HttpTarget, group: &str, calls: &[u32]) {
 
 #[tokio::test]
 async fn blocked_groups_wait_until_a_person_decides() {
-    let ((topology, source_dlq), target) = (ordered().await, HttpTarget::start().await);
-    let blocked = Queue::create(&topology.client, &unique("e2e-blocked"), None).await;
-    target.script(&id(1), [Reply::Status(409), Reply::Status(409)]);
-    target.script(&id(6), [Reply::Status(422)]);
+    let ((topology, source_dlq), target) = (ordered().await, HttpTargetServer::start().await);
+    let blocked = TestQueue::create(&topology.client, &unique_name("e2e-blocked"), None).await;
+    target.script_replies(&id(1), [Reply::Status(409), Reply::Status(409)]);
+    target.script_replies(&id(6), [Reply::Status(422)]);
     send(&topology, "a", 0..3).await;
     send(&topology, "b", 5..8).await;
     let mut command = ordered_command(&topology, &source_dlq, &target, "1");
@@ -203,17 +208,17 @@ async fn blocked_groups_wait_until_a_person_decides() {
         assert!(Instant::now() < give_up, "{listed}");
         sleep(Duration::from_secs(1)).await;
     };
-    let told = |n: usize| {
+    let reported = |n: usize| {
         let group = &listed["groups"][n];
         [&group["group"], &group["error_type"], &group["message_id"], &group["attempts"]].map(Value::clone)
     };
-    let mut told = [told(0), told(1)];
-    told.sort_by_key(|group| group[0].to_string());
+    let mut reported = [reported(0), reported(1)];
+    reported.sort_by_key(|group| group[0].to_string());
     let expected = [
         [json!("a"), json!("RETRY_ATTEMPT_EXCEEDED"), json!(id(1)), json!(1)],
         [json!("b"), json!("NON_RETRYABLE_ERROR"), json!(id(6)), json!(0)],
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!((calls_of_group(&target, "a").len(), calls_of_group(&target, "b").len()), (3, 2), "they wait");
 
     let (code, retried) = unblock(&blocked, &topology.source, &["a", "--retry", "--apply"]).await;

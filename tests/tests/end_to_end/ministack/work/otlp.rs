@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_tests::otlp::{Receiver, Span};
+use redeliver_tests::otlp::{ReceivedSpan, SpanReceiver};
 use tokio::net::TcpListener;
 
 use super::*;
@@ -16,8 +16,8 @@ fn attribute(attributes: &BTreeMap<String, Value>, name: &str) -> Option<String>
     Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-fn of<'a>(spans: &'a [Span], function: &str, kind: &str) -> Vec<&'a Span> {
-    let is_of = |span: &&Span| {
+fn spans_of_kind<'a>(spans: &'a [ReceivedSpan], function: &str, kind: &str) -> Vec<&'a ReceivedSpan> {
+    let is_of = |span: &&ReceivedSpan| {
         span.kind == kind && attribute(&span.attributes, "redeliver.function").as_deref() == Some(function)
     };
     spans.iter().filter(is_of).collect()
@@ -25,16 +25,17 @@ fn of<'a>(spans: &'a [Span], function: &str, kind: &str) -> Vec<&'a Span> {
 
 #[tokio::test]
 async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
-    let (topology, target, receiver) = (topology().await, HttpTarget::start().await, Receiver::start().await);
-    target.script(&id(0), [Reply::Status(500)]);
+    let (topology, target, receiver) =
+        (new_topology().await, HttpTargetServer::start().await, SpanReceiver::start().await);
+    target.script_replies(&id(0), [Reply::Status(500)]);
     let mut command = command(&topology, target.url(), &[&ALL[..], &["--wait", "2s"]].concat());
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()).env("OTEL_BSP_SCHEDULE_DELAY", "100");
     let mut working = Working::start(command).await;
-    topology.send([message(0, &json!({}))]).await;
+    topology.send_batch([test_message(0, &json!({}))]).await;
     let give_up = Instant::now() + PATIENCE;
     // Spans come while it works, not only at its end.
-    while of(&receiver.spans(), PROCESSOR, "SPAN_KIND_CONSUMER").len() < 2 {
-        assert!(Instant::now() < give_up, "{:?}", receiver.spans());
+    while spans_of_kind(&receiver.received_spans(), PROCESSOR, "SPAN_KIND_CONSUMER").len() < 2 {
+        assert!(Instant::now() < give_up, "{:?}", receiver.received_spans());
         sleep(Duration::from_millis(20)).await;
     }
     settle(&topology).await;
@@ -42,11 +43,11 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
     let (code, lines) = working.end().await;
     assert_eq!(code, Some(0));
 
-    let spans = receiver.spans();
-    let mut attempts = of(&spans, PROCESSOR, "SPAN_KIND_CONSUMER");
+    let spans = receiver.received_spans();
+    let mut attempts = spans_of_kind(&spans, PROCESSOR, "SPAN_KIND_CONSUMER");
     attempts.sort_by_key(|attempt| attempt.start_nanos);
     let [first, second] = attempts[..] else { panic!("{spans:?}") };
-    let of_attempt = |attempt: &Span, name| attribute(&attempt.attributes, name).unwrap();
+    let of_attempt = |attempt: &ReceivedSpan, name| attribute(&attempt.attributes, name).unwrap();
     let numbers = [first, second].map(|attempt| of_attempt(attempt, "redeliver.retry_attempt"));
     assert_eq!(numbers, ["0", "1"]);
     let verdicts = [first, second].map(|attempt| of_attempt(attempt, "redeliver.verdict"));
@@ -59,18 +60,18 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
     assert_eq!((&link.trace_id, &link.span_id), (&first.trace_id, &first.span_id));
     assert!(!first.links.iter().any(|link| is_last(&link.attributes)), "{first:?}");
     for attempt in [first, second] {
-        let calls = of(&spans, PROCESSOR, "SPAN_KIND_CLIENT");
+        let calls = spans_of_kind(&spans, PROCESSOR, "SPAN_KIND_CLIENT");
         let calls = calls.iter().filter(|call| call.parent_span_id == attempt.span_id);
         let calls = calls.filter(|call| !call.name.starts_with("send "));
         assert_eq!(calls.map(|call| call.name.as_str()).collect::<Vec<_>>(), ["POST"]);
     }
     let sends = |function| {
-        let sends = of(&spans, function, "SPAN_KIND_CLIENT").into_iter();
+        let sends = spans_of_kind(&spans, function, "SPAN_KIND_CLIENT").into_iter();
         let sends = sends.filter(|span| span.name.starts_with("send "));
         sends.map(|send| (attribute(&send.attributes, "redeliver.send").unwrap(), &send.parent_span_id))
     };
     assert_eq!(sends(PROCESSOR).collect::<Vec<_>>(), [("hand-off".to_owned(), &first.span_id)]);
-    let [decision] = of(&spans, RETRIER, "SPAN_KIND_CONSUMER")[..] else { panic!("{spans:?}") };
+    let [decision] = spans_of_kind(&spans, RETRIER, "SPAN_KIND_CONSUMER")[..] else { panic!("{spans:?}") };
     assert_eq!(decision.parent_span_id, first.span_id);
     assert_eq!(sends(RETRIER).collect::<Vec<_>>(), [("re-send".to_owned(), &decision.span_id)]);
 
@@ -81,16 +82,16 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
 
 #[tokio::test]
 async fn a_collector_that_never_answers_costs_no_message_and_the_process_ends() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     // Nobody accepts: the kernel takes connections and requests, and no answer comes.
     let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", collector.local_addr().unwrap());
     let mut command = command(&topology, target.url(), &[PROCESSOR, "--wait", "1s"]);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).env("OTEL_BSP_SCHEDULE_DELAY", "1");
     let mut working = Working::start(command).await;
-    topology.send([message(0, &json!({}))]).await;
+    topology.send_batch([test_message(0, &json!({}))]).await;
     until_called(&target).await;
-    topology.send([message(1, &json!({}))]).await;
+    topology.send_batch([test_message(1, &json!({}))]).await;
     settle(&topology).await;
     working.signal("TERM", "stopping").await;
     let (code, events) = working.end().await;
@@ -100,7 +101,7 @@ async fn a_collector_that_never_answers_costs_no_message_and_the_process_ends() 
 
 #[tokio::test]
 async fn a_protocol_that_there_is_not_is_one_warning() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let mut command = command(&topology, target.url(), &[PROCESSOR, "--health", "127.0.0.1:0"]);
     command
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")

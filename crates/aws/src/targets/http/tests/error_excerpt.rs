@@ -78,7 +78,7 @@ async fn a_body_is_waited_for_until_the_end_of_the_call_at_most() {
     let target = target_at(server.url(), &clock).with_error_excerpt(excerpt());
     let end = clock.now() + Duration::from_millis(200);
     let message = message("{}");
-    let call = target.call_until(Called { message: &message, trace: None, end });
+    let call = target.call_until(HttpCall { message: &message, trace: None, end });
     let time_is_up = async {
         while clock.sleeps().is_empty() {
             tokio::task::yield_now().await;

@@ -77,7 +77,7 @@ async fn localhost_is_this_machine_whatever_a_name_server_says() {
     let decoy = Rebound("127.0.0.2:0".parse().unwrap());
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let endpoint = public(&server.url().replace("127.0.0.1", "localhost"));
-    let client = hardened(Client::builder().dns_resolver(decoy), LONG).build().unwrap();
+    let client = harden_client(Client::builder().dns_resolver(decoy), LONG).build().unwrap();
     let target = HttpTarget::with_clock(client, endpoint, SystemClock);
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
     assert_eq!(server.requests().len(), 1);

@@ -104,7 +104,7 @@ impl Authority {
     /// The error of a call by a client that trusts this authority alone.
     async fn error(&self, url: &str) -> HandlerError {
         let root = reqwest::Certificate::from_der(self.1.der()).unwrap();
-        let client = hardened(Client::builder(), LONG).tls_certs_only([root]).build().unwrap();
+        let client = harden_client(Client::builder(), LONG).tls_certs_only([root]).build().unwrap();
         let target = HttpTarget::with_clock(client, public(url), SystemClock);
         let error = soon(target.handle(&message("{}"))).await.unwrap_err();
         assert!(!format!("{error:?}").contains(CANARY), "{error:?}");

@@ -98,7 +98,7 @@ impl Drop for Connect {
 
 /// A target behind the proxy, whose endpoint has a key in its path and in a header.
 fn behind(proxy: &Connect, tls: &Tls) -> HttpTarget {
-    let client = hardened(Client::builder(), LONG).proxy(proxy.proxy.rule().unwrap());
+    let client = harden_client(Client::builder(), LONG).proxy(proxy.proxy.proxy_rule().unwrap());
     let client = client.tls_certs_only([tls.certificate.clone()]).build().unwrap();
     let endpoint = with_secret(&format!("https://{NAME}/{CANARY}"), r#"{"Authorization":"Bearer CANARY"}"#);
     HttpTarget::with_clock(client, endpoint, SystemClock)

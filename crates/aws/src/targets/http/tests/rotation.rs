@@ -50,10 +50,10 @@ struct Setup {
 
 impl Setup {
     async fn new(secrets: impl IntoIterator<Item = Answer>, server: Loopback) -> Self {
-        Self::of(Loopback::start(secrets).await, server, ManualClock::default()).await
+        Self::with_servers(Loopback::start(secrets).await, server, ManualClock::default()).await
     }
 
-    async fn of(secrets: Loopback, server: Loopback, clock: ManualClock) -> Self {
+    async fn with_servers(secrets: Loopback, server: Loopback, clock: ManualClock) -> Self {
         let url = UrlSetting::Given(TargetUrl(server.url().parse().unwrap()));
         Self::with(EndpointSettings { url, sigv4: None }, secrets, server, clock).await
     }
@@ -67,8 +67,9 @@ impl Setup {
         let noted = Noted::default();
         let observer = Arc::new(noted.clone());
         let config = secrets.sdk_config();
-        let secret = SecretEndpoint::read(&config, ARN, settings, clock.clone(), observer).await.unwrap();
-        let client = hardened(Client::builder(), LONG).build().unwrap();
+        let secret =
+            SecretEndpoint::read_secret(&config, ARN, settings, clock.clone(), observer).await.unwrap();
+        let client = harden_client(Client::builder(), LONG).build().unwrap();
         let target = HttpTarget::with_clock(client, EndpointSource::Secret(secret), clock.clone());
         Self { secrets, server, clock, noted, target }
     }
@@ -79,7 +80,7 @@ impl Setup {
 
     async fn call_until(&self, end: Timestamp) -> Result<(), ErrorType> {
         let message = message("{}");
-        soon(self.target.call_until(Called { message: &message, trace: None, end }))
+        soon(self.target.call_until(HttpCall { message: &message, trace: None, end }))
             .await
             .map_err(|error| error.error_type)
     }
@@ -87,7 +88,7 @@ impl Setup {
     /// Waits until no reading is in progress.
     async fn settle(&self) {
         let EndpointSource::Secret(secret) = &self.target.endpoint else { panic!("a secret") };
-        soon(secret.settled()).await;
+        soon(secret.wait_settled()).await;
     }
 
     /// Ends all sleeps once `server` has received this number of requests.
@@ -169,7 +170,7 @@ async fn a_clock_that_was_set_back_stops_no_reading() {
     let clock = ManualClock::default();
     clock.advance(Duration::from_secs(3600));
     let secrets = Loopback::start([secret("old"), secret("new")]).await;
-    let setup = Setup::of(secrets, server, clock).await;
+    let setup = Setup::with_servers(secrets, server, clock).await;
     setup.clock.set_back(Duration::from_secs(600));
     assert_eq!(setup.call().await, Ok(()));
     setup.settle().await;
@@ -293,7 +294,7 @@ async fn an_answer_that_comes_after_a_freeze_is_as_old_as_its_reading() {
         }
         secret(key)
     });
-    let setup = Setup::of(secrets.await, server, clock).await;
+    let setup = Setup::with_servers(secrets.await, server, clock).await;
     setup.clock.advance(AGE_MAX);
     for _ in 0..3 {
         assert_eq!(setup.call().await, Ok(()));

@@ -31,7 +31,7 @@ fn verified(request: &Request, secret: &str, now: u64) -> Result<String, &'stati
 fn signing(url: &str, secrets: &str) -> (HttpTarget<ManualClock>, ManualClock) {
     let clock = ManualClock::default();
     clock.advance(Duration::from_secs(AT) + Duration::from_millis(999));
-    let client = hardened(Client::builder(), LONG).build().unwrap();
+    let client = harden_client(Client::builder(), LONG).build().unwrap();
     let endpoint = with_secret(url, &format!(r#"{{":signing-secrets":"{secrets}","X-Tenant":"a"}}"#));
     (HttpTarget::with_clock(client, endpoint, clock.clone()), clock)
 }
@@ -90,7 +90,7 @@ async fn with_two_secrets_a_receiver_of_either_accepts_the_call() {
 #[tokio::test]
 async fn the_id_is_the_messages_uuid_also_without_an_envelope() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
-    let form = &Form::Plain { idempotency_key: Some("order.17".to_owned()) };
+    let form = &BodyForm::Plain { idempotency_key: Some("order.17".to_owned()) };
     let (target, _) = signing(server.url(), NEW);
     assert_eq!(target.handle(&Message { form, ..message("a,b") }).await, Ok(()));
     let request = server.request();
@@ -107,7 +107,7 @@ struct RoleSignature {
 }
 
 impl RoleSignature {
-    fn of(request: &Request) -> Self {
+    fn from_request(request: &Request) -> Self {
         let authorization = request.header("authorization").concat();
         let fields = authorization.strip_prefix("AWS4-HMAC-SHA256 ").expect("the algorithm");
         let field = |name: &str| {
@@ -158,7 +158,7 @@ async fn call_by_role(service: SignedService, body: &str) -> Request {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let clock = ManualClock::default();
     clock.advance(Duration::from_secs(AT));
-    let client = hardened(Client::builder(), LONG).build().unwrap();
+    let client = harden_client(Client::builder(), LONG).build().unwrap();
     let signer = SigV4Signer::new(SigV4Setting::Service(service), &with_token(server.url()));
     let settings = EndpointSettings {
         url: UrlSetting::Given(TargetUrl(format!("{}/prod/hook?a=b&c=d%20e", server.url()).parse().unwrap())),
@@ -183,7 +183,7 @@ async fn aws_verifies_the_roles_signature_of_the_body_and_the_headers() {
     let body = r#"{"n":1e400,"é":"😀"}"#;
     for (service, name) in [(SignedService::Lambda, "lambda"), (SignedService::ExecuteApi, "execute-api")] {
         let request = call_by_role(service, body).await;
-        let signature = RoleSignature::of(&request);
+        let signature = RoleSignature::from_request(&request);
         assert_eq!(signature.access_key, "key");
         assert_eq!(signature.scope, ["20230119", "eu-central-1", name, "aws4_request"]);
         assert_eq!(
@@ -209,7 +209,7 @@ async fn aws_verifies_the_roles_signature_of_the_body_and_the_headers() {
 #[tokio::test]
 async fn vpc_lattice_gets_a_signature_without_the_body() {
     let request = call_by_role(SignedService::VpcLattice, "{}").await;
-    let signature = RoleSignature::of(&request);
+    let signature = RoleSignature::from_request(&request);
     assert_eq!(signature.scope, ["20230119", "eu-central-1", "vpc-lattice-svcs", "aws4_request"]);
     assert_eq!(request.header("x-amz-content-sha256"), ["UNSIGNED-PAYLOAD"]);
     assert!(signature.signed_headers.contains(&"x-amz-content-sha256".to_owned()));

@@ -80,16 +80,16 @@ fn kind_of(outcome: Result<(), HandlerError>) -> Kind {
 }
 
 /// The outcome of a response with this status.
-fn told_by(status: u16, retry_after: Option<&'static str>) -> Result<(), HandlerError> {
+fn status_outcome(status: u16, retry_after: Option<&'static str>) -> Result<(), HandlerError> {
     let header = retry_after.map(|value| (RETRY_AFTER, value.parse().unwrap()));
     let status = StatusCode::from_u16(status).unwrap();
-    let asked = asked(status, &header.into_iter().collect(), ManualClock::default().now());
-    outcome(status, asked)
+    let asked = requested_wait(status, &header.into_iter().collect(), ManualClock::default().now());
+    classify_response(status, asked)
 }
 
 #[test]
 fn every_status_has_the_kind_that_the_documentation_says() {
-    let found: Vec<_> = (100..=999).map(|status| (status, kind_of(told_by(status, None)))).collect();
+    let found: Vec<_> = (100..=999).map(|status| (status, kind_of(status_outcome(status, None)))).collect();
     let documented = documented();
     assert_eq!(found.len(), 900);
     for (found, documented) in found.iter().zip(&documented) {
@@ -155,12 +155,12 @@ async fn every_class_of_statuses_arrives_as_it_was_sent() {
 #[test]
 fn a_status_that_says_when_to_call_again_is_never_permanent() {
     for status in (100..=199).chain(300..=999) {
-        let error = told_by(status, Some("5")).unwrap_err();
+        let error = status_outcome(status, Some("5")).unwrap_err();
         assert_eq!(error.kind, FailureKind::TransientAfter(Duration::from_secs(5)), "{status}");
         assert_eq!(error.error_type, ErrorType::HttpStatus(status));
         assert_eq!(kind_of(Err(error)), Kind::NotNow, "{status}");
-        let error = told_by(status, Some("soon")).unwrap_err();
+        let error = status_outcome(status, Some("soon")).unwrap_err();
         assert_eq!(error.kind == FailureKind::Permanent, is_permanent_status(status));
     }
-    assert_eq!(told_by(200, Some("5")), Ok(()));
+    assert_eq!(status_outcome(200, Some("5")), Ok(()));
 }

@@ -7,7 +7,7 @@ use super::*;
 const IDS: [&str; 3] = ["a", "b", "c"];
 
 fn answered(json: &str) -> Vec<Result<(), HandlerError>> {
-    outcomes(&Answer::Response(json.to_owned().into()), &IDS)
+    outcomes_per_record(&FunctionResponse::Response(json.to_owned().into()), &IDS)
 }
 
 /// The names of the errors, and `ok`.
@@ -20,7 +20,7 @@ fn names(json: &str) -> Vec<String> {
 }
 
 fn thrown(json: &str) -> HandlerError {
-    outcome(&Answer::Error(json.to_owned().into()), "a").unwrap_err()
+    single_outcome(&FunctionResponse::Error(json.to_owned().into()), "a").unwrap_err()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_named_record_has_failed_and_no_other() {
 #[test]
 fn a_record_that_is_in_the_event_twice_has_failed_twice_if_it_is_named() {
     let failures = r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#;
-    let outcomes = outcomes(&Answer::Response(failures.into()), &["a", "b", "a"]);
+    let outcomes = outcomes_per_record(&FunctionResponse::Response(failures.into()), &["a", "b", "a"]);
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
 }
 
@@ -114,7 +114,7 @@ fn an_answer_that_cannot_be_understood_fails_all_records_as_with_sqs() {
         let answer = format!(r#"{{"redeliver":{redeliver}}}"#);
         assert_eq!(names(&answer), ["Runtime.InvalidResponse"; 3], "{answer}");
     }
-    let too_large = outcomes(&Answer::TooLarge, &IDS);
+    let too_large = outcomes_per_record(&FunctionResponse::TooLarge, &IDS);
     assert!(too_large.iter().all(|outcome| {
         outcome.as_ref().is_err_and(|error| error.error_type.name() == "Function.ResponseSizeTooLarge")
     }));
@@ -124,7 +124,7 @@ fn an_answer_that_cannot_be_understood_fails_all_records_as_with_sqs() {
 fn a_handler_says_more_than_success_and_failure_by_what_it_returns() {
     let said = |words: &str| {
         let answer = format!(r#"{{"redeliver":{words},"batchItemFailures":[]}}"#);
-        let error = outcome(&Answer::Response(answer.into()), "a").unwrap_err();
+        let error = single_outcome(&FunctionResponse::Response(answer.into()), "a").unwrap_err();
         (error.error_type.name().into_owned(), error.details, error.kind)
     };
     let of = |name: &str, details: &str, kind| (name.to_owned(), details.to_owned(), kind);
@@ -199,19 +199,21 @@ fn a_chain_of_causes_is_told_in_part() {
 
 #[test]
 fn a_name_that_a_function_gives_is_never_logged() {
-    assert_eq!(thrown(r#"{"errorType":"canary"}"#).error_type.loggable(), "FromTarget");
+    assert_eq!(thrown(r#"{"errorType":"canary"}"#).error_type.loggable_name(), "FromTarget");
     let named = r#"{"batchItemFailures":[{"itemIdentifier":"a","error":{"type":"canary"}}]}"#;
-    assert_eq!(answered(named)[0].clone().unwrap_err().error_type.loggable(), "FromTarget");
+    assert_eq!(answered(named)[0].clone().unwrap_err().error_type.loggable_name(), "FromTarget");
     let said = r#"{"redeliver":{"outcome":"permanent","type":"canary"}}"#;
-    assert_eq!(answered(said)[0].clone().unwrap_err().error_type.loggable(), "FromTarget");
+    assert_eq!(answered(said)[0].clone().unwrap_err().error_type.loggable_name(), "FromTarget");
 }
 
 #[test]
 fn what_a_handler_returns_to_another_event_is_passed_on_as_it_is() {
-    let response = |text: &'static str| returned(Answer::Response(Bytes::from_static(text.as_bytes())));
+    let response =
+        |text: &'static str| return_value(FunctionResponse::Response(Bytes::from_static(text.as_bytes())));
     assert_eq!(response(r#"{ "n": 1.0 }"#).unwrap().get(), r#"{ "n": 1.0 }"#);
     assert_eq!(response("").unwrap_err().error_type, ErrorType::Named("Runtime.InvalidResponse"));
-    let error = returned(Answer::Error(Bytes::from_static(br#"{"errorType":"E","errorMessage":"m"}"#)));
+    let error =
+        return_value(FunctionResponse::Error(Bytes::from_static(br#"{"errorType":"E","errorMessage":"m"}"#)));
     assert_eq!(error.unwrap_err().error_type.name(), "E");
 }
 
@@ -275,7 +277,10 @@ fn a_batch_processors_exception_is_the_records_own() {
         assert_eq!(thrown(&wrapped(text)).error_type.name(), "BatchProcessingError", "{text}");
     }
     // It does not say which of several records it is about.
-    let several = outcomes(&Answer::Error(wrapped(&format!("{TRACEBACK}{frames}KeyError\n")).into()), &IDS);
+    let several = outcomes_per_record(
+        &FunctionResponse::Error(wrapped(&format!("{TRACEBACK}{frames}KeyError\n")).into()),
+        &IDS,
+    );
     assert_eq!(several[0].clone().unwrap_err().error_type.name(), "BatchProcessingError");
 }
 

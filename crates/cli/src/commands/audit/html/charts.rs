@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_operator::markup::chart::{Axis, Key, Plot};
-use redeliver_operator::terminal::units::{float, grouped};
+use redeliver_operator::markup::chart::{Axis, LegendKey, Plot};
+use redeliver_operator::terminal::units::{as_float, group_digits};
 
 use redeliver_operator::audit::OverTime;
 
@@ -23,17 +23,17 @@ pub(super) fn class_of(code: &str) -> &'static str {
 
 /// Horizontal bars, with the colours of error types. They are a table, since the letters of a drawing shrink with the
 /// screen.
-pub(super) fn bars(name: &str, rows: &[(String, u64)]) -> Markup {
+pub(super) fn render_bars(name: &str, rows: &[(String, u64)]) -> Markup {
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
     // A bar of one message stays visible beside one of millions.
-    let percent = |count| if count > 0 { (100.0 * float(count) / float(most)).max(0.5) } else { 0.0 };
+    let percent = |count| if count > 0 { (100.0 * as_float(count) / as_float(most)).max(0.5) } else { 0.0 };
     html! {
         table class="bars" aria-label=(name) {
             @for (label, count) in rows {
                 tr {
                     th scope="row" { (label) }
                     td class="bar" { div class=(class_of(label)) style={"width:" (format!("{:.1}", percent(*count))) "%"} {} }
-                    td class="number" { (grouped(*count)) }
+                    td class="number" { (group_digits(*count)) }
                 } "\n"
             }
         }
@@ -41,7 +41,7 @@ pub(super) fn bars(name: &str, rows: &[(String, u64)]) -> Markup {
 }
 
 /// Columns over time, stacked by error type, with a legend.
-pub(super) fn columns(over_time: &OverTime) -> Markup {
+pub(super) fn render_columns(over_time: &OverTime) -> Markup {
     let OverTime { span_seconds: width, spans } = over_time;
     let Some((first, last)) = spans.first().zip(spans.last()) else {
         return Markup::default();
@@ -54,14 +54,14 @@ pub(super) fn columns(over_time: &OverTime) -> Markup {
     let labelled = if slots > 2 { vec![0, slots / 2, slots - 1] } else { (0..slots).collect() };
     let marks = labelled.into_iter().map(|slot| {
         let start = first.start + chrono::TimeDelta::seconds(slot.cast_signed() * width);
-        (float(slot) + 0.5, start.format(format).to_string())
+        (as_float(slot) + 0.5, start.format(format).to_string())
     });
     let most = spans.iter().map(|span| span.by_error_type.values().sum()).max().unwrap_or(1);
-    let x = Axis { from: 0.0, to: float(slots), marks: marks.collect(), has_lines: false };
-    let plot = Plot { x, y: Axis::counts(most), height: HEIGHT };
-    let half = (COLUMN / 2.0).min(COLUMN_MAX / 2.0 * float(slots));
+    let x = Axis { from: 0.0, to: as_float(slots), marks: marks.collect(), has_lines: false };
+    let plot = Plot { x, y: Axis::for_counts(most), height: HEIGHT };
+    let half = (COLUMN / 2.0).min(COLUMN_MAX / 2.0 * as_float(slots));
     let drawn = html! { @for span in spans {
-        @let middle = float(slot_of(span.start)) + 0.5;
+        @let middle = as_float(slot_of(span.start)) + 0.5;
         @let stacked = span.by_error_type.iter().scan(0, |below, (code, count)| {
             *below += count;
             Some((code, *below - count, *below))
@@ -72,14 +72,14 @@ pub(super) fn columns(over_time: &OverTime) -> Markup {
                 @for (code, count) in &span.by_error_type { "\n" (code) ": " (count) }
             }
             @for (code, below, above) in stacked {
-                (plot.rectangle(class_of(code), (middle - half, float(below)), (middle + half, float(above))))
+                (plot.draw_rectangle(class_of(code), (middle - half, as_float(below)), (middle + half, as_float(above))))
             }
         } "\n"
     } };
     let codes: BTreeSet<_> = spans.iter().flat_map(|span| span.by_error_type.keys()).collect();
     let legend: Vec<_> =
-        codes.into_iter().map(|code| (Key::Area(class_of(code), ""), code.clone())).collect();
-    plot.figure("Dead letters over time", "", &drawn, "", &legend).chart
+        codes.into_iter().map(|code| (LegendKey::Area(class_of(code), ""), code.clone())).collect();
+    plot.draw_figure("Dead letters over time", "", &drawn, "", &legend).chart
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
     fn a_bar_is_as_long_as_its_count_and_its_label_is_text() {
         let rows =
             [("<b>", 4), ("MESSAGE_EXPIRED", 2), ("y", 0)].map(|(name, count)| (name.to_owned(), count));
-        let table = bars("n", &rows).into_string();
+        let table = render_bars("n", &rows).into_string();
         assert!(table.contains(">&lt;b&gt;</th>") && !table.contains("<b>"), "{table}");
         for bar in [
             "class=\"s0\" style=\"width:100.0%\"",

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::DeadLetterRecord;
-use redeliver_dead_letters::groups::{Group, OTHER};
-use redeliver_operator::dead_letter::{Showing, story};
-use redeliver_operator::terminal::escape::shortened;
-use redeliver_operator::terminal::units::{counted, grouped};
+use redeliver_dead_letters::groups::{DeadLetterGroup, OTHER};
+use redeliver_operator::dead_letter::{Showing, render_story};
+use redeliver_operator::terminal::escape::shorten_text;
+use redeliver_operator::terminal::units::{format_count, group_digits};
 
-use super::{GROUPS_MAX, badge};
+use super::{GROUPS_MAX, render_badge};
 use redeliver_operator::audit::AuditReport;
 
 /// Messages of a group that are shown.
@@ -23,29 +23,29 @@ const KEPT_BYTES_MAX: usize = 48 * 1024 * 1024;
 const HEADING_MAX: usize = 160;
 
 /// The time at which the message was sent, and its markup.
-type Message = (Timestamp, Markup);
+type MessageMarkup = (Timestamp, Markup);
 
 /// Messages as markup, by the fingerprint of their group.
 #[derive(Debug, Default)]
-pub(super) struct Messages {
-    groups: HashMap<String, Vec<Message>>,
+pub(super) struct GroupedMessages {
+    groups: HashMap<String, Vec<MessageMarkup>>,
     bytes: usize,
 }
 
-impl Messages {
+impl GroupedMessages {
     pub(super) fn add(&mut self, record: &DeadLetterRecord, showing: &Showing) {
         let kept = self.groups.get(&record.fingerprint).map_or(0, Vec::len);
         if kept == OF_A_GROUP_MAX || self.bytes > KEPT_BYTES_MAX {
             return;
         }
-        let markup = story(record, showing);
+        let markup = render_story(record, showing);
         self.bytes += markup.0.len();
         self.groups.entry(record.fingerprint.clone()).or_default().push((record.message.sent_at, markup));
     }
 
     /// The groups in the order of the table, with the newest messages first in each. The first message is open, to show
     /// what the others contain.
-    pub(super) fn section(mut self, report: &AuditReport) -> Markup {
+    pub(super) fn render_section(mut self, report: &AuditReport) -> Markup {
         let with_a_row = report.groups.iter().filter(|group| group.fingerprint != OTHER).take(GROUPS_MAX);
         let mut groups: Vec<_> = with_a_row
             .filter_map(|group| Some((Some(group), self.groups.remove(&group.fingerprint)?)))
@@ -57,7 +57,7 @@ impl Messages {
         for (_, messages) in &mut groups {
             messages.sort_by_key(|(sent_at, _)| std::cmp::Reverse(*sent_at));
         }
-        let shown = shown(&groups.iter().map(|(_, messages)| messages.as_slice()).collect::<Vec<_>>());
+        let shown = count_shown(&groups.iter().map(|(_, messages)| messages.as_slice()).collect::<Vec<_>>());
         let groups = groups.into_iter().zip(&shown).filter(|(_, shown)| **shown > 0);
         let groups: Vec<_> =
             groups.map(|((group, messages), shown)| (group, messages.into_iter().take(*shown))).collect();
@@ -67,12 +67,12 @@ impl Messages {
                 h2 { "Messages" }
                 @if report.total > all {
                     p {
-                        (grouped(all)) " of " (counted(report.total, "message")) " are on this page. "
+                        (group_digits(all)) " of " (format_count(report.total, "message")) " are on this page. "
                         code { "redeliver audit --show ID" } " prints any of them, and " code { "--format jsonl" } " all."
                     }
                 }
                 @for (nth, (group, messages)) in groups.into_iter().enumerate() {
-                    (heading(group, messages.len()))
+                    (render_heading(group, messages.len()))
                     @for (index, (_, message)) in messages.enumerate() {
                         details open[nth == 0 && index == 0] { (message) } "\n"
                     }
@@ -83,7 +83,7 @@ impl Messages {
 }
 
 /// The number of messages of each group that are shown: one of each before the second of any, as many as there is room for.
-fn shown(groups: &[&[Message]]) -> Vec<usize> {
+fn count_shown(groups: &[&[MessageMarkup]]) -> Vec<usize> {
     let mut shown = vec![0; groups.len()];
     let mut room = SHOWN_BYTES_MAX;
     for nth in 0..OF_A_GROUP_MAX {
@@ -98,11 +98,11 @@ fn shown(groups: &[&[Message]]) -> Vec<usize> {
     shown
 }
 
-fn heading(group: Option<&Group>, shown: usize) -> Markup {
+fn render_heading(group: Option<&DeadLetterGroup>, shown: usize) -> Markup {
     html! {
-        @if let Some(Group { fingerprint, headline, error_type, count, .. }) = group {
-            h3 id={"g-" (fingerprint)} { (shortened(headline, HEADING_MAX)) " " (badge(error_type)) }
-            p class="remark" { (grouped(shown as u64)) " of " (grouped(*count)) " in this group" }
+        @if let Some(DeadLetterGroup { fingerprint, headline, error_type, count, .. }) = group {
+            h3 id={"g-" (fingerprint)} { (shorten_text(headline, HEADING_MAX)) " " (render_badge(error_type)) }
+            p class="remark" { (group_digits(shown as u64)) " of " (group_digits(*count)) " in this group" }
         } @else {
             h3 id={"g-" (OTHER)} { "Of other groups" }
         }
@@ -118,11 +118,11 @@ mod tests {
     fn a_group_has_ten_messages_and_each_has_one_before_any_has_two() {
         let message = |bytes: usize| (Timestamp::UNIX_EPOCH, maud::PreEscaped("x".repeat(bytes)));
         let many = vec![message(10); 3];
-        assert_eq!(shown(&[&many, &[message(10)]]), [3, 1]);
+        assert_eq!(count_shown(&[&many, &[message(10)]]), [3, 1]);
         let half = vec![message(SHOWN_BYTES_MAX / 2); 2];
-        assert_eq!(shown(&[&half, &half, &many]), [1, 1, 0]);
-        assert_eq!(shown(&[&half, &many]), [1, 3]);
-        let mut messages = Messages::default();
+        assert_eq!(count_shown(&[&half, &half, &many]), [1, 1, 0]);
+        assert_eq!(count_shown(&[&half, &many]), [1, 3]);
+        let mut messages = GroupedMessages::default();
         for _ in 0..OF_A_GROUP_MAX + 5 {
             messages.add(&record("NON_RETRYABLE_ERROR", "x", 1), &Showing::default());
         }
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn a_message_of_a_group_without_a_row_is_shown_with_the_others() {
-        let mut messages = Messages::default();
+        let mut messages = GroupedMessages::default();
         let mut lost = record("NON_RETRYABLE_ERROR", "x", 1);
         lost.fingerprint = "none".to_owned();
         messages.add(&lost, &Showing::default());
-        let text = messages.section(&report(&[record("NON_RETRYABLE_ERROR", "x", 1)])).into_string();
+        let text = messages.render_section(&report(&[record("NON_RETRYABLE_ERROR", "x", 1)])).into_string();
         assert!(text.contains("<h3 id=\"g-other\">Of other groups</h3><details open>"), "{text}");
     }
 }

@@ -3,19 +3,19 @@ use redeliver_dead_letters::Coverage;
 
 use super::*;
 use crate::commands::audit::examples::{
-    annotated, context, foreign, id, received, record, report, with_sent_seconds,
+    annotated, context, foreign, letter_id, received_message, record, report, with_sent_seconds,
 };
-use redeliver_operator::audit::Tally;
+use redeliver_operator::audit::AuditTally;
 
 mod chromium;
 
 fn page_of(records: &[DeadLetterRecord], report: &AuditReport, reveal: bool) -> String {
     let mut output = Vec::new();
-    let mut page = Page::new(Showing { reveal, ..Showing::default() });
+    let mut page = HtmlReport::new(Showing { reveal, ..Showing::default() });
     for record in records {
-        page.add(record, &mut output).unwrap();
+        page.write_record(record, &mut output).unwrap();
     }
-    page.end(report, &mut output).unwrap();
+    page.write_report(report, &mut output).unwrap();
     String::from_utf8(output).unwrap()
 }
 
@@ -29,11 +29,11 @@ const HOSTILE: &str = "</script></pre></details><script>document.title='owned'</
 fn hostile() -> Vec<DeadLetterRecord> {
     let attribute =
         Attribute { data_type: format!("Binary.{HOSTILE}"), value: AttributeValue::Binary(vec![0; 3]) };
-    let mut foreign = received(HOSTILE, Attributes::from([(HOSTILE.to_owned(), attribute)]), 2);
+    let mut foreign = received_message(HOSTILE, Attributes::from([(HOSTILE.to_owned(), attribute)]), 2);
     foreign.sqs_message_id = HOSTILE.to_owned();
     let body = serde_json::json!({
         "metadata": {
-            "message_id": id(1), "retry_attempt": 1, HOSTILE: HOSTILE,
+            "message_id": letter_id(1), "retry_attempt": 1, HOSTILE: HOSTILE,
             "retry_history": [{"attempt": 0, "failed_at": "1970-01-01T00:01:00Z", "error_type": &HOSTILE[..60], "error_details": HOSTILE}],
         },
         "data": {HOSTILE: HOSTILE},
@@ -80,7 +80,7 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
     ] {
         assert_eq!(page.matches(part).count(), count, "{part}");
     }
-    let order = [id(2), id(1), "sqs-3".to_owned()]
+    let order = [letter_id(2), letter_id(1), "sqs-3".to_owned()]
         .map(|id| page.find(&format!("<summary><code class=\"id\">{id}")).unwrap());
     assert!(order.is_sorted(), "the largest group first, in it the newest: {order:?}");
 }
@@ -136,7 +136,7 @@ fn what_was_not_seen_and_what_was_filtered_is_said() {
     };
     let mut context = context();
     context.filter = Some(".a < 1".to_owned());
-    let page = page_of(&[], &Tally::new(context).into_report(coverage, false), false);
+    let page = page_of(&[], &AuditTally::new(context).into_report(coverage, false), false);
     assert!(
         page.contains("<p class=\"warning\">Not everything was read: 1 of about 9 messages; the others"),
         "{page}"

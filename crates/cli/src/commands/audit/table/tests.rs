@@ -5,20 +5,20 @@ use super::*;
 use crate::commands::audit::examples::{
     context, foreign, record, report, report_with_retention, with_sent_seconds,
 };
-use redeliver_operator::audit::{CauseTally, Tally};
+use redeliver_operator::audit::{AuditTally, CauseTally};
 
 fn printed(report: &AuditReport, colours: bool) -> String {
-    printed_as(report, colours, Layout::Whole)
+    printed_as(report, colours, TextLayout::Whole)
 }
 
-fn printed_as(report: &AuditReport, colours: bool, layout: Layout) -> String {
+fn printed_as(report: &AuditReport, colours: bool, layout: TextLayout) -> String {
     let mut output = Vec::new();
-    Table { colours, layout }.end(report, &mut output).unwrap();
+    Table { colours, layout }.write_report(report, &mut output).unwrap();
     String::from_utf8(output).unwrap()
 }
 
-fn terminal(columns: usize) -> Layout {
-    Layout::Fitted { columns, now: context().now, zone: TimeZone::UTC }
+fn terminal(columns: usize) -> TextLayout {
+    TextLayout::Fitted { columns, now: context().now, zone: TimeZone::UTC }
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_group_is_shown_beside_all_others() {
         lines[..lines.len() - sentence - 1].rsplit(|line| line.is_empty()).next().unwrap().join(" ")
     };
     assert_eq!(
-        shown(&[&cause, &same, &other], Layout::Whole),
+        shown(&[&cause, &same, &other], TextLayout::Whole),
         "Compared with 1 dead letter of other causes: since 1970-01-01T02:00:00.000Z."
     );
     assert_eq!(
@@ -132,10 +132,10 @@ fn a_group_is_shown_beside_all_others() {
         "Compared with 1 dead letter of other causes: since Jan 1 02:00 UTC."
     );
     assert_eq!(
-        shown(&[&cause, &other], Layout::Whole),
+        shown(&[&cause, &other], TextLayout::Whole),
         "Neither tenant, version nor time sets it apart from 1 dead letter of other causes."
     );
-    assert_eq!(shown(&[&cause], Layout::Whole), "There is no other cause to compare it with.");
+    assert_eq!(shown(&[&cause], TextLayout::Whole), "There is no other cause to compare it with.");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn an_empty_queue_is_one_line_and_what_was_not_seen_another() {
         reappeared: 0,
         full_groups: 0,
     };
-    let unseen = printed(&Tally::new(context()).into_report(coverage, false), false);
+    let unseen = printed(&AuditTally::new(context()).into_report(coverage, false), false);
     assert!(
         unseen.lines().nth(1).unwrap().starts_with("Not everything was read: 0 of about 5 messages"),
         "{unseen}"

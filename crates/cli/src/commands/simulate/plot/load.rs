@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use maud::html;
-use redeliver_sim::planner::{Forecast, Groups, Load, PolicyForecast};
+use redeliver_sim::planner::{Forecast, LoadBySecond, PolicyForecast, ScenarioGroups};
 
-use super::super::arguments::name_of_plain;
-use super::axis::{COLUMNS, column_seconds, outline, time};
-use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
-use redeliver_operator::terminal::units::{float, span};
+use super::super::arguments::plain_name;
+use super::axis::{COLUMNS, column_outline, column_seconds, time_axis};
+use redeliver_operator::markup::chart::{Axis, Figure, LegendKey, Plot};
+use redeliver_operator::terminal::units::{as_float, format_span};
 
 const HEIGHT: f64 = 150.0;
 const SUCCEEDED: &str = "s1";
@@ -17,81 +17,87 @@ const WITHOUT: &str = "s2";
 const HELD: &str = "s3";
 
 /// One figure for each policy and each plain queue, all with the same axes.
-pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
+pub(super) fn load_figures(forecast: &Forecast) -> Vec<Figure> {
     let policies = &forecast.policies;
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
     let plain = || forecast.plain_sqs.iter().map(|plain| &plain.outcome.measured.load);
-    let loads = || own().chain(policies.iter().filter_map(without)).chain(plain());
-    let end = end(forecast);
-    let calls = loads().map(|load| load.busiest(0..end).calls).max().unwrap_or(1);
-    let holds = own().map(|load| load.most_holds(0..end)).max().unwrap_or(0);
+    let loads = || own().chain(policies.iter().filter_map(load_without_breaker)).chain(plain());
+    let end = axis_end(forecast);
+    let calls = loads().map(|load| load.busiest_second(0..end).calls).max().unwrap_or(1);
+    let holds = own().map(|load| load.max_holds(0..end)).max().unwrap_or(0);
     let most = calls.max(holds);
-    let (x, unit) = time(end);
-    let plot = Plot { x, y: Axis::counts(most), height: HEIGHT };
+    let (x, unit) = time_axis(end);
+    let plot = Plot { x, y: Axis::for_counts(most), height: HEIGHT };
     let width = column_seconds(end);
     let down_times = down_times(forecast);
     let capacity = forecast.scenario.capacity.map(f64::from).filter(|capacity| *capacity <= plot.y.to);
     let mut legend = vec![
-        (Key::Area(FAILED, ""), "failed".to_owned()),
-        (Key::Area(SUCCEEDED, ""), "succeeded".to_owned()),
+        (LegendKey::Area(FAILED, ""), "failed".to_owned()),
+        (LegendKey::Area(SUCCEEDED, ""), "succeeded".to_owned()),
     ];
     if !down_times.is_empty() {
         let words = match forecast.scenario.groups {
-            Some(Groups { count, down }) if down < count => format!("down for {down} of {count} groups"),
+            Some(ScenarioGroups { count, down }) if down < count => {
+                format!("down for {down} of {count} groups")
+            }
             _ => "the target is down".to_owned(),
         };
-        legend.push((Key::Area("down", ""), words));
+        legend.push((LegendKey::Area("down", ""), words));
     }
     if policies.iter().any(|policy| policy.without_circuit_breaker.is_some()) {
-        legend.push((Key::Line(WITHOUT, "thin"), "without circuit breaker".to_owned()));
+        legend.push((LegendKey::Line(WITHOUT, "thin"), "without circuit breaker".to_owned()));
     }
     if holds > 0 {
-        legend.push((Key::Line(HELD, "thin"), "messages held".to_owned()));
+        legend.push((LegendKey::Line(HELD, "thin"), "messages held".to_owned()));
     }
     if capacity.is_some() {
-        legend.push((Key::Line("ink", "thin"), "the target's capacity".to_owned()));
+        legend.push((LegendKey::Line("ink", "thin"), "the target's capacity".to_owned()));
     }
     let what = if holds > 0 { "calls and held messages per second" } else { "calls per second" };
     let note = match width {
         1 => what.to_owned(),
         _ => format!("{what}, the busiest of each {width} s"),
     };
-    let figure = |name: &str, load: &Load, without: Option<&Load>| {
-        let stairs = |height: &dyn Fn(Range<u64>) -> u64| outline(end, |range| float(height(range)));
+    let figure = |name: &str, load: &LoadBySecond, without: Option<&LoadBySecond>| {
+        let stairs =
+            |height: &dyn Fn(Range<u64>) -> u64| column_outline(end, |range| as_float(height(range)));
         let drawn = html! {
             @for down in &down_times {
-                (plot.rectangle("down", (float(down.start.min(end)), 0.0), (float(down.end.min(end)), plot.y.to)))
+                (plot.draw_rectangle("down", (as_float(down.start.min(end)), 0.0), (as_float(down.end.min(end)), plot.y.to)))
             }
-            (plot.area(FAILED, stairs(&|range| load.busiest(range).calls)))
-            (plot.area(SUCCEEDED, stairs(&|range| load.busiest(range).succeeded)))
+            (plot.draw_area(FAILED, stairs(&|range| load.busiest_second(range).calls)))
+            (plot.draw_area(SUCCEEDED, stairs(&|range| load.busiest_second(range).succeeded)))
             @if let Some(without) = without {
-                (plot.line(&format!("{WITHOUT} thin"), stairs(&|range| without.busiest(range).calls)))
+                (plot.draw_line(&format!("{WITHOUT} thin"), stairs(&|range| without.busiest_second(range).calls)))
             }
-            @if holds > 0 { (plot.line(&format!("{HELD} thin"), stairs(&|range| load.most_holds(range)))) }
+            @if holds > 0 { (plot.draw_line(&format!("{HELD} thin"), stairs(&|range| load.max_holds(range)))) }
             @if let Some(capacity) = capacity {
-                (plot.line("ink thin", [(0.0, capacity), (float(end), capacity)]))
+                (plot.draw_line("ink thin", [(0.0, capacity), (as_float(end), capacity)]))
             }
             @if let Some(limit) = earliest_end(forecast, load) {
-                (plot.marked(float(limit), &format!("earliest possible end {}", span(limit))))
+                (plot.draw_marker(as_float(limit), &format!("earliest possible end {}", format_span(limit))))
             }
         };
         let below = format!("time since the first message, {unit}");
-        plot.figure(format!("Load on the target: {name}"), note.clone(), &drawn, &below, &legend)
+        plot.draw_figure(format!("Load on the target: {name}"), note.clone(), &drawn, &below, &legend)
     };
-    let of_policies =
-        policies.iter().zip(own()).map(|(policy, load)| figure(&policy.name, load, without(policy)));
+    let of_policies = policies
+        .iter()
+        .zip(own())
+        .map(|(policy, load)| figure(&policy.name, load, load_without_breaker(policy)));
     let of_plain = forecast.plain_sqs.iter().zip(plain());
-    let of_plain = of_plain.map(|(one, load)| figure(&name_of_plain(one.plain), load, None));
+    let of_plain = of_plain.map(|(one, load)| figure(&plain_name(one.plain), load, None));
     of_policies.chain(of_plain).collect()
 }
 
 /// The end of the time axis, in seconds since the first message.
-pub(super) fn end(forecast: &Forecast) -> u64 {
+pub(super) fn axis_end(forecast: &Forecast) -> u64 {
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
     let plain = forecast.plain_sqs.iter().map(|plain| &plain.outcome.measured.load);
-    let loads = own().chain(forecast.policies.iter().filter_map(without)).chain(plain);
+    let loads = own().chain(forecast.policies.iter().filter_map(load_without_breaker)).chain(plain);
     let bottlenecks = forecast.outcomes().filter_map(|outcome| outcome.measured.bottleneck.as_ref());
-    let last_seconds = loads.map(Load::last_second).chain(bottlenecks.map(|one| one.load.last_second()));
+    let last_seconds =
+        loads.map(LoadBySecond::last_second).chain(bottlenecks.map(|one| one.load.last_second()));
     let last = last_seconds.map(|second| second + 1).max().unwrap_or(1);
     own().filter_map(|load| earliest_end(forecast, load)).max().unwrap_or(0).max(last)
 }
@@ -107,13 +113,13 @@ fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
 
 /// The earliest second at which the target could have processed everything: it takes the messages that were left when
 /// it was back for good, at its capacity, and ends no earlier than the last message comes.
-fn earliest_end(forecast: &Forecast, load: &Load) -> Option<u64> {
+fn earliest_end(forecast: &Forecast, load: &LoadBySecond) -> Option<u64> {
     let back = forecast.scenario.return_second()?;
     let left = forecast.scenario.messages.saturating_sub(load.succeeded_before(back));
     let at_capacity = back + left.div_ceil(forecast.scenario.capacity?.into());
     Some(at_capacity.max(forecast.scenario.over.as_secs()))
 }
 
-fn without(policy: &PolicyForecast) -> Option<&Load> {
+fn load_without_breaker(policy: &PolicyForecast) -> Option<&LoadBySecond> {
     policy.without_circuit_breaker.as_ref().map(|without| &without.measured.load)
 }

@@ -1,39 +1,39 @@
 //! The times of one message's attempts: a band from the earliest to the latest, with the median.
 
 use maud::{Markup, html};
-use redeliver_sim::planner::{Attempt, Forecast};
+use redeliver_sim::planner::{Forecast, ScheduledAttempt};
 
-use super::axis::{POLICY_COLOURS, time};
-use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
-use redeliver_operator::terminal::units::float;
+use super::axis::{POLICY_COLOURS, time_axis};
+use redeliver_operator::markup::chart::{Axis, Figure, LegendKey, Plot};
+use redeliver_operator::terminal::units::as_float;
 
 const ATTEMPTS: usize = 12;
 
-pub(super) fn figure(forecast: &Forecast) -> Figure {
+pub(super) fn schedule_figure(forecast: &Forecast) -> Figure {
     let policies = &forecast.policies;
     let longest = policies.iter().map(|policy| policy.schedule.attempts.len()).max().unwrap_or(0);
     let drawn = longest.min(ATTEMPTS);
     let end = policies.iter().flat_map(|policy| policy.schedule.attempts.iter().take(drawn).next_back());
-    let (x, unit) = time(end.map(|attempt| attempt.latest_seconds).max().unwrap_or(0));
-    let rows = float(drawn.max(1) as u64);
-    let marks = (1..=drawn as u64).map(|number| (float(number), number.to_string())).collect();
+    let (x, unit) = time_axis(end.map(|attempt| attempt.latest_seconds).max().unwrap_or(0));
+    let rows = as_float(drawn.max(1) as u64);
+    let marks = (1..=drawn as u64).map(|number| (as_float(number), number.to_string())).collect();
     // Thinner bands for many policies, so that the picture fits on a screen.
-    let height = rows * (12.0 + 6.0 * float(policies.len() as u64));
+    let height = rows * (12.0 + 6.0 * as_float(policies.len() as u64));
     let plot = Plot {
         x: Axis { has_lines: true, ..x },
         // The first attempt is at the top.
         y: Axis { from: rows + 0.5, to: 0.5, marks, has_lines: false },
         height,
     };
-    let share = 0.8 / float(policies.len().max(1) as u64);
-    let band = |index: u64, colour: &str, attempt: &Attempt| -> Markup {
-        let top = f64::from(attempt.attempt) - 0.4 + share * float(index);
+    let share = 0.8 / as_float(policies.len().max(1) as u64);
+    let band = |index: u64, colour: &str, attempt: &ScheduledAttempt| -> Markup {
+        let top = f64::from(attempt.attempt) - 0.4 + share * as_float(index);
         let bottom = top + share * 0.9;
         let [from, median, to] =
-            [attempt.earliest_seconds, attempt.median_seconds, attempt.latest_seconds].map(float);
+            [attempt.earliest_seconds, attempt.median_seconds, attempt.latest_seconds].map(as_float);
         html! {
-            (plot.rectangle(&format!("{colour} band"), (from, top), (to, bottom)))
-            (plot.line(colour, [(median, top), (median, bottom)]))
+            (plot.draw_rectangle(&format!("{colour} band"), (from, top), (to, bottom)))
+            (plot.draw_line(colour, [(median, top), (median, bottom)]))
         }
     };
     let bands = html! {
@@ -44,10 +44,10 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
     let mut legend: Vec<_> = policies
         .iter()
         .zip(POLICY_COLOURS)
-        .map(|(policy, colour)| (Key::Area(colour, "band"), policy.name.clone()))
+        .map(|(policy, colour)| (LegendKey::Area(colour, "band"), policy.name.clone()))
         .collect();
-    legend.push((Key::Tick("ink"), "median; earliest to latest".to_owned()));
+    legend.push((LegendKey::Tick("ink"), "median; earliest to latest".to_owned()));
     let which = if longest > drawn { format!("first {drawn} ") } else { String::new() };
     let title = format!("When the {which}attempts of one message come");
-    plot.figure(title, "if all fail", &bands, &format!("time since the first failure, {unit}"), &legend)
+    plot.draw_figure(title, "if all fail", &bands, &format!("time since the first failure, {unit}"), &legend)
 }

@@ -4,8 +4,8 @@ use maud::html;
 use redeliver_sim::planner::{Forecast, Survival};
 
 use super::axis::POLICY_COLOURS;
-use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
-use redeliver_operator::terminal::units::float;
+use redeliver_operator::markup::chart::{Axis, Figure, LegendKey, Plot};
+use redeliver_operator::terminal::units::as_float;
 
 const HEIGHT: f64 = 180.0;
 const POINTS: u64 = 120;
@@ -23,9 +23,9 @@ const MARKS: [(f64, &str); 8] = [
 /// The axis ends here, or with the scenario's outage if that is longer.
 const END_SECONDS: u64 = 86_400;
 
-pub(super) fn figure(forecast: &Forecast) -> Figure {
+pub(super) fn survival_figure(forecast: &Forecast) -> Figure {
     let outage = forecast.scenario.fault.outage_seconds();
-    let [from, to] = [MARKS[0].0, float(outage.unwrap_or(0).max(END_SECONDS))].map(f64::ln);
+    let [from, to] = [MARKS[0].0, as_float(outage.unwrap_or(0).max(END_SECONDS))].map(f64::ln);
     let marks = MARKS.into_iter().map(|(seconds, words)| (seconds.ln(), words.to_owned()));
     let marks = marks.filter(|(at, _)| *at <= to).collect();
     let x = Axis { from, to, marks, has_lines: true };
@@ -35,39 +35,45 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
         y: Axis { from: 0.0, to: 104.0, marks: percents.to_vec(), has_lines: true },
         height: HEIGHT,
     };
-    let outage = outage.map(|seconds| float(seconds.max(1)).ln()).filter(|at| *at >= from);
+    let outage = outage.map(|seconds| as_float(seconds.max(1)).ln()).filter(|at| *at >= from);
     let places: Vec<_> =
-        (0..=POINTS).map(|point| from + (to - from) * float(point) / float(POINTS)).collect();
+        (0..=POINTS).map(|point| from + (to - from) * as_float(point) / as_float(POINTS)).collect();
     let mut legend = vec![
-        (Key::Line("ink", ""), "fails first at any moment of it".to_owned()),
-        (Key::Line("ink", "thin"), "fails first at its beginning".to_owned()),
+        (LegendKey::Line("ink", ""), "fails first at any moment of it".to_owned()),
+        (LegendKey::Line("ink", "thin"), "fails first at its beginning".to_owned()),
     ];
     if forecast.policies.iter().any(|policy| policy.hold.is_some()) {
         let held: u64 = forecast.circuit_breakers().map(|breaker| breaker.held_messages).sum();
         // A longer text would be cut off.
         let words = if held == 0 { "held: none was in this run" } else { "held" };
-        legend.insert(0, (Key::Line("ink", "dashed"), words.to_owned()));
+        legend.insert(0, (LegendKey::Line("ink", "dashed"), words.to_owned()));
     }
     if outage.is_some() {
-        legend.push((Key::Tick("ink thin"), "the outage of the scenario".to_owned()));
+        legend.push((LegendKey::Tick("ink thin"), "the outage of the scenario".to_owned()));
     }
     let drawn = html! {
-        @if let Some(at) = outage { (plot.line("ink thin", [(at, 0.0), (at, 100.0)])) }
+        @if let Some(at) = outage { (plot.draw_line("ink thin", [(at, 0.0), (at, 100.0)])) }
         @for (policy, colour) in forecast.policies.iter().zip(POLICY_COLOURS) {
-            @let survival = |at: f64| Survival::of(&policy.schedule, policy.hold.as_ref(), seconds(at.exp()));
+            @let survival = |at: f64| Survival::for_outage(&policy.schedule, policy.hold.as_ref(), round_seconds(at.exp()));
             @let chances: Vec<_> = places.iter().map(|at| (*at, survival(*at))).collect();
             @let line = |chance: fn(&Survival) -> Option<f64>| chances.iter().filter_map(move |(at, survival)| Some((*at, chance(survival)? * 100.0)));
-            @if policy.hold.is_some() { (plot.line(&format!("{colour} dashed"), line(|survival| survival.held))) }
-            (plot.line(colour, line(|survival| Some(survival.at_a_random_moment))))
-            (plot.line(&format!("{colour} thin"), line(|survival| Some(survival.from_its_beginning))))
+            @if policy.hold.is_some() { (plot.draw_line(&format!("{colour} dashed"), line(|survival| survival.held))) }
+            (plot.draw_line(colour, line(|survival| Some(survival.at_a_random_moment))))
+            (plot.draw_line(&format!("{colour} thin"), line(|survival| Some(survival.from_its_beginning))))
         }
     };
     let policies = forecast.policies.iter().zip(POLICY_COLOURS);
-    legend.extend(policies.map(|(policy, colour)| (Key::Line(colour, ""), policy.name.clone())));
-    plot.figure("Chance that a message survives an outage", "in %", &drawn, "length of the outage", &legend)
+    legend.extend(policies.map(|(policy, colour)| (LegendKey::Line(colour, ""), policy.name.clone())));
+    plot.draw_figure(
+        "Chance that a message survives an outage",
+        "in %",
+        &drawn,
+        "length of the outage",
+        &legend,
+    )
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 minute to 30 days")]
-fn seconds(length: f64) -> u64 {
+fn round_seconds(length: f64) -> u64 {
     length.round() as u64
 }

@@ -2,22 +2,23 @@
 
 use std::cmp::Ordering;
 
-use redeliver_sim::planner::{Delays, Forecast, Outcome, PlainForecast, PolicyForecast};
+use redeliver_sim::planner::{DelayPercentiles, Forecast, ForecastOutcome, PlainForecast, PolicyForecast};
 
-use super::super::arguments::name_of_plain;
+use super::super::arguments::plain_name;
 use super::best_first;
-use super::section::{Section, dollars, drain_time, rounded_span};
-use redeliver_operator::terminal::escape::escaped;
-use redeliver_operator::terminal::units::{counted, grouped, span};
+use super::section::{Section, drain_time, format_dollars, rounded_span};
+use redeliver_operator::terminal::escape::escape_line;
+use redeliver_operator::terminal::units::{format_count, format_span, group_digits};
 
 /// A row for each policy and each plain queue; `None` if there is no plain queue.
-pub(super) fn section(forecast: &Forecast) -> Option<Section> {
-    let policies = forecast.policies.iter().map(|policy| row(escaped(&policy.name), &policy.outcome));
-    let plain = forecast.plain_sqs.iter().map(|plain| row(name_of_plain(plain.plain), &plain.outcome));
+pub(super) fn plain_section(forecast: &Forecast) -> Option<Section> {
+    let policies =
+        forecast.policies.iter().map(|policy| outcome_row(escape_line(&policy.name), &policy.outcome));
+    let plain = forecast.plain_sqs.iter().map(|plain| outcome_row(plain_name(plain.plain), &plain.outcome));
     let rows = policies.chain(plain).collect();
     let columns = ["", "dead", "wasted", "done after", "dollars a million", "median", "p90", "p99"];
     let best = *best_first(forecast).first()?;
-    let sentences: Vec<_> = forecast.plain_sqs.iter().map(|plain| sentence(best, plain)).collect();
+    let sentences: Vec<_> = forecast.plain_sqs.iter().map(|plain| describe_plain(best, plain)).collect();
     (!sentences.is_empty()).then(|| Section {
         title: "Plain SQS with the same messages and target, measured".to_owned(),
         names: 1,
@@ -27,35 +28,37 @@ pub(super) fn section(forecast: &Forecast) -> Option<Section> {
     })
 }
 
-fn row(name: String, outcome: &Outcome) -> Vec<String> {
+fn outcome_row(name: String, outcome: &ForecastOutcome) -> Vec<String> {
     let measured = &outcome.measured;
-    let delays = measured.delay_seconds.map(|Delays { p50, p90, p99, .. }| [p50, p90, p99]);
+    let delays = measured.delay_seconds.map(|DelayPercentiles { p50, p90, p99, .. }| [p50, p90, p99]);
     let delays = delays.map_or([(); 3].map(|()| "–".to_owned()), |each| each.map(rounded_span));
-    let [dead, wasted] = [measured.dead_lettered.values().sum(), measured.wasted.total()].map(grouped);
+    let [dead, wasted] = [measured.dead_lettered.values().sum(), measured.wasted.total()].map(group_digits);
     let done = drain_time(measured);
-    let price = dollars(outcome.per_million.total_dollars);
+    let price = format_dollars(outcome.per_million.total_dollars);
     [name, dead, wasted, done, price].into_iter().chain(delays).collect()
 }
 
 /// The comparison of a plain queue with a policy: it is enough if it processes all messages.
-fn sentence(policy: &PolicyForecast, plain: &PlainForecast) -> String {
+fn describe_plain(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let [own, other] = [&policy.outcome, &plain.outcome];
     let [kept, lost] = [own, other].map(|outcome| outcome.measured.unprocessed());
-    let (name, policy, sent) = (name_of_plain(plain.plain), escaped(&policy.name), other.measured.sent);
-    let of_all = format!("{} of {}", grouped(lost), counted(sent, "message"));
+    let (name, policy, sent) = (plain_name(plain.plain), escape_line(&policy.name), other.measured.sent);
+    let of_all = format!("{} of {}", group_digits(lost), format_count(sent, "message"));
     let result = match lost.cmp(&kept) {
         Ordering::Greater => {
-            let kept = grouped(kept);
+            let kept = group_digits(kept);
             return format!(
                 "{name} is not enough here: it does not process {of_all}; {policy} does not process {kept}."
             );
         }
         _ if lost == 0 => format!("{name} is enough here: it loses nothing,"),
         Ordering::Equal => format!("{name} loses as many here, {of_all}: it"),
-        Ordering::Less => format!("{name} loses fewer here, {of_all}, and {policy} {}: it", grouped(kept)),
+        Ordering::Less => {
+            format!("{name} loses fewer here, {of_all}, and {policy} {}: it", group_digits(kept))
+        }
     };
     let price = other.per_million.total_dollars - own.per_million.total_dollars;
-    let price = format!("{} {}", dollars(price.abs()), if price < 0.0 { "less" } else { "more" });
+    let price = format!("{} {}", format_dollars(price.abs()), if price < 0.0 { "less" } else { "more" });
     let difference = |[own, other]: [u64; 2], shown: fn(u64) -> String, [more, less, same]: [&str; 3]| {
         let by = shown(own.abs_diff(other));
         match other.cmp(&own) {
@@ -65,7 +68,7 @@ fn sentence(policy: &PolicyForecast, plain: &PlainForecast) -> String {
         }
     };
     let wasted = [own, other].map(|outcome| outcome.measured.wasted.total());
-    let wasted = difference(wasted, grouped, ["more", "fewer", "as many"]);
+    let wasted = difference(wasted, group_digits, ["more", "fewer", "as many"]);
     let wasted = format!("wastes {wasted} calls of the target");
     let costs = format!("{result} costs {price} per million than {policy}");
     // An earlier death of the last message gains nothing.
@@ -73,7 +76,7 @@ fn sentence(policy: &PolicyForecast, plain: &PlainForecast) -> String {
         return format!("{costs} and {wasted}.");
     }
     let done = [own, other].map(|outcome| outcome.measured.drain_seconds);
-    let done = difference(done, span, ["later", "sooner", "as soon"]);
+    let done = difference(done, format_span, ["later", "sooner", "as soon"]);
     format!("{costs}, {wasted}, and is done {done}.")
 }
 
@@ -94,13 +97,13 @@ mod tests {
         let [outage, over] = [outage, over].map(Duration::from_secs);
         let fault = TargetFault::Outage(outage);
         let scenario = Scenario { messages: 60, fault, over, ..Scenario::default() };
-        let mut forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());
-        forecast.measure("retries".to_owned(), &Policy::from_json(policy).unwrap(), &|_| {}).unwrap();
+        let mut forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::shipped_list());
+        forecast.measure_policy("retries".to_owned(), &Policy::from_json(policy).unwrap(), &|_| {}).unwrap();
         for (visibility, receives) in [(180, 2), (43_200, 100)] {
             let visibility = VisibilitySeconds::new(visibility).unwrap();
             forecast.measure_plain(PlainSqs { visibility, receives }, &|_| {}).unwrap();
         }
-        let section = section(&forecast).unwrap();
+        let section = plain_section(&forecast).unwrap();
         assert_eq!(
             section.rows.iter().map(|row| &row[0]).collect::<Vec<_>>(),
             ["retries", "SQS 3m,2", "SQS 12h,100"]

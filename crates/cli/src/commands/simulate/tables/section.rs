@@ -4,8 +4,8 @@ use std::iter::once;
 
 use redeliver_sim::planner::{Forecast, Measurements, PolicyForecast, TargetFault};
 
-use redeliver_operator::terminal::escape::escaped;
-use redeliver_operator::terminal::units::{grouped, span};
+use redeliver_operator::terminal::escape::escape_line;
+use redeliver_operator::terminal::units::{format_span, group_digits};
 
 /// A chance this close to 0 or 1 differs from it by rounding only.
 pub(super) const CERTAIN: f64 = 1e-9;
@@ -40,7 +40,7 @@ pub(super) fn side_by_side<Name: ToString>(
     let is_alone = forecast.policies.len() == 1;
     let policy = (!is_alone).then_some("policy");
     let row = |name: &str, policy: &PolicyForecast, values: Vec<String>| {
-        let policy = (!is_alone).then(|| escaped(&policy.name));
+        let policy = (!is_alone).then(|| escape_line(&policy.name));
         once(name.to_owned()).chain(policy).chain(values).collect::<Vec<_>>()
     };
     let rows = rows.flat_map(|(name, values)| {
@@ -60,17 +60,21 @@ pub(super) fn by_policy(
     forecast: &Forecast,
     rows: Vec<Vec<String>>,
 ) -> Section {
-    let names = forecast.policies.iter().map(|policy| escaped(&policy.name));
+    let names = forecast.policies.iter().map(|policy| escape_line(&policy.name));
     let columns = once(first.to_owned()).chain(names).collect();
     Section { title: title.into(), names: 1, columns, rows, note: None }
 }
 
-pub(super) fn row(name: &str, forecast: &Forecast, value: impl Fn(&PolicyForecast) -> String) -> Vec<String> {
+pub(super) fn policy_row(
+    name: &str,
+    forecast: &Forecast,
+    value: impl Fn(&PolicyForecast) -> String,
+) -> Vec<String> {
     once(name.to_owned()).chain(forecast.policies.iter().map(value)).collect()
 }
 
 /// A chance in percent with one decimal digit. 0 % and 100 % appear only for chances that are exactly 0 and 1.
-pub(super) fn percent(share: f64) -> String {
+pub(super) fn format_percent(share: f64) -> String {
     match share * 100.0 {
         _ if share <= CERTAIN => "0 %".to_owned(),
         _ if share >= 1.0 - CERTAIN => "100 %".to_owned(),
@@ -80,24 +84,24 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-pub(super) fn dollars(amount: f64) -> String {
+pub(super) fn format_dollars(amount: f64) -> String {
     format!("${amount:.2}")
 }
 
-pub(super) fn rounded(number: f64) -> String {
-    grouped(whole(number))
+pub(super) fn format_rounded(number: f64) -> String {
+    group_digits(round_whole(number))
 }
 
 pub(super) fn rounded_span(seconds: f64) -> String {
-    span(whole(seconds))
+    format_span(round_whole(seconds))
 }
 
 /// The time to drain. Nothing drains if nothing was processed, whenever the last message died.
 pub(super) fn drain_time(measured: &Measurements) -> String {
-    if measured.processed == 0 { "–".to_owned() } else { span(measured.drain_seconds) }
+    if measured.processed == 0 { "–".to_owned() } else { format_span(measured.drain_seconds) }
 }
 
-fn whole(number: f64) -> u64 {
+fn round_whole(number: f64) -> u64 {
     format!("{number:.0}").parse().unwrap_or(u64::MAX)
 }
 
@@ -121,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_chance_is_0_or_100_percent_only_if_it_is_certain() {
-        let shown = [0.0, 1e-12, 0.0004, 0.5, 0.999_49, 0.9999, 1.0].map(percent);
+        let shown = [0.0, 1e-12, 0.0004, 0.5, 0.999_49, 0.9999, 1.0].map(format_percent);
         assert_eq!(shown, ["0 %", "0 %", "< 0.1 %", "50.0 %", "99.9 %", "> 99.9 %", "100 %"]);
     }
 }

@@ -1,14 +1,15 @@
 //! The tables on a terminal: a table that is too wide continues below.
 
 use super::section::Section;
-use redeliver_operator::terminal::units::table;
+use redeliver_operator::terminal::units::format_table;
 
 /// The longest line, in characters.
 const WIDTH: usize = 100;
 
-pub(super) fn text(verdict: &str, scenario: &str, sections: &[Section]) -> String {
+pub(super) fn render_tables(verdict: &str, scenario: &str, sections: &[Section]) -> String {
     let tables = sections.iter().map(|section| {
-        let parts: Vec<_> = parts(section).into_iter().map(|columns| part(section, &columns)).collect();
+        let parts: Vec<_> =
+            split_columns(section).into_iter().map(|columns| render_part(section, &columns)).collect();
         let note = section.note.as_ref().map_or(String::new(), |note| format!("{note}\n"));
         format!("{}\n{}{note}", section.title, parts.join("\n"))
     });
@@ -16,7 +17,7 @@ pub(super) fn text(verdict: &str, scenario: &str, sections: &[Section]) -> Strin
 }
 
 /// The columns of each part of a table that is too wide. Each part has the names of the rows.
-fn parts(section: &Section) -> Vec<Vec<usize>> {
+fn split_columns(section: &Section) -> Vec<Vec<usize>> {
     let width = |column: usize| {
         let cells = section.rows.iter().map(|row| row[column].chars().count());
         cells.chain([section.columns[column].chars().count()]).max().unwrap_or(0) + 2
@@ -39,11 +40,11 @@ fn parts(section: &Section) -> Vec<Vec<usize>> {
     parts
 }
 
-fn part(section: &Section, columns: &[usize]) -> String {
+fn render_part(section: &Section, columns: &[usize]) -> String {
     let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
     let header = of(&section.columns);
     let header: Vec<_> = header.iter().map(String::as_str).collect();
-    table(&header, section.rows.iter().map(|row| of(row)), section.names..columns.len())
+    format_table(&header, section.rows.iter().map(|row| of(row)), section.names..columns.len())
 }
 
 #[cfg(test)]
@@ -56,8 +57,8 @@ mod tests {
         let columns = columns.map(str::to_owned).to_vec();
         let rows = vec![(0..6).map(|column| column.to_string()).collect()];
         let section = Section { title: "t".to_owned(), names: 1, columns, rows, note: None };
-        assert_eq!(parts(&section), [vec![0, 1, 2], vec![0, 3], vec![0, 4], vec![0, 5]]);
-        let second = part(&section, &[0, 3]);
+        assert_eq!(split_columns(&section), [vec![0, 1, 2], vec![0, 3], vec![0, 4], vec![0, 5]]);
+        let second = render_part(&section, &[0, 3]);
         assert_eq!(
             second.lines().map(str::trim_end).collect::<Vec<_>>(),
             [format!(" attempt  {}", "c".repeat(40)), format!(" 0        {}3", " ".repeat(39)),]

@@ -1,6 +1,6 @@
 use chrono::TimeDelta;
 use redeliver_operator::queues::cloudwatch::Point;
-use redeliver_operator::status::Outage;
+use redeliver_operator::status::OngoingOutage;
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn now() -> Timestamp {
 
 const QUIET: Facts<'_> = Facts {
     now: Timestamp::MIN_UTC,
-    target: Some(Target::NoOutageSeen),
+    target: Some(TargetStatus::NoOutageSeen),
     longest_hold_seconds: None,
     held: Some(40),
     source: 0,
@@ -25,12 +25,12 @@ const QUIET: Facts<'_> = Facts {
 
 /// The line with its links as in Markdown.
 fn line(facts: Facts<'_>) -> String {
-    let Answer { parts, is_bad } = answer(&Facts { now: now(), ..facts });
+    let StatusLine { parts, is_bad } = build_status_line(&Facts { now: now(), ..facts });
     let words: Vec<_> = parts
         .into_iter()
         .map(|part| match part {
-            Part::Text(words) => words,
-            Part::Link(words, to) => format!("[{words}]({to})"),
+            LinePart::Text(words) => words,
+            LinePart::Link(words, to) => format!("[{words}]({to})"),
         })
         .collect();
     let words = words.concat();
@@ -45,10 +45,10 @@ fn blocked_groups_are_counted_and_the_first_has_its_time() {
     assert_eq!(blocked(2), "[2 groups](#blocked) are blocked, the first one since 2026-11-28T00:00:00.000Z.");
 }
 
-fn down(minutes: i64, sign_minutes: i64) -> Option<Target> {
+fn down(minutes: i64, sign_minutes: i64) -> Option<TargetStatus> {
     let point = |minutes: i64| -> Point { (now() - TimeDelta::minutes(minutes), 1) };
     let signs: Vec<_> = (sign_minutes..=minutes).step_by(5).map(point).collect();
-    Some(Target::Down(Outage::of(&signs, now()).unwrap()))
+    Some(TargetStatus::Down(OngoingOutage::from_points(&signs, now()).unwrap()))
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn quiet_is_said_as_far_as_it_is_known() {
         line(Facts { is_blind: true, ..QUIET }),
         "All quiet by SQS's counts; CloudWatch is unavailable."
     );
-    let unknown = Facts { target: Some(Target::Unknown), ..QUIET };
+    let unknown = Facts { target: Some(TargetStatus::Unknown), ..QUIET };
     assert_eq!(line(unknown), "Could not determine whether the target is down.");
     assert_eq!(
         line(Facts { dead_letters: None, ..QUIET }),
@@ -81,8 +81,8 @@ fn an_outage_that_may_be_older_than_what_can_be_seen_says_so() {
     let of = |days: i64, minutes: i64| {
         let since = now() - TimeDelta::days(days) - TimeDelta::minutes(minutes);
         let seconds = (now() - since).num_seconds();
-        let outage = Outage { since, or_longer: true, seconds, last_sign: now() };
-        line(Facts { target: Some(Target::Down(outage)), held: Some(0), ..QUIET })
+        let outage = OngoingOutage { since, or_longer: true, seconds, last_sign: now() };
+        line(Facts { target: Some(TargetStatus::Down(outage)), held: Some(0), ..QUIET })
     };
     assert_eq!(of(0, 10), "The target has been down since 14:12 or longer: no message is held.");
     assert_eq!(of(14, 0), "The target has been down for more than 14 days: no message is held.");
@@ -133,10 +133,17 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
     let reading = |new_causes| {
         let [taken_at, last_look] = [17, 200].map(|minutes| now() - TimeDelta::minutes(minutes));
         let last_look = Some(last_look);
-        Some(Reading { taken_at, count: 2060, new_causes, returned_causes: 0, last_look, deleted_soon: None })
+        Some(LastReading {
+            taken_at,
+            count: 2060,
+            new_causes,
+            returned_causes: 0,
+            last_look,
+            deleted_soon: None,
+        })
     };
     let returned = |new_causes, returned_causes| {
-        reading(new_causes).map(|reading| Reading { returned_causes, ..reading })
+        reading(new_causes).map(|reading| LastReading { returned_causes, ..reading })
     };
     assert_eq!(of(2060, None), "[2,060 dead letters](letters).");
     assert_eq!(of(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
@@ -159,8 +166,14 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
 fn dead_letters_that_arrived_after_the_look_are_counted_and_nothing_is_said_of_their_causes() {
     let of = |dead_letters, new_causes, last_look| {
         let taken_at = now() - TimeDelta::minutes(17);
-        let reading =
-            Reading { taken_at, count: 15, new_causes, returned_causes: 0, last_look, deleted_soon: None };
+        let reading = LastReading {
+            taken_at,
+            count: 15,
+            new_causes,
+            returned_causes: 0,
+            last_look,
+            deleted_soon: None,
+        };
         line(Facts { dead_letters: Some(dead_letters), reading: Some(reading), ..QUIET })
     };
     let earlier = Some(now() - TimeDelta::minutes(200));
@@ -187,7 +200,7 @@ fn dead_letters_that_arrived_after_the_look_are_counted_and_nothing_is_said_of_t
 #[test]
 fn what_sqs_deletes_soon_is_said_by_the_reading_or_else_by_cloudwatch() {
     let of = |oldest_ends_in_seconds, deleted_soon: Option<Option<(u64, i64)>>| {
-        let read = |deleted_soon: Option<(u64, i64)>| Reading {
+        let read = |deleted_soon: Option<(u64, i64)>| LastReading {
             taken_at: now(),
             count: 41,
             new_causes: 0,
@@ -220,7 +233,7 @@ fn alarms_are_counted_last() {
         target: down(20, 5),
         held: Some(12_300),
         dead_letters: Some(2060),
-        reading: Some(Reading {
+        reading: Some(LastReading {
             taken_at: now(),
             count: 2060,
             new_causes: 3,
@@ -242,7 +255,7 @@ fn alarms_are_counted_last() {
 fn a_link_is_to_a_page_of_the_deployment_or_on_this_page() {
     let facts = Facts { now: now(), dead_letters: Some(2), alarms_on: &["a"], ..QUIET };
     assert_eq!(
-        answer(&facts).markup("/s/0/").into_string(),
+        build_status_line(&facts).render_line("/s/0/").into_string(),
         "<p class=\"answer bad\"><a href=\"/s/0/letters\">2 dead letters</a>. <a href=\"#alarms\">1 alarm</a> is on.</p>"
     );
 }

@@ -48,10 +48,10 @@ fn drive<const N: usize>(
             environment.messages += 1;
             let asks = caller("", environment.messages);
             let now = after(f64::from(tick) / f64::from(TICKS));
-            if let Permission::Call(permit) = environment.breaker.ask(asks, Patience::Over, now) {
+            if let Permission::Call(permit) = environment.breaker.request_call(asks, Patience::Over, now) {
                 let met = target.call(tick);
                 answered[index] += u32::from(met == Answer);
-                environment.breaker.record(permit, met, now);
+                environment.breaker.record_outcome(permit, met, now);
             }
         }
     }
@@ -90,17 +90,20 @@ fn refusals_lower_the_rate_once_a_second_and_answers_raise_it() {
         assert_eq!(environment.call("a", Answer, 1.0 + f64::from(number) / 20.0), Ok(None))
     });
     let permits: Vec<_> = (0..5)
-        .map(|number| match environment.breaker.ask(caller("a", 100 + number), Patience::Over, after(3.0)) {
-            Permission::Call(permit) => permit,
-            other => panic!("{other:?}"),
+        .map(|number| {
+            match environment.breaker.request_call(caller("a", 100 + number), Patience::Over, after(3.0)) {
+                Permission::Call(permit) => permit,
+                other => panic!("{other:?}"),
+            }
         })
         .collect();
     for permit in permits {
-        assert_eq!(environment.breaker.record(permit, Refusal(None), after(3.1)), None);
+        assert_eq!(environment.breaker.record_outcome(permit, Refusal(None), after(3.1)), None);
     }
     // 20 a second before; five refusals of calls under way at the same time are one.
-    let rate =
-        |environment: &Environment| environment.breaker.keys.get(Some(Key::of("a"))).unwrap().rate().unwrap();
+    let rate = |environment: &Environment| {
+        environment.breaker.keys.get(Some(CircuitKey::from_text("a"))).unwrap().limited_rate().unwrap()
+    };
     assert!((rate(&environment) - 15.6).abs() < 0.01, "{}", rate(&environment));
     let held = environment.call("a", Answer, 3.1).unwrap_err();
     assert_eq!((held.reason, held.outage.since), (HoldReason::RateLimited, after(3.1)));
@@ -112,7 +115,7 @@ fn refusals_lower_the_rate_once_a_second_and_answers_raise_it() {
 }
 
 fn rate(environment: &Environment, key: &str) -> f32 {
-    environment.breaker.keys.get(Some(Key::of(key))).unwrap().rate().unwrap()
+    environment.breaker.keys.get(Some(CircuitKey::from_text(key))).unwrap().limited_rate().unwrap()
 }
 
 /// The rate of a busy hour would overrun a target that refuses calls in a quiet one.
@@ -130,7 +133,7 @@ fn a_first_refusal_starts_at_the_rate_of_the_last_second_and_not_at_an_old_one()
 #[test]
 fn the_first_refusal_ends_a_slow_start() {
     let mut environment = Environment::open("a");
-    assert!(matches!(environment.call("a", Answer, 10.0), Ok(Some(Change::Closed { .. }))));
+    assert!(matches!(environment.call("a", Answer, 10.0), Ok(Some(CircuitChange::Closed { .. }))));
     assert_eq!(environment.call("a", Answer, 11.0), Ok(None));
     assert!((rate(&environment, "a") - 3.0).abs() < 1e-4, "{}", rate(&environment, "a"));
     assert_eq!(environment.call("a", Refusal(None), 12.0), Ok(None));
@@ -208,10 +211,11 @@ fn a_key_that_asks_most_leaves_the_others_their_share() {
             let asking = caller(key, environment.messages);
             let counted = tick > 2 * MINUTE;
             quiet_asked += u32::from(counted && key == "quiet");
-            if let Permission::Call(permit) = environment.breaker.ask(asking, Patience::Over, after(seconds))
+            if let Permission::Call(permit) =
+                environment.breaker.request_call(asking, Patience::Over, after(seconds))
             {
                 let met = target.call(tick);
-                environment.breaker.record(permit, met, after(seconds));
+                environment.breaker.record_outcome(permit, met, after(seconds));
                 if counted && met == Answer {
                     *(if key == "quiet" { &mut quiet } else { &mut noisy }) += 1;
                 }
@@ -244,47 +248,47 @@ fn the_shares_of_64_keys_are_counted_at_most() {
 /// Otherwise a tenant would leave places free because of a burst of this morning.
 #[test]
 fn calls_count_half_as_much_after_ten_seconds() {
-    let (mut clock, mut shares) = (MomentClock::default(), Shares::default());
-    let [busy, other] = ["busy", "other"].map(|key| Some(Key::of(key)));
-    let begin = clock.moment(after(0.0));
-    shares.asks(busy);
-    shares.asks(other);
-    assert!(!shares.takes_more(busy, begin), "no call yet");
-    (0..20).for_each(|_| shares.called(busy));
-    (0..12).for_each(|_| shares.called(other));
-    assert!(shares.takes_more(busy, clock.moment(after(9.9))), "20 of 32");
-    assert!(shares.takes_more(busy, clock.moment(after(10.0))), "10 of 16");
-    (0..6).for_each(|_| shares.called(other));
-    assert!(!shares.takes_more(busy, clock.moment(after(30.0))), "2.5 of 5.5");
+    let (mut clock, mut shares) = (MomentClock::default(), RateShares::default());
+    let [busy, other] = ["busy", "other"].map(|key| Some(CircuitKey::from_text(key)));
+    let begin = clock.moment_at(after(0.0));
+    shares.add_user(busy);
+    shares.add_user(other);
+    assert!(!shares.exceeds_share(busy, begin), "no call yet");
+    (0..20).for_each(|_| shares.count_call(busy));
+    (0..12).for_each(|_| shares.count_call(other));
+    assert!(shares.exceeds_share(busy, clock.moment_at(after(9.9))), "20 of 32");
+    assert!(shares.exceeds_share(busy, clock.moment_at(after(10.0))), "10 of 16");
+    (0..6).for_each(|_| shares.count_call(other));
+    assert!(!shares.exceeds_share(busy, clock.moment_at(after(30.0))), "2.5 of 5.5");
 }
 
 /// Otherwise an equal share would be that of all keys that ever came.
 #[test]
 fn a_key_whose_calls_have_faded_takes_no_share() {
-    let (mut clock, mut shares) = (MomentClock::default(), Shares::default());
-    let [busy, gone] = ["busy", "gone"].map(|key| Some(Key::of(key)));
+    let (mut clock, mut shares) = (MomentClock::default(), RateShares::default());
+    let [busy, gone] = ["busy", "gone"].map(|key| Some(CircuitKey::from_text(key)));
     for (key, calls) in [(gone, 1), (busy, 100)] {
-        shares.asks(key);
-        (0..calls).for_each(|_| shares.called(key));
+        shares.add_user(key);
+        (0..calls).for_each(|_| shares.count_call(key));
     }
-    assert!(shares.takes_more(busy, clock.moment(after(0.0))), "100 of 101");
-    assert!(shares.takes_more(busy, clock.moment(after(30.0))), "12.5 of 12.6");
+    assert!(shares.exceeds_share(busy, clock.moment_at(after(0.0))), "100 of 101");
+    assert!(shares.exceeds_share(busy, clock.moment_at(after(30.0))), "12.5 of 12.6");
     assert_eq!(shares.len(), 2);
-    assert!(!shares.takes_more(busy, clock.moment(after(40.0))), "it is alone");
+    assert!(!shares.exceeds_share(busy, clock.moment_at(after(40.0))), "it is alone");
     assert_eq!(shares.len(), 1);
 }
 
 /// A rate that still grows is a limit without a use, and a message beyond it would be held.
 #[test]
 fn a_slow_start_ends_at_64_calls_a_second() {
-    let now = MomentClock::default().moment(after(0.0));
+    let now = MomentClock::default().moment_at(after(0.0));
     let mut limit = RateLimit::after_outage(now, now, 0);
-    let answers = (1..).find(|_| limit.answer(now));
+    let answers = (1..).find(|_| limit.record_answer(now));
     assert_eq!((answers, limit.per_second()), (Some(62), 64.0));
     let mut refused = RateLimit::after_outage(now, now, 0);
-    assert!(refused.refuse(0, 1, now.after(1.0)));
-    let second = now.after(1.0);
-    assert!((0..100).all(|_| !refused.answer(second)), "a refusal ends a slow start");
+    assert!(refused.record_refusal(0, 1, now.plus_seconds(1.0)));
+    let second = now.plus_seconds(1.0);
+    assert!((0..100).all(|_| !refused.record_answer(second)), "a refusal ends a slow start");
 }
 
 /// A message that waits for its place would come back later for each call that was not made.
@@ -294,7 +298,7 @@ fn a_place_whose_call_was_not_made_is_free_again() {
     let _ = of_key.call("a", Refusal(None), 0.0);
     for (mut environment, key) in [(of_key, "a"), (limited_target(), "c")] {
         let ask = |environment: &mut Environment, number| {
-            environment.breaker.ask(caller(key, number), Patience::Over, after(3.0))
+            environment.breaker.request_call(caller(key, number), Patience::Over, after(3.0))
         };
         let Permission::Call(permit) = ask(&mut environment, 100) else { panic!("{key}: no place") };
         assert!(matches!(ask(&mut environment, 101), Permission::Hold(_)), "{key}: there is one place");
@@ -321,7 +325,7 @@ fn refusals_lower_the_rate_though_the_clock_is_set_back() {
     let mut environment = Environment::default();
     assert_eq!(environment.call("a", Refusal(None), 3600.0), Ok(None));
     let overdue = environment.overdue(caller("a", 100), 0.0);
-    environment.breaker.record(overdue, Refusal(None), after(0.0));
+    environment.breaker.record_outcome(overdue, Refusal(None), after(0.0));
     let lowered = 0.78 * 0.6;
     assert!((rate(&environment, "a") - lowered).abs() < 1e-4, "{}", rate(&environment, "a"));
 }
@@ -401,15 +405,15 @@ fn a_key_that_is_down_is_held_as_such_though_the_target_is_busy() {
     assert_eq!(environment.call("b", Refusal(None), 1.5), Ok(None));
     // The target's rate is limited now. Its first places go to a key that is down.
     let mut seconds = 2.0;
-    while environment.breaker.open_since(Some(Key::of("c"))).is_none() {
+    while environment.breaker.open_since(Some(CircuitKey::from_text("c"))).is_none() {
         let _ = environment.call("c", Fault, seconds);
         let _ = environment.call("healthy", Answer, seconds + 1.0);
         seconds += 4.0;
         assert!(seconds < 400.0, "it opens");
     }
-    let opened = environment.breaker.open_since(Some(Key::of("c"))).unwrap();
+    let opened = environment.breaker.open_since(Some(CircuitKey::from_text("c"))).unwrap();
     let later = opened + Duration::from_secs(90);
-    let hold = environment.breaker.hold(caller("c", 1), Fault, later).unwrap();
+    let hold = environment.breaker.hold_after_call(caller("c", 1), Fault, later).unwrap();
     assert_eq!((hold.reason, hold.outage.since), (HoldReason::Down, opened));
 }
 
@@ -418,7 +422,7 @@ fn messages_wait_for_their_turn_while_others_run_or_for_a_moment() {
     let mut environment = Environment::default();
     let _ = environment.call("a", Refusal(None), 0.0);
     let _ = environment.call_for(without_key(1), Refusal(None), 10.0);
-    let mut ask = |caller, patience| environment.breaker.ask(caller, patience, after(10.1));
+    let mut ask = |caller, patience| environment.breaker.request_call(caller, patience, after(10.1));
     assert_eq!(ask(without_key(2), Patience::OthersRun), Permission::Wait);
     assert_eq!(ask(without_key(2), Patience::NewBatch), Permission::Wait);
     assert!(matches!(ask(without_key(2), Patience::Over), Permission::Hold(_)));
@@ -429,7 +433,7 @@ fn messages_wait_for_their_turn_while_others_run_or_for_a_moment() {
 fn a_message_waits_for_the_turn_of_its_key_only_while_others_run() {
     let mut environment = Environment::default();
     let _ = environment.call("a", Refusal(None), 10.0);
-    let mut ask = |patience| environment.breaker.ask(caller("a", 2), patience, after(10.1));
+    let mut ask = |patience| environment.breaker.request_call(caller("a", 2), patience, after(10.1));
     assert_eq!(ask(Patience::OthersRun), Permission::Wait);
     assert!(matches!(ask(Patience::NewBatch), Permission::Hold(_)));
 }

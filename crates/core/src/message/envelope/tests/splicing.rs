@@ -187,22 +187,22 @@ proptest! {
         let texts: Vec<_> = pieces.iter().map(Piece::text).collect();
         let received = joined(&before, &texts, &after);
         let schema = MessageSchema::default();
-        let envelope = schema.parse(&received).map_err(|error| TestCaseError::fail(format!("{error}: {received}")))?;
+        let envelope = schema.parse_envelope(&received).map_err(|error| TestCaseError::fail(format!("{error}: {received}")))?;
 
         let resent = envelope.with_retry_metadata(&retry);
 
-        let again = schema.parse(&resent).map_err(|error| TestCaseError::fail(format!("{error}: {resent}")))?;
+        let again = schema.parse_envelope(&resent).map_err(|error| TestCaseError::fail(format!("{error}: {resent}")))?;
         prop_assert_eq!(again.metadata.retry_attempt, retry.retry_attempt);
         prop_assert_eq!(again.metadata.first_sent_time, Some(retry.first_sent_time));
         prop_assert_eq!(&again.metadata.retry_history, &retry.retry_history);
         prop_assert_eq!(again.metadata.snooze_count, retry.snooze_count);
         prop_assert_eq!(again.metadata.redrive_generation, retry.redrive_generation);
-        prop_assert_eq!(again.metadata.holds, Holds::written(retry.held_since, retry.outage_failures.try_into().unwrap(), retry.held_seconds));
+        prop_assert_eq!(again.metadata.holds, Holds::from_members(retry.held_since, retry.outage_failures.try_into().unwrap(), retry.held_seconds));
         prop_assert_eq!(again.metadata.redrive_count, retry.redrive_count);
         prop_assert_eq!(again.metadata.redrive_count_at_answer, retry.redrive_count_at_answer);
         prop_assert_eq!(again.metadata.message_id_text.as_str(), ID);
 
-        let mut new = retry.members();
+        let mut new = retry.json_members();
         let mut expected = Vec::new();
         for piece in &pieces {
             match piece.ours {

@@ -4,7 +4,7 @@ const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
 fn wrong(attribute: Attribute) -> String {
     let attributes = Attributes::from([(REDELIVER.to_owned(), attribute)]);
-    schema().read("x", &attributes, FIRST).unwrap_err().to_string()
+    schema().read_message("x", &attributes, FIRST).unwrap_err().to_string()
 }
 
 #[test]
@@ -34,11 +34,14 @@ fn the_key_is_written_as_json() {
         IdSources { attribute: Some(IdAttribute::new("Id".to_owned()).unwrap()), pointer: None };
     let schema = MessageSchema::default().with_plain(PlainMessages { id: by_attribute, body: None });
     let attributes = Attributes::from([("Id".to_owned(), Attribute::string(r#"a"b\c"#))]);
-    let Ok(Parsed::Plain(plain)) = schema.read("x", &attributes, FIRST) else { panic!() };
+    let Ok(Parsed::Plain(plain)) = schema.read_message("x", &attributes, FIRST) else { panic!() };
     let named = plain.with_id().unwrap();
     let uuid = Uuid::new_v5(&NAMESPACE, br#"a"b\c"#);
     assert_eq!(redeliver(&named), format!(r#"{{"message_id":"{uuid}","idempotency_key":"a\"b\\c"}}"#));
-    assert_eq!(plain_of("x", &named).form(), Form::Plain { idempotency_key: Some(r#"a"b\c"#.to_owned()) });
+    assert_eq!(
+        plain_of("x", &named).form(),
+        BodyForm::Plain { idempotency_key: Some(r#"a"b\c"#.to_owned()) }
+    );
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn a_folded_attribute_takes_no_others_place() {
     );
     let mut attributes = with_redeliver(&text);
     attributes.extend(small(1));
-    let error = schema().read("x", &attributes, FIRST).unwrap_err().to_string();
+    let error = schema().read_message("x", &attributes, FIRST).unwrap_err().to_string();
     assert_eq!(error, "/Redeliver/folded_attributes cannot be restored as attributes beside the others");
     let mut attributes = with_redeliver(&text.replace("a0", "b0"));
     attributes.extend(small(1));

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::json::pointer::{Pointer, PointerError};
-use crate::message::plain::id::Id;
+use crate::message::plain::id::PlainMessageId;
 
 fn sources(attribute: Option<&str>, pointer: Option<&str>) -> IdSources {
     IdSources {
@@ -12,11 +12,11 @@ fn sources(attribute: Option<&str>, pointer: Option<&str>) -> IdSources {
 }
 
 /// The id's UUID and key.
-fn id(sources: &IdSources, body: &str, attributes: &Attributes) -> Id {
-    sources.of(body, attributes, FIRST)
+fn id(sources: &IdSources, body: &str, attributes: &Attributes) -> PlainMessageId {
+    sources.find_id(body, attributes, FIRST)
 }
 
-fn of_text(text: &str) -> Id {
+fn of_text(text: &str) -> PlainMessageId {
     let attributes = Attributes::from([("Id".to_owned(), Attribute::string(text))]);
     id(&sources(Some("Id"), None), "x", &attributes)
 }
@@ -37,10 +37,11 @@ fn the_first_source_that_has_an_id_counts() {
     let named =
         with_redeliver(r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","idempotency_key":"first"}"#);
     let with_all = MessageSchema::default().with_plain(PlainMessages { id: all, body: None });
-    let read = with_all.read(event, &[named, attributes].into_iter().flatten().collect(), FIRST).unwrap();
+    let read =
+        with_all.read_message(event, &[named, attributes].into_iter().flatten().collect(), FIRST).unwrap();
     let Parsed::Plain(plain) = read else { panic!() };
     assert_eq!(plain.metadata().message_id_text, "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01");
-    assert_eq!(plain.form(), Form::Plain { idempotency_key: Some("first".to_owned()) });
+    assert_eq!(plain.form(), BodyForm::Plain { idempotency_key: Some("first".to_owned()) });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::*;
 fn found(schema: &str, data: &str) -> Vec<Violation> {
     let schema = MessageSchema::new(Some(DataSchema::new(schema).unwrap()));
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{data}}}"#);
-    match schema.parse(&body) {
+    match schema.parse_envelope(&body) {
         Ok(_) => Vec::new(),
         Err(Invalid::Schema(violations)) => violations,
         Err(invalid @ Invalid::Format(_)) => panic!("{data}: {invalid}"),
@@ -33,7 +33,7 @@ fn violations_of_the_data_schema_are_named_under_data() {
 #[test]
 fn data_and_message_violations_are_named_together() {
     let schema = MessageSchema::new(Some(DataSchema::new(r#"{"required":["id"]}"#).unwrap()));
-    let invalid = schema.parse(r#"{"metadata":{},"data":{}}"#).unwrap_err();
+    let invalid = schema.parse_envelope(r#"{"metadata":{},"data":{}}"#).unwrap_err();
     assert_eq!(invalid.to_string(), "/metadata/message_id is missing; /data/id is missing");
 }
 
@@ -274,7 +274,7 @@ fn a_document_with_too_much_to_check_is_refused_alone() {
     assert_eq!(found("{}", &number(1001)), [Violation::new("/data", rule)]);
     assert_eq!(found("{}", &format!(r#"{{"n":"{}"}}"#, "7".repeat(1001))), [], "a text");
     let without_schema = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{}}}"#, number(1001));
-    assert!(MessageSchema::default().parse(&without_schema).is_ok());
+    assert!(MessageSchema::default().parse_envelope(&without_schema).is_ok());
 }
 
 #[test]

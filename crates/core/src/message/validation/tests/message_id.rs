@@ -44,7 +44,7 @@ proptest! {
             serde_json::to_string(&text).unwrap()
         };
         let body = format!(r#"{{"metadata":{{"message_id":{quoted}}},"data":{{}}}}"#);
-        match SCHEMA.parse(&body) {
+        match SCHEMA.parse_envelope(&body) {
             Ok(envelope) => {
                 prop_assert!(is_uuid(&text), "{text:?}");
                 prop_assert_eq!(envelope.metadata.message_id_text, text);

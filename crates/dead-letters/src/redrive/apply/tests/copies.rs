@@ -5,13 +5,14 @@ use std::sync::Mutex;
 use redeliver_core::ports::QueueDepth;
 
 use super::*;
-use redeliver_testing::altered::Full;
+use redeliver_testing::altered::FullQueue;
 
 /// Each request or entry of one queue that the rule picks.
-fn fail(world: &World, queue: &EmbeddedQueue, action: Action, injection: Injection) {
+fn fail(world: &World, queue: &EmbeddedQueue, action: SqsAction, injection: Injection) {
     let queue = Some(queue.arn().to_owned());
-    let rule = FaultRule { action, queue, scope: Scope::Entry, when: When::Chance(1.0), injection };
-    world.sqs.set_faults(FaultPlan::new(3).with(rule));
+    let rule =
+        FaultRule { action, queue, scope: FaultScope::Entry, when: FaultTrigger::Chance(1.0), injection };
+    world.sqs.set_faults(FaultPlan::new(3).with_rule(rule));
 }
 
 impl World {
@@ -23,13 +24,13 @@ impl World {
     fn timed(&self, source: &(impl QueueSender + QueueDepth)) -> (RedriveReport, Vec<i64>) {
         let rounds = Mutex::new(Vec::new());
         let plan = everything();
-        let Redrive { dlq, clock, can_come_back, limits, interrupted, .. } = self.redrive(&plan);
+        let RedriveJob { dlq, clock, can_come_back, limits, interrupted, .. } = self.redrive(&plan);
         let progress = |progress| {
-            if matches!(progress, Progress::Sent(_)) {
+            if matches!(progress, RedriveProgress::Sent(_)) {
                 rounds.lock().unwrap().push(clock.now());
             }
         };
-        let redrive = Redrive {
+        let redrive = RedriveJob {
             dlq,
             source,
             clock,
@@ -52,7 +53,7 @@ fn what_had_no_answer_may_be_there_twice_once_it_is_sent_again_and_what_was_refu
         [(Injection::LostRequest, 5), (Injection::LostAnswer, 5), (Injection::Sender, 0)]
     {
         let world = World::new((0..5).map(dead).collect());
-        fail(&world, &world.source, Action::SendMessageBatch, injection);
+        fail(&world, &world.source, SqsAction::SendMessageBatch, injection);
         let first = world.apply(&everything()).unwrap();
         // Delivery itself sends once more what has no answer.
         assert_eq!(
@@ -72,13 +73,13 @@ fn what_had_no_answer_may_be_there_twice_once_it_is_sent_again_and_what_was_refu
 fn what_was_sent_and_cannot_be_deleted_is_neither_sent_again_nor_counted_as_deleted() {
     for injection in [Injection::Sender, Injection::Throttled, Injection::LostRequest] {
         let world = World::new((0..10).map(dead).collect());
-        fail(&world, &world.dlq, Action::DeleteMessageBatch, injection);
-        let told = |report: RedriveReport| (report.sent, report.deleted_only, report.possible_copies);
-        assert_eq!(told(world.apply(&everything()).unwrap()), (10, 0, 0), "{injection:?}");
-        assert_eq!(told(world.apply(&everything()).unwrap()), (0, 0, 0), "{injection:?}");
+        fail(&world, &world.dlq, SqsAction::DeleteMessageBatch, injection);
+        let reported = |report: RedriveReport| (report.sent, report.deleted_only, report.possible_copies);
+        assert_eq!(reported(world.apply(&everything()).unwrap()), (10, 0, 0), "{injection:?}");
+        assert_eq!(reported(world.apply(&everything()).unwrap()), (0, 0, 0), "{injection:?}");
         assert_eq!(world.depths(), (10, 10));
         world.healthy();
-        assert_eq!(told(world.apply(&everything()).unwrap()), (0, 10, 0), "{injection:?}");
+        assert_eq!(reported(world.apply(&everything()).unwrap()), (0, 10, 0), "{injection:?}");
         assert_eq!(world.depths(), (0, 10));
     }
 }
@@ -93,7 +94,7 @@ fn a_round_begins_a_second_after_the_one_before_however_long_its_sends_take_or_w
 
     let mut world = World::new((0..40).map(dead).collect());
     world.limits.rate = Some(10);
-    fail(&world, &world.source, Action::SendMessageBatch, Injection::Sender);
+    fail(&world, &world.source, SqsAction::SendMessageBatch, Injection::Sender);
     let (report, rounds) = world.timed(&world.source);
     assert_eq!((report.sent, report.staying_count(), rounds), (0, 40, vec![0, 1000, 2000, 3000]));
 }
@@ -103,7 +104,7 @@ fn what_somebody_else_holds_is_for_another_pass() {
     for sent_before in [false, true] {
         let world = World::new((0..30).map(dead).collect());
         if sent_before {
-            fail(&world, &world.dlq, Action::DeleteMessageBatch, Injection::Sender);
+            fail(&world, &world.dlq, SqsAction::DeleteMessageBatch, Injection::Sender);
             // Two requests: the first deletions are refused while the second is sent.
             assert_eq!(world.apply(&everything()).unwrap().sent, 20);
             world.healthy();
@@ -128,12 +129,13 @@ fn what_somebody_else_holds_is_for_another_pass() {
 #[test]
 fn at_the_limit_in_flight_it_goes_on_pass_by_pass() {
     let world = World::new((0..100).map(dead).collect());
-    let full = Full { queue: &world.dlq, in_flight_max: 30, code: "OverLimit", receives: AtomicU32::new(0) };
-    let dlq = Altered(full);
+    let full =
+        FullQueue { queue: &world.dlq, in_flight_max: 30, code: "OverLimit", receives: AtomicU32::new(0) };
+    let dlq = AlteredQueue(full);
     let plan = everything();
-    let Redrive { source, clock, plan, can_come_back, limits, interrupted, progress, .. } =
+    let RedriveJob { source, clock, plan, can_come_back, limits, interrupted, progress, .. } =
         world.redrive(&plan);
-    let redrive = Redrive { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
+    let redrive = RedriveJob { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
     let report = clock.block_on(redrive.apply(&mut world.journal())).unwrap();
     assert_eq!((report.sent, report.possible_copies, report.is_covered()), (100, 0, true), "{report:?}");
     assert_eq!(world.depths(), (0, 100));
@@ -142,14 +144,14 @@ fn at_the_limit_in_flight_it_goes_on_pass_by_pass() {
 #[test]
 fn a_dead_letter_that_comes_out_again_while_it_waits_for_its_turn_is_sent_once_and_deleted() {
     let mut world = World::new((0..160).map(dead).collect());
-    world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
+    world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     // Nothing can be hidden for longer than the two minutes of its receive.
-    fail(&world, &world.dlq, Action::ChangeMessageVisibilityBatch, Injection::Sender);
+    fail(&world, &world.dlq, SqsAction::ChangeMessageVisibilityBatch, Injection::Sender);
     let report = world.apply(&everything()).unwrap();
     assert_eq!((report.sent, report.deleted_only, report.possible_copies), (160, 0, 0), "{report:?}");
     assert_eq!(
-        (world.depths(), Ending::of(&report, u64::MAX)),
-        ((0, 160), Ending::Done),
+        (world.depths(), RedriveEnding::from_report(&report, u64::MAX)),
+        ((0, 160), RedriveEnding::Done),
         "what was sent is gone"
     );
 }
@@ -157,10 +159,10 @@ fn a_dead_letter_that_comes_out_again_while_it_waits_for_its_turn_is_sent_once_a
 #[test]
 fn what_somebody_else_has_taken_out_meanwhile_is_not_sent_too() {
     let mut world = World::new((0..160).map(dead).collect());
-    world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
+    world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     // Nothing can be hidden for longer than the two minutes of its receive; then the console redrives all that is
     // visible.
-    fail(&world, &world.dlq, Action::ChangeMessageVisibilityBatch, Injection::Sender);
+    fail(&world, &world.dlq, SqsAction::ChangeMessageVisibilityBatch, Injection::Sender);
     let plan = everything();
     let (redrive, mut journal) = (world.redrive(&plan), world.journal());
     let console = async {

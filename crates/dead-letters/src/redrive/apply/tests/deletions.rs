@@ -9,9 +9,9 @@ use super::*;
 use crate::{HIDDEN, NotDeleted};
 
 impl World {
-    fn delete_fails(&self, when: When, injection: Injection) {
-        let (action, scope) = (Action::DeleteMessageBatch, Scope::Entry);
-        self.sqs.set_faults(FaultPlan::new(3).with(FaultRule {
+    fn delete_fails(&self, when: FaultTrigger, injection: Injection) {
+        let (action, scope) = (SqsAction::DeleteMessageBatch, FaultScope::Entry);
+        self.sqs.set_faults(FaultPlan::new(3).with_rule(FaultRule {
             action,
             queue: None,
             scope,
@@ -22,25 +22,30 @@ impl World {
 }
 
 /// Sent, only deleted, sent and not deleted, and the exit code.
-fn told(report: &RedriveReport) -> (u64, u64, Option<u64>, Ending) {
-    (report.sent, report.deleted_only, report.json()["not_deleted"].as_u64(), Ending::of(report, u64::MAX))
+fn summarize(report: &RedriveReport) -> (u64, u64, Option<u64>, RedriveEnding) {
+    (
+        report.sent,
+        report.deleted_only,
+        report.to_json()["not_deleted"].as_u64(),
+        RedriveEnding::from_report(report, u64::MAX),
+    )
 }
 
 #[test]
 fn a_role_that_may_not_delete_sends_few_is_told_so_and_sends_none_twice() {
     let world = World::new((0..200).map(dead).collect());
-    world.delete_fails(When::Chance(1.0), Injection::Sender);
+    world.delete_fails(FaultTrigger::Chance(1.0), Injection::Sender);
     let first = world.apply(&everything()).unwrap();
-    assert_eq!(told(&first), (20, 0, Some(20), Ending::NotDeleted));
+    assert_eq!(summarize(&first), (20, 0, Some(20), RedriveEnding::NotDeleted));
     assert_eq!(first.watched, None, "a run that does not continue is not watched");
     assert_eq!(
-        told(&world.apply(&everything()).unwrap()),
-        (0, 0, Some(20), Ending::NotDeleted),
+        summarize(&world.apply(&everything()).unwrap()),
+        (0, 0, Some(20), RedriveEnding::NotDeleted),
         "and the next run sends none"
     );
     assert_eq!(world.depths(), (200, 20));
     world.sqs.set_faults(FaultPlan::new(3));
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (180, 20, Some(0), Ending::Done));
+    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (180, 20, Some(0), RedriveEnding::Done));
     assert_eq!(world.depths(), (0, 200));
 }
 
@@ -49,38 +54,44 @@ fn a_run_that_may_no_longer_delete_counts_also_the_messages_that_it_did_not_try(
     let mut world = World::new((0..200).map(dead).collect());
     world.limits.max = 200;
     world.limits.watch = Duration::ZERO;
-    world.delete_fails(When::Numbers((1..=200).filter(|n| n % 10 > 0).collect()), Injection::Sender);
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (200, 0, Some(180), Ending::NotDeleted));
-    world.delete_fails(When::Chance(1.0), Injection::Sender);
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (0, 0, Some(180), Ending::NotDeleted));
+    world.delete_fails(FaultTrigger::Numbers((1..=200).filter(|n| n % 10 > 0).collect()), Injection::Sender);
+    assert_eq!(
+        summarize(&world.apply(&everything()).unwrap()),
+        (200, 0, Some(180), RedriveEnding::NotDeleted)
+    );
+    world.delete_fails(FaultTrigger::Chance(1.0), Injection::Sender);
+    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (0, 0, Some(180), RedriveEnding::NotDeleted));
 }
 
 #[test]
 fn a_single_deletion_that_fails_is_made_in_the_same_run() {
     let world = World::new((0..30).map(dead).collect());
-    world.delete_fails(When::Numbers(vec![2, 5]), Injection::Sender);
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (30, 2, Some(0), Ending::Done));
+    world.delete_fails(FaultTrigger::Numbers(vec![2, 5]), Injection::Sender);
+    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (30, 2, Some(0), RedriveEnding::Done));
     assert_eq!(world.depths(), (0, 30));
 }
 
 #[test]
 fn deletions_that_fail_here_and_there_do_not_end_a_run_however_many_they_are() {
     let world = World::new((0..200).map(dead).collect());
-    world.delete_fails(When::Numbers((1..=20).map(|n| n * 10).collect()), Injection::Sender);
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (200, 20, Some(0), Ending::Done));
+    world.delete_fails(FaultTrigger::Numbers((1..=20).map(|n| n * 10).collect()), Injection::Sender);
+    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (200, 20, Some(0), RedriveEnding::Done));
     assert_eq!(world.depths(), (0, 200));
 }
 
 #[test]
 fn what_was_sent_and_is_held_by_somebody_else_is_not_taken_for_deleted() {
     let world = World::new(vec![dead(1)]);
-    world.delete_fails(When::Chance(1.0), Injection::Sender);
-    assert_eq!(told(&world.apply(&everything()).unwrap()), (1, 0, Some(1), Ending::NotDeleted));
+    world.delete_fails(FaultTrigger::Chance(1.0), Injection::Sender);
+    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (1, 0, Some(1), RedriveEnding::NotDeleted));
     world.sqs.set_faults(FaultPlan::new(3));
     let request =
         Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
     let held = world.clock.block_on(world.dlq.receive(request)).unwrap();
-    assert_eq!(Ending::of(&world.apply(&everything()).unwrap(), u64::MAX), Ending::NotSeen);
+    assert_eq!(
+        RedriveEnding::from_report(&world.apply(&everything()).unwrap(), u64::MAX),
+        RedriveEnding::NotSeen
+    );
     assert_eq!(world.journal().not_deleted().collect::<Vec<_>>(), [&*held[0].sqs_message_id]);
 }
 
@@ -93,11 +104,11 @@ struct Late<'a> {
 }
 
 impl Alteration for Late<'_> {
-    fn queue(&self) -> &EmbeddedQueue {
+    fn inner_queue(&self) -> &EmbeddedQueue {
         self.queue
     }
 
-    async fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
+    async fn run_request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
         let answer = request.await;
         self.clock.sleep(LATE).await;
         answer
@@ -109,12 +120,19 @@ fn what_somebody_else_received_before_its_send_was_confirmed_is_not_taken_for_de
     let mut world = World::new((0..106).map(dead).collect());
     // One a second, and nothing is hidden for longer than the first two minutes: the last two are sent before they are
     // over, and the answers are there half a second and more after.
-    world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
-    world.fail(Action::ChangeMessageVisibilityBatch, Scope::Request, When::Chance(1.0), Injection::Throttled);
-    let source = Altered(Late { queue: &world.source, clock: &world.clock });
+    world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
+    world.fail(
+        SqsAction::ChangeMessageVisibilityBatch,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::Throttled,
+    );
+    let source = AlteredQueue(Late { queue: &world.source, clock: &world.clock });
     let plan = everything();
-    let Redrive { dlq, clock, plan, can_come_back, limits, interrupted, progress, .. } = world.redrive(&plan);
-    let redrive = Redrive { dlq, source: &source, clock, plan, can_come_back, limits, interrupted, progress };
+    let RedriveJob { dlq, clock, plan, can_come_back, limits, interrupted, progress, .. } =
+        world.redrive(&plan);
+    let redrive =
+        RedriveJob { dlq, source: &source, clock, plan, can_come_back, limits, interrupted, progress };
     let somebody_else = async {
         clock.sleep(LATE + HIDDEN + Duration::from_millis(200)).await;
         let request =
@@ -125,7 +143,7 @@ fn what_somebody_else_received_before_its_send_was_confirmed_is_not_taken_for_de
     let (report, held) = clock.block_on(async { join!(redrive.apply(&mut journal), somebody_else) });
     assert_eq!((held.len(), world.depths()), (2, (2, 106)), "SQS says that all are deleted");
     let report = report.unwrap();
-    assert_eq!(told(&report), (106, 0, Some(2), Ending::NotDeleted));
+    assert_eq!(summarize(&report), (106, 0, Some(2), RedriveEnding::NotDeleted));
     assert_eq!(report.why_not_deleted, Some(NotDeleted::VisibleToOthers));
     let not_deleted: BTreeSet<_> = journal.not_deleted().collect();
     assert_eq!(not_deleted, held.iter().map(|message| &*message.sqs_message_id).collect());

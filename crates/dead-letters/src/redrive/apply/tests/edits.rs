@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn an_edit_replaces_what_it_changes_and_the_original_is_in_the_journal() {
     let world = World::new(vec![dead(1)]);
-    let plan = Plan { edit: Some(Edit::new(".body.data.fixed = true").unwrap()), ..everything() };
+    let plan = RedrivePlan { edit: Some(BodyEdit::new(".body.data.fixed = true").unwrap()), ..everything() };
     let report = world.apply(&plan).unwrap();
     assert_eq!((report.sent, report.edited), (1, 1));
     let [message] = world.take(&world.source).try_into().unwrap();
@@ -19,8 +19,12 @@ fn an_edit_replaces_what_it_changes_and_the_original_is_in_the_journal() {
 }
 
 /// An edit after which an API that remembers ids must take the message for another one.
-fn edited_under_a_new_id() -> Plan {
-    Plan { edit: Some(Edit::new(".body.data.fixed = true").unwrap()), new_id: true, ..everything() }
+fn edited_under_a_new_id() -> RedrivePlan {
+    RedrivePlan {
+        edit: Some(BodyEdit::new(".body.data.fixed = true").unwrap()),
+        new_id: true,
+        ..everything()
+    }
 }
 
 #[test]
@@ -36,8 +40,8 @@ fn an_edited_message_gets_a_new_id_and_both_ids_are_told() {
     );
     assert_eq!(message.body, body, "and every other byte as it came");
     for report in [planned, report] {
-        let told = serde_json::json!({ "count": 1, "examples": [{ "old": id(1), "new": new_id }] });
-        assert_eq!(report.json()["new_ids"], told);
+        let reported = serde_json::json!({ "count": 1, "examples": [{ "old": id(1), "new": new_id }] });
+        assert_eq!(report.to_json()["new_ids"], reported);
     }
     let journal = std::fs::read_to_string(&world.journal).unwrap();
     let intent: Value = serde_json::from_str(journal.lines().nth(2).unwrap()).unwrap();
@@ -46,8 +50,8 @@ fn an_edited_message_gets_a_new_id_and_both_ids_are_told() {
 }
 
 /// Keeps the number of messages that were sent.
-fn count_sent(sent: &Cell<u64>, progress: Progress) {
-    if let Progress::Sent(count) = progress {
+fn count_sent(sent: &Cell<u64>, progress: RedriveProgress) {
+    if let RedriveProgress::Sent(count) = progress {
         sent.set(count);
     }
 }
@@ -59,9 +63,9 @@ fn what_comes_straight_back_under_its_new_id_is_known_again() {
     // A run that came to its end would have forgotten it: then it may be sent back once more.
     let sent = Cell::new(0);
     let (interrupted, progress) = (|| sent.get() > 0, |progress| count_sent(&sent, progress));
-    let interrupted = Redrive { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
+    let interrupted = RedriveJob { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
     let report = world.clock.block_on(interrupted.apply(&mut journal)).unwrap();
-    assert_eq!((report.sent, report.early), (1, Some(Early::Interrupted)));
+    assert_eq!((report.sent, report.early), (1, Some(EarlyEnd::Interrupted)));
     let [message] = world.take(&world.source).try_into().unwrap();
     let sent = DeadLetterRecord::new(message).metadata.unwrap();
     assert!(journal.came_back(&sent.message_id_text, sent.generation()));
@@ -72,7 +76,7 @@ fn what_comes_straight_back_under_its_new_id_is_known_again() {
 fn a_message_that_the_edit_does_not_change_keeps_its_id() {
     let world = World::new(vec![dead(1), dead(2)]);
     let edit = "if .body.data.n == 1 then .body.data.fixed = true else . end";
-    let plan = Plan { edit: Some(Edit::new(edit).unwrap()), new_id: true, ..everything() };
+    let plan = RedrivePlan { edit: Some(BodyEdit::new(edit).unwrap()), new_id: true, ..everything() };
     let report = world.apply(&plan).unwrap();
     assert_eq!((report.sent, report.edited, report.new_ids), (2, 1, 1));
     let kept = world.take(&world.source).into_iter().filter(|message| message.body.contains(&id(2)));
@@ -114,23 +118,23 @@ fn without_an_id(n: usize) -> Content {
 }
 
 /// An edit that gives each message an id, and another one in another run, as one that looks at the time does.
-fn mended_in(run: usize) -> Plan {
+fn repaired_in(run: usize) -> RedrivePlan {
     let edit =
         format!(r#".body.metadata.message_id = "0000000\(.body.data.n)-0000-4000-8000-00000000000{run}""#);
-    Plan { edit: Some(Edit::new(&edit).unwrap()), ..everything() }
+    RedrivePlan { edit: Some(BodyEdit::new(&edit).unwrap()), ..everything() }
 }
 
 #[test]
 fn an_id_that_the_edit_gives_names_the_message_in_the_journal_with_the_one_that_it_had() {
     let world = World::new(vec![without_an_id(1)]);
-    let (mut journal, plan) = (world.journal(), mended_in(1));
+    let (mut journal, plan) = (world.journal(), repaired_in(1));
     let sent = Cell::new(0);
     let (interrupted, progress) = (|| sent.get() > 0, |progress| count_sent(&sent, progress));
-    let run = Redrive { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
+    let run = RedriveJob { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
     let report = world.clock.block_on(run.apply(&mut journal)).unwrap();
     let new_id = "00000001-0000-4000-8000-000000000001";
-    let told = serde_json::json!({ "count": 1, "examples": [{ "old": "order-1", "new": new_id }] });
-    assert_eq!((report.sent, &report.json()["new_ids"]), (1, &told));
+    let reported = serde_json::json!({ "count": 1, "examples": [{ "old": "order-1", "new": new_id }] });
+    assert_eq!((report.sent, &report.to_json()["new_ids"]), (1, &reported));
     let text = std::fs::read_to_string(&world.journal).unwrap();
     let intent: Value = serde_json::from_str(text.lines().nth(2).unwrap()).unwrap();
     assert_eq!(intent["intent"]["message_id"], new_id);
@@ -145,8 +149,8 @@ fn a_run_that_finishes_an_interrupted_one_sends_no_message_under_a_second_id() {
     let (mut copies, mut left) = (0, 0);
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(without_an_id).collect());
-        let died = world.dies(&mended_in(1), polls);
-        let report = world.apply(&mended_in(2)).unwrap();
+        let died = world.dies(&repaired_in(1), polls);
+        let report = world.apply(&repaired_in(2)).unwrap();
         let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for message in world.take(&world.source) {
             copies += 1;
@@ -159,7 +163,7 @@ fn a_run_that_finishes_an_interrupted_one_sends_no_message_under_a_second_id() {
         assert!(ids.len() as u64 + report.staying_count() >= MESSAGES as u64, "something is lost");
         left += report.staying_count();
         // The very same edit continues where it ended.
-        let again = world.apply(&mended_in(1)).unwrap();
+        let again = world.apply(&repaired_in(1)).unwrap();
         assert_eq!((again.staying_count(), world.depths().0), (0, 0), "killed after {polls} polls");
         if !died {
             break;
@@ -179,7 +183,11 @@ fn a_plain_message_has_one_new_id_whichever_copy_and_whichever_run_sends_it_back
         content.attributes.insert("Redeliver".to_owned(), Attribute::string(redeliver));
         Content { body, ..content }
     };
-    let plan = Plan { edit: Some(Edit::new(".body.fixed = true").unwrap()), new_id: true, ..everything() };
+    let plan = RedrivePlan {
+        edit: Some(BodyEdit::new(".body.fixed = true").unwrap()),
+        new_id: true,
+        ..everything()
+    };
     let mut deaths = 0;
     for polls in (1..).step_by(2) {
         let world = World::new((0..MESSAGES).chain(0..MESSAGES).map(plain).collect());

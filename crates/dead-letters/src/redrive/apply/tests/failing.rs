@@ -11,29 +11,33 @@ fn a_dlq_that_fails_in_the_middle_takes_the_report_of_what_was_sent_with_it_into
     let world = World::new((0..400).map(dead).collect());
     // The first pass is under way, and then the credentials expire.
     world.fail(
-        Action::ReceiveMessage,
-        Scope::Request,
-        When::Numbers((12..=5000).collect()),
+        SqsAction::ReceiveMessage,
+        FaultScope::Request,
+        FaultTrigger::Numbers((12..=5000).collect()),
         Injection::Sender,
     );
     let report = world.apply(&everything()).unwrap();
     assert!(report.sent > 0, "{report:?}");
-    assert!(matches!(&report.early, Some(Early::Failed(error)) if error.contains("dlq")), "{report:?}");
+    assert!(matches!(&report.early, Some(EarlyEnd::Failed(error)) if error.contains("dlq")), "{report:?}");
     assert_eq!(
-        (Ending::of(&report, u64::MAX), report.json()["complete"].as_bool()),
-        (Ending::Failed, Some(false))
+        (RedriveEnding::from_report(&report, u64::MAX), report.to_json()["complete"].as_bool()),
+        (RedriveEnding::Failed, Some(false))
     );
     world.sqs.set_faults(FaultPlan::new(3));
     world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
     let rest = world.apply(&everything()).unwrap();
-    assert_eq!((report.sent + rest.sent, Ending::of(&rest, u64::MAX)), (400, Ending::Done), "{rest:?}");
+    assert_eq!(
+        (report.sent + rest.sent, RedriveEnding::from_report(&rest, u64::MAX)),
+        (400, RedriveEnding::Done),
+        "{rest:?}"
+    );
     assert_eq!(world.depths(), (0, 400));
 }
 
 #[test]
 fn what_fails_before_anything_is_done_is_an_error_and_nothing_else() {
     let world = World::new((0..3).map(dead).collect());
-    world.fail(Action::ReceiveMessage, Scope::Request, When::Chance(1.0), Injection::Sender);
+    world.fail(SqsAction::ReceiveMessage, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     assert!(world.apply(&everything()).unwrap_err().is::<ReaderError>());
 }
 
@@ -42,14 +46,19 @@ fn a_role_that_may_not_send_tries_a_hundred_and_not_all_of_the_dlq() {
     for count in [100, 500] {
         let mut world = World::new((0..count).map(dead).collect());
         world.limits.watch = Duration::ZERO;
-        world.fail(Action::SendMessageBatch, Scope::Entry, When::Chance(1.0), Injection::Sender);
+        world.fail(
+            SqsAction::SendMessageBatch,
+            FaultScope::Entry,
+            FaultTrigger::Chance(1.0),
+            Injection::Sender,
+        );
         let report = world.apply(&everything()).unwrap();
         assert_eq!((report.sent, report.staying_count()), (0, 100), "{report:?}");
         assert_eq!(
-            (Ending::of(&report, u64::MAX), &report.json()["complete"]),
-            (Ending::Failed, &false.into())
+            (RedriveEnding::from_report(&report, u64::MAX), &report.to_json()["complete"]),
+            (RedriveEnding::Failed, &false.into())
         );
-        let Some(Early::Failed(why)) = report.early else { panic!("{report:?}") };
+        let Some(EarlyEnd::Failed(why)) = report.early else { panic!("{report:?}") };
         assert!(why.starts_with("100 sends in a row failed, the last one with "), "{why}");
         assert_eq!(world.depths(), (count as u64, 0));
     }
@@ -59,8 +68,8 @@ fn a_role_that_may_not_send_tries_a_hundred_and_not_all_of_the_dlq() {
 fn refusals_between_sends_that_are_taken_end_nothing() {
     let mut world = World::new((0..300).map(dead).collect());
     world.limits.watch = Duration::ZERO;
-    let refused = When::Numbers((1..=300).filter(|number| number % 50 != 0).collect());
-    world.fail(Action::SendMessageBatch, Scope::Entry, refused, Injection::Sender);
+    let refused = FaultTrigger::Numbers((1..=300).filter(|number| number % 50 != 0).collect());
+    world.fail(SqsAction::SendMessageBatch, FaultScope::Entry, refused, Injection::Sender);
     let report = world.apply(&everything()).unwrap();
     assert_eq!((report.sent, report.early, world.depths()), (6, None, (294, 6)));
 }
@@ -87,14 +96,14 @@ fn what_the_journal_cannot_keep_is_neither_sent_nor_deleted_and_the_next_run_fin
         let mut journal = world.journal();
         let file = journal.file();
         let progress = |progress| {
-            if matches!(progress, Progress::Sent(_)) {
+            if matches!(progress, RedriveProgress::Sent(_)) {
                 fill_the_disk(&file);
             }
         };
-        let redrive = Redrive { progress: &progress, ..world.redrive(&plan) };
+        let redrive = RedriveJob { progress: &progress, ..world.redrive(&plan) };
         let report = world.clock.block_on(redrive.apply(&mut journal)).unwrap();
         assert!(
-            matches!(&report.early, Some(Early::Failed(error)) if error.contains("the journal")),
+            matches!(&report.early, Some(EarlyEnd::Failed(error)) if error.contains("the journal")),
             "{report:?}"
         );
         assert_eq!((report.sent, world.depths()), (10, (150, 10)));

@@ -20,11 +20,11 @@ fn file(messages: &[Content]) -> FileQueue {
 fn from_file<'a>(
     file: &'a FileQueue,
     world: &'a World,
-    plan: &'a Plan,
-) -> Redrive<'a, FileQueue, EmbeddedQueue, VirtualClock> {
-    let Redrive { source, clock, interrupted, progress, .. } = world.redrive(plan);
-    let limits = Limits { watch: Duration::ZERO, ..NO_LIMITS };
-    Redrive { dlq: file, source, clock, plan, can_come_back: false, limits, interrupted, progress }
+    plan: &'a RedrivePlan,
+) -> RedriveJob<'a, FileQueue, EmbeddedQueue, VirtualClock> {
+    let RedriveJob { source, clock, interrupted, progress, .. } = world.redrive(plan);
+    let limits = RedriveLimits { watch: Duration::ZERO, ..NO_LIMITS };
+    RedriveJob { dlq: file, source, clock, plan, can_come_back: false, limits, interrupted, progress }
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn a_letter_sent_by_an_earlier_selection_is_neither_sent_again_nor_missing() {
     let first = file(&messages);
     world.clock.block_on(from_file(&first, &world, &plan).apply(&mut world.journal())).unwrap();
     let ids = [id(1), "absent".to_owned()];
-    let selecting = Plan { pick: Pick::new(None, ids.to_vec(), None), ..everything() };
+    let selecting = RedrivePlan { pick: Pick::new(None, ids.to_vec(), None), ..everything() };
     let second = file(&messages);
     let report =
         world.clock.block_on(from_file(&second, &world, &selecting).apply(&mut world.journal())).unwrap();
     assert_eq!((report.sent, report.deleted_only), (0, 2));
-    assert_eq!(selecting.pick.missing(), ["no message with the id absent was found"]);
+    assert_eq!(selecting.pick.describe_missing(), ["no message with the id absent was found"]);
 }
 
 /// Archives of several days in one file: a message that was sent back and died again is in it twice.
@@ -79,11 +79,12 @@ fn an_interrupted_run_is_finished_by_the_next_one() {
     let plan = everything();
     let is_under_way = Cell::new(false);
     let interrupted = || is_under_way.get();
-    let progress = |progress| is_under_way.set(is_under_way.get() || progress == Progress::Sent(100));
+    let progress = |progress| is_under_way.set(is_under_way.get() || progress == RedriveProgress::Sent(100));
     let first = file(&messages);
-    let run = Redrive { interrupted: &interrupted, progress: &progress, ..from_file(&first, &world, &plan) };
+    let run =
+        RedriveJob { interrupted: &interrupted, progress: &progress, ..from_file(&first, &world, &plan) };
     let report = world.clock.block_on(run.apply(&mut world.journal())).unwrap();
-    assert_eq!((report.sent, report.early), (100, Some(Early::Interrupted)));
+    assert_eq!((report.sent, report.early), (100, Some(EarlyEnd::Interrupted)));
     let second = file(&messages);
     let report = world.clock.block_on(from_file(&second, &world, &plan).apply(&mut world.journal())).unwrap();
     assert_eq!((report.sent, report.deleted_only, world.depths().1), (150, 100, 250));
@@ -97,15 +98,16 @@ fn they_are_written_a_body_a_line_and_what_a_line_cannot_hold_is_left_out() {
     let (dead_letter, broken) =
         (dead(2), format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{}}"#, id(3)));
     let file = file(&[bare(&body), dead_letter, bare(&broken)]);
-    let edit = Edit::new(r#"if .body | type == "string" then .body = .body + "}" else . end"#).unwrap();
-    let plan = Plan { edit: Some(edit), into_lines: true, ..everything() };
+    let edit = BodyEdit::new(r#"if .body | type == "string" then .body = .body + "}" else . end"#).unwrap();
+    let plan = RedrivePlan { edit: Some(edit), into_lines: true, ..everything() };
     for _ in 0..2 {
         let mut output = Vec::new();
         let planned = world.clock.block_on(from_file(&file, &world, &plan).dry_run()).unwrap();
-        let report = world.clock.block_on(from_file(&file, &world, &plan).write(None, &mut output)).unwrap();
+        let report =
+            world.clock.block_on(from_file(&file, &world, &plan).write_lines(None, &mut output)).unwrap();
         assert_eq!((planned.planned, report.sent, report.edited, report.staying_count()), (2, 2, 1, 1));
         let why = "a line of a file has no place for its attributes or its message group: send it to a queue with --to";
-        assert_eq!(report.json()["staying"][0]["reason"], why);
+        assert_eq!(report.to_json()["staying"][0]["reason"], why);
         let first = format!(
             r#"{{"metadata":{{"message_id":"{}","redrive_generation":1}},   "data":{{"n":1.50}}}}"#,
             id(1)
@@ -125,9 +127,10 @@ fn a_message_of_a_group_is_no_line() {
     let world = World::new(Vec::new());
     let grouped =
         Content { attributes: Attributes::new(), message_group_id: Some("tenant-1".to_owned()), ..dead(1) };
-    let (file, plan) = (file(&[grouped]), Plan { into_lines: true, ..everything() });
+    let (file, plan) = (file(&[grouped]), RedrivePlan { into_lines: true, ..everything() });
     let mut output = Vec::new();
-    let report = world.clock.block_on(from_file(&file, &world, &plan).write(None, &mut output)).unwrap();
+    let report =
+        world.clock.block_on(from_file(&file, &world, &plan).write_lines(None, &mut output)).unwrap();
     assert_eq!((report.sent, report.staying_count(), output.len()), (0, 1, 0));
 }
 
@@ -136,8 +139,8 @@ fn a_message_of_a_group_is_no_line() {
 fn a_filter_that_fails_on_every_message_is_an_error_and_nothing_goes_anywhere() {
     let world = World::new((0..3).map(dead).collect());
     let file = file(&[dead(0), dead(1)]);
-    let plan = || Plan {
-        pick: Pick::filtered(Filter::of_dead_letters(".error_type + 1 > 0").unwrap()),
+    let plan = || RedrivePlan {
+        pick: Pick::with_filter(Filter::for_dead_letters(".error_type + 1 > 0").unwrap()),
         into_lines: true,
         ..everything()
     };
@@ -146,7 +149,7 @@ fn a_filter_that_fails_on_every_message_is_an_error_and_nothing_goes_anywhere() 
     let outcomes = [
         world.clock.block_on(world.redrive(&planned).dry_run()),
         world.apply(&applied),
-        world.clock.block_on(from_file(&file, &world, &written).write(None, &mut output)),
+        world.clock.block_on(from_file(&file, &world, &written).write_lines(None, &mut output)),
     ];
     for outcome in outcomes {
         let error = outcome.unwrap_err().to_string();

@@ -23,9 +23,9 @@ fn the_journal_of_a_run_that_was_killed_at_any_moment_tells_what_the_next_one_di
             let plan = everything();
             let mut journal = world.journal();
             let (dlq, source) = (slow(&world.dlq, &world.clock), slow(&world.source, &world.clock));
-            let Redrive { clock, plan, can_come_back, limits, interrupted, progress, .. } =
+            let RedriveJob { clock, plan, can_come_back, limits, interrupted, progress, .. } =
                 world.redrive(&plan);
-            let redrive = Redrive {
+            let redrive = RedriveJob {
                 dlq: &dlq,
                 source: &source,
                 clock,
@@ -36,11 +36,15 @@ fn the_journal_of_a_run_that_was_killed_at_any_moment_tells_what_the_next_one_di
                 progress,
             };
             let future = Box::pin(redrive.apply(&mut journal));
-            world.clock.block_on(Killed { future, polls }).is_none()
+            world.clock.block_on(KilledFuture { future, polls }).is_none()
         };
         world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
         let second = world.apply(&everything()).unwrap();
-        assert_eq!(Ending::of(&second, u64::MAX), Ending::Done, "killed after {polls} polls: {second:?}");
+        assert_eq!(
+            RedriveEnding::from_report(&second, u64::MAX),
+            RedriveEnding::Done,
+            "killed after {polls} polls: {second:?}"
+        );
 
         let lines = lines(&world);
         let begun: Vec<_> =
@@ -52,8 +56,8 @@ fn the_journal_of_a_run_that_was_killed_at_any_moment_tells_what_the_next_one_di
         assert_eq!(count(&lines, "deleted"), MESSAGES, "killed after {polls} polls");
         assert_eq!(count(first, "ended"), u64::from(!died), "killed after {polls} polls");
         let (kind, ended) = lines.last().unwrap();
-        let told = serde_json::json!({ "sent": second.sent, "not_deleted": 0, "exit_code": 0 });
-        assert_eq!((kind.as_str(), ended), ("ended", &told));
+        let reported = serde_json::json!({ "sent": second.sent, "not_deleted": 0, "exit_code": 0 });
+        assert_eq!((kind.as_str(), ended), ("ended", &reported));
         if !died {
             break;
         }
@@ -70,11 +74,11 @@ fn what_comes_back_from_a_killed_run_is_a_dead_letter_like_any_other_for_the_nex
         let mut journal = world.journal();
         let interrupted = std::cell::Cell::new(false);
         let ask = || interrupted.get();
-        let progress = |progress| interrupted.set(interrupted.get() || progress == Progress::Sent(50));
-        let redrive = Redrive { interrupted: &ask, progress: &progress, ..world.redrive(&plan) };
+        let progress = |progress| interrupted.set(interrupted.get() || progress == RedriveProgress::Sent(50));
+        let redrive = RedriveJob { interrupted: &ask, progress: &progress, ..world.redrive(&plan) };
         world.clock.block_on(redrive.apply(&mut journal)).unwrap()
     };
-    assert_eq!((killed.sent, killed.early), (50, Some(Early::Interrupted)));
+    assert_eq!((killed.sent, killed.early), (50, Some(EarlyEnd::Interrupted)));
     // All of them fail for good, and no run has counted that.
     let failed = world.take(&world.source);
     world.clock.block_on(world.again(&world.dlq, failed, 0));

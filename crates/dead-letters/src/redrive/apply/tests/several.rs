@@ -17,11 +17,15 @@ fn world() -> World {
 
 impl World {
     /// Both queues take ten milliseconds for each answer.
-    fn apply_slowly(&self, interrupted: &dyn Fn() -> bool, progress: &dyn Fn(Progress)) -> RedriveReport {
+    fn apply_slowly(
+        &self,
+        interrupted: &dyn Fn() -> bool,
+        progress: &dyn Fn(RedriveProgress),
+    ) -> RedriveReport {
         let plan = everything();
         let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
-        let Redrive { clock, can_come_back, limits, .. } = self.redrive(&plan);
-        let redrive = Redrive {
+        let RedriveJob { clock, can_come_back, limits, .. } = self.redrive(&plan);
+        let redrive = RedriveJob {
             dlq: &dlq,
             source: &source,
             clock,
@@ -72,7 +76,12 @@ fn a_death_leaves_at_most_a_hundred_intents_and_the_next_run_loses_nothing_and_t
 #[test]
 fn a_request_that_is_refused_keeps_its_ten_and_the_others_go() {
     let world = world();
-    world.fail(Action::SendMessageBatch, Scope::Entry, When::Numbers((11..=20).collect()), Injection::Sender);
+    world.fail(
+        SqsAction::SendMessageBatch,
+        FaultScope::Entry,
+        FaultTrigger::Numbers((11..=20).collect()),
+        Injection::Sender,
+    );
     let report = world.apply_slowly(&|| false, &|_| {});
     assert_eq!((report.sent, report.staying_count(), world.depths()), (290, 10, (10, 290)));
     assert_eq!(world.under_way(), (0, 0));
@@ -84,8 +93,8 @@ fn a_request_that_is_refused_keeps_its_ten_and_the_others_go() {
 fn the_number_in_all_is_never_exceeded_although_sends_fail() {
     let mut world = world();
     world.limits.max = 95;
-    let refused = When::Numbers((1..=200).step_by(3).collect());
-    world.fail(Action::SendMessageBatch, Scope::Entry, refused, Injection::Sender);
+    let refused = FaultTrigger::Numbers((1..=200).step_by(3).collect());
+    world.fail(SqsAction::SendMessageBatch, FaultScope::Entry, refused, Injection::Sender);
     let report = world.apply_slowly(&|| false, &|_| {});
     assert_eq!((report.sent, world.depths()), (95, (205, 95)));
 }
@@ -95,22 +104,22 @@ fn an_interrupt_waits_for_what_is_under_way_and_for_no_more() {
     let world = world();
     let is_interrupted = Cell::new(None);
     let progress = |progress| {
-        if progress == Progress::Sent(50) {
+        if progress == RedriveProgress::Sent(50) {
             is_interrupted.set(Some(world.clock.now()));
         }
     };
     let report = world.apply_slowly(&|| is_interrupted.get().is_some(), &progress);
-    assert_eq!((report.sent, report.early), (140, Some(Early::Interrupted)));
+    assert_eq!((report.sent, report.early), (140, Some(EarlyEnd::Interrupted)));
     assert_eq!((world.depths(), world.under_way()), ((160, 140), (0, 0)));
 }
 
 #[test]
 fn what_is_under_way_when_the_dlq_fails_is_finished_and_is_in_the_journal() {
     let world = world();
-    let expired = When::Numbers((12..=5000).collect());
-    world.fail(Action::ReceiveMessage, Scope::Request, expired, Injection::Sender);
+    let expired = FaultTrigger::Numbers((12..=5000).collect());
+    world.fail(SqsAction::ReceiveMessage, FaultScope::Request, expired, Injection::Sender);
     let report = world.apply_slowly(&|| false, &|_| {});
-    assert!(matches!(report.early, Some(Early::Failed(_))), "{report:?}");
+    assert!(matches!(report.early, Some(EarlyEnd::Failed(_))), "{report:?}");
     assert_eq!((report.sent, world.depths(), world.under_way()), (100, (200, 100), (0, 0)));
 }
 

@@ -4,7 +4,7 @@ use futures_util::future::{Either, select};
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Fault, QueueDepth, QueueSender, Unreadable, VisibilityControl,
+    Depth, EntryError, EntryOutcome, Fault, QueueDepth, QueueSender, UnreadableMessage, VisibilityControl,
 };
 
 use super::*;
@@ -48,7 +48,7 @@ impl Queue for Impatient<'_> {
         Ok(messages)
     }
 
-    fn take_unreadable(&self) -> Vec<Unreadable> {
+    fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         self.queue.take_unreadable()
     }
 
@@ -71,12 +71,12 @@ fn three_hundred_messages_at_one_a_second_go_back_in_one_run() {
     world.limits.rate = Some(1);
     let dlq = Impatient { queue: &world.dlq, clock: &world.clock };
     let plan = everything();
-    let Redrive { source, clock, plan, can_come_back, limits, interrupted, progress, .. } =
+    let RedriveJob { source, clock, plan, can_come_back, limits, interrupted, progress, .. } =
         world.redrive(&plan);
-    let redrive = Redrive { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
+    let redrive = RedriveJob { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
     let report = clock.block_on(redrive.apply(&mut world.journal())).unwrap();
     assert_eq!(
-        (report.sent, report.is_covered(), report.json()["possible_copies"].as_u64()),
+        (report.sent, report.is_covered(), report.to_json()["possible_copies"].as_u64()),
         (300, true, Some(0))
     );
     assert_eq!(world.depths(), (0, 300));
@@ -108,12 +108,17 @@ fn what_a_killed_redrive_held_is_visible_again_within_two_minutes() {
 #[test]
 fn a_message_that_another_program_keeps_is_waited_for_once() {
     let mut world = World::new((0..161).map(dead).collect());
-    world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
-    world.fail(Action::ChangeMessageVisibilityBatch, Scope::Request, When::Chance(1.0), Injection::Sender);
+    world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
+    world.fail(
+        SqsAction::ChangeMessageVisibilityBatch,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::Sender,
+    );
     let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
     assert_eq!(world.clock.block_on(world.dlq.receive(request)).unwrap().len(), 1);
     let report = world.apply(&everything()).unwrap();
-    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (160, Ending::NotSeen));
+    assert_eq!((report.sent, RedriveEnding::from_report(&report, u64::MAX)), (160, RedriveEnding::NotSeen));
 }
 
 #[test]

@@ -8,7 +8,7 @@ impl World {
     /// Runs it while the source queue's messages are treated like this, again and again.
     pub(super) fn apply_while(
         &self,
-        plan: &Plan,
+        plan: &RedrivePlan,
         mut treated: impl AsyncFnMut(Vec<ReceivedMessage>),
     ) -> RedriveReport {
         let (redrive, mut journal) = (self.redrive(plan), self.journal());
@@ -40,7 +40,7 @@ impl World {
         let again = messages.into_iter().map(|message| {
             OutgoingMessage::new(Content { body: message.body, delay, ..Content::default() }).unwrap()
         });
-        for batch in pack(&again.collect::<Vec<_>>()) {
+        for batch in pack_batches(&again.collect::<Vec<_>>()) {
             queue.send_batch(batch).await;
         }
     }
@@ -52,13 +52,16 @@ fn what_came_back_from_a_run_that_stopped_is_sent_by_the_next_run_and_is_not_its
     let plan = everything();
     let first = world.apply_while(&plan, async |messages| world.again(&world.dlq, messages, 0).await);
     assert_eq!(
-        (first.sent, first.came_back_count(), Ending::of(&first, u64::MAX)),
-        (50, 50, Ending::Stopped)
+        (first.sent, first.came_back_count(), RedriveEnding::from_report(&first, u64::MAX)),
+        (50, 50, RedriveEnding::Stopped)
     );
     assert_eq!(world.depths(), (60, 0));
     // The cause is gone now.
     let second = world.apply(&plan).unwrap();
-    assert_eq!((second.sent, second.came_back_count(), Ending::of(&second, u64::MAX)), (60, 0, Ending::Done));
+    assert_eq!(
+        (second.sent, second.came_back_count(), RedriveEnding::from_report(&second, u64::MAX)),
+        (60, 0, RedriveEnding::Done)
+    );
     assert_eq!(world.depths(), (0, 60));
 }
 
@@ -69,7 +72,7 @@ fn what_came_back_and_stays_is_never_told_as_done() {
     let plan = everything();
     let report = world.apply_while(&plan, async |messages| world.again(&world.dlq, messages, 0).await);
     assert_eq!((report.sent, report.came_back_count() >= 50), (60, true));
-    assert_eq!(Ending::of(&report, u64::MAX), Ending::Left, "{report:?}");
+    assert_eq!(RedriveEnding::from_report(&report, u64::MAX), RedriveEnding::Left, "{report:?}");
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use super::*;
 
 impl World {
-    fn sends_fail(&self, when: When, injection: Injection) {
-        let (action, queue) = (Action::SendMessageBatch, Some(self.source.arn().to_owned()));
-        let rule = FaultRule { action, queue, scope: Scope::Entry, when, injection };
-        self.sqs.set_faults(FaultPlan::new(3).with(rule));
+    fn sends_fail(&self, when: FaultTrigger, injection: Injection) {
+        let (action, queue) = (SqsAction::SendMessageBatch, Some(self.source.arn().to_owned()));
+        let rule = FaultRule { action, queue, scope: FaultScope::Entry, when, injection };
+        self.sqs.set_faults(FaultPlan::new(3).with_rule(rule));
     }
 
     /// Messages in the source queue that are there already, by their ids.
@@ -21,7 +21,7 @@ impl World {
 #[test]
 fn a_send_that_delivery_itself_made_once_more_is_a_possible_copy() {
     let world = World::new((0..10).map(dead).collect());
-    world.sends_fail(When::Numbers((1..=5).collect()), Injection::LostAnswer);
+    world.sends_fail(FaultTrigger::Numbers((1..=5).collect()), Injection::LostAnswer);
     let report = world.apply(&everything()).unwrap();
     assert_eq!((report.sent, report.possible_copies), (10, 5));
     assert_eq!((world.depths(), world.copies()), ((0, 15), 5));
@@ -33,26 +33,29 @@ fn as_many_copies_are_told_as_there_are_when_answers_are_lost_and_the_program_di
     let (mut deaths, mut copies_seen) = (0, 0);
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(dead).collect());
-        world.sends_fail(When::Chance(0.3), Injection::LostAnswer);
+        world.sends_fail(FaultTrigger::Chance(0.3), Injection::LostAnswer);
         let first = {
             let plan = everything();
             let mut journal = world.journal();
             let slow = slow(&world.source, &world.clock);
-            let Redrive { dlq, clock, plan, can_come_back, limits, interrupted, progress, .. } =
+            let RedriveJob { dlq, clock, plan, can_come_back, limits, interrupted, progress, .. } =
                 world.redrive(&plan);
             let redrive =
-                Redrive { dlq, source: &slow, clock, plan, can_come_back, limits, interrupted, progress };
+                RedriveJob { dlq, source: &slow, clock, plan, can_come_back, limits, interrupted, progress };
             let future = Box::pin(redrive.apply(&mut journal));
-            world.clock.block_on(Killed { future, polls })
+            world.clock.block_on(KilledFuture { future, polls })
         };
         world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
         world.sqs.set_faults(FaultPlan::new(3));
         let second = world.apply(&everything()).unwrap();
         assert_eq!(world.depths().0, 0, "killed after {polls} polls");
         let died = first.is_none();
-        let told = first.map_or(0, |report| report.unwrap().possible_copies) + second.possible_copies;
+        let output_text = first.map_or(0, |report| report.unwrap().possible_copies) + second.possible_copies;
         let copies = world.copies();
-        assert!(copies <= told, "killed after {polls} polls: {copies} copies, {told} were reported");
+        assert!(
+            copies <= output_text,
+            "killed after {polls} polls: {copies} copies, {output_text} were reported"
+        );
         copies_seen += copies;
         if !died {
             break;

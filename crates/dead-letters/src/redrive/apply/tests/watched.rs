@@ -4,7 +4,7 @@ use futures_util::future::{Either, select};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::plain::PlainMessages;
 use redeliver_core::message::schema::MessageSchema;
-use redeliver_core::ports::{Queue as _, Redrive as RedrivePolicy};
+use redeliver_core::ports::{Queue as _, RedriveSettings as RedrivePolicy};
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn letters_of_others_that_sqs_moves_to_the_dlq_again_stop_it() {
     };
     world.source = world.clock.block_on(world.sqs.create_queue("moving", &settings)).unwrap();
     let schema = MessageSchema::default().with_plain(PlainMessages::default());
-    let plan = Plan { schema, ..everything() };
+    let plan = RedrivePlan { schema, ..everything() };
     let (redrive, mut journal) = (world.redrive(&plan), world.journal());
     let failing_reader = async {
         loop {
@@ -37,7 +37,7 @@ fn letters_of_others_that_sqs_moves_to_the_dlq_again_stop_it() {
         }
     });
     assert_eq!((report.sent, report.came_back_count()), (50, 50), "{report:?}");
-    assert_eq!(Ending::of(&report, u64::MAX), Ending::Stopped);
+    assert_eq!(RedriveEnding::from_report(&report, u64::MAX), RedriveEnding::Stopped);
 }
 
 #[test]
@@ -46,7 +46,11 @@ fn messages_that_fail_and_wait_for_a_retry_stop_it_although_none_has_come_back_y
     let plan = everything();
     // The default policy: a re-send after up to 900 s, five times, before anything is dead-lettered again.
     let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
-    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (50, Ending::Stopped), "{report:?}");
+    assert_eq!(
+        (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
+        (50, RedriveEnding::Stopped),
+        "{report:?}"
+    );
     assert_eq!(world.depths(), (450, 50));
 }
 
@@ -57,7 +61,7 @@ fn the_last_look_is_taken_although_the_one_before_it_has_lasted_too_long() {
     world.limits.watch = Duration::from_millis(10_500);
     let plan = everything();
     let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
-    assert_eq!((report.sent, report.early, world.depths()), (50, Some(Early::Stopped), (450, 50)));
+    assert_eq!((report.sent, report.early, world.depths()), (50, Some(EarlyEnd::Stopped), (450, 50)));
     assert_eq!(report.watched.map(|watched| (watched.seconds, watched.waiting)), Some((10, Some(50))));
 }
 
@@ -66,7 +70,11 @@ fn messages_that_are_done_do_not_stop_it() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
     let report = world.apply_while(&plan, async |_| ());
-    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (500, Ending::Done), "{report:?}");
+    assert_eq!(
+        (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
+        (500, RedriveEnding::Done),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -82,9 +90,9 @@ fn the_report_tells_what_was_watched_and_what_was_seen() {
             world.again(&world.source, messages.drain(..3).collect(), 900).await;
         }
     });
-    let told = serde_json::json!({ "seconds": 90, "sent": 50, "came_back": 1, "waiting": 3 });
-    assert_eq!((report.sent, report.json()["watched"].clone()), (100, told));
-    assert_eq!(Ending::of(&report, u64::MAX), Ending::Left);
+    let reported = serde_json::json!({ "seconds": 90, "sent": 50, "came_back": 1, "waiting": 3 });
+    assert_eq!((report.sent, report.to_json()["watched"].clone()), (100, reported));
+    assert_eq!(RedriveEnding::from_report(&report, u64::MAX), RedriveEnding::Left);
 }
 
 #[test]
@@ -95,11 +103,11 @@ fn it_waits_as_long_as_it_is_told_to_and_not_at_all_for_zero() {
         let plan = everything();
         let sent = std::cell::RefCell::new(Vec::new());
         let progress = |progress| {
-            if let Progress::Sent(count @ (50 | 100)) = progress {
+            if let RedriveProgress::Sent(count @ (50 | 100)) = progress {
                 sent.borrow_mut().push((count, world.clock.now()));
             }
         };
-        let redrive = Redrive { progress: &progress, ..world.redrive(&plan) };
+        let redrive = RedriveJob { progress: &progress, ..world.redrive(&plan) };
         let report = world.clock.block_on(redrive.apply(&mut world.journal())).unwrap();
         let [(50, first), (100, second)] = sent.borrow()[..] else { panic!("{sent:?}") };
         // Reading the DLQ takes two seconds at most: the last long polls are in vain.
@@ -117,13 +125,16 @@ fn an_interrupt_ends_the_watch_within_a_second() {
     let interrupted =
         || began.get().is_some_and(|began| world.clock.now() >= began + Duration::from_secs(20));
     let progress = |progress| {
-        if matches!(progress, Progress::Watching(_)) && began.get().is_none() {
+        if matches!(progress, RedriveProgress::Watching(_)) && began.get().is_none() {
             began.set(Some(world.clock.now()));
         }
     };
-    let redrive = Redrive { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
+    let redrive = RedriveJob { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
     let report = world.clock.block_on(redrive.apply(&mut world.journal())).unwrap();
-    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (50, Ending::Interrupted));
+    assert_eq!(
+        (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
+        (50, RedriveEnding::Interrupted)
+    );
     let watched = world.clock.now() - began.get().unwrap();
     assert!((20..=22).contains(&watched.num_seconds()), "{watched}");
 }
@@ -135,7 +146,11 @@ fn what_waited_before_is_no_failure_of_the_pilot() {
     world.put(&world.source, (600..640).map(|n| Content { delay, ..dead(n) }).collect());
     let plan = everything();
     let report = world.apply_while(&plan, async |_| ());
-    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (500, Ending::Done), "{report:?}");
+    assert_eq!(
+        (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
+        (500, RedriveEnding::Done),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -150,7 +165,11 @@ fn what_waits_is_judged_at_the_end_only_since_sqs_counts_late() {
             world.again(&world.source, messages, 30).await;
         }
     });
-    assert_eq!((retried, report.sent, Ending::of(&report, u64::MAX)), (20, 500, Ending::Done), "{report:?}");
+    assert_eq!(
+        (retried, report.sent, RedriveEnding::from_report(&report, u64::MAX)),
+        (20, 500, RedriveEnding::Done),
+        "{report:?}"
+    );
 }
 
 #[test]
@@ -182,7 +201,7 @@ fn a_pilot_whose_result_is_decided_is_not_watched_on() {
             "{back} after {after} s"
         );
         let stopped = sent == 50;
-        assert_eq!(report.early == Some(Early::Stopped), stopped, "{back} after {after} s: {report:?}");
+        assert_eq!(report.early == Some(EarlyEnd::Stopped), stopped, "{back} after {after} s: {report:?}");
         let died: Vec<_> = report.died_again.iter().map(|died| (died.count, died.examples.len())).collect();
         assert_eq!(died, [(back as u64, 3)], "each is counted once, however often it was seen");
         assert_eq!(report.died_again[0].headline, "No error is recorded");

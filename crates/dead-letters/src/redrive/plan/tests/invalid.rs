@@ -1,6 +1,6 @@
 //! Messages that were found invalid: all of them may change, since no target has seen their ids.
 
-use redeliver_testing::dead_letters::annotated;
+use redeliver_testing::dead_letters::annotated_record;
 
 use super::*;
 
@@ -12,12 +12,12 @@ fn found_invalid(body: &str, code: &str) -> DeadLetterRecord {
         ("ErrorType".to_owned(), Attribute::string(code)),
         ("ErrorDetails".to_owned(), Attribute::string("it is wrong")),
     ]);
-    DeadLetterRecord::new(received(body, attributes, 1))
+    DeadLetterRecord::new(received_message(body, attributes, 1))
 }
 
-fn send_back(plan: &Plan, record: &DeadLetterRecord) -> SendBack {
+fn send_back(plan: &RedrivePlan, record: &DeadLetterRecord) -> SendBack {
     match plan.decide(record).unwrap() {
-        Verdict::Send(send_back) => *send_back,
+        RedriveDecision::Send(send_back) => *send_back,
         other => panic!("{other:?}"),
     }
 }
@@ -26,19 +26,19 @@ fn send_back(plan: &Plan, record: &DeadLetterRecord) -> SendBack {
 fn a_body_that_is_no_json_is_text_and_becomes_a_message() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"n":1.50}}"#);
     let record = found_invalid(&body, "INVALID_MESSAGE_FORMAT");
-    let mended = send_back(&plan(r#".body = .body + "}""#), &record);
+    let repaired = send_back(&plan(r#".body = .body + "}""#), &record);
     assert_eq!(
-        mended.message.content().body,
+        repaired.message.content().body,
         format!(r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":1.50}}}}"#)
     );
     assert_eq!(
-        (mended.message_id.as_str(), mended.old_message_id.as_deref(), mended.edited),
+        (repaired.message_id.as_str(), repaired.old_message_id.as_deref(), repaired.edited),
         (ID, None, true)
     );
-    assert_eq!(mended.message.content().attributes.keys().collect::<Vec<_>>(), ["tenant"]);
+    assert_eq!(repaired.message.content().attributes.keys().collect::<Vec<_>>(), ["tenant"]);
     let object = plan(&format!(r#".body = {{metadata: {{message_id: "{ID}"}}, data: {{}}}}"#));
     assert_eq!(send_back(&object, &record).message_id, ID);
-    let by_hand = Plan { edit: Some(Edit::body(&format!("{body}}}\r\n"))), ..plan(".") };
+    let by_hand = RedrivePlan { edit: Some(BodyEdit::replace_body(&format!("{body}}}\r\n"))), ..plan(".") };
     assert_eq!(send_back(&by_hand, &record).message_id, ID);
 }
 
@@ -50,17 +50,20 @@ fn an_id_that_is_none_is_replaced_and_both_are_told() {
     );
     let edit = format!(r#".body.metadata.message_id = "{NEW}""#);
     for new_id in [false, true] {
-        let mended = send_back(&Plan { new_id, ..plan(&edit) }, &record);
+        let repaired = send_back(&RedrivePlan { new_id, ..plan(&edit) }, &record);
         assert_eq!(
-            mended.message.content().body,
+            repaired.message.content().body,
             format!(r#"{{"metadata":{{"message_id":"{NEW}","redrive_generation":1}}, "data":{{"n":1.50}}}}"#)
         );
-        assert_eq!((mended.message_id.as_str(), mended.old_message_id.as_deref()), (NEW, Some("order-5")));
+        assert_eq!(
+            (repaired.message_id.as_str(), repaired.old_message_id.as_deref()),
+            (NEW, Some("order-5"))
+        );
     }
     let nameless = found_invalid(r#"{"metadata":{},"data":{"n":1}}"#, "INVALID_MESSAGE_SCHEMA");
     for new_id in [false, true] {
-        let mended = send_back(&Plan { new_id, ..plan(&edit) }, &nameless);
-        assert_eq!((mended.message_id.as_str(), mended.old_message_id), (NEW, None), "{new_id}");
+        let repaired = send_back(&RedrivePlan { new_id, ..plan(&edit) }, &nameless);
+        assert_eq!((repaired.message_id.as_str(), repaired.old_message_id), (NEW, None), "{new_id}");
     }
     // SQS's id, which an edit finds in the document, is a UUID on SQS.
     let sqs_id = DeadLetterRecord::new(ReceivedMessage { sqs_message_id: NEW.to_owned(), ..record.message });
@@ -75,12 +78,12 @@ fn what_a_schema_of_the_users_refused_may_change_its_id_wherever_the_verdict_sta
     for reason in [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema] {
         assert_eq!(send_back(&edit, &found_invalid(&body, reason.as_str())).message_id, NEW);
         // Of a message that is full.
-        let trace_header = Some(GivenUp::bare(reason).in_trace_header(None));
-        let full = ReceivedMessage { trace_header, ..received(&body, Attributes::new(), 1) };
+        let trace_header = Some(GivenUp::from_code(reason).in_trace_header(None));
+        let full = ReceivedMessage { trace_header, ..received_message(&body, Attributes::new(), 1) };
         assert_eq!(send_back(&edit, &DeadLetterRecord::new(full)).message_id, NEW, "{reason:?}");
     }
     let exhausted = found_invalid(&body, DeadLetterReason::RetryAttemptExceeded.as_str());
-    assert!(matches!(edit.decide(&exhausted).unwrap(), Verdict::Stays(Reason::EditRefused(_))));
+    assert!(matches!(edit.decide(&exhausted).unwrap(), RedriveDecision::Stays(StayReason::EditRefused(_))));
 }
 
 /// An invalid body does not say its generation, or an older one.
@@ -88,7 +91,7 @@ fn what_a_schema_of_the_users_refused_may_change_its_id_wherever_the_verdict_sta
 fn the_generation_of_the_final_record_counts_for_the_limit_and_is_told() {
     let body = r#"{"metadata":{"message_id":"order-5"},"data":{}}"#;
     let given_up_in = |generation: u32| {
-        let mut message = annotated(body, "INVALID_MESSAGE_SCHEMA", "it is wrong", 1);
+        let mut message = annotated_record(body, "INVALID_MESSAGE_SCHEMA", "it is wrong", 1);
         let document = message.attributes["DeadLetter"].text().unwrap();
         let document = document
             .replace(r#""attempts":2"#, &format!(r#""attempts":2,"redrive_generation":{generation}"#));
@@ -96,10 +99,10 @@ fn the_generation_of_the_final_record_counts_for_the_limit_and_is_told() {
         DeadLetterRecord::new(message)
     };
     let edit = plan(&format!(r#".body.metadata.message_id = "{NEW}""#));
-    let mended = send_back(&edit, &given_up_in(2));
-    assert!(mended.message.content().body.contains(r#""redrive_generation":3"#));
-    assert_eq!(mended.generation, 3, "the journal knows it by that if it comes back");
-    assert_eq!(edit.decide(&given_up_in(3)).unwrap(), Verdict::Stays(Reason::Parked(3)));
+    let repaired = send_back(&edit, &given_up_in(2));
+    assert!(repaired.message.content().body.contains(r#""redrive_generation":3"#));
+    assert_eq!(repaired.generation, 3, "the journal knows it by that if it comes back");
+    assert_eq!(edit.decide(&given_up_in(3)).unwrap(), RedriveDecision::Stays(StayReason::Parked(3)));
 }
 
 #[test]
@@ -110,33 +113,36 @@ fn what_is_redelivers_own_is_mended_too_and_begins_anew() {
         ),
         "INVALID_MESSAGE_SCHEMA",
     );
-    let mended =
+    let repaired =
         send_back(&plan("del(.body.metadata.retry_attempt) | .body.metadata.retry_history = []"), &record);
     assert_eq!(
-        mended.message.content().body,
+        repaired.message.content().body,
         format!(r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{}}}}"#)
     );
 }
 
 #[test]
 fn what_nobody_has_judged_yet_and_cannot_be_read_is_invalid_too() {
-    let raw = |body: &str| DeadLetterRecord::new(received(body, Attributes::new(), 1));
+    let raw = |body: &str| DeadLetterRecord::new(received_message(body, Attributes::new(), 1));
     let edit = format!(r#".body.metadata.message_id = "{NEW}""#);
     let no_id = raw(r#"{"metadata":{},"data":{}}"#);
     assert_eq!(send_back(&plan(&edit), &no_id).message_id, NEW);
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
     let why = "it changes /metadata/message_id, which stays as it is".to_owned();
-    assert_eq!(plan(&edit).decide(&raw(&body)).unwrap(), Verdict::Stays(Reason::EditRefused(why.clone())));
+    assert_eq!(
+        plan(&edit).decide(&raw(&body)).unwrap(),
+        RedriveDecision::Stays(StayReason::EditRefused(why.clone()))
+    );
     // A schema that this command alone knows finds nothing that the message-processor did not call.
     let schema = MessageSchema::new(Some(DataSchema::new(r#"{"required":["order"]}"#).unwrap()));
-    let verdict = Plan { schema, ..plan(&edit) }.decide(&raw(&body)).unwrap();
-    assert_eq!(verdict, Verdict::Stays(Reason::EditRefused(why)));
+    let verdict = RedrivePlan { schema, ..plan(&edit) }.decide(&raw(&body)).unwrap();
+    assert_eq!(verdict, RedriveDecision::Stays(StayReason::EditRefused(why)));
 }
 
 #[test]
 fn what_comes_out_must_be_a_message() {
     let stays = |record: &DeadLetterRecord, edit: &str| match plan(edit).decide(record).unwrap() {
-        Verdict::Stays(reason) => reason.to_string(),
+        RedriveDecision::Stays(reason) => reason.to_string(),
         other => panic!("{edit}: {other:?}"),
     };
     let text = found_invalid("rubbish", "INVALID_MESSAGE_FORMAT");
@@ -158,6 +164,6 @@ fn what_comes_out_must_be_a_message() {
 fn a_duplicate_member_goes_when_the_body_is_written_anew() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":1}},"data":{{"a":2}}}}"#);
     let record = found_invalid(&body, "INVALID_MESSAGE_FORMAT");
-    let mended = send_back(&plan(".body |= tojson"), &record).message.into_content();
-    assert!(mended.body.ends_with(r#""data":{"a":2}}"#), "{}", mended.body);
+    let repaired = send_back(&plan(".body |= tojson"), &record).message.into_content();
+    assert!(repaired.body.ends_with(r#""data":{"a":2}}"#), "{}", repaired.body);
 }

@@ -7,9 +7,9 @@ use redeliver_core::message::plain::{PlainMessages, REDELIVER};
 
 use super::*;
 
-fn taking_plain() -> Plan {
+fn taking_plain() -> RedrivePlan {
     let schema = MessageSchema::default().with_plain(PlainMessages::default());
-    Plan { schema, max_generation: 3, ..Plan::default() }
+    RedrivePlan { schema, max_generation: 3, ..RedrivePlan::default() }
 }
 
 fn attribute() -> impl Strategy<Value = Attribute> {
@@ -43,8 +43,8 @@ proptest! {
     ) {
         let attributes: Attributes = attributes.into_iter().collect();
         let message_group_id = if to_fifo { Some(group.unwrap_or_else(|| "g".to_owned())) } else { group };
-        let message = ReceivedMessage { trace_header, message_group_id, ..received(&body, attributes, 1) };
-        let plan = Plan { to_fifo, ..taking_plain() };
+        let message = ReceivedMessage { trace_header, message_group_id, ..received_message(&body, attributes, 1) };
+        let plan = RedrivePlan { to_fifo, ..taking_plain() };
         let content = sent(plan.decide(&DeadLetterRecord::new(message.clone())).unwrap());
         prop_assert_eq!(content.body, message.body);
         prop_assert_eq!(content.attributes, message.attributes);
@@ -56,21 +56,22 @@ proptest! {
 #[test]
 fn only_the_edit_changes_a_letter_of_others() {
     let attributes = Attributes::from([("Failure".to_owned(), Attribute::string("x"))]);
-    let record = DeadLetterRecord::new(received(r#"{"n":1.50}"#, attributes.clone(), 1));
-    let edit = || Some(Edit::new(".body.n = 2").unwrap());
-    let content = sent(Plan { edit: edit(), ..taking_plain() }.decide(&record).unwrap());
+    let record = DeadLetterRecord::new(received_message(r#"{"n":1.50}"#, attributes.clone(), 1));
+    let edit = || Some(BodyEdit::new(".body.n = 2").unwrap());
+    let content = sent(RedrivePlan { edit: edit(), ..taking_plain() }.decide(&record).unwrap());
     assert_eq!((content.body.as_str(), content.attributes), (r#"{"n":2}"#, attributes));
-    let renewing = Plan { edit: edit(), new_id: true, ..taking_plain() };
-    assert_eq!(renewing.decide(&record).unwrap(), Verdict::Stays(Reason::WithoutId));
+    let renewing = RedrivePlan { edit: edit(), new_id: true, ..taking_plain() };
+    assert_eq!(renewing.decide(&record).unwrap(), RedriveDecision::Stays(StayReason::WithoutId));
 }
 
 /// Its code is in its trace header, too: without that any producer may have written the `ErrorType`.
 #[test]
 fn a_final_record_without_room_for_its_document_is_no_letter_of_others() {
-    let verdict = GivenUp::bare(DeadLetterReason::RetryAttemptExceeded);
+    let verdict = GivenUp::from_code(DeadLetterReason::RetryAttemptExceeded);
     let code = Attributes::from([(ERROR_TYPE.to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"))]);
     let trace_header = Some(verdict.in_trace_header(None));
-    let record = DeadLetterRecord::new(ReceivedMessage { trace_header, ..received("no envelope", code, 1) });
+    let record =
+        DeadLetterRecord::new(ReceivedMessage { trace_header, ..received_message("no envelope", code, 1) });
     let content = sent(taking_plain().decide(&record).unwrap());
     assert_eq!(content.attributes.keys().collect::<Vec<_>>(), [REDELIVER]);
     assert_eq!(content.trace_header, None);
@@ -81,9 +82,10 @@ fn bodies_of_others_match_the_schema_that_is_asked_for() {
     let body = DataSchema::new(r#"{"type":"object"}"#).unwrap();
     let schema =
         MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..PlainMessages::default() });
-    let plan = Plan { schema, ..taking_plain() };
-    let decided = |body: &str| plan.decide(&DeadLetterRecord::new(received(body, Attributes::new(), 1)));
-    assert!(matches!(decided("[]").unwrap(), Verdict::Stays(Reason::NotAMessage(_))));
+    let plan = RedrivePlan { schema, ..taking_plain() };
+    let decided =
+        |body: &str| plan.decide(&DeadLetterRecord::new(received_message(body, Attributes::new(), 1)));
+    assert!(matches!(decided("[]").unwrap(), RedriveDecision::Stays(StayReason::NotAMessage(_))));
     assert_eq!(sent(decided("{}").unwrap()).body, "{}");
 }
 
@@ -93,19 +95,25 @@ fn a_letter_of_a_shared_queue_is_selected_for_its_own_source_alone() {
     let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");
     let letter = |from: Option<&str>| {
         let redriven_from = from.map(arn);
-        DeadLetterRecord::new(ReceivedMessage { redriven_from, ..received("x", Attributes::new(), 1) })
+        DeadLetterRecord::new(ReceivedMessage {
+            redriven_from,
+            ..received_message("x", Attributes::new(), 1)
+        })
     };
     let decided = |sources: Sources, from| {
-        let plan = Plan { sources, ..taking_plain() };
+        let plan = RedrivePlan { sources, ..taking_plain() };
         plan.decide(&letter(from)).unwrap()
     };
     let only = || Sources::Only(arn("orders"));
     assert_eq!(sent(decided(only(), Some("orders"))).body, "x");
-    assert_eq!(decided(only(), Some("mails")), Verdict::NotSelected);
-    assert_eq!(decided(only(), None), Verdict::NotSelected);
+    assert_eq!(decided(only(), Some("mails")), RedriveDecision::NotSelected);
+    assert_eq!(decided(only(), None), RedriveDecision::NotSelected);
     let known = || Sources::Known { unusable: [(arn("gone"), "deleted".to_owned())].into() };
     assert_eq!(sent(decided(known(), Some("mails"))).body, "x");
-    assert_eq!(decided(known(), None), Verdict::Stays(Reason::UnknownSource));
-    assert_eq!(decided(known(), Some("gone")), Verdict::Stays(Reason::UnusableSource("deleted".to_owned())));
-    assert_eq!(decided(known(), Some("orders.fifo")), Verdict::Stays(Reason::WithoutGroup));
+    assert_eq!(decided(known(), None), RedriveDecision::Stays(StayReason::UnknownSource));
+    assert_eq!(
+        decided(known(), Some("gone")),
+        RedriveDecision::Stays(StayReason::UnusableSource("deleted".to_owned()))
+    );
+    assert_eq!(decided(known(), Some("orders.fifo")), RedriveDecision::Stays(StayReason::WithoutGroup));
 }

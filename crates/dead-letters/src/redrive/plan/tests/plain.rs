@@ -12,8 +12,8 @@ fn plain(body: &str, producers: usize) -> DeadLetterRecord {
     let mut attributes: Attributes =
         (0..producers).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();
     attributes.insert(REDELIVER.to_owned(), Attribute::string(REDELIVERED));
-    let attributes = annotate(&attributes, body.len(), &annotation());
-    DeadLetterRecord::new(received(body, attributes, 1))
+    let attributes = annotate_attributes(&attributes, body.len(), &annotation());
+    DeadLetterRecord::new(received_message(body, attributes, 1))
 }
 
 fn annotation() -> Annotation {
@@ -44,8 +44,8 @@ fn annotation() -> Annotation {
     }
 }
 
-fn whole() -> Plan {
-    Plan { max_generation: 9, ..Plan::default() }
+fn whole() -> RedrivePlan {
+    RedrivePlan { max_generation: 9, ..RedrivePlan::default() }
 }
 
 #[test]
@@ -70,25 +70,25 @@ fn a_json_body_can_be_edited_and_its_id_stays_unless_a_new_one_is_asked_for() {
     let content = sent(plan(".body.order = 2").decide(&record).unwrap());
     assert_eq!(content.body, r#"{"order":2,"n":1e400}"#);
     assert!(content.attributes[REDELIVER].text().unwrap().contains(r#""idempotency_key":"o-17""#));
-    let renewing = Plan { new_id: true, ..plan(".body.order = 2") };
-    let Verdict::Send(sent) = renewing.decide(&record).unwrap() else { panic!("sent") };
+    let renewing = RedrivePlan { new_id: true, ..plan(".body.order = 2") };
+    let RedriveDecision::Send(sent) = renewing.decide(&record).unwrap() else { panic!("sent") };
     assert_eq!(sent.old_message_id.as_deref(), Some(ID));
     assert_ne!(sent.message_id, ID);
     let redeliver = sent.message.content().attributes[REDELIVER].text().unwrap().to_owned();
     assert_eq!(redeliver, format!(r#"{{"message_id":"{}","redrive_generation":2}}"#, sent.message_id));
-    assert_eq!(renewing.decide(&record).unwrap(), Verdict::Send(sent), "derived, not drawn");
+    assert_eq!(renewing.decide(&record).unwrap(), RedriveDecision::Send(sent), "derived, not drawn");
     let refused = plan(".body = 1").decide(&plain("4711", 0)).unwrap();
-    assert!(matches!(refused, Verdict::Stays(Reason::EditRefused(_))), "{refused:?}");
+    assert!(matches!(refused, RedriveDecision::Stays(StayReason::EditRefused(_))), "{refused:?}");
 }
 
 /// As SQS itself moves it to a deployment's DLQ.
 #[test]
 fn without_our_attribute_it_is_sent_back_only_if_plain_messages_are_taken() {
-    let raw = DeadLetterRecord::new(received("no envelope", Attributes::new(), 1));
+    let raw = DeadLetterRecord::new(received_message("no envelope", Attributes::new(), 1));
     let refused = whole().decide(&raw).unwrap();
-    assert!(matches!(refused, Verdict::Stays(Reason::NotAMessage(_))), "{refused:?}");
+    assert!(matches!(refused, RedriveDecision::Stays(StayReason::NotAMessage(_))), "{refused:?}");
     let schema = MessageSchema::default().with_plain(PlainMessages::default());
-    let content = sent(Plan { schema, from_deployment: true, ..whole() }.decide(&raw).unwrap());
+    let content = sent(RedrivePlan { schema, from_deployment: true, ..whole() }.decide(&raw).unwrap());
     assert_eq!(content.body, "no envelope");
     assert!(content.attributes[REDELIVER].text().unwrap().contains(r#""redrive_generation":1"#));
 }
@@ -101,15 +101,15 @@ fn copy(record: &DeadLetterRecord, number: u32) -> DeadLetterRecord {
         assert!(later != ours || number == 0, "{ours}");
         attributes.insert("DeadLetter".to_owned(), Attribute::string(later));
     }
-    DeadLetterRecord::new(received(&body, attributes, number))
+    DeadLetterRecord::new(received_message(&body, attributes, number))
 }
 
 /// A final record without an id: it was found invalid, and the schema is another one now.
 fn unnamed(body: &str, sqs_message_id: &str) -> DeadLetterRecord {
     let mut annotation = annotation();
     annotation.record.sqs_message_id = sqs_message_id.to_owned();
-    let attributes = annotate(&Attributes::new(), body.len(), &annotation);
-    DeadLetterRecord::new(received(body, attributes, 1))
+    let attributes = annotate_attributes(&Attributes::new(), body.len(), &annotation);
+    DeadLetterRecord::new(received_message(body, attributes, 1))
 }
 
 /// A target that remembers ids would do the work of a message twice. The second one comes of a send that had no answer,
@@ -128,14 +128,15 @@ fn all_copies_of_a_dead_letter_go_back_under_one_id() {
         unnamed(r#"{"metadata":{"message_id":"no UUID"},"data":{}}"#, first),
     ] {
         for new_id in [false, true] {
-            let edit = record.message.body.starts_with('{').then(|| Edit::new(".body.order = 2").unwrap());
+            let edit =
+                record.message.body.starts_with('{').then(|| BodyEdit::new(".body.order = 2").unwrap());
             if new_id && edit.is_none() {
                 continue;
             }
             let edit = edit.filter(|_| new_id);
-            let plan = Plan { schema: schema(), new_id, edit, ..whole() };
+            let plan = RedrivePlan { schema: schema(), new_id, edit, ..whole() };
             let all: Vec<_> = (0..4).map(|number| plan.decide(&copy(&record, number)).unwrap()).collect();
-            let Verdict::Send(sent) = &all[0] else {
+            let RedriveDecision::Send(sent) = &all[0] else {
                 assert!(record.message.body.contains("no UUID") && !new_id, "{:?}", all[0]);
                 continue;
             };
@@ -144,14 +145,15 @@ fn all_copies_of_a_dead_letter_go_back_under_one_id() {
         }
     }
     let nameless = unnamed(r#"{"metadata":{},"data":{}}"#, first);
-    let edit = Some(Edit::new(".body.metadata.message_id = .message_id").unwrap());
-    let plan = Plan { edit, ..whole() };
+    let edit = Some(BodyEdit::new(".body.metadata.message_id = .message_id").unwrap());
+    let plan = RedrivePlan { edit, ..whole() };
     for number in 0..4 {
         let verdict = plan.decide(&copy(&nameless, number)).unwrap();
-        let Verdict::Send(sent) = verdict else { panic!("{verdict:?}") };
+        let RedriveDecision::Send(sent) = verdict else { panic!("{verdict:?}") };
         assert_eq!(sent.message_id, first, "copy {number}");
     }
-    let Verdict::Send(sent) = Plan { schema: schema(), ..whole() }.decide(&unnamed("x", first)).unwrap()
+    let RedriveDecision::Send(sent) =
+        RedrivePlan { schema: schema(), ..whole() }.decide(&unnamed("x", first)).unwrap()
     else {
         panic!("it goes back")
     };

@@ -24,7 +24,11 @@ fn an_edit_beside_one_keeps_it_byte_for_byte() {
         format!(r#"{{"metadata":{metadata},"data":{{"name":"A","n":1.50,"all":["\udc00",1]}}}}"#)
     );
     let rewritten = cut().message.body.replace("1.50", "2").replace(r"\ud800", "\u{fffd}");
-    let by_hand = Plan { edit: Some(Edit::body(&rewritten)), max_generation: 3, ..Plan::default() };
+    let by_hand = RedrivePlan {
+        edit: Some(BodyEdit::replace_body(&rewritten)),
+        max_generation: 3,
+        ..RedrivePlan::default()
+    };
     assert_eq!(
         sent(by_hand.decide(&cut()).unwrap()).body,
         edited(".body.data.n = 2"),
@@ -36,15 +40,17 @@ fn an_edit_beside_one_keeps_it_byte_for_byte() {
 fn an_edit_that_would_replace_one_unasked_is_refused() {
     for edit in [".body.data.all[1] = 2", ".body.data.copy = .body.data.name"] {
         let verdict = plan(edit).decide(&cut()).unwrap();
-        let Verdict::Stays(Reason::EditRefused(why)) = verdict else { panic!("{edit}: {verdict:?}") };
+        let RedriveDecision::Stays(StayReason::EditRefused(why)) = verdict else {
+            panic!("{edit}: {verdict:?}")
+        };
         assert!(why.starts_with("it would replace a lone surrogate with U+FFFD"), "{why}");
     }
 }
 
 #[test]
 fn a_new_id_is_given_beside_one_too() {
-    let renewing = Plan { new_id: true, ..plan(".body.data.n = 2") };
-    let Verdict::Send(sent) = renewing.decide(&cut()).unwrap() else { panic!("it is valid") };
+    let renewing = RedrivePlan { new_id: true, ..plan(".body.data.n = 2") };
+    let RedriveDecision::Send(sent) = renewing.decide(&cut()).unwrap() else { panic!("it is valid") };
     assert_eq!(sent.old_message_id.as_deref(), Some(ID));
     assert!(sent.message.content().body.contains(&sent.message_id), "{:?}", sent.message);
 }

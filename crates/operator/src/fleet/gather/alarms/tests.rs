@@ -6,8 +6,8 @@ fn dimension(name: &str, value: &str) -> Dimension {
     Dimension::builder().name(name).value(value).build()
 }
 
-fn of_queue_named(name: &str) -> Watch {
-    Watch { account: None, queues: Watched::Named(name.to_owned()) }
+fn of_queue_named(name: &str) -> AlarmWatch {
+    AlarmWatch { account: None, queues: WatchedQueues::Named(name.to_owned()) }
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn an_alarm_by_metric_math_watches_each_queue_in_it() {
     let alarm = MetricAlarm::builder().alarm_name("math").metrics(query().metric_stat(stat("here")).build());
     let alarm = alarm.metrics(sum).metrics(other).metrics(query().expression(select).build()).build();
     let found = on_queues(&alarm).unwrap();
-    let elsewhere = Watch { account: Some("210987654321".to_owned()), ..of_queue_named("there") };
-    let by_query = Watch { account: None, queues: Watched::SelectedBy(select.to_owned()) };
+    let elsewhere = AlarmWatch { account: Some("210987654321".to_owned()), ..of_queue_named("there") };
+    let by_query = AlarmWatch { account: None, queues: WatchedQueues::SelectedBy(select.to_owned()) };
     assert_eq!(found.watches, [of_queue_named("here"), elsewhere, by_query]);
     assert_eq!(found.state, "INSUFFICIENT_DATA");
     let of_others = r#"SELECT MAX(Errors) FROM "AWS/Lambda""#;

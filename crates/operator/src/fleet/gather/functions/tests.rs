@@ -20,26 +20,27 @@ fn a_function_sends_to_the_queue_that_is_its_dlq() {
         let function = FunctionConfiguration::builder().function_name("mailer").function_arn(FUNCTION);
         function.set_dead_letter_config(dlq).build()
     };
-    let to = QueueId::in_arn(DLQ).unwrap();
-    let sender = Sender { name: "mailer".to_owned(), to };
+    let to = QueueId::from_arn(DLQ).unwrap();
+    let sender = FailureSender { name: "mailer".to_owned(), to };
     assert_eq!(with_dlq(&with(Some(DLQ))), Some(sender));
     assert_eq!(with_dlq(&with(Some("arn:aws:sns:eu-central-1:123456789012:failures"))), None);
     assert_eq!(with_dlq(&with(None)), None);
-    assert_eq!(account(&with(None)).as_deref(), Some("123456789012"));
+    assert_eq!(function_account(&with(None)).as_deref(), Some("123456789012"));
 }
 
 #[test]
 fn a_mapping_of_a_stream_sends_to_its_destination_and_one_of_a_queue_reads_it_unless_it_is_paused() {
     let stream = mapping("arn:aws:kinesis:eu-central-1:123456789012:stream/clicks", "Enabled", Some(DLQ));
-    let to = QueueId::in_arn(DLQ).unwrap();
-    let sender = Sender { name: "mailer:live".to_owned(), to: to.clone() };
-    assert_eq!((with_destination(&stream), reader(&stream)), (Some(sender), None));
-    let reads = Some(Reader { function: "mailer:live".to_owned(), of: to, ..Reader::default() });
+    let to = QueueId::from_arn(DLQ).unwrap();
+    let sender = FailureSender { name: "mailer:live".to_owned(), to: to.clone() };
+    assert_eq!((with_destination(&stream), parse_reader(&stream)), (Some(sender), None));
+    let reads =
+        Some(FunctionReader { function: "mailer:live".to_owned(), of: to, ..FunctionReader::default() });
     assert_eq!(with_destination(&mapping(DLQ, "Enabled", None)), None);
     for (state, expected) in
         [("Enabled", &reads), ("Enabling", &reads), ("Disabled", &None), ("Disabling", &None)]
     {
-        assert_eq!(reader(&mapping(DLQ, state, None)), *expected, "{state}");
+        assert_eq!(parse_reader(&mapping(DLQ, state, None)), *expected, "{state}");
     }
 }
 
@@ -48,12 +49,12 @@ fn a_reader_has_what_its_queue_is_checked_by() {
     let reads = |types: Option<Vec<FunctionResponseType>>, window| {
         let mapping = EventSourceMappingConfiguration::builder().function_arn(FUNCTION).event_source_arn(DLQ);
         let mapping = mapping.uuid("one").set_function_response_types(types);
-        let reader = reader(&mapping.set_maximum_batching_window_in_seconds(window).build()).unwrap();
+        let reader = parse_reader(&mapping.set_maximum_batching_window_in_seconds(window).build()).unwrap();
         (reader.mapping_uuid, reader.reports_failures, reader.batching_window_seconds)
     };
     let reports = vec![FunctionResponseType::ReportBatchItemFailures];
     assert_eq!(reads(Some(reports), Some(20)), ("one".to_owned(), true, 20));
     assert_eq!(reads(None, None), ("one".to_owned(), false, 0));
     let function = FunctionConfiguration::builder().function_name("mailer").timeout(60).build();
-    assert_eq!(timeout(&function), Some(("mailer".to_owned(), 60)));
+    assert_eq!(function_timeout(&function), Some(("mailer".to_owned(), 60)));
 }

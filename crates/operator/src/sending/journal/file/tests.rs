@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use redeliver_dead_letters::files::replace;
+use redeliver_dead_letters::files::replace_file;
 use tempfile::TempDir;
 
 use super::*;
@@ -12,7 +12,7 @@ struct Directory(TempDir);
 impl Directory {
     fn new() -> Self {
         let directory = Self(tempfile::tempdir().unwrap());
-        replace(&directory.file("input"), b"a\nb\nc\n").unwrap();
+        replace_file(&directory.file("input"), b"a\nb\nc\n").unwrap();
         directory
     }
 
@@ -24,15 +24,15 @@ impl Directory {
         self.open(queue).unwrap_err().to_string()
     }
 
-    fn open(&self, queue: &str) -> Result<(Journal<File>, Confirmed), Failure> {
-        let form = Form::Body(Box::default());
-        open(&self.file("input.sent"), &self.file("input"), queue, &form)
+    fn open(&self, queue: &str) -> Result<(SendJournal<File>, ConfirmedLines), CommandFailure> {
+        let form = LineForm::Body(Box::default());
+        open_journal(&self.file("input.sent"), &self.file("input"), queue, &form)
     }
 
     /// The first two lines are sent.
     fn begun(&self) {
         let (mut journal, _) = self.open("arn:one").unwrap();
-        journal.confirm(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
+        journal.record_confirmed(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
     }
 }
 
@@ -42,10 +42,10 @@ fn a_journal_is_gone_on_with_after_what_a_crash_left_of_its_last_record() {
     directory.begun();
     let path = directory.file("input.sent");
     let whole = std::fs::read(&path).unwrap();
-    replace(&path, &[&whole, &b"{\"lines\":[[3,3]"[..]].concat()).unwrap();
+    replace_file(&path, &[&whole, &b"{\"lines\":[[3,3]"[..]].concat()).unwrap();
     let (mut journal, confirmed) = directory.open("arn:one").unwrap();
     assert!(confirmed.contains(2) && !confirmed.contains(3));
-    journal.confirm(&[(3, Digest::for_line(3, b"c"))]).unwrap();
+    journal.record_confirmed(&[(3, Digest::for_line(3, b"c"))]).unwrap();
     drop(journal);
     assert!(directory.open("arn:one").unwrap().1.contains(3));
 }
@@ -55,9 +55,9 @@ fn a_journal_of_something_else_is_refused() {
     let directory = Directory::new();
     directory.begun();
     assert!(directory.refusal("arn:two").contains("belongs to a send to arn:one"));
-    replace(&directory.file("input"), b"a\nb\nanother\nmore\n").unwrap();
+    replace_file(&directory.file("input"), b"a\nb\nanother\nmore\n").unwrap();
     assert!(directory.open("arn:one").is_ok(), "what was not sent may change");
-    replace(&directory.file("input"), b"x\na\nb\nc\n").unwrap();
+    replace_file(&directory.file("input"), b"x\na\nb\nc\n").unwrap();
     assert!(directory.refusal("arn:one").contains("has changed: lines that"));
 }
 
@@ -65,7 +65,7 @@ fn a_journal_of_something_else_is_refused() {
 fn somebody_elses_file_is_refused_and_stays_as_it_is() {
     let directory = Directory::new();
     for content in ["notes\n", "notes"] {
-        replace(&directory.file("input.sent"), content.as_bytes()).unwrap();
+        replace_file(&directory.file("input.sent"), content.as_bytes()).unwrap();
         assert!(directory.refusal("arn:one").contains("fix it, or name another file"));
         assert_eq!(std::fs::read_to_string(directory.file("input.sent")).unwrap(), content);
     }

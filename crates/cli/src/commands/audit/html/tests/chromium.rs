@@ -1,15 +1,15 @@
 //! The page in a real browser. `cargo xtask test` leaves this out, and says so, if there is none.
 
-use redeliver_testing::browser::Scratch;
+use redeliver_testing::browser::BrowserScratch;
 
 use super::*;
 
 #[test]
 #[ignore = "needs Chromium: cargo xtask test"]
 fn the_browser_sees_the_page_as_it_was_meant_and_runs_nothing() {
-    let scratch = Scratch::new();
+    let scratch = BrowserScratch::new();
     let page = page(&hostile(), true);
-    let dom = scratch.opened(&page, 1280, &["--dump-dom".to_owned()]);
+    let dom = scratch.open_page(&page, 1280, &["--dump-dom".to_owned()]);
     assert!(dom.contains("<title>2 dead letters in final-dlq</title>"), "{dom}");
     for (tag, count) in [("<svg", 2), ("<script", 0), ("<img", 0)] {
         assert_eq!(dom.matches(tag).count(), count, "{tag} in {dom}");
@@ -26,16 +26,16 @@ fn the_browser_sees_the_page_as_it_was_meant_and_runs_nothing() {
 #[test]
 #[ignore = "needs Chromium: cargo xtask test"]
 fn the_browser_draws_the_page() {
-    let scratch = Scratch::new();
+    let scratch = BrowserScratch::new();
     let records: Vec<_> = (0..40)
         .map(|number| {
             let code = if number % 3 == 0 { "NON_RETRYABLE_ERROR" } else { "RETRY_ATTEMPT_EXCEEDED" };
             with_sent_seconds(record(code, "order 1 failed", number), i64::from(number) * 1000)
         })
         .collect();
-    let picture = scratch.file("page.png");
+    let picture = scratch.file_path("page.png");
     let argument = format!("--screenshot={}", picture.display());
-    scratch.opened(&page(&records, false), 1280, &[argument]);
+    scratch.open_page(&page(&records, false), 1280, &[argument]);
     let picture = std::fs::read(picture).unwrap();
     assert!(picture.starts_with(b"\x89PNG"));
     // Blank paper of this size is some 10 KB.
@@ -44,8 +44,7 @@ fn the_browser_draws_the_page() {
 
 /// Records with texts as long as they may be, with and without places where a line may break.
 fn long() -> Vec<DeadLetterRecord> {
-    let words =
-        "the provider of payments has answered with an error that nobody has seen before; ".repeat(12);
+    let words = "the provider of payments has answered with an error that was never seen before; ".repeat(12);
     let mut foreign = foreign(&"y".repeat(400), 4);
     foreign.message.attributes.insert("a".repeat(200), Attribute::string("v".repeat(500)));
     foreign.message.sqs_message_id = "i".repeat(100);
@@ -66,10 +65,10 @@ fn long() -> Vec<DeadLetterRecord> {
 #[test]
 #[ignore = "needs Chromium: cargo xtask test"]
 fn a_page_can_be_read_on_a_phone() {
-    let scratch = Scratch::new();
+    let scratch = BrowserScratch::new();
     let page = page(&long(), true);
     for width in [390, 500, 768, 1200] {
-        let measured = scratch.measured(&page, width);
+        let measured = scratch.measure_page(&page, width);
         assert_eq!(measured.window, f64::from(width));
         assert!(measured.page <= measured.window, "nothing is off the screen: {measured:?}");
         assert!(measured.tallest_row <= 400.0, "{measured:?}");
