@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_where_nothing_is() {
+    fn no_leak_is_found_in_clean_text() {
         let canaries = Canaries::new([CANARY]);
         assert!(canaries.found_in("").is_empty());
         assert!(canaries.found_in(&STANDARD.encode("Wq7body")).is_empty());

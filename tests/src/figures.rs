@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_one_in_the_middle() {
+    fn the_median_is_the_middle_figure() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]).to_bits(), 2.0_f64.to_bits());
         assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]).to_bits(), 3.0_f64.to_bits());
     }

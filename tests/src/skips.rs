@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "does not list it")]
-    fn what_is_not_listed_cannot_be_skipped() {
+    fn unlisted_skip_panics() {
         skip("no-such-rule");
     }
 }

@@ -30,7 +30,7 @@ fn the_embedded_sqs_keeps_every_rule() {
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn ministack_keeps_every_rule_but_those_it_is_known_to_break() {
+async fn ministack_keeps_every_rule_except_known_departures() {
     let service = SqsService::new(sqs::emulator_client(&Ministack::shared().endpoint_url()));
     let bench = ConformanceBench::new(&service, &SystemClock, "conformance");
     let known = skips::known_names();
@@ -43,7 +43,7 @@ async fn ministack_keeps_every_rule_but_those_it_is_known_to_break() {
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn moto_keeps_every_rule_of_fifo_queues_but_those_it_is_known_to_break() {
+async fn moto_keeps_every_fifo_rule_except_known_departures() {
     let account = MotoAccount::new();
     let key = account.create_user("Conformance", "/").await;
     account

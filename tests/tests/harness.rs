@@ -32,7 +32,7 @@ async fn a_function_that_answers_is_kept_and_its_output_is_captured() {
 }
 
 #[tokio::test]
-async fn an_error_a_death_and_a_timeout_are_told_apart_and_the_next_invocation_is_served() {
+async fn errors_deaths_and_timeouts_are_distinguished() {
     let function = probe_function();
     let InvocationOutcome::Error(error) =
         function.invoke(&event_with_instructions(&json!({"do": "fail"})), TIMEOUT).await
@@ -68,7 +68,7 @@ mod ministack {
 
     #[tokio::test]
     #[ignore = "needs Python: cargo xtask test"]
-    async fn a_mapping_deletes_what_is_done_and_redrives_what_is_not() {
+    async fn a_mapping_deletes_successes_and_redrives_failures() {
         let sqs = emulator_client(&Ministack::shared().endpoint_url());
         let name = unique_name("harness");
         let dlq = TestQueue::create(&sqs, &format!("{name}-dlq"), None).await;
@@ -88,7 +88,7 @@ mod ministack {
 
     #[tokio::test]
     #[ignore = "needs Python: cargo xtask test"]
-    async fn a_failed_message_of_a_fifo_queue_stays_hidden_and_its_group_waits_behind_it() {
+    async fn a_failed_fifo_message_hides_and_blocks_its_group() {
         let sqs = emulator_client(&Ministack::shared().endpoint_url());
         let queue = TestQueue::create(&sqs, &format!("{}.fifo", unique_name("harness")), None).await;
         let failed = json!({"do": "answer", "answer": {"batchItemFailures": [{"itemIdentifier": ""}]}});
@@ -107,7 +107,7 @@ mod ministack {
 
     #[tokio::test]
     #[ignore = "needs Python: cargo xtask test"]
-    async fn the_event_has_the_members_that_lambda_gives_it() {
+    async fn a_mapping_event_has_the_members_of_lambdas_event() {
         let sqs = emulator_client(&Ministack::shared().endpoint_url());
         let queue = TestQueue::create(&sqs, &unique_name("event"), None).await;
         let attribute = |kind: &str| aws_sdk_sqs::types::MessageAttributeValue::builder().data_type(kind);

@@ -313,7 +313,7 @@ impl DeployedLoop {
 }
 
 #[test]
-fn where_nothing_dies_every_message_comes_out_once_and_as_it_should() {
+fn a_loop_without_deaths_settles_each_message_once() {
     let mut run = DeployedLoop::new(&MessageSchema::default());
     run.send_all();
     assert!(!run.run(|_, _| None));
@@ -360,7 +360,7 @@ fn a_process_that_dies_at_any_await_loses_no_message() {
 }
 
 #[test]
-fn whatever_fails_for_an_hour_every_message_is_processed_or_explained() {
+fn an_hour_of_any_fault_loses_no_message() {
     let schema = MessageSchema::default();
     for seed in 0..20 {
         let mut run = DeployedLoop::new(&schema);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_not_moved_by_what_is_far_off() {
+    fn a_median_ignores_outliers() {
         assert_eq!(median(vec![3.0, 1000.0, 1.0]), 3.0);
         assert_eq!(bytes_a_second(307_200_000.0), "307 MB/s");
     }

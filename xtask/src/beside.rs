@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_beside_fails_as_it_would_alone() {
+    fn a_background_program_fails_as_in_the_foreground() {
         let mut shell = Command::new("sh");
         let failed = Beside::start("a-failure", shell.args(["-c", "echo said; exit 3"])).unwrap().finish();
         let TaskFailure(message) = failed.unwrap_err();
@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_beside_the_steps_gives_way_to_them() {
+    fn a_background_program_runs_at_low_priority() {
         Beside::start("computes", &Command::new("nice")).unwrap().finish().unwrap();
         let printed = fs::read_to_string(target_dir().join("beside/computes.log")).unwrap();
         assert_eq!(printed, "19\n");
     }
 
     #[test]
-    fn nothing_of_it_is_left_when_the_run_ends_early() {
+    fn a_background_program_is_killed_when_the_run_ends_early() {
         let mut shell = Command::new("sh");
         // Two processes: the shell, and what it waits for.
         let beside = Beside::start("left", shell.args(["-c", "sleep 600; echo never"])).unwrap();

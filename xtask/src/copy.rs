@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_has_changed_is_new() {
+    fn only_changed_files_get_new_times() {
         let folder = tempfile::tempdir().unwrap();
         let [before, now] = ["before", "now"].map(|name| folder.path().join(name));
         let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_links_to_is_there_and_a_page_of_the_site_if_it_is_text() {
+    fn doc_links_lead_to_files_or_site_pages() {
         let to = target_dir().join("docs-test");
         let error = |link: &str| {
             let page = Path::new("docs/plan.md");

@@ -63,7 +63,7 @@ const SIGN_IN: [&str; 6] = [
 
 /// A function has its role's credentials: it would only be larger and slower to start.
 #[test]
-fn no_function_signs_a_person_in() {
+fn no_function_includes_sign_in_features() {
     let of_functions = signs_in(&FUNCTIONS.map(package_name));
     assert_eq!(of_functions, [""; 0], "give the feature of aws-config to redeliver-operator alone");
     assert_eq!(signs_in(&[PROGRAM.to_owned()]), SIGN_IN, "they have other names now");

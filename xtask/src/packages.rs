@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn no_dependency_needs_a_newer_rust_than_we_say() {
+    fn no_dependency_needs_a_newer_rust_than_declared() {
         let error = metadata(&PUBLIC, "1.999").check_dependencies().unwrap_err().0;
         assert_eq!(
             error,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_published() {
+    fn only_listed_packages_are_published() {
         let error = metadata(&["redeliver"], "1.85").check_dependencies().unwrap_err().0;
         assert_eq!(error, format!("public are redeliver, but should be {}", PUBLIC.join(", ")));
     }

@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_others_do_for_us_is_counted_when_they_have_ended() {
+    fn child_process_time_counts_after_its_end() {
         let before = processor_time();
         // Its child works, and it waits for that.
         run_command(

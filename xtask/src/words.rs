@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_line_is_found_with_its_place_and_what_to_write() {
+    fn a_planted_word_is_found_with_its_place_and_replacement() {
         let text = planted(&["/// Returns it.\n", "/// It is written a", "new.\n"]);
         assert_eq!(found(&text), [planted(&["a.rs:2: \"a", "new\": write again, or a new …"])]);
         for text in
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_beginning_of_a_doc_comment_is_held_to_the_rule_for_docs() {
+    fn doc_rules_apply_to_the_beginning_of_doc_comments() {
         let text = planted(&[
             "    //",
             "/ What it is.\n    /// What follows.\n// What a comment says.\nWhat a text says.",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_exceptions_match_is_left_alone() {
+    fn word_rule_exceptions_are_ignored() {
         for text in ["there is no list", "it is no longer here", "so many that it takes long", "nobody knows"]
         {
             assert_eq!(found(text), [""; 0], "{text}");

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_says_whose_fault_a_failed_request_is() {
+    fn a_failed_request_has_the_fault_of_its_status() {
         let fault = |status, code| classify_status(status, code).fault;
         assert_eq!(fault(400, Some("AWS.SimpleQueueService.NonExistentQueue")), Fault::Sender);
         assert_eq!(fault(403, Some("AccessDeniedException")), Fault::Sender);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_type_says_where_the_value_is() {
+    fn an_attributes_value_is_read_by_its_data_type() {
         let bytes = convert_attribute(Some("Binary.png".into()), Some("text".into()), Some(vec![1]));
         assert_eq!(bytes.unwrap().value, AttributeValue::Binary(vec![1]));
         // By its prefix, as what is sent is judged: what SQS has taken must be understood.

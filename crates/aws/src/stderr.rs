@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_written_whole_and_one_that_nobody_takes_is_lost_without_a_panic() {
+    fn a_line_without_a_reader_is_lost_without_a_panic() {
         let mut written = Vec::new();
         write_to(&mut written, "a\nb");
         assert_eq!(written, b"a\nb\n");

@@ -185,7 +185,7 @@ fn the_stack_of_the_environment_is_used_if_no_queue_is_named() {
 /// A page's filter may go on for hours.
 #[cfg(test)]
 #[test]
-fn what_still_computes_does_not_keep_a_command_from_ending() {
+fn a_computing_task_does_not_delay_the_end_of_a_command() {
     let (end, computes) = std::sync::mpsc::channel::<()>();
     let (ended, ends) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commit_is_told_by_the_tarball_or_the_repository_and_else_unknown() {
+    fn the_commit_comes_from_tarball_or_repository_or_is_unknown() {
         assert_eq!(choose_commit("33b838b67b3e", ""), "33b838b67b3e");
         assert_eq!(choose_commit("$Format:%h$", "33b838b67b3e-modified"), "33b838b67b3e-modified");
         assert_eq!(choose_commit("$Format:%h$", ""), "unknown");

@@ -47,7 +47,7 @@ const SEND: [&str; 4] =
     ["send", "tests/one-message.jsonl", "--queue", "http://127.0.0.1:9/123456789012/orders"];
 
 #[test]
-fn a_profile_that_is_named_counts_more_than_credentials_in_the_environment() {
+fn a_named_profile_wins_over_credentials_in_the_environment() {
     for (profile, key) in [(&["--profile", "prod"][..], "KEYOFPROFILE"), (&[], "KEYOFENVIRONMENT")] {
         let (url, authorizations) = endpoint(true);
         let output = redeliver(&[&SEND[..], &["--endpoint-url", &url], profile].concat());
@@ -93,7 +93,7 @@ fn a_profile_that_is_not_there_ends_the_command_before_any_request() {
 }
 
 #[test]
-fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without_sts_stops_nothing() {
+fn changing_commands_announce_the_account_and_do_not_need_sts() {
     let of = |has_sts, more: &[&str]| {
         let (url, _authorizations) = endpoint(has_sts);
         stderr(&redeliver(&[&SEND[..], &["--endpoint-url", &url], more].concat()))
@@ -128,7 +128,7 @@ fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without
 
 /// The first things that a new user sees.
 #[test]
-fn without_credentials_or_a_connection_it_says_what_to_do_and_nothing_of_permissions() {
+fn missing_credentials_or_connections_are_named_with_a_remedy() {
     let without_credentials = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_redeliver"))
             .args(arguments)

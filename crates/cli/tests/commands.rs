@@ -35,7 +35,7 @@ fn stdout(output: &Output) -> String {
 }
 
 #[test]
-fn every_command_has_an_example_of_itself_and_its_exit_codes_in_its_help() {
+fn every_help_has_examples_of_its_command_and_exit_codes() {
     let all = stdout(&redeliver(&["--help"]));
     for command in COMMANDS {
         assert!(all.contains(&format!("\n  {command} ")), "{command} in {all}");
@@ -105,7 +105,7 @@ fn the_version_names_the_commit() {
 }
 
 #[test]
-fn colours_are_as_they_are_wanted() {
+fn color_options_and_no_color_are_honoured() {
     let wrong =
         |more: &[&str]| redeliver(&[&["status", "--stack", "s", "--endpoint-url", "x"], more].concat());
     let escapes = |output: &Output| output.stderr.contains(&0x1b);
@@ -146,7 +146,7 @@ fn each_command_has_a_manual_page_with_its_examples() {
 }
 
 #[test]
-fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
+fn wrong_usage_ends_with_2_and_names_the_error() {
     for (arguments, word) in [
         (&["send"][..], "FILE"),
         (&["send", "orders.jsonl"], "<--queue <QUEUE>|--stack <NAME>|--prefix <NAME>|--stage <NAME>>"),
@@ -206,7 +206,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
 }
 
 #[test]
-fn a_failure_ends_with_1_and_says_what_is_wrong() {
+fn a_failure_ends_with_1_and_names_the_error() {
     for (arguments, word) in [
         (&["send", "no-such-file", "--queue", "http://q"][..], "no-such-file: cannot be read"),
         (&["send", "Cargo.toml", "--queue", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
@@ -237,7 +237,7 @@ fn a_failure_ends_with_1_and_says_what_is_wrong() {
 }
 
 #[test]
-fn a_standard_error_that_nobody_reads_changes_neither_the_exit_code_nor_the_report() {
+fn a_closed_standard_error_changes_neither_exit_code_nor_report() {
     for (arguments, code) in [
         (&["local", "Cargo.toml"][..], 5),
         (&["audit", "no-such-file"], 1),

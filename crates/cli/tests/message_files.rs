@@ -115,7 +115,7 @@ fn dead_letters(path: &Path, input: &[u8]) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn check_send_and_local_say_the_same_of_the_same_file() {
+fn check_send_and_local_report_the_same_for_one_file() {
     let utf_16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
     let array = format!("[\n{VALID},\n{OTHER}\n]\n");
     let long = format!("{VALID}\n{}\n{OTHER}", "x".repeat(1_048_577));
@@ -226,7 +226,7 @@ fn check_and_send_warn_of_a_message_id_that_two_lines_have() {
 }
 
 #[test]
-fn final_records_and_backups_are_told_from_messages() {
+fn final_records_and_backups_are_distinguished_from_messages() {
     let final_record = serde_json::json!({ "body": VALID, "attributes": { "ErrorType": "X", "n": null } });
     let hint = "a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
                 `redeliver send --backup FILE` send it again";
@@ -259,7 +259,7 @@ fn errors_show_hostile_input_safely() {
 
 /// Only the journal of the other command knows what it has sent: all of that would be sent again.
 #[test]
-fn a_file_that_send_has_begun_to_send_is_refused_by_redrive_and_the_other_way_round() {
+fn send_and_redrive_refuse_a_file_that_the_other_has_begun() {
     for (journal, begun_by, refused) in [
         ("dead.jsonl.sent", "redeliver send --backup", ["redrive", "dead.jsonl", "--to", "orders"]),
         ("dead.jsonl.redriven", "redeliver redrive", ["send", "--backup", "dead.jsonl", "--queue=orders"]),

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_stays_while_another_look_is_under_way_and_after_one_that_failed() {
+    fn the_last_result_stays_while_a_task_runs_and_after_it_failed() {
         let last_seen = Arc::new(LastSeen::default());
         last_seen.publish_result(Ok(1));
         last_seen.publish_result(Err("no".into()));

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_know_the_token_sees_nothing() {
+    fn a_request_without_the_token_is_refused() {
         let guard = guard(false);
         let refused = Admission::Refused(GuardRefusal::Token);
         for query in [None, Some("token="), Some("token=secre"), Some("token=secret2"), Some("tokens=secret")]
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_alone_lets_nobody_in_who_does_not_know_the_path() {
+    fn the_token_without_the_path_is_refused() {
         let guard = guard(false);
         let headers = HeaderMap::from_iter([
             (header::HOST, "127.0.0.1:4711".parse().unwrap()),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_site_or_port_asks_for_is_refused_even_with_the_cookie() {
+    fn a_request_of_another_site_or_port_is_refused_even_with_the_cookie() {
         let guard = guard(false);
         for (site, admission) in [
             ("none", Admission::Admitted),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_only_read_changes_nothing() {
+    fn a_read_only_console_refuses_changes() {
         let guard = guard(true);
         assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
         assert_eq!(
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_asks_without_its_cookie_whether_the_console_is_there_and_another_site_does_not() {
+    fn the_alive_page_needs_no_cookie_and_refuses_other_sites() {
         let guard = guard(true);
         let admitted = |method: &Method, headers: &[(&str, &str)], uri: &str| {
             let mut map = HeaderMap::from_iter([(header::HOST, "127.0.0.1:4711".parse().unwrap())]);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_is_like_another() {
+    fn tokens_are_unique_and_have_64_digits() {
         let [one, two] = [(); 2].map(|()| SecretToken::new());
         assert!(one.as_str().len() == 64 && one.as_str() != two.as_str());
     }

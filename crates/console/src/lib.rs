@@ -337,7 +337,7 @@ mod tests {
 
     #[tokio::test]
     #[cfg(target_os = "linux")]
-    async fn a_folder_that_cannot_be_written_is_refused_before_a_plan_is_made_in_vain() {
+    async fn a_folder_that_cannot_be_written_is_refused_at_the_start() {
         let refused = async |more: &[&str]| {
             let words = ["console", "--fleet", "--folder", "/proc"].iter().chain(more);
             let [path, token] = [(); 2].map(|()| SecretToken::new());

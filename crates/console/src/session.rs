@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_and_its_restarted_console_know_each_other_once() {
+    fn a_restarted_console_accepts_the_ticket_of_a_page_once() {
         let folder = tempfile::tempdir().unwrap();
         let first = started(folder.path(), "orders");
         assert!(first.alive_answer().proof.is_none());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn another_commands_pages_and_another_users_file_are_not_believed() {
+    fn a_session_of_another_command_or_user_is_not_restored() {
         let folder = tempfile::tempdir().unwrap();
         let first = started(folder.path(), "orders");
         let other = started(folder.path(), "payments");

@@ -89,7 +89,7 @@ mod tests {
     const ORDERS: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
 
     #[test]
-    fn an_unqualified_arn_admits_every_version_and_alias_of_its_function_and_no_other() {
+    fn unqualified_arn_allows_every_version_and_alias_of_its_function() {
         let functions = FunctionArns::parse(ORDERS).unwrap();
         for qualifier in ["", ":$LATEST", ":7", ":live", ":a-b_c"] {
             assert!(functions.allows_function(&format!("{ORDERS}{qualifier}")), "{qualifier}");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_anything_else_is_refused_with_its_place() {
+    fn invalid_arn_in_a_list_is_refused_with_its_position() {
         for (text, place) in
             [("", 1), ("orders", 1), (&*format!("{ORDERS},"), 2), (&*format!("{ORDERS}:"), 1)]
         {

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_reads_data_whatever_stands_beside_it() {
+    fn a_handler_reads_data_beside_unreadable_members() {
         let data =
             data(r#"{"\ud800":"\udfff","d\u0061ta":{"n":"12345678901234567890"},"metadata":1e999}"#).unwrap();
         assert_eq!(data["n"], "12345678901234567890");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_our_own_may_be_logged() {
+    fn only_error_names_of_redeliver_are_loggable() {
         let from_target = ErrorType::FromTarget("canary".to_owned());
         assert_eq!((from_target.name(), from_target.loggable_name()), ("canary".into(), "FromTarget".into()));
         assert_eq!(ErrorType::HttpStatus(503).name(), "HttpStatus.503");

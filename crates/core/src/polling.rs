@@ -100,7 +100,7 @@ mod tests {
     proptest! {
         /// By the definition: a record waits if an unreadable one of its group, or of an unknown one, stands before it.
         #[test]
-        fn exactly_the_records_behind_an_unreadable_one_of_their_group_wait(
+        fn records_behind_an_unreadable_one_of_their_group_wait(
             batch in prop::collection::vec(record(), 0..10)
         ) {
             let (mut readable, mut unreadable) = (Vec::new(), Vec::new());

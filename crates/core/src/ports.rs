@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_nobody_confirms_is_received_again() {
+    fn an_unconfirmed_record_is_reported_as_failed() {
         let records = [("a", "1"), ("b", "2"), ("c", "3")];
         assert_eq!(failures(&["1", "3"], &records), ["b"]);
         assert_eq!(failures(&[], &records), ["a", "b", "c"]);
@@ -440,12 +440,12 @@ mod tests {
 
     /// An event source mapping deletes by message id: the failed copy must not be deleted with the other one.
     #[test]
-    fn of_two_receives_of_one_message_the_one_that_failed_is_reported() {
+    fn the_failed_one_of_two_receives_of_a_message_is_reported() {
         assert_eq!(failures(&["1"], &[("a", "1"), ("a", "2")]), ["a"]);
     }
 
     #[test]
-    fn one_confirmation_does_not_stand_for_two_records() {
+    fn a_confirmation_counts_for_a_single_record() {
         let receipt = || received(None).into_receipt();
         assert_eq!(unconfirmed_ids(vec![receipt(), receipt()], vec![receipt().confirm()]), ["n"]);
     }

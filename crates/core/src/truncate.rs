@@ -135,7 +135,7 @@ mod tests {
     use crate::testing::any_text;
 
     #[test]
-    fn text_is_cut_at_a_character_and_says_so() {
+    fn text_is_cut_at_a_character_with_an_ellipsis() {
         assert_eq!(clean_text("abcdef", 6), "abcdef");
         assert_eq!(clean_text("abcdefg", 6), "abc…");
         assert_eq!(clean_text("äöüß", 7), "äö…");
@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_cut_in_the_middle_has_its_ends_and_is_never_longer(text in any_text(), max in 0..2000_usize) {
+        fn middle_cut_keeps_both_ends_and_never_lengthens(text in any_text(), max in 0..2000_usize) {
             let cut = shorten_text(&text, max);
             prop_assert!(cut.chars().count() <= max);
             let bytes = clean_without_middle(&text, max);

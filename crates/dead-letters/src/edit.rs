@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_edited_keeps_its_bytes() {
+    fn unedited_members_keep_their_bytes() {
         let body = "{ \"n\" : 1e400 , \"data\":{\"a\" : 1.50,\"b\":[1, 2],  \"c\":{\"\\u00e9\": 2 }} }\n";
         assert_eq!(edited(body, |_| {}), body);
         assert_eq!(
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_removed_and_added() {
+    fn an_edit_removes_and_adds_members() {
         let remove =
             |name: &'static str| move |body: &mut Value| drop(body.as_object_mut().unwrap().remove(name));
         assert_eq!(edited(r#"{"a":1, "b":2,"c":3}"#, remove("a")), r#"{ "b":2,"c":3}"#);
@@ -267,7 +267,7 @@ mod tests {
 
     /// The edit would be lost, since no member of the body has the name that it changes.
     #[test]
-    fn a_body_whose_names_the_tool_reads_in_another_way_is_replaced_whole() {
+    fn a_body_whose_names_jq_reads_differently_is_replaced_whole() {
         let [before, after] = [1, 2].map(|number| serde_json::json!({ "b": 1, "\u{fffd}": number }));
         assert_eq!(splice_edit(r#"{"\u0001": 1, "b": 1}"#, &before, &after), "{\"b\":1,\"\u{fffd}\":2}");
     }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_of_a_hundred_objects_is_edited_and_the_others_keep_their_bytes() {
+    fn an_edit_below_a_hundred_levels_keeps_all_other_bytes() {
         let deepest = |body: &mut Value| {
             let at = (0..100).fold(body, |at, _| &mut at["n"]);
             at["x"] = 2.into();
@@ -330,7 +330,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_result_means_what_the_edit_meant(before in value(), after in value(), pretty: bool) {
+        fn a_spliced_body_parses_to_the_edited_value(before in value(), after in value(), pretty: bool) {
             let body = if pretty { serde_json::to_string_pretty(&before) } else { serde_json::to_string(&before) };
             let result = splice_edit(&body.unwrap(), &before, &after);
             prop_assert_eq!(serde_json::from_str::<Value>(&result).unwrap(), after);

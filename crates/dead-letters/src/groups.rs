@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_its_count_its_times_and_its_newest_as_example_whatever_the_order() {
+    fn a_group_does_not_depend_on_the_order_of_its_messages() {
         let of = |seconds, number: u32| {
             let error = format!("user {number} unknown");
             with_sent_seconds(record("NON_RETRYABLE_ERROR", &error, number), seconds)
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_the_last_time_of_each_version_and_those_without_one_together() {
+    fn a_group_has_the_last_time_of_each_function_version() {
         let of = |seconds, function: Option<&str>| {
             let mut record = with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), seconds);
             let cause = &mut record.dead_letter.as_mut().unwrap().cause;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_group_is_first_and_what_finds_no_place_is_one_last_group() {
+    fn the_largest_group_is_first_and_the_overflow_group_last() {
         let mut records: Vec<_> = (0..GROUPS_MAX + 3)
             .map(|number| {
                 let mut record = record("NON_RETRYABLE_ERROR", "x", 1);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_named_with_its_text_and_the_file_and_line_of_each_runtime() {
+    fn a_headline_has_the_error_and_its_file_and_line_in_each_runtime() {
         for (name, message, line) in [
             ("HttpStatus.422", "HTTP 422 Unprocessable Entity", "HTTP 422 Unprocessable Entity"),
             ("HttpStatus.599", "", "HTTP 599"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_its_document_has_the_last_error_of_its_explanation() {
+    fn a_headline_without_a_document_is_the_last_error_of_the_explanation() {
         let mut message = retried_record(
             "RETRY_ATTEMPT_EXCEEDED",
             "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503 Service Unavailable",
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_without_a_text_is_named_by_its_code() {
+    fn a_headline_without_an_error_text_is_the_code() {
         for (nothing, line) in [("", "HTTP 503"), ("-", "NON_RETRYABLE_ERROR")] {
             let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", nothing, 1));
             assert_eq!(format_headline(&record), line);

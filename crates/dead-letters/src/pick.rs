@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_meant_by_any_of_its_ids() {
+    fn a_message_is_picked_by_any_of_its_ids() {
         let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#;
         let record = DeadLetterRecord::new(annotated_record(body, "NON_RETRYABLE_ERROR", "x", 7));
         for id in ["0191F3A2-7B1C-7D3E-8F00-0123456789AB", "sqs-7", "source-7"] {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_eight_characters_of_an_id_name_one_message_or_list_several() {
+    fn eight_characters_of_an_id_pick_a_message_or_list_several() {
         let of = |first: u32| {
             let body = format!(
                 r#"{{"metadata":{{"message_id":"0191f3a{first}-7b1c-7d3e-8f00-0123456789ab"}},"data":{{}}}}"#
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_and_is_not_there_is_told_and_what_a_filter_leaves_out_is_there() {
+    fn missing_ids_and_groups_are_reported_but_not_filtered_ones() {
         let ids = ["sqs-1", "nope"].map(str::to_owned);
         let pick = Pick::new(Some("deadbeef".to_owned()), ids, Some(Filter::new("false").unwrap()));
         let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_set_has_no_copies_of_its_messages() {
+    fn a_fixed_set_does_not_pick_copies_of_its_messages() {
         let body = r#"{"metadata":{"message_id":"sqs-8"},"data":{}}"#;
         let pick = Pick::with_sqs_ids(["sqs-8".to_owned()]);
         let picks = |number| {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_nothing_misses_nothing() {
+    fn a_pick_without_conditions_misses_nothing() {
         assert!(Pick::default().describe_missing().is_empty());
     }
 }

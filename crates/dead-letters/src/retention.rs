@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retention_beyond_all_dates_ends_never() {
+    fn a_retention_beyond_the_calendar_never_ends() {
         assert_eq!(Retention::from_seconds(u64::MAX), None);
         let longest = Retention::from_seconds(u64::try_from(i64::MAX / 1000).unwrap()).unwrap();
         assert_eq!(longest.ends_at(Timestamp::MAX_UTC), None);

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_bucket_perhaps_a_prefix_and_perhaps_a_deployment() {
+    fn an_address_has_a_bucket_and_optional_prefix_and_deployment() {
         let of = |bucket: &str, prefix: &str, deployment: Option<&str>| {
             Ok((bucket.to_owned(), prefix.to_owned(), deployment.map(str::to_owned)))
         };

@@ -72,7 +72,7 @@ mod tests {
 
     /// Any account may create a bucket under the name of a deleted one, and would receive the payloads.
     #[tokio::test]
-    async fn a_backup_goes_to_no_bucket_but_the_queues_accounts_or_that_of_the_account_that_is_named() {
+    async fn a_backup_bucket_belongs_to_the_queues_or_the_named_account() {
         let endpoint = "http://127.0.0.1:9".to_owned();
         let connection = AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(endpoint));
         let client = sqs_client(&connection.sdk_config(None).await.unwrap());

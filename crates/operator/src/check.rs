@@ -270,7 +270,7 @@ mod tests {
 
     /// A thin queue's messages would otherwise die in an outage that a busy queue survives, without a warning before it.
     #[test]
-    fn attempts_give_ten_first_calls_the_time_that_they_last() {
+    fn evidence_takes_a_tenth_of_the_time_of_the_attempts() {
         let evidence = |policy| {
             let evidence = EvidenceTime::for_policy(&Policy::from_json(policy).unwrap());
             evidence.map(|evidence| (evidence.attempts_seconds, evidence.interval_seconds))
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn only_errors_that_spend_attempts_are_named_with_what_to_do() {
+    fn only_errors_that_spend_attempts_are_named_with_a_remedy() {
         let remark = |policy| thin_traffic(&Policy::from_json(policy).unwrap());
         assert_eq!(
             remark("{}").unwrap(),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_that_read_as_exact_and_are_spread_are_told() {
+    fn full_jitter_on_seemingly_exact_delays_is_remarked() {
         let reported = |backoff: &str| {
             full_jitter(&Policy::from_json(&format!(r#"{{"backoff":{{{backoff}}}}}"#)).unwrap())
         };

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_usage_and_an_interrupt_are_no_failures_of_the_command() {
+    fn usage_errors_and_interrupts_have_exit_codes_of_their_own() {
         let wrong = Filter::for_dead_letters("[").unwrap_err();
         for (failure, code) in [
             (UsageError::new("name a queue").into(), ExitCode::Usage),

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_that_the_strategy_cannot_follow_is_refused_with_the_files_name() {
+    fn a_policy_that_does_not_fit_the_strategy_is_refused_by_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
         replace_file(&path, br#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_would_wait_for_a_person_is_refused() {
+    fn a_policy_that_blocks_groups_is_refused_for_a_run() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
         replace_file(&path, br#"{"on_give_up":"block"}"#).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_windows_writes_is_named() {
+    fn utf_16_and_byte_order_marks_are_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("saved-by-powershell.json");
         for (bytes, said) in [
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_file_that_is_there_is_not_overwritten_and_a_device_is_written_to() {
+    fn an_existing_file_is_not_overwritten_but_a_device_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new");
         create_output(&path).unwrap().write_all(b"precious").unwrap();
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_report_is_not_written_into_a_pipe_of_another_user_who_waits_there() {
+    fn a_report_is_not_written_into_another_users_pipe() {
         use std::process::{Command, Stdio};
 
         use redeliver_testing::planted::{ANOTHER_USER, create_pipe};

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_silent_connection_makes_room_and_only_without_one_the_oldest_answer() {
+    fn a_new_connection_closes_the_oldest_silent_one_first() {
         assert_eq!(closed(|_| false), [0]);
         assert_eq!(closed(|place| place < 7), [7]);
         assert_eq!(closed(|_| true), [0]);

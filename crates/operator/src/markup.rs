@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_becomes_markup_and_no_control_character_remains() {
+    fn markup_and_control_characters_in_text_are_escaped() {
         let hostile = "</script><b a='1' c=\"2\">&amp;\u{0}\u{1b}\n";
         let page = render_standalone_page(hostile, "", &html! { p title=(hostile) { (hostile) } });
         let harmless = "&lt;/script&gt;&lt;b a='1' c=&quot;2&quot;&gt;&amp;amp;\\u{0}\\u{1b}\n";
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_gives_back_what_it_was_given() {
+    fn form_values_are_not_escaped_for_display() {
         let (hostile, shown) = redeliver_testing::hostile::hostile_text();
         let markup = html! {
             p { (hostile) } input type="hidden" name="q" value=(hostile); b title=(hostile) {}

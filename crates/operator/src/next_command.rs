@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_named_only_if_the_program_knows_the_site() {
+    fn a_docs_page_is_named_only_with_a_docs_url() {
         assert_eq!(page_at(None, "operate/audit"), None);
         let page = page_at(Some("https://example.org/redeliver/"), "operate/audit");
         assert_eq!(page.as_deref(), Some("https://example.org/redeliver/operate/audit.html"));

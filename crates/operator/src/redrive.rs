@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_keeps_to_its_pace_and_watches_only_what_can_fail_again_and_come_back() {
+    fn a_redrive_keeps_its_pace_and_watches_only_a_consumed_queue() {
         let (dlq, file, to, plan) =
             (DeadLetters::Queue(queue(DLQ)), file(), queue(SOURCE), RedrivePlan::default());
         for (from, is_consumed, watched, can_come_back) in
@@ -303,7 +303,7 @@ mod tests {
 
     /// They would be in the DLQ twice.
     #[test]
-    fn dead_letters_are_not_sent_to_the_queue_that_they_are_in_or_were_read_from() {
+    fn dead_letters_are_not_sent_to_the_queue_they_came_from() {
         let checked = |from: &DeadLetters, to| check_destination(from, to).map_err(|error| error.to_string());
         let (dlq, file) = (DeadLetters::Queue(queue(DLQ)), file());
         let itself = "--to names the DLQ itself; name the source queue";

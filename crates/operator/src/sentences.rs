@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_understood_is_told_and_so_is_what_was_not_seen() {
+    fn unparsed_and_unseen_messages_are_both_counted() {
         let coverage = Coverage {
             seen: 10,
             approximate: 100,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_judged_is_told_with_its_count_an_example_and_what_to_do() {
+    fn unjudged_messages_are_counted_with_example_and_remedy() {
         assert_eq!(describe_not_judged(&NotJudged::default()), None);
         let (example, reason) =
             (Some("sqs-7".to_owned()), Some("cannot index a value with another".to_owned()));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_filter_picked_only_because_a_member_is_absent_is_told_with_what_to_write_instead() {
+    fn a_filter_on_an_absent_member_is_warned_of_with_a_fix() {
         assert_eq!(
             remark_of(".attempts < 3", r#"{"attempts":null}"#).unwrap(),
             "1 message selected without .attempts: jq treats a missing member as null, which is less than any number and \
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn each_comparison_is_told_with_what_to_write_instead() {
+    fn each_comparison_with_an_absent_member_has_a_fix() {
         assert_eq!(
             remark_of(".a < 3 or .b < 3", "{}").unwrap(),
             "1 message selected without .a or .b: jq treats a missing member as null, which is less than any number and \
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watched_pilot_is_told_also_if_sqs_counts_nothing() {
+    fn a_watched_pilot_is_described_without_a_waiting_count() {
         let watched = PilotResult { seconds: 90, sent: 50, came_back: 1, waiting: None };
         assert_eq!(
             describe_watched(&watched),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_that_find_no_place_are_told_as_not_known() {
+    fn causes_beyond_the_table_are_reported_as_undetermined() {
         let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));
         let mut table = GroupTable::default();
         table.add_record(&record);

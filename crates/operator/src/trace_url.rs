@@ -118,7 +118,7 @@ mod tests {
         Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1");
 
     #[test]
-    fn a_trace_is_shown_by_x_ray_unless_one_says_otherwise() {
+    fn a_trace_links_to_x_ray_by_default() {
         let url = |template, arn| trace(template, HEADER, arn).unwrap().url;
         let arn = "arn:aws:sqs:eu-central-1:000000000000:final-dlq";
         let xray = "https://console.aws.amazon.com/cloudwatch/home?region=eu-central-1#xray:traces/1-5759e988-bd862e3fe1be46a994272793";
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_attempts_trace_comes_before_its_producers_and_one_trace_is_shown_once() {
+    fn the_last_attempts_trace_comes_before_the_producers() {
         let shown = |header, last_attempt| {
             let jaeger = Some("https://jaeger.example.com/{trace_id}");
             let traces = traces(jaeger, header, "arn:aws:sqs:eu-central-1:0:q", last_attempt);

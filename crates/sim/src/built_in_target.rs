@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_has_a_chance_of_its_own_and_what_came_through_comes_through_again() {
+    fn a_probe_has_its_own_chance_and_a_success_repeats() {
         let target = BuiltInTarget::new(HALF);
         let [first, second, third] = [(); 3].map(|()| failures(&target, (0, 0)));
         assert!(second.iter().all(|n| first.contains(n)) && third.iter().all(|n| second.contains(n)));

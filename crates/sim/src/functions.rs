@@ -105,7 +105,7 @@ mod tests {
 
     /// Otherwise a local run would overstate the cost of an outage: each environment would detect it by itself.
     #[test]
-    fn the_functions_know_their_own_messages() {
+    fn the_functions_recognize_their_own_messages() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
         let topology = Topology::create_queues(&sqs, "loop", Strategy::DelayedResend, 5, Batching::default());

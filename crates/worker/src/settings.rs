@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_ends_after_its_batch_could_not_be_handed_off_and_is_refused() {
+    fn a_target_timeout_beyond_its_batch_is_refused() {
         assert_eq!(timeout(Some(25), 30), Ok(25));
         assert_eq!(
             timeout(Some(26), 30).unwrap_err(),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_setting_a_call_has_thirty_seconds_or_what_its_batch_leaves() {
+    fn a_call_has_thirty_seconds_or_the_rest_of_its_batch_by_default() {
         assert_eq!(
             [900, 35, 30, 9, 6, 1].map(|seconds| timeout(None, seconds).unwrap()),
             [30, 30, 25, 4, 1, 1]

@@ -40,7 +40,7 @@ fn refusal_reason(body: &str) -> Option<DeadLetterReason> {
 }
 
 #[test]
-fn what_must_be_accepted_is_accepted_and_kept_byte_for_byte() {
+fn json_suite_accepts_valid_documents_and_keeps_their_bytes() {
     let cases = suite_cases("y_");
     assert_eq!(cases.len(), 95);
     let schema = MessageSchema::default();
@@ -55,7 +55,7 @@ fn what_must_be_accepted_is_accepted_and_kept_byte_for_byte() {
 }
 
 #[test]
-fn what_must_be_refused_is_an_invalid_format_as_a_body_and_inside_of_one() {
+fn json_suite_refuses_invalid_documents_alone_and_nested() {
     let cases = suite_cases("n_");
     assert_eq!(cases.len(), 188);
     for (name, case) in cases {
@@ -93,7 +93,7 @@ const REFUSED_BY_ANY_DATA_SCHEMA: [&str; 10] = [
 ];
 
 #[test]
-fn what_is_up_to_the_parser_is_written_down() {
+fn json_suite_records_implementation_defined_results() {
     let cases = suite_cases("i_");
     assert_eq!(cases.len(), 35);
     let refused = |schema: &MessageSchema| {

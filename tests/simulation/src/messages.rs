@@ -485,7 +485,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_producer_sends_what_sqs_takes_and_the_marker_is_in_it() {
+    fn producers_send_valid_sqs_messages_with_their_marker() {
         let mix = ContentMix {
             poison: 0.3,
             attribute_full: 0.3,

@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_are_those_of_the_contract() {
+    fn the_model_matches_globs_as_the_contract() {
         for (glob, text, matches) in [
             ("HttpStatus.4*", "HttpStatus.418", true),
             ("HttpStatus.41?", "HttpStatus.4180", false),
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_an_error_is_that_of_the_documentation() {
+    fn the_model_classifies_errors_as_documented() {
         for (error_type, outcome) in [
             ("HttpStatus.503", Met::Unavailable),
             ("HttpStatus.302", Met::Unavailable),
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_knows_the_ranges_of_the_contract() {
+    fn the_model_has_the_ranges_of_the_contract() {
         let exponential = PolicyModel {
             max_attempts: 5,
             backoff: BackoffModel::Exponential(10, 3.0, 0, 200),

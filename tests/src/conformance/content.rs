@@ -51,7 +51,7 @@ pub(super) async fn attributes_of_all_types_are_kept<S: QueueService, C: Clock>(
     Ok(())
 }
 
-pub(super) async fn ten_attributes_are_taken<S: QueueService, C: Clock>(
+pub(super) async fn ten_attributes_are_accepted<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;
@@ -120,7 +120,7 @@ pub(super) async fn the_message_group_id_is_kept<S: QueueService, C: Clock>(
     Ok(())
 }
 
-pub(super) async fn system_attributes_tell_of_the_first_receive<S: QueueService, C: Clock>(
+pub(super) async fn system_attributes_report_the_first_receive<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;

@@ -36,7 +36,7 @@ pub(super) async fn a_long_poll_wakes_up_early<S: QueueService, C: Clock>(
     bench.ensure_elapsed(start, Duration::from_secs(1), "a long poll returned")
 }
 
-pub(super) async fn a_receive_gives_at_most_what_was_asked_for<S: QueueService, C: Clock>(
+pub(super) async fn a_receive_returns_at_most_the_requested_number<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;

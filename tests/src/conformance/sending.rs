@@ -20,7 +20,7 @@ pub(super) async fn each_entry_of_a_batch_has_its_outcome_in_order<S: QueueServi
     Ok(())
 }
 
-pub(super) async fn a_full_batch_of_ten_is_taken<S: QueueService, C: Clock>(
+pub(super) async fn a_full_batch_of_ten_is_accepted<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;
@@ -33,7 +33,7 @@ pub(super) async fn a_full_batch_of_ten_is_taken<S: QueueService, C: Clock>(
     Ok(())
 }
 
-pub(super) async fn a_batch_of_exactly_one_mebibyte_is_taken<S: QueueService, C: Clock>(
+pub(super) async fn a_batch_of_exactly_one_mebibyte_is_accepted<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;

@@ -59,7 +59,7 @@ fn sent_bodies(stub: &ArchiveStub) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn letters_saved_from_an_archive_are_sent_once_by_a_run_that_was_killed_and_later_ones() {
+async fn saved_letters_are_sent_once_across_killed_runs() {
     let omitted =
         ArchivedMessage { omitted: vec!["/data/email".to_owned()], ..archived_message(DEAD_LETTERS + 1) };
     let lines = (1..=DEAD_LETTERS).map(archived_message).chain([omitted]);
@@ -215,7 +215,7 @@ async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_dry_run_of_a_file_counts_what_was_sent_before() {
+async fn a_dry_run_of_a_file_counts_earlier_sends() {
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = save_letters(&stub, folder.path()).await;
@@ -257,7 +257,7 @@ async fn letters_of_a_file_that_were_sent_are_not_written_to_another_file() {
 }
 
 #[tokio::test]
-async fn letters_of_a_file_that_a_killed_run_may_have_sent_are_written_with_a_warning() {
+async fn letters_of_a_killed_run_are_written_with_a_warning() {
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = save_letters(&stub, folder.path()).await;

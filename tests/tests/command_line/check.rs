@@ -28,7 +28,7 @@ fn check_accepts_the_shipped_policy_and_a_pretty_printed_message() {
 }
 
 #[test]
-fn check_finds_what_sqs_refuses_though_it_is_valid_json() {
+fn check_finds_valid_json_that_sqs_refuses() {
     let message = |data: &str| {
         let id = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
         format!("{{\"metadata\":{{\"message_id\":\"{id}\"}},\"data\":{{\"d\":\"{data}\"}}}}")
@@ -46,7 +46,7 @@ fn check_finds_what_sqs_refuses_though_it_is_valid_json() {
 }
 
 #[test]
-fn check_finds_what_is_wrong_with_a_policy_and_with_a_data_schema() {
+fn check_finds_policy_and_data_schema_errors() {
     let policy = ScratchFile::new(
         "wrong-policy.json",
         br#"{"backoff":{"kind":"fixed","delay_seconds":901},"jitter":"full"}"#,
@@ -79,7 +79,7 @@ fn check_and_simulate_warn_of_a_policy_that_never_retries() {
 }
 
 #[test]
-fn check_says_that_a_policy_is_not_read_from_standard_input() {
+fn check_refuses_a_policy_from_standard_input() {
     let output = with_input(&["check", "--policy", "-"], b"{}");
     let refusal = "-: cannot be read: No such file or directory (os error 2); only messages are read from standard input: \
                    name a file\n";
@@ -89,7 +89,7 @@ fn check_says_that_a_policy_is_not_read_from_standard_input() {
 
 /// Both say the same of thin traffic, and neither of errors that the policy's lists take out of it.
 #[test]
-fn check_and_simulate_warn_of_thin_traffic_with_what_to_do() {
+fn check_and_simulate_warn_of_thin_traffic_with_a_remedy() {
     let remedy = "; plan more or longer retries, or name the error in opens_on\n";
     let stated = |policy: &[u8]| {
         let policy = ScratchFile::new("thin.json", policy);
@@ -110,7 +110,7 @@ fn check_and_simulate_warn_of_thin_traffic_with_what_to_do() {
 }
 
 #[test]
-fn check_speaks_json_and_suggests_the_member_that_was_meant() {
+fn check_prints_json_and_suggests_the_intended_member() {
     let policy = ScratchFile::new("misspelt.json", br#"{"max_atempts":3}"#);
     let output = run_redeliver(&["check", "--policy", policy.name(), "--format", "json"]);
     assert_eq!(output.status.code(), Some(3));

@@ -47,7 +47,7 @@ fn a_message_of_one_mebibyte_is_valid() {
 
 /// `aws sqs send-message --message-body file://order.json` sends it as it is.
 #[test]
-fn one_document_over_several_lines_is_one_message() {
+fn a_document_over_several_lines_is_a_single_message() {
     let pretty = VALID.replace(",\"data\"", ",\n  \"data\"");
     assert_eq!(check_input(pretty.as_bytes()).0, Some(0));
     let (code, said) = check_input(format!("{VALID}\n\n").as_bytes());
@@ -57,7 +57,7 @@ fn one_document_over_several_lines_is_one_message() {
 
 /// A time or an id in another form, and what a producer of such ids sets.
 #[test]
-fn what_is_missing_is_named_and_ids_of_another_kind_are_plain() {
+fn missing_members_are_named_and_foreign_ids_are_plain() {
     let naive = VALID.replace(r#""}"#, r#"","expires_at":"2030-01-01T00:00:00"}"#);
     let ulid = r#"{"metadata":{"message_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"},"data":{}}"#;
     let invalid = "standard input:1: INVALID_MESSAGE_SCHEMA /metadata";
@@ -118,7 +118,7 @@ fn an_export_is_read_as_its_messages_by_each_command() {
 
 /// Pointers that found nothing are counted, since nothing else reports them.
 #[test]
-fn what_is_no_envelope_is_valid_if_plain_messages_are_taken() {
+fn a_plain_message_is_valid_where_envelopes_are_optional() {
     let input = format!(
         "{VALID}\nno JSON\n{{\"id\":\"o-1\"}}\n{{\"specversion\":\"1.0\",\"id\":\"e\",\"source\":\"/s\"}}\n"
     );

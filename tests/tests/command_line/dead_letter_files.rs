@@ -51,7 +51,7 @@ fn a_group_that_the_file_of_causes_lacks_is_reported_with_8() {
 }
 
 #[test]
-fn an_empty_region_is_none() {
+fn an_empty_region_variable_counts_as_unset() {
     for more in [&[][..], &["--region", ""]] {
         let mut status = program_command(&[&["status", "--queue", "orders"], more].concat());
         status.env("AWS_REGION", "").env_remove("AWS_DEFAULT_REGION").env_remove("AWS_ENDPOINT_URL");
@@ -87,7 +87,7 @@ fn ages_of_a_virtual_run_are_of_its_virtual_time() {
 
 /// A queue of bodies without an envelope, on the first evening.
 #[test]
-fn a_setting_that_makes_all_messages_invalid_is_named_and_has_its_exit_code() {
+fn a_setting_that_invalidates_all_messages_has_its_own_exit_code() {
     let bodies = |count| ScratchFile::new("events.jsonl", "{\"event\":\"paid\"}\n".repeat(count).as_bytes());
     let (ten, nine) = (bodies(10), bodies(9));
     let dead = ScratchFile::absent("dead.jsonl");
@@ -164,7 +164,7 @@ fn a_filter_that_does_not_end_does_not_keep_the_command_from_ending() {
 }
 
 #[test]
-fn invalid_messages_are_mended_into_a_file_that_goes_through_the_loop() {
+fn invalid_messages_are_edited_into_a_file_that_passes_the_loop() {
     let (dead, repaired) = (dead_letters(), ScratchFile::absent("repaired.jsonl"));
     let edit = r#"if .body | type == "string" then .body = .body + "}"
         elif .body.metadata.message_id == "order-5" then .body.metadata.message_id = "0191f3a2-7b1c-7d3e-8f00-000000000005"
@@ -188,7 +188,7 @@ fn invalid_messages_are_mended_into_a_file_that_goes_through_the_loop() {
 }
 
 #[test]
-fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
+fn bad_lines_are_reported_with_their_numbers_and_the_others_count() {
     let dead = dead_letters();
     let text = dead.text();
     let lines: Vec<_> = text.lines().collect();
@@ -206,7 +206,7 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
 }
 
 #[test]
-fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
+fn a_file_without_dead_letters_is_refused_with_a_remedy() {
     let dead = dead_letters();
     let (orders, folder) =
         (ScratchFile::new("orders.jsonl", FIVE.as_bytes()), tempfile::tempdir().expect("a folder"));
@@ -268,7 +268,7 @@ fn the_console_shows_a_file_and_offers_nothing_that_is_for_queues() {
 
 #[test]
 #[cfg(unix)]
-fn a_console_is_interrupted_by_ctrl_c_and_done_after_sigterm() {
+fn a_console_exits_on_ctrl_c_as_interrupted_and_on_sigterm_as_done() {
     let dead = dead_letters();
     for (signal, code) in [("INT", 130), ("TERM", 0)] {
         let mut console = program_command(&["console", "-q", dead.name()])

@@ -12,7 +12,7 @@ fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
 }
 
 #[test]
-fn what_is_still_to_be_read_does_not_hold_up_the_end() {
+fn unread_input_does_not_delay_an_interrupt() {
     interrupt_in_a_call(InterruptedRun::new("interrupt-many.jsonl", 10_001, 10_000, 0)).unwrap();
 }
 
@@ -23,13 +23,13 @@ fn an_interrupted_run_took_as_long_as_it_ran() {
 
 /// The first message comes out in the first second, the second one is interrupted a minute later.
 #[test]
-fn an_interrupted_run_did_not_end_when_the_last_message_came_out() {
+fn an_interrupted_run_ends_after_its_last_result() {
     interrupt_in_a_call(InterruptedRun { handled: 1, ..InterruptedRun::new("interrupt-two.jsonl", 2, 2, 1) })
         .unwrap();
 }
 
 #[test]
-fn a_run_in_which_all_came_out_in_spite_of_it_was_not_interrupted() {
+fn an_interrupted_run_that_settles_all_counts_as_complete() {
     interrupt_in_a_call(InterruptedRun {
         last_is_handled: true,
         ..InterruptedRun::new("interrupt-last.jsonl", 1, 1, 1)

@@ -92,7 +92,7 @@ fn stderr_text(output: &Output) -> String {
 }
 
 #[test]
-fn the_shipped_example_settles_with_each_kind_of_invalid_message_dead_lettered() {
+fn the_shipped_example_dead_letters_each_kind_of_invalid_message() {
     let report = json_report(&run_redeliver(&["local", EXAMPLE, "--format", "json"]));
     assert_eq!(
         (&report["sent"], &report["processed"], &report["retries"]),
@@ -105,7 +105,7 @@ fn the_shipped_example_settles_with_each_kind_of_invalid_message_dead_lettered()
 }
 
 #[test]
-fn fail_first_needs_just_so_many_retries() {
+fn fail_first_costs_exactly_its_number_of_retries() {
     let report = json_report(&run_redeliver(&["local", EXAMPLE, "--fail-first", "3", "--format", "json"]));
     // Twelve first deliveries need three retries each; the one that already had two needs one. One of the twelve says
     // that it expires after twenty minutes, and its third retry would come later.
@@ -114,7 +114,7 @@ fn fail_first_needs_just_so_many_retries() {
 }
 
 #[test]
-fn what_never_works_is_retried_to_the_limit_and_dead_lettered() {
+fn a_permanent_failure_is_retried_to_the_limit_and_dead_lettered() {
     let policy = ScratchFile::new(
         "limit.json",
         br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":720,"jitter":"none"}}"#,
@@ -177,7 +177,7 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
 }
 
 #[test]
-fn anything_may_be_on_a_line() {
+fn any_bytes_may_be_on_a_line() {
     let input = b"\xFF\n\n\x01\n{\"metadata\":[]}\n   \n\"\xC3\xA9\"\nnull\n";
     let output = with_input(&["local", "-", "--format", "json"], input);
     // By the exit code alone, all seven would seem to have been tried.
@@ -216,7 +216,7 @@ fn bodies_of_one_mebibyte_settle() {
 }
 
 #[test]
-fn the_table_names_what_happened_and_a_pipe_gets_no_progress_bar() {
+fn the_table_names_each_result_and_a_pipe_gets_no_progress_bar() {
     let output = run_redeliver(&["local", EXAMPLE, "--fail-rate", "0.5"]);
     let table = String::from_utf8(output.stdout.clone()).unwrap();
     for row in [
@@ -235,7 +235,7 @@ fn the_table_names_what_happened_and_a_pipe_gets_no_progress_bar() {
 }
 
 #[test]
-fn the_readme_shows_what_its_command_prints() {
+fn the_readme_shows_the_output_of_its_command() {
     let readme = std::fs::read_to_string(workspace_root().join("README.md")).unwrap();
     let command = readme.lines().find_map(|line| line.strip_prefix("cargo run --bin redeliver -- ")).unwrap();
     let dead = ScratchFile::absent("readme-dead.jsonl");
@@ -309,7 +309,7 @@ fn an_endpoint_that_does_not_answer_exits_1_and_says_so() {
 }
 
 #[test]
-fn a_target_that_does_not_answer_is_told_though_every_message_is_explained() {
+fn an_unreachable_target_is_reported_beside_explained_messages() {
     let output = run_redeliver(&["local", EXAMPLE, "--target", "http://127.0.0.1:9/"]);
     assert_eq!(output.status.code(), Some(0));
     let hint = "warning: no call succeeded; the last one failed with Http.Refused: the target refuses connections: check the target\n";
@@ -318,7 +318,7 @@ fn a_target_that_does_not_answer_is_told_though_every_message_is_explained() {
 
 /// It says what is wrong itself, and that it is running.
 #[test]
-fn an_endpoint_that_refuses_is_not_said_to_be_away() {
+fn a_refusing_endpoint_is_not_reported_as_unreachable() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
     std::thread::spawn(move || {

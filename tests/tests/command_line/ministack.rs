@@ -11,7 +11,7 @@ use super::*;
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn the_loop_runs_on_an_endpoint_in_real_time_and_touches_no_queue_but_its_own() {
+async fn a_real_time_loop_on_an_endpoint_uses_only_its_own_queues() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let theirs = TestQueue::create(&client, "somebody-elses", None).await;
@@ -59,7 +59,7 @@ async fn an_interrupt_ends_the_loop_with_a_report_and_leaves_no_queue() {
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn an_interrupt_while_messages_are_fed_says_how_many_were_sent_and_leaves_no_queue() {
+async fn an_interrupt_during_feeding_reports_sends_and_deletes_queues() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let messages = ScratchFile::new("interrupt.jsonl", "{}\n".repeat(100_000).as_bytes());
@@ -160,7 +160,7 @@ async fn a_message_that_a_filter_cannot_judge_stays_and_the_others_are_picked() 
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn dead_letters_of_a_file_are_mended_and_sent_to_a_queue_once() {
+async fn dead_letters_of_a_file_are_edited_and_sent_once() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let [dlq, source] =
@@ -200,7 +200,7 @@ async fn dead_letters_of_a_file_are_mended_and_sent_to_a_queue_once() {
 /// As AWS's own redrive does: a letter in another service's queue is lost for its own.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn each_letter_of_a_shared_dlq_goes_back_to_its_own_queue_unless_a_person_agrees() {
+async fn letters_of_a_shared_dlq_return_to_their_own_queues() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let dlq = TestQueue::create(&client, "shared-dlq", None).await;
@@ -246,7 +246,7 @@ async fn each_letter_of_a_shared_dlq_goes_back_to_its_own_queue_unless_a_person_
 /// On a FIFO queue a group's messages are in order, and ten of them hide the rest.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn a_fifo_dlq_is_sent_back_in_rounds_and_what_stays_at_the_head_of_a_group_is_named() {
+async fn a_fifo_redrive_works_in_rounds_and_names_blocked_group_heads() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let mut urls = Vec::new();

@@ -102,7 +102,7 @@ impl OwnFunctionRun {
 
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn ones_own_function_goes_through_the_whole_loop_and_its_failures_are_explained() {
+fn an_own_function_runs_the_whole_loop_with_explained_failures() {
     let own = OwnFunctionRun::new(&["succeeds", "recovers", "fails", "exits", "gives up"]);
     let output = own.run_handler("app.handler", &[]);
     let report = json_report(&output);
@@ -129,7 +129,7 @@ fn ones_own_function_goes_through_the_whole_loop_and_its_failures_are_explained(
 /// Its messages are gone, as for Lambda: the user must hear it.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn an_answer_that_is_nearly_a_report_of_failures_is_warned_of_at_the_end() {
+fn a_near_miss_of_a_failure_report_is_warned_about() {
     let own = OwnFunctionRun::new(&["is nearly failed", "too"]);
     let output = own.run_handler("app.near_miss", &[]);
     let report = json_report(&output);
@@ -145,7 +145,7 @@ fn an_answer_that_is_nearly_a_report_of_failures_is_warned_of_at_the_end() {
 /// Powertools for AWS Lambda (Python): its batch processor throws an exception around the record's own.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn a_batch_processors_exception_is_the_records_own_for_the_policy_and_the_dead_letter() {
+fn a_batch_processor_exception_belongs_to_its_record() {
     let own = OwnFunctionRun::new(&["declines", "fails"]);
     let policy =
         ScratchFile::new("policy.json", br#"{"non_retryable": ["*CardDeclined*"], "max_attempts": 1}"#);
@@ -211,7 +211,7 @@ fn a_batch_is_one_invocation() {
 
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn a_function_that_cannot_begin_is_told_before_a_message_is_sent() {
+fn a_function_start_error_is_reported_before_any_send() {
     let own = OwnFunctionRun::new(&["succeeds"]);
     let output = own.run_handler("nowhere.handler", &[]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));

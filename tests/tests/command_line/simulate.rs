@@ -26,7 +26,7 @@ fn ended_with(code: i32, policy: &ScratchFile, more: &[&str]) -> String {
 }
 
 #[test]
-fn of_a_fixed_delay_every_number_is_known() {
+fn simulated_numbers_of_a_fixed_delay_are_exact() {
     let policy = ScratchFile::new("simulate-fixed.json", FIXED);
     let report =
         json_report(&run_simulate(&policy, &["--messages", "600", "--outage", "10m", "--format", "json"]));
@@ -56,7 +56,7 @@ fn of_a_fixed_delay_every_number_is_known() {
 
 /// A team that decides would otherwise not learn when it needs no redeliver.
 #[test]
-fn plain_sqs_stands_beside_the_policies() {
+fn simulation_compares_policies_with_plain_sqs() {
     let policy = ScratchFile::new("simulate-plain.json", FIXED);
     let picture = ScratchFile::new("simulate-plain.svg", b"");
     let plain = ["--messages", "600", "--compare-plain", "180s,5", "--plot", picture.name()];
@@ -95,7 +95,7 @@ fn a_flapping_target_is_down_again_and_again_until_the_last_message() {
 
 /// Sized by hand, a team would learn of it in its first long outage: messages come back hours late.
 #[test]
-fn an_inner_function_that_cannot_keep_up_is_named_with_the_concurrency_that_can() {
+fn an_overloaded_function_is_named_with_sufficient_concurrency() {
     let policy = ScratchFile::new("simulate-bottleneck.json", FIXED);
     let picture = ScratchFile::new("simulate-bottleneck.svg", b"");
     let burst = ["--messages", "40000", "--over", "1s", "--outage", "30s", "--max-concurrency", "1000"];
@@ -131,7 +131,7 @@ Use innerConcurrency 4, or the strategy direct-resend.
 
 /// Two of five groups are down for the whole time, so all of their messages die.
 #[test]
-fn only_the_groups_that_are_down_meet_the_fault() {
+fn a_group_outage_affects_only_its_groups() {
     let policy = ScratchFile::new("simulate-groups.json", FIXED);
     let picture = ScratchFile::new("simulate-groups.svg", b"");
     let groups = ["--messages", "600", "--groups", "5", "--groups-down", "2"];
@@ -171,7 +171,7 @@ fn outage_summary(more: &[&str]) -> Value {
 }
 
 #[test]
-fn an_outage_costs_each_environment_the_calls_that_open_its_circuit_breaker_and_its_probes() {
+fn an_outage_costs_each_environment_its_opening_calls_and_probes() {
     for (environments, probes, wasted) in [(1, 29, 38), (3, 82, 109)] {
         let planned = outage_summary(&["--max-concurrency", &environments.to_string()]);
         let measured = &planned["measured"];
@@ -219,7 +219,7 @@ fn messages_that_always_fail_are_given_up_within_two_hours_and_a_half() {
 }
 
 #[test]
-fn a_target_that_fails_a_third_of_the_calls_does_not_open_the_circuit_breaker() {
+fn a_third_of_failing_calls_does_not_open_the_circuit_breaker() {
     let planned = outage_summary(&["--failure-rate", "0.3", "--status", "500"]);
     let (measured, without) = (&planned["measured"], &planned["without_circuit_breaker"]["measured"]);
     assert_eq!(measured["circuit_breaker"]["openings"], 0);
@@ -238,7 +238,7 @@ fn table_changes(tables: &str) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn a_policy_without_a_circuit_breaker_beside_one_with_has_nothing_to_compare_with() {
+fn a_comparison_needs_circuit_breakers_in_both_policies() {
     let with = ScratchFile::new("simulate-with.json", b"{}");
     let without = ScratchFile::new("simulate-without.json", br#"{"circuit_breaker":false}"#);
     let arguments = ["--messages", "1000", "--over", "10s", "--compare", with.name()];
@@ -258,7 +258,7 @@ fn a_policy_without_a_circuit_breaker_beside_one_with_has_nothing_to_compare_wit
 }
 
 #[test]
-fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
+fn simulation_tables_and_picture_show_the_circuit_breaker_effect() {
     let policy = ScratchFile::new("simulate-breaker.json", b"{}");
     let picture = ScratchFile::new("simulate-breaker.svg", b"");
     let output = run_simulate(&policy, &["--messages", "1000", "--over", "10s", "--plot", picture.name()]);
@@ -292,7 +292,7 @@ fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
 
 /// Four messages are too few to open, so all is as without the circuit breaker.
 #[test]
-fn a_flow_too_small_for_the_circuit_breaker_is_told_so() {
+fn a_flow_too_small_for_the_circuit_breaker_is_reported() {
     let policy = ScratchFile::new("simulate-small.json", b"{}");
     let picture = ScratchFile::new("simulate-small.svg", b"");
     let small = |messages: &str, more: &[&str]| {
@@ -358,7 +358,7 @@ fn the_first_line_names_the_remedy_for_most_deaths() {
 }
 
 #[test]
-fn a_single_message_and_hanging_calls_are_described_in_the_singular_and_as_hanging() {
+fn single_messages_and_hanging_calls_have_fitting_grammar() {
     let policy = ScratchFile::new("simulate-one.json", b"{}");
     let arguments = ["--messages", "1", "--outage", "6h", "--over", "1m", "--hang"];
     let tables = String::from_utf8(run_simulate(&policy, &arguments).stdout).unwrap();
@@ -390,7 +390,7 @@ fn the_picture_has_the_scenarios_outage_at_its_own_length() {
 }
 
 #[test]
-fn what_goes_beyond_the_targets_capacity_is_wasted_and_comes_again() {
+fn calls_beyond_target_capacity_are_wasted_and_retried() {
     let policy = ScratchFile::new("simulate-capacity.json", FIXED);
     let arguments =
         ["--messages", "60", "--outage", "1m", "--over", "1s", "--capacity", "10", "--format", "json"];
@@ -406,7 +406,7 @@ fn what_goes_beyond_the_targets_capacity_is_wasted_and_comes_again() {
 }
 
 #[test]
-fn a_batch_takes_as_long_as_its_slowest_call() {
+fn a_batch_lasts_as_long_as_its_slowest_call() {
     let policy = ScratchFile::new("simulate-limit.json", FIXED);
     let arguments = [
         "--messages",
@@ -477,7 +477,7 @@ fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
 }
 
 #[test]
-fn prices_of_ones_own_replace_single_ones() {
+fn own_prices_replace_single_defaults() {
     let policy = ScratchFile::new("simulate-prices.json", FIXED);
     let dollars = |more: &[&str]| {
         let report =
@@ -510,7 +510,7 @@ fn groups_on_a_standard_queue_cost_the_surcharge_of_fair_queues() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_simulation_arguments_are_named() {
     let policy = ScratchFile::new("simulate-good.json", FIXED);
     let wrong = ScratchFile::new("simulate-wrong.json", br#"{"max_attempts":-1}"#);
     let prices = ScratchFile::new("prices-wrong.json", br#"{"sqs":1}"#);
@@ -612,7 +612,7 @@ fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
 
 /// Made again by the command that the page names.
 #[test]
-fn the_policies_to_start_from_are_valid_and_the_page_shows_what_is_said_of_them() {
+fn starter_policies_are_valid_and_match_their_page() {
     for name in ["policy", "policies/webhook", "policies/payment", "policies/batch"] {
         let policy = format!("examples/{name}.json");
         assert_eq!(run_redeliver(&["check", "--policy", &policy]).status.code(), Some(0), "{policy}");

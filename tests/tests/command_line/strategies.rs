@@ -21,7 +21,7 @@ fn a_delay_of_two_hours_is_seven_hops_and_not_a_second_early() {
 }
 
 #[test]
-fn what_the_circuit_breaker_did_is_in_the_report() {
+fn the_report_lists_circuit_breaker_events() {
     let policy = ScratchFile::new("breaker.json", br#"{"circuit_breaker":{"opens_on":["*"]}}"#);
     let arguments = ["local", "-", "--fail-first", "1", "--policy", policy.name()];
     let message = |n: usize| {
@@ -43,7 +43,7 @@ fn what_the_circuit_breaker_did_is_in_the_report() {
 }
 
 #[test]
-fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() {
+fn a_visibility_retry_stays_on_its_queue_and_is_explained() {
     let policy = ScratchFile::new(
         "visibility.json",
         br#"{"max_attempts":2,"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[40,7200],"jitter":"none"}}"#,

@@ -129,7 +129,7 @@ fn text_rows(text: &str) -> Vec<String> {
 /// A call has 30 s; at its time limit it would be a failure.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn one_ctrl_c_ends_a_function_that_hangs_and_its_message_waits() {
+fn a_single_ctrl_c_ends_a_hanging_function_and_keeps_its_message() {
     let run = TerminalRun::new(&["hangs", "succeeds"]);
     let mut child =
         run.command(tested_program("redeliver")).args(run.arguments()).spawn().expect("it starts");

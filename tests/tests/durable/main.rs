@@ -27,7 +27,7 @@ const OUR_DISTANCE_MAX: f64 = 0.04;
 const LIKELY: f64 = 0.02;
 
 #[tokio::test]
-async fn without_jitter_every_delay_is_theirs_and_so_is_the_end() {
+async fn delays_and_end_without_jitter_equal_the_durable_sdk() {
     let grid = settings_grid(
         &[1, 2, 3, 6, 10],
         &[1, 2, 5, 30, 300],
@@ -43,7 +43,7 @@ async fn without_jitter_every_delay_is_theirs_and_so_is_the_end() {
 /// They take a power, we multiply again and again. A product such as 1.3 * 1.3 * 100 is not exact in binary; where it is
 /// to be a whole number, and one of the two comes to a bit more, it is rounded up to the next second.
 #[tokio::test]
-async fn at_rates_that_are_not_exact_in_binary_a_delay_may_be_a_second_more_or_less() {
+async fn inexact_binary_rates_shift_delays_by_a_second_at_most() {
     let rates: Vec<_> = (11..=33).map(|tenths| f64::from(tenths) / 10.0).collect();
     let mut differences = Vec::new();
     for (settings, ours, theirs) in
@@ -58,18 +58,18 @@ async fn at_rates_that_are_not_exact_in_binary_a_delay_may_be_a_second_more_or_l
 }
 
 #[tokio::test]
-async fn half_jitter_spreads_as_theirs() {
+async fn half_jitter_spreads_as_the_durable_sdk() {
     spread_as_theirs(JitterStrategy::Half).await;
 }
 
 #[tokio::test]
-async fn full_jitter_spreads_as_theirs() {
+async fn full_jitter_spreads_as_the_durable_sdk() {
     spread_as_theirs(JitterStrategy::Full).await;
 }
 
 /// The figures of the documentation: a base of 10 s. The samples show that this is how both are spread.
 #[test]
-fn they_round_a_random_real_number_and_we_draw_a_whole_one() {
+fn durable_sdk_jitter_rounds_where_ours_draws_integers() {
     let shares = |of: fn(f64, JitterStrategy) -> Distribution, jitter| -> Vec<_> {
         let distribution = of(10.0, jitter);
         let percent = |delay| (distribution.probability(delay) * 1000.0).round() / 10.0;
@@ -86,7 +86,7 @@ fn they_round_a_random_real_number_and_we_draw_a_whole_one() {
 }
 
 #[tokio::test]
-async fn the_presets_are_theirs() {
+async fn presets_equal_the_durable_sdk() {
     let preset = |name| Policy::from_json(&format!(r#"{{"preset":"{name}"}}"#)).unwrap();
     let default = RetryStrategyConfig::default();
     assert_eq!(preset("durable_default"), RetrySettings::from_strategy(&default).to_policy());

@@ -12,7 +12,7 @@ use serde_json::Value;
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
 
 #[test]
-fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
+fn install_page_commands_run_with_release_files_alone() {
     let folder = new_folder("install");
     for file in std::fs::read_dir(release_folder()).unwrap().map(Result::unwrap) {
         symlink(file.path(), folder.path().join(file.file_name())).unwrap();
@@ -52,7 +52,7 @@ fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
 }
 
 #[test]
-fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text() {
+fn bills_of_materials_are_cyclonedx_with_licence_texts() {
     let folder = new_folder("bills");
     let mut wheel = Command::new("python3");
     wheel.args(["-m", "zipfile", "--extract"]).arg(packed_file("redeliver_cli-", ".whl")).arg(folder.path());
@@ -127,7 +127,7 @@ fn is_cyclonedx(bill: &Path) -> Value {
 
 /// To distribute the construct is to distribute its contents, too.
 #[test]
-fn the_constructs_packages_say_what_is_inside_and_have_its_licence_texts() {
+fn construct_packages_list_their_contents_with_licences() {
     let folder = new_folder("construct-licences");
     let mut wheel = Command::new("python3");
     wheel.args(["-m", "zipfile", "--extract"]).arg(packed_file("redeliver_cdk-", ".whl")).arg(folder.path());

@@ -302,7 +302,7 @@ fn version_files(version: &str) -> BTreeMap<String, String> {
 /// `cargo test --workspace --test schemas -- --ignored`, for a version that is not released yet.
 #[test]
 #[ignore = "writes the documents instead of comparing them"]
-fn write_the_documents() {
+fn write_wire_documents() {
     let folder = wire_folder().join(CURRENT);
     fs::create_dir_all(&folder).unwrap();
     for (name, text, _) in all_documents() {
@@ -322,7 +322,7 @@ fn this_version_writes_the_documents_byte_for_byte() {
 
 /// A name means the same in every version.
 #[test]
-fn every_document_of_every_version_is_valid_and_says_what_it_said() {
+fn documents_of_every_version_are_valid_and_keep_their_meaning() {
     let meanings: BTreeMap<_, _> =
         all_documents().into_iter().map(|(name, _, meaning)| (name, meaning)).collect();
     for version in list_versions() {
@@ -351,7 +351,7 @@ fn every_document_of_every_version_is_valid_and_says_what_it_said() {
 
 /// A member that no version knows yet, in each of the documents.
 #[test]
-fn a_member_of_a_later_version_changes_nothing_of_what_is_read() {
+fn unknown_members_of_later_versions_are_ignored() {
     for (name, text) in list_versions().iter().flat_map(|version| version_files(version)) {
         let more = text.replacen('{', r#"{"later":{"n":[1.50e400,null]},"#, 1);
         let failure = |text: &str| {
@@ -372,7 +372,7 @@ fn a_member_of_a_later_version_changes_nothing_of_what_is_read() {
 }
 
 #[test]
-fn a_kind_of_a_later_version_is_one_to_try_again() {
+fn unknown_failure_kinds_of_later_versions_are_retried() {
     let later =
         version_files(CURRENT)["hand-off-permanent"].replace(r#""kind":"permanent""#, r#""kind":"parked""#);
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(later))]);

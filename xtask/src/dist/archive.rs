@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zip_is_the_same_each_time_and_says_what_is_a_program() {
+    fn zip_archives_are_reproducible_and_mark_programs() {
         let packed = pack_zip(&files()).unwrap();
         assert_eq!(packed, pack_zip(&files()).unwrap());
         let mut read = zip::ZipArchive::new(Cursor::new(packed)).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tarball_is_the_same_each_time_and_says_what_is_a_program() {
+    fn tarballs_are_reproducible_and_mark_programs() {
         let packed = compress_gzip(&pack_tarball(&files()).unwrap()).unwrap();
         assert_eq!(packed, compress_gzip(&pack_tarball(&files()).unwrap()).unwrap());
         let mut read = tar::Archive::new(GzDecoder::new(packed.as_slice()));

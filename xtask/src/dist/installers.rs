@@ -194,7 +194,7 @@ end
     }
 
     #[test]
-    fn winget_finds_the_program_in_the_archive_and_knows_its_digest() {
+    fn the_winget_manifest_names_the_program_and_its_digest() {
         let files = winget_manifests("owner", "owner/redeliver", &download("x.zip", "a"));
         let expected = [
             (

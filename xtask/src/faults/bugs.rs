@@ -76,7 +76,7 @@ mod tests {
     const BUG: &str = "[[bug]]\nname = 'a'\nwhat = ''\ncrate = 'core'\nfunction = 'f'\n";
 
     #[test]
-    fn an_entry_changes_something_and_is_the_only_one_of_its_name() {
+    fn planted_bug_entries_have_effects_and_unique_names() {
         let error = |rest: &str| parse_bugs(&format!("{BUG}{rest}")).err();
         assert_eq!(error("result = '1'"), None);
         assert_eq!(error("before = '1'").unwrap(), "a: `before` and `after` belong together: write both");

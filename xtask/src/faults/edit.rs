@@ -285,7 +285,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
     }
 
     #[test]
-    fn first_statements_stand_before_the_body_and_the_function_is_no_longer_const() {
+    fn first_statements_precede_the_body_and_drop_const() {
         let text = planted(&bug("a", "first = 'return true;'")).unwrap();
         let text = without_space(&text);
         let begin = "impl Fault { pub fn may_be_done(self, made: u32) -> bool { ";
@@ -311,7 +311,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
     }
 
     #[test]
-    fn results_are_changed_one_after_the_other_behind_each_return() {
+    fn planted_results_apply_in_order_at_each_return() {
         let bugs = bug("a", "result = '!result'") + &bug("b", "result = 'true'");
         let text = without_space(&planted(&bugs).unwrap());
         let end = "}; let mut result = if crate::planted::is(\"b\") { true } else { result }; result } }";

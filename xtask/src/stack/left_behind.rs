@@ -142,7 +142,7 @@ Resources
     }
 
     #[test]
-    fn all_else_is_deployed() {
+    fn changes_that_keep_queues_are_deployed() {
         let kept = REPLACED.lines().filter(|line| {
             !(line.contains("AWS::SQS::Queue ") && (line.starts_with("[-]") || line.contains("replace")))
         });
@@ -154,7 +154,7 @@ Resources
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn an_unreadable_change_set_is_refused() {
         let cut_off = REPLACED.split_once("✨").unwrap().0;
         let reported = refuse_replacements(cut_off).unwrap_err().0;
         assert!(

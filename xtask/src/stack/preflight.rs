@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stack_of_a_manifest_is_looked_at_in_its_own_region() {
+    fn each_stack_of_a_manifest_is_checked_in_its_own_region() {
         let manifest = r#"{"version": "1", "artifacts": {
             "Tree": {"type": "cdk:tree"},
             "a": {"type": "aws:cloudformation:stack", "environment": "aws://unknown-account/unknown-region", "properties": {"templateFile": "a.json"}},
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_is_paused_and_what_to_do() {
+    fn a_preflight_refusal_names_paused_stacks_and_the_remedy() {
         let stack =
             ManifestStack { name: "redeliver-prod".to_owned(), region: None, template: String::new() };
         let found: PreflightOutput = serde_json::from_str(

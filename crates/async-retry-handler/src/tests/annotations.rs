@@ -43,7 +43,7 @@ fn an_exhausted_event_is_explained() {
 }
 
 #[test]
-fn what_lambda_refused_is_explained() {
+fn a_payload_refused_by_lambda_is_explained() {
     let attributes = final_record(&destination_record(1, &payload(1), -1001));
     assert_eq!(text(&attributes, "ErrorType"), "MESSAGE_TOO_LARGE");
     let details = text(&attributes, "ErrorDetails");
@@ -56,7 +56,7 @@ fn what_lambda_refused_is_explained() {
 }
 
 #[test]
-fn what_is_no_record_is_explained() {
+fn a_body_that_is_not_a_failure_record_is_explained() {
     let attributes = final_record("[]");
     assert_eq!(text(&attributes, "ErrorType"), "INVALID_MESSAGE_FORMAT");
     assert_eq!(text(&attributes, "ErrorDetails"), "not a destination record: not a JSON object");
@@ -81,7 +81,7 @@ fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
 
 /// Moved by an operator in the console, with its attributes.
 #[test]
-fn a_final_record_that_is_moved_to_the_retry_queue_is_invoked_at_once_as_the_first_retry() {
+fn a_final_record_on_the_retry_queue_is_invoked_as_the_first_retry() {
     let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);
     let attributes = final_record(&body);
     let setup = Setup::new(accept_event);

@@ -25,7 +25,7 @@ fn a_record_that_is_not_due_waits_on_its_own_queue_as_it_is() {
 }
 
 #[test]
-fn the_last_hop_takes_what_remains_rounded_up() {
+fn the_last_hop_has_the_remaining_delay_rounded_up() {
     let setup = Setup::new(never_invoked);
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_millis(999_500)));
     assert!(setup.process(vec![received(1, destination_record(1, &payload(1), 0))]).is_empty());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_failed_is_invoked_again_with_its_payload_in_the_envelope() {
+fn a_failed_event_is_invoked_again_with_its_payload_in_the_envelope() {
     let setup = Setup::new(accept_event);
     let arn = format!("{ORDERS}:live");
     let body = destination_record_of(&arn, 1, &payload(1), -1001);
@@ -30,7 +30,7 @@ fn what_failed_is_invoked_again_with_its_payload_in_the_envelope() {
 }
 
 #[test]
-fn an_envelope_is_counted_on_and_a_forged_one_is_wrapped_anew() {
+fn an_envelope_keeps_its_count_and_a_forged_one_is_wrapped_again() {
     let setup = Setup::new(accept_event);
     let forged = wrapped(1, 0, &payload(2)).replace("\"attempt\":1", "\"attempt\":-1");
     let records = vec![
@@ -97,14 +97,14 @@ fn ten_records_have_ten_outcomes() {
 }
 
 #[test]
-fn at_most_ten_requests_are_made_at_once() {
+fn concurrent_requests_are_limited_to_ten() {
     let setup = Setup::new(accept_event);
     assert!(setup.process((0..95).map(due).collect()).is_empty());
     assert_eq!((setup.calls().len(), *setup.lambda.most_at_once.lock().unwrap()), (95, (0, 10)));
 }
 
 #[test]
-fn nothing_is_invoked_after_the_end_and_what_was_not_is_received_again() {
+fn records_left_at_the_deadline_are_not_invoked_but_received_again() {
     let setup = Setup::new(|_| Answer::Hangs);
     assert_eq!(setup.process((0..15).map(due).collect()).len(), 15);
     assert_eq!((setup.calls().len(), setup.world.elapsed_seconds()), (10, 25));

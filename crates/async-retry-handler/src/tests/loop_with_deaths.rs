@@ -247,7 +247,7 @@ impl Loop {
 }
 
 #[test]
-fn where_nothing_dies_each_event_is_retried_as_the_policy_says() {
+fn without_crashes_each_event_is_retried_by_the_policy() {
     let mut run = Loop::new();
     assert!(!run.run(|_, _| None));
     assert_eq!(run.processed(), BTreeSet::from(PROCESSED));
@@ -310,7 +310,7 @@ fn a_process_that_dies_at_any_await_loses_no_event() {
 }
 
 #[test]
-fn whatever_fails_for_an_hour_every_event_is_processed_or_explained() {
+fn an_hour_of_any_failures_loses_no_event() {
     for seed in 0..20 {
         let mut run = Loop::new();
         let rule = |action, scope, injection| FaultRule {

@@ -60,7 +60,7 @@ fn a_function_that_is_not_listed_is_a_verdict_and_no_call() {
 }
 
 #[test]
-fn what_is_no_record_of_a_failure_is_a_verdict_with_the_flaw() {
+fn a_body_that_is_not_a_failure_record_is_given_up_with_its_flaw() {
     let whole = destination_record(1, &payload(1), -1001);
     for (body, details) in [
         (whole.replace("requestPayload", "payload"), "not a destination record: /requestPayload is missing"),
@@ -79,7 +79,7 @@ fn what_is_no_record_of_a_failure_is_a_verdict_with_the_flaw() {
 }
 
 #[test]
-fn what_lambda_will_never_take_is_a_verdict() {
+fn a_payload_that_lambda_refuses_for_good_is_given_up() {
     for (answer, reason, explanation) in [
         (
             (|_| Answer::Refused(NotInvoked::TooLarge)) as fn(usize) -> Answer,

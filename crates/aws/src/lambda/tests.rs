@@ -196,7 +196,7 @@ fn failed_records_are_named_as_an_event_source_mapping_reads_it() {
 }
 
 #[test]
-fn a_batch_without_failures_says_so() {
+fn a_batch_without_failures_has_an_empty_failure_list() {
     assert_eq!(response(&[]), r#"{"batchItemFailures":[]}"#);
 }
 

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn other_protocols_are_refused_with_what_to_do() {
+    fn other_otlp_protocols_are_refused_with_a_remedy() {
         let names = ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"];
         for (name, protocol) in names.map(|name| (name, "grpc")).into_iter().chain([(names[0], "http/json")])
         {

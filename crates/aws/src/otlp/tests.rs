@@ -108,7 +108,7 @@ async fn without_spans_no_request_is_made() {
 }
 
 #[tokio::test]
-async fn an_export_that_is_no_longer_awaited_goes_on() {
+async fn an_export_that_is_no_longer_awaited_continues() {
     let collector = Collector::silent();
     let exporter = collector.exporter();
     exporter.export_spans(&tracer(), in_an_hour()).await;
@@ -151,7 +151,7 @@ async fn spans_are_posted_with_the_users_headers_and_decoded_by_others() {
 }
 
 #[tokio::test]
-async fn a_lost_export_says_why() {
+async fn a_lost_export_has_its_reason() {
     let refusing = Loopback::start([Answer::new(503, &[], "")]).await;
     let closing = Loopback::start([Answer::closed()]).await;
     for (endpoint, error) in [
@@ -238,7 +238,7 @@ fn no_endpoint_and_no_header_is_shown() {
 }
 
 #[tokio::test]
-async fn spans_that_had_no_room_are_told_of() {
+async fn dropped_spans_are_reported() {
     let collector = Collector::silent();
     let exporter = collector.exporter();
     let tracer = tracer();

@@ -67,7 +67,7 @@ fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
 }
 
 #[test]
-fn who_re_sends_is_nobody_known_or_a_list_of_roles() {
+fn resend_sender_ids_are_empty_or_a_list_of_roles() {
     let (source, intermediate) = (queue("source"), queue("intermediate"));
     let annotation = queue("annotation");
     let with = |ids: Option<&'static str>| {
@@ -97,7 +97,7 @@ fn who_re_sends_is_nobody_known_or_a_list_of_roles() {
 }
 
 #[test]
-fn what_is_wrong_with_several_functions_is_one_message_with_each_line_once() {
+fn problems_of_several_functions_are_merged_without_duplicate_lines() {
     let retrier = reader(&[]).read_settings(FailedMessageProcessorSettings::from_reader).unwrap_err();
     let processor = reader(&[]).read_settings(MessageProcessorSettings::with_target).unwrap_err();
     let error = retrier.merge_with(processor).to_string();
@@ -302,7 +302,7 @@ fn each_strategy_has_settings_of_its_own() {
 }
 
 #[test]
-fn what_is_logged_is_said_by_two_settings_and_a_wrong_one_is_refused() {
+fn log_detail_and_log_level_are_read_and_other_values_refused() {
     let url = queue("final-dlq");
     let with = |detail: &str, level: &str| {
         let variables = [("FINAL_DLQ_URL", url.as_str()), ("LOG_DETAIL", detail), ("LOG_LEVEL", level)];
@@ -347,7 +347,7 @@ fn spans_are_written_if_they_are_exported_also_beside_a_users_own_function() {
 }
 
 #[test]
-fn who_sends_again_itself_needs_both_queues() {
+fn direct_resend_needs_both_queues() {
     let [source, intermediate, annotation] = ["source", "intermediate", "annotation"].map(queue);
     let with = |variables: &[(&str, &str)]| {
         let settings = reader(variables).read_settings(MessageProcessorSettings::with_target);
@@ -583,7 +583,7 @@ fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
 }
 
 #[test]
-fn what_is_not_set_has_its_default() {
+fn unset_settings_have_their_defaults() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let variables = [
         SOURCE,
@@ -748,7 +748,7 @@ fn read_message_schema(variables: &[(&str, &str)]) -> Result<MessageSchema, Stri
 }
 
 #[test]
-fn messages_without_an_envelope_are_taken_if_that_is_set() {
+fn messages_without_an_envelope_are_accepted_with_the_setting() {
     let taken = |variables: &[(&str, &str)], body: &str| {
         let schema = read_message_schema(variables).unwrap();
         let read = schema.read_message(body, &Default::default(), "00000000-0000-4000-8000-000000000001");
@@ -764,7 +764,7 @@ fn messages_without_an_envelope_are_taken_if_that_is_set() {
 }
 
 #[test]
-fn what_is_wrong_with_the_settings_of_plain_messages_is_said() {
+fn invalid_settings_of_plain_messages_are_named() {
     let wrong = |variables: &[(&str, &str)]| read_message_schema(variables).unwrap_err();
     let error = wrong(&[
         ("ENVELOPE", "optional"),

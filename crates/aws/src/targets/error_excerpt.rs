@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pointer_is_refused() {
+    fn an_invalid_pointer_is_refused() {
         for (setting, culprit) in [("type", "type"), ("", ""), ("/type,", ""), ("/a,/b~2", "/b~2")] {
             assert_eq!(ErrorExcerpt::parse(setting), Err(ErrorExcerptError::NotAPointer(culprit.to_owned())));
         }

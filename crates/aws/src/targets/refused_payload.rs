@@ -74,7 +74,7 @@ mod tests {
     ];
 
     #[test]
-    fn only_an_error_of_the_payload_itself_stays() {
+    fn only_errors_of_the_payload_itself_are_permanent() {
         let refused: Vec<_> = [
             "InvalidRequestContentException",
             "RequestTooLargeException",

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn https_anywhere_and_http_to_this_machine_are_taken() {
+    fn https_anywhere_and_http_to_this_machine_are_accepted() {
         for text in [
             "https://example.com/a?b=c",
             "http://127.0.0.1:8080/",
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_after_an_at_sign_or_in_no_form_at_all_is_refused() {
+    fn a_host_after_an_at_sign_and_an_invalid_host_are_refused() {
         for text in [
             "http://127.0.0.1@evil.com/",
             "http://localhost:80@evil.com/",
@@ -226,7 +226,7 @@ mod tests {
 
     /// The rule of `schemas/vectors/secret-parameters.json`, which the stack's tests read, too.
     #[test]
-    fn a_query_that_looks_like_a_secret_is_known_by_its_parameters_name() {
+    fn a_secret_in_a_query_is_found_by_its_parameters_name() {
         #[derive(serde::Deserialize)]
         struct Vector {
             url: String,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn function_arns_of_every_partition_are_taken() {
+    fn function_arns_of_every_partition_are_accepted() {
         for arn in [
             "arn:aws:lambda:eu-central-1:123456789012:function:orders",
             "arn:aws-cn:lambda:cn-north-1:123456789012:function:orders:live",

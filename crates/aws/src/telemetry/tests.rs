@@ -234,7 +234,7 @@ fn the_line_of_a_hand_off() {
 }
 
 #[test]
-fn the_line_of_what_is_not_confirmed() {
+fn the_line_of_an_unconfirmed_send() {
     let fields = json!({
         "sqs_message_id": "sqs", "send": "hand-off", "code": "EntryNotAnswered", "NotConfirmed": 1,
     });
@@ -308,7 +308,7 @@ fn the_line_of_a_dead_letter() {
 }
 
 #[test]
-fn the_lines_of_what_came_by_redrive_and_of_what_cannot_be_read() {
+fn the_lines_of_redriven_and_of_unreadable_records() {
     let fields = json!({ "sqs_message_id": "sqs", "receive_count": 2, "ArrivedByRedrive": 1 });
     let metrics = json!([count("ArrivedByRedrive")]);
     assert_eq!(line(arrived_by_redrive()), expected("WARN", "arrived_by_redrive", fields, &metrics));
@@ -318,7 +318,7 @@ fn the_lines_of_what_came_by_redrive_and_of_what_cannot_be_read() {
 }
 
 #[test]
-fn the_lines_of_what_goes_wrong_where_no_event_source_mapping_polls() {
+fn the_lines_of_a_pollers_failures() {
     let expected = [
         (
             "receive_failed",
@@ -543,7 +543,7 @@ fn lines_of_several_events_are_one_write() {
 }
 
 #[test]
-fn what_a_target_calls_its_error_is_in_no_line() {
+fn a_targets_own_error_name_is_in_no_line() {
     let line = written(&[handed_off(&ErrorType::FromTarget("CANARY".to_owned()))]);
     assert!(line.contains(r#""error_type":"FromTarget""#), "{line}");
     assert!(!line.contains("CANARY"), "{line}");

@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_page_takes_the_place_of_a_link_and_everybody_can_read_it() {
+    fn a_manual_page_replaces_a_link_and_is_world_readable() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let folder = tempfile::tempdir().unwrap();
         let (precious, page) = (folder.path().join("precious"), folder.path().join("redeliver.1"));

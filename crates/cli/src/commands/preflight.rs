@@ -91,7 +91,7 @@ mod tests {
     use crate::commands::parse_command_line;
 
     #[test]
-    fn the_next_command_resumes_what_is_paused_or_shows_the_status() {
+    fn the_next_command_after_preflight_resumes_or_shows_the_status() {
         let next = |words: &str, is_paused| {
             let crate::CliCommand::Preflight(arguments) = parse_command_line(words.split(' ')) else {
                 panic!("a preflight")

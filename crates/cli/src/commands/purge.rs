@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_code_tells_a_purge_that_is_done_from_one_that_left_something() {
+    fn purge_exit_code_distinguishes_complete_from_partial() {
         let done = purged(7, 7);
         let max = PurgeReport { max_reached: true, coverage: Some(Coverage::default()), ..done.clone() };
         let refused = NotDeleted::Failed(EntryError::new(Fault::Sender, "AccessDenied"));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn text_says_what_was_deleted_where_it_is_and_if_max_ended_it() {
+    fn purge_text_has_the_count_the_backup_and_max() {
         let backup = Some(Path::new("backup.jsonl"));
         let max = PurgeReport { max_reached: true, ..purged(7, 7) };
         let deleted = "7 of 7 deleted; all of them are in backup.jsonl";
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_purge_that_is_applied_says_that_it_has_deleted() {
+    fn only_an_applied_purge_reports_deletions() {
         for (more, expected) in [(&[][..], None), (&["--apply"], Some(Path::new("b.jsonl")))] {
             let asked = ["redeliver", "purge", "--queue", "q", "--backup", "b.jsonl", "--where", "true"];
             let asked = crate::Arguments::try_parse_from(asked.iter().chain(more)).unwrap();

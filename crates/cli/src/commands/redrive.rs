@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_plan_the_same_command_is_applied() {
+    fn the_next_command_after_a_plan_adds_apply() {
         let words = ["--stack", "prod", "--where", ".a == 'b'", "--edit", ".body.data.n = 1"];
         assert_eq!(
             next(&words, RedriveEnding::Done, true).as_deref(),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_run_the_same_command_finishes_it_or_the_next_one_shows_what_has_come_of_it() {
+    fn the_next_command_after_a_redrive_finishes_it_or_shows_its_result() {
         let words = ["--stack", "prod", "--region", "eu-central-1", "--group", "21d708b3fca00092", "--apply"];
         for ending in [
             RedriveEnding::Interrupted,

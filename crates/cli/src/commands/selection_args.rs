@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_asks_for_nothing_means_everything() {
+    fn no_selection_means_all_dead_letters() {
         let selection = SelectionArgs::default();
         assert!(selection.is_everything() && selection.pick().unwrap().describe_missing().is_empty());
         assert_eq!(SelectionArgs { max: Some(7), ..selection }.max(), 7);

@@ -205,7 +205,7 @@ mod tests {
 
     /// A plan would otherwise show retries that the deployed target never makes.
     #[test]
-    fn a_status_that_is_given_up_at_once_is_refused_unless_the_policy_retries_it() {
+    fn a_permanent_status_is_refused_unless_the_policy_retries_it() {
         let refusal = |policy, status| {
             let policy = Policy::from_json(policy).unwrap();
             check_status(&policy, FailedCall::Status(status)).map_err(|error| error.to_string())

@@ -104,7 +104,7 @@ mod tests {
     use crate::commands::parse_command_line;
 
     #[test]
-    fn the_next_command_looks_into_the_dead_letters_or_decides_on_blocked_groups() {
+    fn the_next_command_after_status_audits_or_unblocks() {
         let next = |words: &str, dead_letters, has_blocked_groups| {
             let crate::CliCommand::Status(arguments) = parse_command_line(words.split(' ')) else {
                 panic!("a status")

@@ -91,7 +91,7 @@ fn alert(page: &str) -> Option<&str> {
 }
 
 #[test]
-fn a_console_whose_session_ends_says_so_and_goes_on_after_a_new_login() {
+fn a_console_reports_an_ended_session_and_recovers_after_login() {
     // The SDK keeps neither these credentials nor a token that ends within five minutes.
     let (home, stub) = (Home::new(), PortalStub::start(PAST_MILLISECONDS));
     let soon = (SystemClock.now() + Duration::from_secs(240)).to_rfc3339_opts(SecondsFormat::Secs, true);

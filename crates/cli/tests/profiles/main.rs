@@ -217,7 +217,7 @@ const EXPIRED: &str = "error: the single sign-on session of profile corp has exp
                        expired and cannot be refreshed): run `aws sso login --profile corp`\n";
 
 #[test]
-fn a_session_that_is_over_says_which_profile_to_sign_in_with() {
+fn an_expired_session_names_the_profile_to_sign_in_with() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2020);
     assert_eq!(home.error(&stub, "corp"), EXPIRED);
@@ -232,7 +232,7 @@ fn a_session_that_is_over_says_which_profile_to_sign_in_with() {
 }
 
 #[test]
-fn a_portal_that_refuses_or_does_not_answer_is_not_taken_for_an_expired_session() {
+fn a_failing_portal_is_not_reported_as_an_expired_session() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     assert_eq!(
@@ -357,7 +357,7 @@ fn a_role_that_asks_for_mfa_is_refused_before_any_request() {
 }
 
 #[test]
-fn a_fleet_is_read_with_several_profiles_and_says_whose_session_is_over() {
+fn a_fleet_names_the_profile_whose_session_is_over() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     home.sign_in(LEGACY, "revoked", IN_2099);

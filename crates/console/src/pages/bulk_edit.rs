@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_expression_of_a_field_changes_what_has_the_old_value_and_nothing_else() {
+    fn a_field_expression_changes_only_bodies_with_the_old_value() {
         let program = edit("data.currency", "eur", "EUR").unwrap();
         let plan = RedrivePlan {
             edit: Some(BodyEdit::new(&program).unwrap()),

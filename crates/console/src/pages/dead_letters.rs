@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_that_is_not_there_is_told() {
+    fn a_page_beyond_the_last_one_is_an_error() {
         let asked = |page, selected| last_page(Paging { page }, selected).map_err(|error| error.to_string());
         assert_eq!([asked(0, 0), asked(0, 20), asked(1, 21)], [Ok(0), Ok(0), Ok(1)]);
         let absent =

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_that_is_edited_means_what_it_meant() {
+    fn formatting_a_body_for_editing_keeps_its_value() {
         let body = "{\"a\": 1e400, \"b\":\"\u{202e}\u{7f}\u{85}x\", \"c\":[1.50]}";
         let text = format_editable(body).unwrap();
         assert_eq!(redeliver_operator::terminal::escape::escape_lines(&text), text);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_a_queue_without_a_mapping_is_a_row() {
+    fn a_reader_without_a_mapping_is_a_row() {
         let readers = Readers::NobodySeen { minutes: 15 };
         let source = QueueStatus {
             readers: Some(readers.clone()),

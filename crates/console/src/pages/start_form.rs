@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_redrive_to_a_fifo_queue_says_where_the_messages_go() {
+    fn the_start_form_warns_that_a_fifo_redrive_goes_behind_later_messages() {
         let form = |queue: &str| {
             let (to, deletion) = (format!("arn:aws:sqs:eu-central-1:123456789012:{queue}"), "d".to_owned());
             render_start_form(&PlanAction::Restore { to, deletion }, "/p", None, 2).into_string()
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_form_leaves_out_is_the_default_and_what_is_wrong_is_named() {
+    fn empty_pace_fields_have_defaults_and_wrong_ones_are_named() {
         let asked = |rate: &str, watch: &str, percent: &str| PaceForm {
             rate: rate.to_owned(),
             watch_seconds: watch.to_owned(),

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn each_queue_has_its_counts_and_what_is_wrong_stands_out() {
+    fn each_queue_has_its_counts_and_problems_stand_out() {
         let alarms = [("target-down", "ALARM"), ("dead-letters", "OK")];
         let page = render_now(DLQ, "/s/0/", &seen(&alarms), None).into_string();
         for expected in [
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_a_container_reads_is_not_said_to_be_read_by_nobody() {
+    fn a_queue_that_a_container_reads_names_its_reader() {
         let readers = Readers::SomethingElse {
             mappings_known: true,
             messages_received: 120,

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_selects_what_the_page_selected_or_names_each_message() {
+    fn a_command_repeats_the_selection_or_names_each_message() {
         let redrive = format!("redeliver redrive --queue {FROM} --to {TO}");
         let all = format!("{redrive} --max-generation 3");
         let line =

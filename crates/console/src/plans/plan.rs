@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_is_found_again_and_what_is_damaged_is_told() {
+    fn started_plans_are_read_back_and_damaged_ones_reported() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let mut started = StartedPlan::new(plan(PlanAction::Delete, &["a"]), RedrivePace::default());
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_plan_that_another_user_may_have_written_is_told_and_not_believed() {
+    fn a_plan_writable_by_another_user_is_reported_and_not_used() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let started = StartedPlan::new(plan(PlanAction::Delete, &["a"]), RedrivePace::default());
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_under_another_name_is_told_and_not_believed() {
+    fn a_plan_under_another_name_is_reported_and_not_used() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let started = StartedPlan::new(plan(PlanAction::Delete, &["a"]), RedrivePace::default());

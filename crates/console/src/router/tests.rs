@@ -92,7 +92,7 @@ async fn answered(address: SocketAddr, method: &str, path: &str, form: &str) -> 
 }
 
 #[tokio::test]
-async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
+async fn an_invalid_request_gets_an_error_page_with_a_link_back() {
     let folder = tempfile::tempdir().unwrap();
     let address = served(folder.path()).await;
     let look = "This address is for a button. Opening it shows nothing and changes nothing.";
@@ -166,7 +166,7 @@ async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
 
 /// An open page goes over to the console that was started again, and nothing else does.
 #[tokio::test]
-async fn a_page_whose_console_was_started_again_gets_the_new_link_for_its_ticket() {
+async fn a_page_of_a_restarted_console_gets_the_new_link_for_its_ticket() {
     let folder = tempfile::tempdir().unwrap();
     let first = served(folder.path()).await;
     let (_, _, script) = answered(first, "GET", "/console.js", "").await;
@@ -233,7 +233,7 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
 
 #[tokio::test]
 #[cfg(unix)]
-async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_account_it_sends() {
+async fn foreign_plan_files_block_no_page_and_a_plan_names_its_account() {
     use crate::plans::plan::{ConsolePlan, PlanAction, StartedPlan};
     use redeliver_operator::redrive::RedrivePace;
     let folder = tempfile::tempdir().unwrap();
@@ -276,7 +276,7 @@ async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_acc
 }
 
 #[tokio::test]
-async fn the_dead_letters_of_a_file_are_shown_by_cause_and_each_cause_has_a_page() {
+async fn dead_letters_of_a_file_are_shown_by_cause_with_a_page_each() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dead-letters.jsonl");
     let messages = [

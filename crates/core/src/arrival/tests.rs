@@ -195,7 +195,7 @@ fn a_failure_that_is_neither_a_verdict_nor_a_hop_adds_no_attribute() {
 
 /// It folds one attribute too many, until a verdict has folded one of the attributes beside it.
 #[test]
-fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {
+fn a_forged_dead_letter_stays_a_producers_attribute_on_every_queue() {
     let folded = r#"{"f":{"data_type":"String","text":"x"},"g":{"data_type":"String","text":"x"}}"#;
     let mut producer: Attributes =
         (0..9).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
@@ -314,7 +314,7 @@ fn a_failure_on_a_redriven_message_is_a_forgery() {
 }
 
 #[test]
-fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
+fn a_failure_attribute_on_a_redriven_message_is_ignored() {
     let forged = HandOff {
         answer: Classification { kind: FailureClass::Snooze.into(), retry_after_seconds: Some(7) },
         delivery: Delivery { came_back: CAME_BACK, ..hand_off().delivery },
@@ -346,7 +346,7 @@ fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
 }
 
 #[test]
-fn a_verdict_counts_and_what_it_says_of_the_generation_too() {
+fn a_verdict_and_its_generation_are_trusted() {
     let again = |generation_before| Some(DlqReturn { last_attempt: None, generation_before });
     let delivery = Delivery { came_back: again(Some(2)), ..hand_off().delivery };
     let failure = Failure::from(HandOff { delivery, ..hand_off() });
@@ -369,7 +369,7 @@ fn a_redriven_message_that_came_back_begins_a_new_generation() {
 }
 
 #[test]
-fn of_two_generations_that_were_told_the_later_one_counts() {
+fn the_later_of_two_reported_generations_counts() {
     let after = |before: Option<u32>, recorded: Option<u32>| {
         let of = |generation_before| Some(DlqReturn { last_attempt: None, generation_before });
         let delivery = Delivery { came_back: of(before), ..hand_off().delivery };
@@ -401,7 +401,7 @@ fn a_message_that_sqs_moved_failed_when_it_was_first_received() {
 }
 
 #[test]
-fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
+fn a_given_up_message_is_sent_unchanged_with_its_verdict_and_an_event() {
     let record = ReceivedMessage {
         attributes: strings(&[("a", "1")]),
         message_group_id: Some("tenant".to_owned()),

@@ -67,7 +67,7 @@ fn the_next_failure_counts_on_and_keeps_the_first_time_and_the_payload() {
 }
 
 #[test]
-fn what_is_not_due_waits_for_the_rest_rounded_up_and_for_900_s_at_most() {
+fn an_invocation_not_due_hops_for_the_rest_or_900_s() {
     let hop = |after_millis| match decided(&fixed(2000), &record("{}"), after_millis) {
         InvocationDecision::Hop(delay) => Some(delay.get()),
         InvocationDecision::Invoke(_) => None,
@@ -143,7 +143,7 @@ fn a_retry_later_than_max_age_after_the_first_failure_is_not_made() {
 }
 
 #[test]
-fn a_function_outside_the_list_is_not_invoked_even_if_somebody_sends_the_record_back() {
+fn an_unlisted_function_is_not_invoked_even_after_a_redrive() {
     let body = record("{}").replace(":function:orders:", ":function:orders-2:");
     let failed = FailedInvocation::parse(&body).unwrap();
     for came_back in [false, true] {
@@ -155,7 +155,7 @@ fn a_function_outside_the_list_is_not_invoked_even_if_somebody_sends_the_record_
 }
 
 #[test]
-fn the_policys_lists_see_the_functions_own_error_type() {
+fn the_policys_lists_match_the_functions_own_error_type() {
     let policy = |lists: &str| Policy::from_json(&format!(r#"{{{lists},"max_attempts":3}}"#)).unwrap();
     for (lists, is_given_up) in [
         (r#""non_retryable":["Order*"]"#, true),
@@ -172,7 +172,7 @@ fn the_policys_lists_see_the_functions_own_error_type() {
 }
 
 #[test]
-fn a_record_that_came_back_from_the_final_dlq_starts_afresh_now() {
+fn a_record_redriven_from_the_final_dlq_is_invoked_at_once() {
     let body = record(&envelope("3", "1573750000", "[1.0]"));
     let now = failed_at() + TimeDelta::days(9);
     let InvocationDecision::Invoke(invocation) =

@@ -59,7 +59,7 @@ fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
 }
 
 #[test]
-fn the_event_of_a_blocked_group_says_what_that_of_the_verdict_says() {
+fn a_blocked_event_has_the_members_of_the_verdicts_event() {
     let record = record("not JSON".to_owned(), Attributes::new());
     let mut failure = Failure::for_invalid_message(DeadLetterReason::InvalidMessageFormat, &"", delivery());
     failure.delivery.last_attempt_logs = Some(attempt_logs());
@@ -132,7 +132,7 @@ fn a_message_without_room_for_the_handle_is_given_up() {
 }
 
 #[test]
-fn it_is_hidden_for_12_hours_less_its_visibility_timeout_or_for_as_long_as_its_queue_keeps_it() {
+fn a_blocked_message_is_hidden_for_12_hours_or_until_its_retention_ends() {
     let times = ReceiveTimes::new(&record(String::new(), Attributes::new()), at(0));
     let hidden =
         |retention, now| hiding_time(queue_times(retention), times, at(now)).map(VisibilitySeconds::get);

@@ -171,7 +171,7 @@ mod tests {
 
     /// The numbers are in docs/handlers.md, too; a test of the docs compares them.
     #[test]
-    fn the_kind_of_an_http_status_decides_what_it_spends() {
+    fn an_http_status_determines_the_budget_it_spends() {
         for not_now in [300, 302, 308, 401, 403, 405, 407, 502, 503, 504, 520, 521, 529, 530] {
             assert_eq!(outcome("{}", status(not_now)), Unavailable, "{not_now}");
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_cannot_be_reached_is_told_from_one_that_may_choke_on_the_message() {
+    fn connection_failures_are_unavailable_and_failed_answers_are_faults() {
         let no_connection = ["Connect", "ConnectTimeout", "Dns", "Proxy", "Refused", "Tls"]
             .map(|what| format!("Http.{what}"));
         for not_now in no_connection {

@@ -169,7 +169,7 @@ fn each_failure_spends_an_attempt_until_the_policys_are_spent() {
 }
 
 #[test]
-fn more_attempts_than_the_policy_allows_are_given_up_as_well() {
+fn a_message_beyond_the_policys_attempts_is_given_up() {
     let given_up = give_up(&minutes(), &body(r#""retry_attempt":1000"#), &transient());
     assert_eq!(given_up.reason, DeadLetterReason::RetryAttemptExceeded);
 }
@@ -212,13 +212,13 @@ fn a_non_retryable_match_is_permanent_even_where_retryable_matches_too() {
 }
 
 #[test]
-fn a_retryable_match_is_transient_whatever_the_target_said() {
+fn a_retryable_match_is_transient_for_any_answer_of_the_target() {
     let policy = policy(r#"{"retryable":["HttpStatus.4*"]}"#);
     assert_eq!(resend(&policy, &body(""), &permanent()).retry_attempt, 1);
 }
 
 #[test]
-fn what_retryable_does_not_match_is_permanent_where_it_is_given() {
+fn an_error_outside_the_retryable_list_is_permanent() {
     let policy = policy(r#"{"retryable":["HttpStatus.4*"]}"#);
     let given_up = give_up(&policy, &body(""), &transient());
     assert_eq!(given_up.reason, DeadLetterReason::NonRetryableError);
@@ -242,7 +242,7 @@ fn a_message_that_sqs_moved_comes_back_unless_the_policy_names_it() {
 }
 
 #[test]
-fn a_failure_of_a_later_versions_kind_is_transient() {
+fn a_failure_kind_of_a_later_version_is_transient() {
     let unheard_of =
         Classification { kind: OpenEnum::from_text("parked").unwrap(), retry_after_seconds: None };
     let failure = HandOff { answer: unheard_of, ..transient() };
@@ -250,7 +250,7 @@ fn a_failure_of_a_later_versions_kind_is_transient() {
 }
 
 #[test]
-fn what_was_not_started_is_never_classified_and_spends_no_attempt() {
+fn a_not_started_message_is_not_classified_and_spends_no_attempt() {
     let policy = policy(
         r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"],"backoff":{"kind":"fixed","delay_seconds":7,"jitter":"none"}}"#,
     );
@@ -291,7 +291,7 @@ fn snoozes_spend_attempts_after_a_hundred() {
 }
 
 #[test]
-fn a_loop_of_any_failures_ends() {
+fn a_loop_of_snoozes_ends() {
     let mut message = body("");
     let mut deliveries = 0;
     while let Decision::Resend(resend) = decided(&minutes(), &message, &snooze()) {
@@ -303,7 +303,7 @@ fn a_loop_of_any_failures_ends() {
 }
 
 #[test]
-fn a_new_generation_starts_afresh() {
+fn a_new_generation_starts_at_zero() {
     let came_back = came_back(None);
     let old = concat!(
         r#""retry_attempt":3,"next_retry_time":"2026-07-01T00:00:00Z","first_sent_time":"2026-07-01T00:00:00Z","#,

@@ -235,7 +235,7 @@ fn a_hanging_queue_is_cut_at_the_deadline_and_nothing_is_confirmed() {
 }
 
 #[test]
-fn one_hanging_batch_does_not_take_the_others_with_it() {
+fn a_hanging_batch_does_not_delay_the_other_batches() {
     let names: Vec<_> = (0..30).map(|index| format!("m{index}")).collect();
     let bodies: Vec<_> = names.iter().map(String::as_str).collect();
     let queue = FakeQueue::new([Answer::All, Answer::Hang, Answer::All]);
@@ -246,7 +246,7 @@ fn one_hanging_batch_does_not_take_the_others_with_it() {
 }
 
 #[test]
-fn what_a_queue_does_not_answer_for_is_not_confirmed() {
+fn an_entry_without_an_answer_is_not_confirmed() {
     let queue = FakeQueue::new([Answer::Count(2), Answer::Hang]);
     let outcomes = delivered(&queue, &["a", "b", "c", "d"]);
     assert_eq!(outcomes[..2], [Ok("id 0".to_owned()), Ok("id 1".to_owned())]);
@@ -255,7 +255,7 @@ fn what_a_queue_does_not_answer_for_is_not_confirmed() {
 }
 
 #[test]
-fn an_answer_too_many_confirms_nothing_of_another_batch() {
+fn a_surplus_answer_confirms_no_entry_of_another_batch() {
     let names: Vec<_> = (0..12).map(|index| format!("m{index}")).collect();
     let bodies: Vec<_> = names.iter().map(String::as_str).collect();
     let queue = FakeQueue::new([Answer::Count(12), Answer::Hang]);
@@ -265,7 +265,7 @@ fn an_answer_too_many_confirms_nothing_of_another_batch() {
 }
 
 #[test]
-fn until_is_zero_for_what_is_past() {
+fn the_time_until_a_past_moment_is_zero() {
     assert_eq!(time_until(at(0), at(5)), Duration::from_secs(5));
     assert_eq!(time_until(at(5), at(0)), Duration::ZERO);
 }

@@ -73,7 +73,7 @@ fn each_document_is_one_json_document() {
 }
 
 #[test]
-fn each_kind_of_handler_error_is_told() {
+fn each_kind_of_handler_error_is_classified() {
     let of = |error: HandlerError| {
         let answer = HandOff::from_handler_error(&error, delivery()).answer;
         (answer.known_class().as_str(), answer.retry_after_seconds)
@@ -148,7 +148,7 @@ fn only_a_message_that_came_back_has_a_generation_before() {
 }
 
 #[test]
-fn what_is_not_a_failure_document_is_not_read() {
+fn foreign_json_is_not_read_as_a_failure_document() {
     for other in [
         "",
         "[]",
@@ -165,7 +165,7 @@ fn what_is_not_a_failure_document_is_not_read() {
 }
 
 #[test]
-fn what_a_hand_off_does_not_say_the_record_says() {
+fn missing_hand_off_members_come_from_the_record() {
     let Some(FailureDocument::HandOff(hand_off)) = read(r#"{"type":"T"}"#) else { panic!("a hand-off") };
     assert_eq!(hand_off.answer, Classification::without_delay(FailureClass::Transient));
     let expected = Delivery {
@@ -191,7 +191,7 @@ fn what_a_hand_off_does_not_say_the_record_says() {
 }
 
 #[test]
-fn a_later_versions_words_are_carried_on() {
+fn unknown_values_of_a_later_version_are_preserved() {
     let words = r#"{"type":"T","kind":"parked","retry_after_seconds":7}"#;
     let Some(FailureDocument::HandOff(parked)) = read(words) else { panic!("a hand-off") };
     assert_eq!(
@@ -210,7 +210,7 @@ fn a_later_versions_words_are_carried_on() {
 }
 
 #[test]
-fn a_later_versions_word_is_cut_to_64_bytes() {
+fn unknown_value_is_cut_to_64_bytes() {
     let of = |bytes: usize| {
         let words = format!(r#"{{"kind":"{}"}}"#, "k".repeat(bytes));
         let Some(FailureDocument::HandOff(hand_off)) = read(&words) else { panic!("a hand-off") };
@@ -295,7 +295,7 @@ fn details_give_way_to_members_of_a_later_version() {
 }
 
 #[test]
-fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
+fn unknown_members_without_room_yield_to_the_details() {
     let span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let written = format!(
         r#"{{"more":"{}","details":"{}","last_attempt_traceparent":"{span}"}}"#,
@@ -326,7 +326,7 @@ fn with_details(details: &str) -> HandOff {
 }
 
 #[test]
-fn a_failure_is_at_most_1_kib_its_details_cut_to_what_is_left() {
+fn failure_document_is_cut_to_1_kib() {
     let attributes = with_details(&"d".repeat(5000)).attach_to(&producer(0), 1, None).attributes;
     assert_eq!(text(&attributes).len(), 1024);
     let Some(FailureDocument::HandOff(read)) = read(text(&attributes)) else { panic!("a hand-off") };
@@ -372,7 +372,7 @@ fn a_verdict_folds_the_smallest_of_ten_attributes() {
 
 /// An attribute that SQS may refuse the second time stays in place.
 #[test]
-fn only_what_sqs_surely_takes_is_folded() {
+fn only_certainly_accepted_attributes_are_folded() {
     let mut attributes = producer(9);
     attributes.insert("ü".to_owned(), Attribute::string("x"));
     let folded = hop().attach_to(&attributes, 100, None).attributes;
@@ -383,7 +383,7 @@ fn only_what_sqs_surely_takes_is_folded() {
 }
 
 #[test]
-fn a_failure_with_an_escaped_character_that_sqs_refuses_is_none_of_ours() {
+fn failure_with_an_illegal_character_is_not_ours() {
     let texts = ["failed_at", "source_message_id", "source_queue_arn", "first_sent_time", "due_at"];
     for name in texts {
         let read = |text: &str| read(&format!(r#"{{"{name}":"{text}"}}"#));
@@ -426,7 +426,7 @@ proptest! {
 }
 
 #[test]
-fn a_held_message_says_why_it_was_not_called_and_how_long_it_waits() {
+fn held_message_has_the_reason_and_the_delay_of_its_hold() {
     let outage = Outage { since: at(-600), first_failures: 12 };
     let hold = |reason| Hold { reason, outage, delay: Duration::from_millis(7001) };
     for (reason, error_type, details) in [

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_refuse_the_same() {
+    fn parser_of_private_names_refuses_the_same_texts() {
         for wrong in ["", "{", "{\"a\tb\":1}", "[1,]", "{\"\\ud800\":1}", "[\"\\ud800\"]", "1 2", "\u{c}1"] {
             assert!(parse_value(wrong).is_err(), "{wrong:?}");
             assert!(parse_value(&format!(" [\"\\u0024\",{wrong}]")).is_err(), "{wrong:?}");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_read_the_same() {
+    fn parser_of_private_names_reads_the_same_values() {
         for text in
             [r#" {"a" : [1e400, -0, {"b":1,"b":2}], "":{}, "e":[], "t":true} "#, "null", "\"x\"", " 1.50\n"]
         {

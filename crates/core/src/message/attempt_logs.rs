@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_lines_of_an_attempt_are_written_and_read_again_with_members_of_a_later_version() {
+    fn attempt_logs_keep_unknown_members_in_a_round_trip() {
         let json = serde_json::to_string(&logs()).unwrap();
         let expected = format!(
             r#"{{"request_id":"{ID}","log_group":"/aws/lambda/orders","log_stream":"{STREAM}","started_at":"2026-07-25T17:20:01.000000Z","ended_at":"2026-07-25T17:20:02.000000Z"}}"#
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_that_no_version_writes_counts_as_absent() {
+    fn invalid_log_location_counts_as_absent() {
         let times = r#""started_at":"1970-01-01T00:00:01Z","ended_at":"1970-01-01T00:00:02Z""#;
         for wrong in [
             "null".to_owned(),

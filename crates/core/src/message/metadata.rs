@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_beyond_what_can_be_written_is_the_nearest_that_can() {
+    fn rfc3339_time_out_of_range_is_clamped() {
         for (read, written) in [
             ("0000-01-01T00:00:00+01:00", "0000-01-01T00:00:00.000000Z"),
             ("9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59.999999Z"),
@@ -358,7 +358,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_time_that_was_read_stays_the_same_when_it_is_written_and_read_again(
+        fn rfc3339_time_survives_a_round_trip(
             text in "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)([.][0-9]{1,12})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
         ) {
             if let Some(moment) = parse_rfc3339(&text) {
@@ -369,7 +369,7 @@ mod tests {
 
     /// A leap second is the 60th, and years beyond four digits have a sign.
     #[test]
-    fn odd_times_are_written_too() {
+    fn leap_seconds_and_five_digit_years_are_written() {
         let leap = parse_rfc3339("2016-12-31T23:59:60.25Z").unwrap();
         assert_eq!(format_rfc3339(leap), "2016-12-31T23:59:60.250000Z");
         for (seconds, written) in [
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_is_0_where_the_member_is_absent_and_snoozes_count_only_where_there_were_any() {
+    fn retry_metadata_omits_absent_members_and_counts_of_zero() {
         let moment = parse_rfc3339("2026-07-25T17:20:00Z").unwrap();
         let retry = RetryMetadata {
             retry_attempt: 1,
@@ -432,7 +432,7 @@ mod tests {
 
     /// A message that failed before may be to blame itself, so its next failure shows no outage.
     #[test]
-    fn the_failures_of_a_message_are_its_attempts_and_the_calls_that_spent_none() {
+    fn failed_calls_include_calls_that_spent_no_attempt() {
         let body = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{}}"#;
         let never_sent_again = MessageSchema::default().parse_envelope(body).unwrap().metadata;
         let metadata = |retry_attempt, error_types: &[&str]| {

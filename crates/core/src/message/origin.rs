@@ -87,7 +87,7 @@ mod tests {
     const DIRECT: &str = "AROAMESSAGEPROCESSOR1";
 
     #[test]
-    fn a_role_that_is_listed_sends_again_and_everybody_else_is_a_producer() {
+    fn only_a_listed_role_is_a_resender() {
         let resenders = Resenders::parse(&format!("{FAILED}, {DIRECT}")).unwrap();
         for (sender, origin) in [
             (Some("AROAFAILEDMESSAGEPROC:orders-failed-message-processor"), Origin::Resent),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_nobody_is_known_and_on_a_queue_of_its_own_everybody_is_a_producer() {
+    fn origin_without_a_list_is_unknown_and_with_an_empty_one_a_producer() {
         for sender in [Some("AROAFAILEDMESSAGEPROC:x"), Some("000000000000"), None] {
             assert_eq!(Resenders::default().origin_of(sender), Origin::Unknown);
             assert_eq!(Resenders::empty().origin_of(sender), Origin::Producer);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_unique_id_is_refused_by_its_place() {
+    fn invalid_unique_id_is_refused_with_its_position() {
         for (text, place) in [
             ("", 1),
             ("arn:aws:iam::000000000000:role/failed-message-processor", 1),

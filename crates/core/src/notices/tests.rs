@@ -31,7 +31,7 @@ fn a_notice_has_a_subject_and_a_text_for_people() {
 }
 
 #[test]
-fn a_document_for_machines_says_the_same() {
+fn a_notice_document_has_the_facts_of_its_text() {
     assert_eq!(
         notice(2).to_json(),
         concat!(
@@ -132,7 +132,7 @@ impl Notices<Topic> {
 }
 
 #[test]
-fn a_cause_beyond_the_bound_replaces_the_one_that_was_announced_longest_ago() {
+fn a_new_cause_replaces_the_cause_with_the_oldest_notice() {
     let notices = Notices::with_topic();
     assert_eq!(notices.notify_of(1..2, 0), ["cause-00001 published"]);
     assert_eq!(notices.notify_of((0..1).chain(2..CAUSES_MAX), 1).len(), CAUSES_MAX - 1);

@@ -34,7 +34,7 @@ fn delays(of: &[u64]) -> DelaySchedule {
 }
 
 #[test]
-fn an_empty_document_is_five_retries_each_after_a_uniform_delay_of_up_to_900_seconds() {
+fn empty_policy_is_five_retries_with_uniform_delays_up_to_900_s() {
     let expected = Policy {
         max_attempts: 5,
         backoff: Backoff::Uniform { max_delay: RetryDelay::SHORT_MAX },
@@ -160,7 +160,7 @@ fn unknown_members_are_named_by_json_pointer() {
 }
 
 #[test]
-fn uniform_takes_no_jitter() {
+fn uniform_backoff_refuses_jitter() {
     assert_eq!(culprits(r#"{"backoff":{"kind":"uniform","jitter":"half"}}"#), ["/backoff/jitter"]);
 }
 
@@ -200,7 +200,7 @@ fn wrong_values_are_named_by_json_pointer() {
 }
 
 #[test]
-fn a_misspelt_kind_is_told_all_the_kinds_that_there_are() {
+fn misspelt_backoff_kind_lists_all_kinds() {
     let refused = Policy::from_json(r#"{"backoff":{"kind":"exponentail"}}"#).unwrap_err().to_string();
     let expected =
         r#"is refused: /backoff/kind is not one of "uniform", "exponential", "fixed" or "schedule""#;
@@ -220,7 +220,7 @@ fn contradictions_are_refused_with_the_pointer_of_the_culprit() {
 }
 
 #[test]
-fn a_member_that_stands_twice_is_a_contradiction() {
+fn duplicate_policy_member_is_refused() {
     assert_eq!(culprits(r#"{"max_attempts":0,"max_attempts":5}"#), ["/max_attempts"]);
     assert_eq!(
         culprits(r#"{"backoff":{"kind":"uniform","k\u0069nd":"fixed","delay_seconds":1}}"#),
@@ -251,7 +251,7 @@ fn all_culprits_are_named_in_one_message() {
 
 /// `serde_json` alone would read a number here.
 #[test]
-fn an_object_with_a_name_that_serde_json_keeps_for_itself_is_no_number() {
+fn policy_object_with_a_name_reserved_by_serde_json_is_not_a_number() {
     let three = r#"{"$serde_json::private::Number":"3"}"#;
     assert_eq!(culprits(&format!(r#"{{"max_attempts":{three}}}"#)), ["/max_attempts"]);
     let whole = r#"{"$serde_json::private::RawValue":"{\"max_attempts\":3}"}"#;
@@ -259,7 +259,7 @@ fn an_object_with_a_name_that_serde_json_keeps_for_itself_is_no_number() {
 }
 
 #[test]
-fn what_is_not_json_is_refused_as_such() {
+fn policy_that_is_not_json_is_refused() {
     for text in ["", "{", "max_attempts: 5", "{\"max_attempts\":05}", "{}{}"] {
         assert!(matches!(Policy::from_json(text), Err(PolicyError::NotJson(_))), "{text}");
     }

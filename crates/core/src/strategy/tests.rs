@@ -20,7 +20,7 @@ fn way(definition: &StrategyDefinition, max_attempts: u32) -> String {
 }
 
 #[test]
-fn each_strategy_has_its_queues_and_a_moved_message_has_receives_left_in_the_next_one() {
+fn a_moved_message_has_receives_left_in_the_next_queue() {
     let way_of = |strategy: Strategy| way(strategy.definition(), 5);
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         assert_eq!(
@@ -48,7 +48,7 @@ struct Vector {
 }
 
 #[test]
-fn each_strategy_takes_and_refuses_the_policies_of_the_vectors() {
+fn each_strategy_accepts_and_refuses_the_policies_of_the_vectors() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../schemas/vectors/strategies.json")).unwrap();
     for Vector { name, strategy, policy, refused } in vectors {
@@ -65,7 +65,7 @@ fn each_strategy_takes_and_refuses_the_policies_of_the_vectors() {
 }
 
 #[test]
-fn a_refusal_says_why_and_what_to_do() {
+fn a_refused_policy_member_is_explained_with_its_fix() {
     let refused =
         |definition: &StrategyDefinition, text| definition.parse_policy(text).unwrap_err().to_string();
     let redriven =
@@ -157,7 +157,7 @@ fn other_queues_take_the_places_of_those_that_were_wired() {
 }
 
 #[test]
-fn a_strategy_is_known_by_its_name_alone() {
+fn a_strategy_is_found_by_its_exact_name_only() {
     for retry_loop in RetryLoop::all() {
         assert_eq!(RetryLoop::from_name(retry_loop.definition().name), Some(retry_loop));
         assert_eq!(Strategy::from_name(retry_loop.definition().name), retry_loop.strategy());

@@ -36,7 +36,7 @@ fn parent(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -
 }
 
 #[test]
-fn the_attribute_counts_before_the_cloud_event_and_that_before_the_x_ray_header() {
+fn trace_context_comes_from_attribute_then_cloud_event_then_x_ray() {
     let of_event = "00-0000000000000000000000000000000a-000000000000000b-00";
     let of_xray = "00-00000001000000000000000000000002-0000000000000003-00";
     let own = [(TRACEPARENT, PARENT)];
@@ -56,7 +56,7 @@ fn the_attribute_counts_before_the_cloud_event_and_that_before_the_x_ray_header(
 }
 
 #[test]
-fn an_envelope_is_no_cloud_event_whatever_it_has() {
+fn an_envelope_with_a_traceparent_is_not_a_cloud_event() {
     let attributes = Attributes::new();
     let message = Message {
         body: CLOUD_EVENT,
@@ -132,7 +132,7 @@ fn tracestate(state: &str) -> Option<String> {
 }
 
 #[test]
-fn a_tracestate_of_512_characters_is_passed_on_and_a_longer_one_is_dropped() {
+fn a_tracestate_above_512_characters_is_dropped() {
     let member = format!("vendor={}", "v".repeat(505));
     assert_eq!(member.len(), 512);
     assert_eq!(tracestate(&member), Some(member.clone()));
@@ -159,7 +159,7 @@ fn a_tracestate_that_cannot_be_a_header_is_dropped() {
 
 /// The link to an attempt that was not recorded leads nowhere.
 #[test]
-fn the_attempts_of_a_message_that_stays_on_its_queue_are_linked_to_the_receive_before() {
+fn attempts_on_a_queue_are_linked_to_the_previous_receive() {
     let producer = SpanContext::from_traceparent(PARENT).map(TraceContext::from_span);
     for (continues, producer) in
         [(false, None), (false, producer.clone()), (true, None), (true, producer.clone())]
@@ -182,7 +182,7 @@ fn the_attempts_of_a_message_that_stays_on_its_queue_are_linked_to_the_receive_b
 }
 
 #[test]
-fn vendors_notes_stay_in_their_trace_and_the_lineage_goes_on() {
+fn tracestate_stays_in_its_trace_and_the_lineage_is_kept() {
     let producer = context(&[(TRACEPARENT, PARENT), (TRACESTATE, "x=1")], "", Some(XRAY)).unwrap();
     let child = producer.with_span(SpanContext { span_id: 5, ..producer.span });
     assert_eq!((child.span.span_id, child.tracestate()), (5, Some("x=1")));

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_sampled_as_its_producers_span_or_else_as_the_attempt_before() {
+    fn an_attempt_is_sampled_as_its_producer_or_else_the_last_attempt() {
         let tracer = tracer();
         let span = |is_sampled| SpanContext { trace_id: 1, span_id: 2, is_sampled };
         let producer = |is_sampled| Some(TraceContext::from_span(span(is_sampled)));
@@ -267,7 +267,7 @@ mod tests {
 
     /// A function whose tracing is off, as it is by default, sends its header with `Sampled=0`.
     #[test]
-    fn that_x_ray_records_nothing_decides_nothing() {
+    fn an_unsampled_x_ray_header_does_not_decide_the_sampling() {
         let header = |sampled| {
             let header = format!("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8{sampled}");
             TraceContext::from_parts(&crate::message::Attributes::new(), "", Some(&header))
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_has_ids_of_its_own_message_and_the_first_one_is_linked_to_the_attempt_before() {
+    fn span_ids_of_receives_differ_by_message_and_link_the_last_attempt() {
         let tracer = tracer();
         let last = SpanContext { trace_id: 1, span_id: 2, is_sampled: true };
         let attempt = |id: &str| {

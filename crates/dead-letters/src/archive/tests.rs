@@ -49,7 +49,7 @@ fn a_message_is_restored_from_its_line_as_it_was() {
 
 #[test]
 #[cfg(unix)]
-fn an_archive_is_a_new_file_that_others_cannot_read() {
+fn an_archive_is_a_new_file_that_other_users_cannot_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("archive.jsonl");
     let mut archive = ArchiveFile::create(&path).unwrap();

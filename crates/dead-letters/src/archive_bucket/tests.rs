@@ -57,7 +57,7 @@ fn ids(found: &ArchiveListing) -> Vec<&str> {
 }
 
 #[test]
-fn only_days_of_the_period_are_listed_and_only_its_deaths_are_read() {
+fn only_days_of_the_period_are_listed() {
     let (clock, store) = (clock(), MemoryBucket::default());
     die(&clock, &store, DLQ, "2026-11-25T23:59:59.999999Z", 1);
     die(&clock, &store, DLQ, "2026-11-26T07:59:59Z", 2);
@@ -88,7 +88,7 @@ fn only_days_of_the_period_are_listed_and_only_its_deaths_are_read() {
 }
 
 #[test]
-fn thousands_of_keys_are_listed_over_pages() {
+fn thousands_of_archive_keys_are_listed_page_by_page() {
     let (clock, store) = (clock(), MemoryBucket::default());
     for number in 0..2500 {
         let death = Death::new(
@@ -104,7 +104,7 @@ fn thousands_of_keys_are_listed_over_pages() {
 }
 
 #[test]
-fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
+fn objects_that_are_not_dead_letters_are_named_and_the_others_read() {
     let (clock, store) = (clock(), MemoryBucket::default());
     die(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
     let layout = layout(DLQ);
@@ -174,7 +174,7 @@ impl ReadableStore for Cold {
 
 /// Otherwise one object with a lifecycle rule would keep all others from being read.
 #[test]
-fn an_object_that_is_in_glacier_or_gone_is_left_out_and_the_others_are_read() {
+fn objects_in_glacier_or_gone_are_left_out_and_the_others_are_read() {
     let (clock, store) = (clock(), Cold::default());
     for number in 1..=3 {
         die(&clock, &store.0, DLQ, &format!("2026-11-27T00:00:0{number}Z"), number);
@@ -192,7 +192,7 @@ fn an_object_that_is_in_glacier_or_gone_is_left_out_and_the_others_are_read() {
 }
 
 #[test]
-fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
+fn a_refused_archive_request_names_the_missing_right() {
     let clock = clock();
     let error = |is_refused: fn(&BucketRequest) -> bool| {
         let store =
@@ -246,7 +246,7 @@ fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
 }
 
 #[test]
-fn a_purged_message_is_written_once_and_not_beside_the_annotators_object() {
+fn a_purge_writes_no_second_object_beside_the_annotators() {
     let (clock, store) = (clock(), MemoryBucket::default());
     let ours = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));
     let key = layout(DLQ).object_key(&ours.death());
@@ -267,7 +267,7 @@ fn a_purged_message_is_written_once_and_not_beside_the_annotators_object() {
 
 /// Purged next, it would be nowhere.
 #[test]
-fn nothing_may_be_deleted_whose_object_is_no_dead_letter() {
+fn a_purge_fails_if_the_existing_object_is_not_a_dead_letter() {
     let clock = clock();
     let record = DeadLetterRecord::new(foreign_letter("text", 1));
     let key = layout(DLQ).object_key(&record.death());
@@ -284,7 +284,7 @@ fn nothing_may_be_deleted_whose_object_is_no_dead_letter() {
 }
 
 #[test]
-fn nothing_may_be_deleted_whose_object_was_refused_or_leaves_values_out() {
+fn a_purge_fails_if_its_object_is_refused_or_leaves_values_out() {
     let clock = clock();
     let message = foreign_letter("text", 1);
     let record = DeadLetterRecord::new(message.clone());
@@ -306,7 +306,7 @@ fn nothing_may_be_deleted_whose_object_was_refused_or_leaves_values_out() {
 
 /// At night "refused (NoCredentials)" does not say what to do.
 #[test]
-fn a_request_without_credentials_or_a_connection_fails_with_what_to_do() {
+fn an_archive_request_without_credentials_says_how_to_fix_it() {
     let failed = |fault, code: &str| {
         let error = EntryError::new(fault, code);
         ArchiveError { key: "k".to_owned(), error, right: "s3:ListBucket" }.to_string()

@@ -156,7 +156,7 @@ fn blocked_groups_are_listed_with_the_reason_and_the_time_since_when() {
 }
 
 #[test]
-fn the_group_that_waits_longest_is_the_first() {
+fn the_longest_waiting_group_is_listed_first() {
     let world = world();
     let content = Content {
         body: "0 first".to_owned(),
@@ -184,7 +184,7 @@ fn a_retry_brings_the_message_back_in_its_place() {
 }
 
 #[test]
-fn a_message_that_is_taken_out_is_in_the_backup_and_its_group_goes_on() {
+fn a_removed_message_is_backed_up_and_its_group_continues() {
     let world = world();
     let mut backup = Kept::default();
     let taken = world.unblock(&["b"], UnblockDecision::TakeOut(&mut backup)).unwrap();
@@ -195,7 +195,7 @@ fn a_message_that_is_taken_out_is_in_the_backup_and_its_group_goes_on() {
 }
 
 #[test]
-fn without_a_backup_nothing_is_taken_out() {
+fn without_a_backup_no_message_is_removed_from_its_group() {
     let world = world();
     let mut backup = Kept { room: Some(0), ..Kept::default() };
     let failed = world.unblock(&["b"], UnblockDecision::TakeOut(&mut backup)).unwrap_err();
@@ -207,7 +207,7 @@ fn without_a_backup_nothing_is_taken_out() {
 }
 
 #[test]
-fn a_message_that_sqs_does_not_delete_stays_and_so_does_its_notice() {
+fn a_message_that_sqs_does_not_delete_keeps_its_notice() {
     let world = world();
     for (injection, says) in [(Injection::Sender, "refused"), (Injection::Throttled, "throttled")] {
         world.fail(&world.source, SqsAction::DeleteMessageBatch, injection);
@@ -235,7 +235,7 @@ fn out_of_date() -> World {
 }
 
 #[test]
-fn a_notice_that_is_out_of_date_changes_nothing() {
+fn an_outdated_notice_unblocks_nothing() {
     for takes_out in [false, true] {
         let world = out_of_date();
         let mut backup = Kept::default();
@@ -248,7 +248,7 @@ fn a_notice_that_is_out_of_date_changes_nothing() {
 }
 
 #[test]
-fn the_last_notice_counts() {
+fn the_newest_notice_of_a_blocked_group_counts() {
     let world = out_of_date();
     world.sleep(60);
     world.block();
@@ -260,7 +260,7 @@ fn the_last_notice_counts() {
 }
 
 #[test]
-fn without_an_answer_or_a_right_the_notice_stays() {
+fn a_notice_stays_after_a_denied_or_unanswered_request() {
     for (injection, why) in [
         (Injection::Throttled, "throttled (RequestThrottled); run it again"),
         (Injection::LostRequest, "no answer (RequestTimeout); run it again"),
@@ -287,7 +287,7 @@ fn without_an_answer_or_a_right_the_notice_stays() {
 }
 
 #[test]
-fn a_backup_that_fails_later_does_not_hide_what_was_done_before() {
+fn a_later_backup_failure_keeps_the_report_of_unblocked_groups() {
     let world = world();
     let mut backup = Kept { room: Some(1), ..Kept::default() };
     let taken = world.unblock(&[], UnblockDecision::TakeOut(&mut backup)).unwrap();
@@ -300,7 +300,7 @@ fn a_backup_that_fails_later_does_not_hide_what_was_done_before() {
 }
 
 #[test]
-fn a_notice_that_stays_is_told() {
+fn a_notice_that_cannot_be_deleted_is_reported() {
     let world = world();
     world.fail(&world.blocked, SqsAction::DeleteMessageBatch, Injection::Sender);
     let retried = world.unblock(&["a"], UnblockDecision::Retry).unwrap();

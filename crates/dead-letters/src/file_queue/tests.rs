@@ -39,7 +39,7 @@ fn ids(messages: &[ReceivedMessage]) -> Vec<&str> {
 }
 
 #[test]
-fn a_reader_finds_each_message_of_an_archive_as_it_was_and_again_the_next_time() {
+fn a_reader_returns_each_message_of_an_archive_on_every_pass() {
     let messages: Vec<_> =
         (1..=345).map(|number| retried_record("NON_RETRYABLE_ERROR", "x\u{0}\n", number)).collect();
     let content: String = messages.iter().map(archived).collect();
@@ -62,7 +62,7 @@ fn a_reader_finds_each_message_of_an_archive_as_it_was_and_again_the_next_time()
 }
 
 #[test]
-fn a_final_record_of_the_local_loop_has_its_annotation_and_an_id_that_stays() {
+fn a_local_final_record_has_its_annotation_and_a_stable_id() {
     let line = concat!(
         r#"{"body":"no JSON","attributes":{"DeadLetter":"{\"stage\":\"message-processor\",\"cause\":{\"type\":\"T\",\"message\":\"m\"},"#,
         r#"\"dead_lettered_at\":\"1970-01-01T00:00:40.000000Z\",\"sqs_message_id\":\"m\",\"fingerprint\":\"0123456789abcdef\"}","#,
@@ -82,7 +82,7 @@ fn a_final_record_of_the_local_loop_has_its_annotation_and_an_id_that_stays() {
 }
 
 #[test]
-fn a_line_may_have_as_many_bytes_as_are_kept_also_if_nothing_ends_it() {
+fn the_last_line_of_a_file_may_have_the_maximum_length_without_an_end() {
     let record = archived(&foreign_letter("x", 1));
     let padding = " ".repeat(LINE_BYTES_MAX - record.trim_end().len());
     for (end, bad) in [("", 0), (" ", 1)] {
@@ -92,7 +92,7 @@ fn a_line_may_have_as_many_bytes_as_are_kept_also_if_nothing_ends_it() {
 }
 
 #[test]
-fn the_reason_of_a_full_message_is_in_its_line_too() {
+fn a_final_record_without_room_for_attributes_keeps_its_reason() {
     let trace_header = Verdict::from_code(DeadLetterReason::MessageTooLarge).in_trace_header(None);
     let line = format!(r#"{{"body":"x","attributes":{{}},"trace_header":"{trace_header}"}}"#);
     let (found, _) = read(&queue_of(line.as_bytes()));
@@ -100,7 +100,7 @@ fn the_reason_of_a_full_message_is_in_its_line_too() {
 }
 
 #[test]
-fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
+fn bad_lines_are_reported_with_their_numbers_and_the_others_count() {
     let good = archived(&foreign_letter("x", 1));
     let long = format!("\"{}\"", "x".repeat(LINE_BYTES_MAX));
     let message = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{}}"#;
@@ -139,7 +139,7 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
 }
 
 #[test]
-fn what_is_nearly_a_file_of_dead_letters_is_told_with_what_to_do() {
+fn nearly_valid_lines_are_reported_with_a_remedy() {
     let archived = archived(&foreign_letter("x", 1));
     let (archived, local) = (archived.trim(), r#"{"body":"x","attributes":{}}"#);
     for (line, expected) in [
@@ -157,7 +157,7 @@ fn what_is_nearly_a_file_of_dead_letters_is_told_with_what_to_do() {
 }
 
 #[test]
-fn only_the_first_bad_lines_are_kept_and_a_file_of_another_kind_is_known() {
+fn only_the_first_bad_lines_of_a_file_are_kept() {
     let queue = queue_of("no\n".repeat(1000).as_bytes());
     assert_eq!((queue.bad_lines().count, queue.bad_lines().first.len()), (1000, REASONS_MAX));
     assert!(queue.has_no_dead_letter());
@@ -168,7 +168,7 @@ fn only_the_first_bad_lines_are_kept_and_a_file_of_another_kind_is_known() {
 }
 
 #[test]
-fn a_message_that_is_there_twice_counts_once() {
+fn a_message_on_two_lines_of_a_file_counts_once() {
     let twice = archived(&foreign_letter("x", 1)).repeat(2) + &archived(&foreign_letter("y", 2));
     let queue = queue_of(twice.as_bytes());
     let (found, coverage) = read(&queue);
@@ -178,7 +178,7 @@ fn a_message_that_is_there_twice_counts_once() {
 
 /// A slow redrive hides what it has for longer, again and again.
 #[test]
-fn what_is_hidden_for_longer_stays_hidden_and_what_is_given_back_comes_out_again() {
+fn a_file_queue_returns_released_messages_and_no_hidden_ones() {
     let queue = queue_of((archived(&foreign_letter("x", 1)) + &archived(&foreign_letter("y", 2))).as_bytes());
     let receive = async || {
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
@@ -198,7 +198,7 @@ fn what_is_hidden_for_longer_stays_hidden_and_what_is_given_back_comes_out_again
 
 /// An audit of an archive must not call itself complete without them.
 #[test]
-fn objects_left_out_of_a_file_count_as_unreadable_beside_its_bad_lines() {
+fn objects_left_out_of_a_file_count_as_unreadable() {
     let content = archived(&foreign_letter("x", 1)) + "no\n";
     let queue = queue_of(content.as_bytes()).with_unreadable(["one", "another"].map(str::to_owned));
     let (found, coverage) = read(&queue);
@@ -227,7 +227,7 @@ fn virtual_time_ends_with_the_latest_line_unless_one_is_of_real_time() {
 }
 
 #[test]
-fn the_moment_of_a_line_is_no_part_of_its_id() {
+fn the_time_of_a_final_record_does_not_change_its_id() {
     let ids = ["", r#","virtual_now":"2026-01-01T00:00:09Z""#].map(|now| {
         let (messages, _) = read(&queue_of(final_record("1", now).as_bytes()));
         messages[0].sqs_message_id.clone()

@@ -11,7 +11,7 @@ pub(super) fn file(content: &str) -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn a_file_that_is_too_large_to_be_read_back_is_neither_written_nor_read() {
+fn a_file_over_the_size_limit_is_not_written_or_read() {
     let (_folder, path) = file("old");
     let large = vec![b'x'; usize::try_from(BYTES_MAX).unwrap() + 1];
     assert!(replace_file(&path, &large).unwrap_err().to_string().ends_with(TOO_LARGE));
@@ -21,7 +21,7 @@ fn a_file_that_is_too_large_to_be_read_back_is_neither_written_nor_read() {
 }
 
 #[test]
-fn where_a_file_of_ones_own_is_gone_on_with_what_is_there_stays() {
+fn a_failed_open_of_a_trusted_file_leaves_existing_files_in_place() {
     let (_folder, path) = file("old");
     open_own(&path, true).unwrap();
     assert_eq!(read_own(&path).unwrap(), "old");
@@ -32,7 +32,7 @@ fn where_a_file_of_ones_own_is_gone_on_with_what_is_there_stays() {
 
 /// The next command would take the file for standard input.
 #[test]
-fn a_file_named_as_standard_input_is_not_made() {
+fn a_file_named_like_standard_input_is_not_created() {
     let path = Path::new("-");
     assert_eq!(
         check_output(path).unwrap_err().to_string(),

@@ -29,7 +29,7 @@ fn a_filter_picks_by_body_attributes_and_error() {
 }
 
 #[test]
-fn a_wrong_filter_is_refused_with_its_place() {
+fn an_invalid_filter_is_refused_with_the_position_of_the_error() {
     for (filter, offset, reason) in [
         (".error_type ==", 14, "expected term"),
         (".body | lenght", 8, "there is no filter of this name with this number of arguments"),
@@ -63,7 +63,7 @@ fn a_filter_cannot_reach_out_of_the_message() {
 }
 
 #[test]
-fn what_is_told_of_a_failure_holds_no_value_of_the_message() {
+fn a_filter_error_contains_no_value_of_the_message() {
     let document = r#"{"a":"CANARY as object","n":4242,"o":{"CANARY":"CANARY"},"l":["CANARY"]}"#;
     let own = "it raises an error, whose text may quote the message";
     for (filter, reason) in [
@@ -98,7 +98,7 @@ fn an_edit_has_exactly_one_output_with_its_numbers_as_they_were() {
 }
 
 #[test]
-fn a_filter_that_answers_neither_yes_nor_no_picks_nothing_and_is_refused() {
+fn a_filter_without_a_boolean_output_is_refused() {
     let document = r#"{"error_type":"CANARY","n":4242,"o":{"CANARY":1},"l":["CANARY"]}"#;
     let assigned = "a single `=` changes the message: compare with `==`";
     let bare = "compare it with `==`, or with `!= null` if it only has to be there";
@@ -124,7 +124,7 @@ fn a_filter_that_answers_neither_yes_nor_no_picks_nothing_and_is_refused() {
 }
 
 #[test]
-fn a_comparison_with_numbers_leaves_out_messages_that_have_none() {
+fn a_comparison_of_numbers_skips_messages_without_the_member() {
     let small = ".body.data?.cents? | numbers < 1000";
     for (body, is_picked) in [
         (r#"{"data":{"cents":999}}"#, true),
@@ -142,7 +142,7 @@ fn a_comparison_with_numbers_leaves_out_messages_that_have_none() {
 }
 
 #[test]
-fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
+fn messages_picked_because_a_member_is_missing_are_counted() {
     let absent_in = |filter: &str, documents: &[&str]| {
         let filter = Filter::new(filter).unwrap();
         for document in documents {
@@ -181,7 +181,7 @@ fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
 }
 
 #[test]
-fn what_to_write_instead_leaves_out_what_is_absent_and_can_be_pasted_in_place() {
+fn the_suggested_comparison_skips_messages_without_the_member() {
     let whole = r#"{"error_type":"NON","body":{"data":{"cents":999,"kind":"b","the day":"2026-01-01","limit":1000}}}"#;
     let absent = r#"{"error_type":"NON","body":{"data":{}}}"#;
     for (written, instead) in [
@@ -211,7 +211,7 @@ fn what_to_write_instead_leaves_out_what_is_absent_and_can_be_pasted_in_place() 
 }
 
 #[test]
-fn a_member_that_no_dead_letter_has_is_refused_with_what_was_meant() {
+fn an_unknown_member_is_refused_with_a_suggestion() {
     let of_dead_letters =
         |filter: &str| Filter::for_dead_letters(filter).map(drop).map_err(|error| error.to_string());
     let meant = "did you mean `.error_type`?";
@@ -249,7 +249,7 @@ fn a_member_that_no_dead_letter_has_is_refused_with_what_was_meant() {
 }
 
 #[test]
-fn a_filter_that_is_nested_or_long_beyond_reason_is_refused_and_overflows_no_stack() {
+fn a_filter_over_the_length_or_nesting_limit_is_refused() {
     let reason = |filter: &str| match Filter::for_dead_letters(filter) {
         Err(FilterError::Compile { text, wrong }) => {
             assert!(text.len() < 100, "it is not printed whole: {text}");
@@ -269,7 +269,7 @@ fn a_filter_that_is_nested_or_long_beyond_reason_is_refused_and_overflows_no_sta
 
 /// Nesting without brackets is limited by the length of the text alone.
 #[test]
-fn a_filter_nested_as_deep_as_its_length_allows_overflows_no_stack() {
+fn a_filter_with_the_deepest_nesting_overflows_no_stack() {
     for text in [
         "-".repeat(16_000) + "1",
         "if 1 then ".repeat(1100) + "1" + &" end".repeat(1100),
@@ -332,13 +332,13 @@ fn no_message_overflows_the_stack_of_a_filter() {
 }
 
 #[test]
-fn a_recursion_of_10000_levels_overflows_no_stack() {
+fn a_filter_recursing_10000_levels_overflows_no_stack() {
     let deep = patient("def f: if . > 0 then 1 + (. - 1 | f) else 0 end; 10000 | f == 10000");
     assert_eq!(deep.judge_document("m", "{}"), Ok(Choice::Picked));
 }
 
 #[test]
-fn thousands_of_messages_are_judged_by_one_thread() {
+fn a_single_thread_judges_thousands_of_messages() {
     let filter = Filter::new(".n > 5").unwrap();
     let picked =
         (0..5000).filter(|n| filter.judge_document("m", &format!(r#"{{"n":{n}}}"#)) == Ok(Choice::Picked));
@@ -348,11 +348,11 @@ fn thousands_of_messages_are_judged_by_one_thread() {
 /// Four messages of a stranger among many would end a redrive otherwise. The process of this test ends with the threads
 /// that its filter never lets go.
 #[test]
-fn a_filter_that_does_not_end_is_stopped_after_four_messages_in_a_row_or_eight_threads() {
+fn an_endless_filter_is_stopped_after_four_messages_or_eight_threads() {
     if !is_alone() {
         return passes_alone(
             this_program(),
-            "a_filter_that_does_not_end_is_stopped_after_four_messages_in_a_row_or_eight_threads",
+            "an_endless_filter_is_stopped_after_four_messages_or_eight_threads",
         );
     }
     let late = Ok(Choice::NotJudged("the filter takes longer than 1 s on it".to_owned()));
@@ -403,14 +403,14 @@ fn an_abandoned_thread_counts_until_it_ends() {
 }
 
 #[test]
-fn an_output_larger_than_any_message_is_not_taken() {
+fn a_filter_output_larger_than_any_message_is_refused() {
     let large = patient(r#""x" * 10000000"#).edit_document("m", "{}").unwrap();
     assert_eq!(large, Err("its output has more than 8 MiB".to_owned()));
 }
 
 /// Otherwise one such message would take a second, and four of them would end the run.
 #[test]
-fn a_panic_of_jaq_leaves_one_message_not_judged_and_ends_no_run() {
+fn a_panic_of_jaq_leaves_only_its_message_unjudged() {
     let filter = patient(r#"if .far then 9223372036854775807 | strftime("%c") else true end"#);
     for _ in 0..2 * LATE_MAX {
         let far = filter.judge_document("m", r#"{"far":true}"#);
@@ -420,11 +420,11 @@ fn a_panic_of_jaq_leaves_one_message_not_judged_and_ends_no_run() {
 }
 
 #[test]
-fn local_times_are_those_of_the_time_zone_that_the_user_has_set() {
+fn local_times_in_a_filter_use_the_users_time_zone() {
     if !is_alone() {
         let mut command = this_program();
         command.env("TZ", "XYZ-5:45");
-        return passes_alone(command, "local_times_are_those_of_the_time_zone_that_the_user_has_set");
+        return passes_alone(command, "local_times_in_a_filter_use_the_users_time_zone");
     }
     assert!(matches(r#"0 | strflocaltime("%H:%M") == "05:45""#, "{}"));
     assert!(matches("0 | localtime | .[3:5] == [5, 45]", "{}"));

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_named_without_its_account() {
+    fn a_resource_name_has_no_account() {
         for (arn, expected) in [
             ("arn:aws:lambda:us-east-2:123456789012:function:orders:$LATEST", "orders"),
             ("arn:aws:lambda:us-east-2:123456789012:function:orders:live", "orders:live"),

@@ -15,7 +15,7 @@ fn at(text: &str) -> Option<Timestamp> {
 }
 
 #[test]
-fn each_documented_shape_is_understood() {
+fn each_documented_shape_of_a_foreign_dead_letter_is_read() {
     let reported = FIXTURES.map(|(name, _)| {
         let foreign = read(name);
         (name, foreign.writer.code(), foreign.details())
@@ -88,7 +88,7 @@ fn each_documented_shape_is_understood() {
 }
 
 #[test]
-fn tries_and_times_are_told_if_the_message_has_them() {
+fn foreign_dead_letters_have_the_recorded_attempts_and_times() {
     let reported = FIXTURES.map(|(name, _)| {
         let ForeignDeadLetter { attempts, failed_at, .. } = read(name);
         (name, attempts, failed_at)
@@ -111,7 +111,7 @@ fn tries_and_times_are_told_if_the_message_has_them() {
 }
 
 #[test]
-fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
+fn a_stream_batch_says_until_when_its_records_can_be_read() {
     assert_eq!(
         read("lambda-dynamodb").remarks(),
         ["Its records are not in this message but in \
@@ -137,7 +137,7 @@ fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
 
 /// A batch of Kafka or DocumentDB is not an invocation that could be made again with its payload.
 #[test]
-fn a_batch_of_an_event_source_that_keeps_its_records_is_told_apart() {
+fn a_batch_of_kafka_or_documentdb_has_its_own_code_and_remark() {
     let kafka = fixture_message("lambda-kafka").body;
     let remarks =
         |body: &str| ForeignDeadLetter::from_message(&foreign_letter(body, 1)).unwrap().remarks().join(" ");
@@ -171,7 +171,7 @@ fn a_batch_of_an_event_source_that_keeps_its_records_is_told_apart() {
 /// The events of a subscriber's record are those of no message: without the remark an operator does not know that they
 /// can still be had, or until when.
 #[test]
-fn it_is_said_until_when_the_events_of_a_bus_can_be_delivered_again() {
+fn a_subscriber_record_says_until_when_its_events_can_be_delivered_again() {
     let record = fixture_message("eventbridge-subscriber");
     let remark = |body: String| ForeignDeadLetter::from_message(&foreign_letter(&body, 1)).unwrap().remarks();
     let again = "To deliver them again, create a subscriber that starts at the first and filters by their `aws:EventId`, which \
@@ -219,7 +219,7 @@ fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
 
 /// The attributes that EventBridge's pages name may be fewer, and others may come: what is there is read.
 #[test]
-fn an_undelivered_event_is_read_with_the_attributes_that_it_has() {
+fn an_undelivered_event_is_read_with_any_subset_of_attributes() {
     for (name, missing, expected) in [
         (
             "eventbridge-rule",
@@ -253,7 +253,7 @@ fn an_undelivered_event_is_read_with_the_attributes_that_it_has() {
 }
 
 #[test]
-fn the_same_error_of_the_same_source_is_one_group_and_of_another_source_another() {
+fn foreign_dead_letters_are_grouped_by_source_and_error() {
     let changed = |name: &str, from: &str, to: &str| {
         let mut message = fixture_message(name);
         assert!(message.body.contains(from));
@@ -275,7 +275,7 @@ fn the_same_error_of_the_same_source_is_one_group_and_of_another_source_another(
 }
 
 #[test]
-fn what_has_no_documented_shape_is_not_guessed() {
+fn a_message_without_a_documented_shape_is_not_guessed() {
     let attributes = |names: &[(&str, &str)]| -> Attributes {
         names.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect()
     };
@@ -316,14 +316,14 @@ fn what_has_no_documented_shape_is_not_guessed() {
 }
 
 #[test]
-fn a_notification_that_sqs_moved_was_delivered() {
+fn a_notification_that_sqs_moved_is_not_blamed_on_sns() {
     let mut message = fixture_message("sns-subscription");
     message.redriven_from = Some("arn:aws:sqs:us-east-2:123456789012:subscribed".to_owned());
     assert_eq!(ForeignDeadLetter::from_message(&message).unwrap().writer, ForeignWriter::Sqs);
 }
 
 #[test]
-fn texts_of_any_length_and_content_are_cut() {
+fn foreign_texts_of_any_length_are_truncated_and_cleaned() {
     let long = "\u{1b}[31m".repeat(100_000);
     let names = ["RULE_ARN", "ERROR_CODE", "ERROR_MESSAGE", "EXHAUSTED_RETRY_CONDITION", "RETRY_ATTEMPTS"];
     let attributes = names.map(|name| (name.to_owned(), Attribute::string(long.clone())));
@@ -340,7 +340,7 @@ fn texts_of_any_length_and_content_are_cut() {
 proptest! {
     /// A byte of a documented message is changed, or it ends early: it is read or not, and nothing else happens.
     #[test]
-    fn nothing_that_a_stranger_sends_ends_an_audit(
+    fn no_mutated_foreign_message_panics_the_reader(
         which in 0..FIXTURES.len(),
         place in any::<prop::sample::Index>(),
         inserted in "\\PC{0,8}",

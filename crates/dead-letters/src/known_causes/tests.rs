@@ -35,7 +35,7 @@ fn fingerprints(groups: &[&DeadLetterGroup]) -> Vec<String> {
 }
 
 #[test]
-fn a_report_of_what_sqs_deletes_soon_is_due_again_after_a_day_also_for_another_run() {
+fn the_report_of_soon_deleted_messages_is_due_again_after_a_day() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let mut known = KnownCauses::read_file(&path, QUEUE).unwrap();
@@ -52,7 +52,7 @@ fn a_report_of_what_sqs_deletes_soon_is_due_again_after_a_day_also_for_another_r
 }
 
 #[test]
-fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
+fn a_cause_is_new_once_and_the_overflow_group_never() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let groups = [group("a", 10), group(OTHER, 1), group("b", 20)];
@@ -75,7 +75,7 @@ fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
 }
 
 #[test]
-fn the_first_death_of_a_cause_is_remembered_once_its_message_is_gone() {
+fn the_first_death_of_a_cause_outlives_its_message() {
     let mut known = KnownCauses::without_causes(QUEUE);
     for (first, remembered) in [(20, 20), (30, 20), (10, 10)] {
         known.remember_groups(&[group("a", first)], at_seconds(100));
@@ -84,7 +84,7 @@ fn the_first_death_of_a_cause_is_remembered_once_its_message_is_gone() {
 }
 
 #[test]
-fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
+fn a_foreign_or_damaged_causes_file_is_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let why = |text: &str| {
@@ -105,7 +105,7 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_told_before_anything_is_read() {
+fn a_missing_directory_of_the_causes_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nowhere/causes.jsonl");
     let error = KnownCauses::read_file(&path, QUEUE).unwrap_err().to_string();
@@ -114,7 +114,7 @@ fn a_directory_that_is_not_there_is_told_before_anything_is_read() {
 }
 
 #[test]
-fn what_two_runs_at_once_have_seen_is_all_there() {
+fn causes_of_two_concurrent_runs_are_merged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let [mut one, mut two] = [(); 2].map(|()| KnownCauses::read_file(&path, QUEUE).unwrap());
@@ -127,7 +127,7 @@ fn what_two_runs_at_once_have_seen_is_all_there() {
 }
 
 #[test]
-fn of_too_many_causes_those_that_were_seen_last_stay() {
+fn over_the_limit_the_causes_seen_last_are_kept() {
     let mut known = KnownCauses::without_causes(QUEUE);
     known.remember_groups(&[group("a", 1), group("b", 1)], at_seconds(10));
     known.remember_groups(&[group("a", 1), group("c", 1)], at_seconds(20));
@@ -138,7 +138,7 @@ fn of_too_many_causes_those_that_were_seen_last_stay() {
 proptest! {
     /// Each reading reports its new causes; some are killed after the report, and before they remember them.
     #[test]
-    fn each_cause_is_told_at_least_once_and_once_if_nobody_is_killed(
+    fn each_cause_is_reported_at_least_once_and_once_without_a_kill(
         looks in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
     ) {
         let mut known = KnownCauses::without_causes(QUEUE);
@@ -162,7 +162,7 @@ proptest! {
 
 #[test]
 #[cfg(unix)]
-fn causes_that_another_user_may_have_made_known_are_not_believed() {
+fn a_causes_file_that_another_user_can_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let header = format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n");
@@ -173,7 +173,7 @@ fn causes_that_another_user_may_have_made_known_are_not_believed() {
 }
 
 #[test]
-fn a_note_stays_through_later_readings_and_a_reading_that_began_before_it() {
+fn a_note_survives_later_and_concurrent_readings() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let mut known = KnownCauses::without_causes(QUEUE);
@@ -254,7 +254,7 @@ fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
 }
 
 #[test]
-fn a_cause_that_came_back_is_reported_once_although_an_earlier_version_has_it_later() {
+fn a_returned_cause_is_reported_once_despite_later_old_versions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let read = || KnownCauses::read_file(&path, QUEUE).unwrap();
@@ -277,7 +277,7 @@ fn a_cause_that_came_back_is_reported_once_although_an_earlier_version_has_it_la
 }
 
 #[test]
-fn a_cause_is_open_resolved_or_back_until_somebody_marks_it() {
+fn the_state_of_a_cause_changes_only_by_marks_and_newer_messages() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let mut known = KnownCauses::without_causes(QUEUE);
@@ -321,7 +321,7 @@ fn a_cause_is_open_resolved_or_back_until_somebody_marks_it() {
 }
 
 #[test]
-fn members_of_a_later_version_stay_in_the_file() {
+fn the_causes_file_keeps_members_of_a_later_version() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let mut known = KnownCauses::without_causes(QUEUE);

@@ -69,7 +69,7 @@ fn for_any_body(test: impl Fn(String) -> Result<(), TestCaseError>) {
 }
 
 #[test]
-fn the_ten_others_are_picked_whatever_the_body_of_one_is() {
+fn a_message_with_any_body_does_not_stop_the_pick_of_ten_others() {
     let filters = [
         r#".error_type == "NON_RETRYABLE_ERROR""#,
         r#".body.data.card | startswith("secret-")"#,
@@ -89,7 +89,7 @@ fn the_ten_others_are_picked_whatever_the_body_of_one_is() {
 }
 
 #[test]
-fn the_ten_others_are_edited_and_sent_whatever_the_body_of_one_is() {
+fn a_message_with_any_body_does_not_stop_the_edit_of_ten_others() {
     let edit = Some(BodyEdit::new(".body.data.fixed = (.body.data.card | length)").unwrap());
     let plan = RedrivePlan { edit, max_generation: 3, ..RedrivePlan::default() };
     for_any_body(|body| {
@@ -113,7 +113,7 @@ fn a_lone_surrogate_is_judged_as_jq_reads_it() {
 }
 
 #[test]
-fn what_a_filter_fails_on_is_not_judged_and_the_others_are() {
+fn a_message_that_fails_a_filter_is_not_judged_and_the_others_are() {
     let pick = Pick::with_filter(Filter::for_dead_letters(".body.data.card | length > 0").unwrap());
     let choices: Vec<_> =
         queue_with("text").iter().map(|record| pick.judge_record(record).unwrap()).collect();

@@ -54,7 +54,7 @@ fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path:
 }
 
 #[test]
-fn what_is_picked_is_deleted_and_is_whole_in_the_backup() {
+fn picked_messages_are_deleted_and_whole_in_the_backup() {
     let (world, folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let purged = apply(&world, ".body.n < 15", &path);
@@ -69,7 +69,7 @@ fn what_is_picked_is_deleted_and_is_whole_in_the_backup() {
 }
 
 #[test]
-fn without_a_backup_nothing_is_deleted() {
+fn a_purge_whose_backup_fails_deletes_nothing() {
     let (clock, _, queue) = world();
     let pick = picked("true");
     let purged = Purge::new(&queue, &clock, &pick).dry_run();
@@ -79,7 +79,7 @@ fn without_a_backup_nothing_is_deleted() {
 }
 
 #[test]
-fn what_a_filter_cannot_judge_is_counted_and_one_that_judges_nothing_is_an_error() {
+fn a_purge_counts_unjudged_messages_and_refuses_a_failing_filter() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let purged = |filter: &str, name: &str| {
         let mut backup = ArchiveFile::create(&folder.path().join(name)).unwrap();
@@ -95,7 +95,7 @@ fn what_a_filter_cannot_judge_is_counted_and_one_that_judges_nothing_is_an_error
 }
 
 #[test]
-fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
+fn a_purge_deletes_at_most_the_maximum_and_releases_the_others() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let mut backup = ArchiveFile::create(&path).unwrap();
@@ -108,7 +108,7 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
 }
 
 #[test]
-fn a_preview_counts_no_more_than_were_asked_for() {
+fn a_purge_preview_counts_at_most_the_maximum() {
     let (clock, _, queue) = world();
     let pick = picked("true");
     let purged = clock.block_on(Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.dry_run()).unwrap();
@@ -116,7 +116,7 @@ fn a_preview_counts_no_more_than_were_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_deleted_stays_and_is_told() {
+fn a_purge_reports_messages_that_it_could_not_delete() {
     let (world, folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let rule = FaultRule {
@@ -139,7 +139,7 @@ fn what_cannot_be_deleted_stays_and_is_told() {
 }
 
 #[test]
-fn a_backup_is_never_overwritten() {
+fn a_purge_never_overwrites_a_backup() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("backup.jsonl");
     replace_file(&path, b"precious").unwrap();
@@ -167,7 +167,7 @@ fn an_assignment_instead_of_a_comparison_deletes_nothing() {
 }
 
 #[test]
-fn a_purge_that_may_not_delete_ends_soon_and_says_why() {
+fn a_purge_without_the_right_to_delete_ends_soon_with_the_reason() {
     let (world, folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let rule = FaultRule {
@@ -184,7 +184,7 @@ fn a_purge_that_may_not_delete_ends_soon_and_says_why() {
 }
 
 #[test]
-fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_the_next() {
+fn a_purge_that_fails_at_once_leaves_no_backup_file_behind() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let try_it = |filter: &str| {
@@ -202,7 +202,7 @@ fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_t
 }
 
 #[test]
-fn a_backup_that_comes_to_be_there_meanwhile_is_not_overwritten_and_nothing_is_deleted() {
+fn a_purge_deletes_nothing_if_its_backup_file_appears_meanwhile() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let mut backup = ArchiveFile::on_demand(&path).unwrap();

@@ -102,7 +102,7 @@ fn every_message_is_seen_once_and_is_visible_again_at_the_end() {
 }
 
 #[test]
-fn an_empty_queue_is_wholly_seen() {
+fn reading_an_empty_queue_is_complete() {
     let world = world(0);
     assert_eq!(
         world.read().unwrap().1,
@@ -119,7 +119,7 @@ fn an_empty_queue_is_wholly_seen() {
 }
 
 #[test]
-fn what_is_in_flight_elsewhere_is_not_seen_and_said() {
+fn messages_in_flight_elsewhere_make_the_reading_incomplete() {
     let world = world(20);
     let request =
         Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(3600) };
@@ -139,7 +139,7 @@ fn what_is_in_flight_elsewhere_is_not_seen_and_said() {
 }
 
 #[test]
-fn throttled_requests_are_made_again_and_nothing_stays_hidden() {
+fn throttled_requests_are_repeated_and_no_message_stays_hidden() {
     for action in [SqsAction::ReceiveMessage, SqsAction::ChangeMessageVisibilityBatch] {
         let world = world(300);
         world.fail(action, FaultTrigger::Chance(0.3), Injection::Throttled);
@@ -151,7 +151,7 @@ fn throttled_requests_are_made_again_and_nothing_stays_hidden() {
 }
 
 #[test]
-fn a_queue_that_refuses_is_told_and_what_was_seen_is_given_back() {
+fn a_refused_receive_is_an_error_and_read_messages_are_released() {
     let world = world(50);
     world.fail(SqsAction::ReceiveMessage, FaultTrigger::Chance(1.0), Injection::Sender);
     let error = world.read().unwrap_err();
@@ -160,7 +160,7 @@ fn a_queue_that_refuses_is_told_and_what_was_seen_is_given_back() {
 }
 
 #[test]
-fn what_was_deleted_meanwhile_is_not_given_back() {
+fn a_deleted_message_is_not_released() {
     let world = world(3);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -178,7 +178,7 @@ fn what_was_deleted_meanwhile_is_not_given_back() {
 }
 
 #[test]
-fn messages_that_cannot_be_understood_are_counted_given_back_and_hide_no_others() {
+fn unreadable_messages_are_counted_and_released() {
     // Whole answers of them: the receiver continues.
     let world = world_of((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
     let queue = GarbledBodies::wrap_queue(&world.queue);

@@ -24,7 +24,7 @@ fn a_filter_survives_a_body_of_a_million_brackets() {
 }
 
 #[test]
-fn brackets_in_a_string_make_no_depth() {
+fn brackets_in_strings_do_not_count_as_nesting() {
     let log = format!(r#"{{"log":"{}\"{}"}}"#, "[".repeat(2000), "{".repeat(2000));
     let filter = Filter::new(".body.log | length == 4001").unwrap();
     assert_eq!(
@@ -34,7 +34,7 @@ fn brackets_in_a_string_make_no_depth() {
 }
 
 #[test]
-fn a_fingerprint_that_cannot_be_ours_does_not_count() {
+fn a_malformed_fingerprint_is_ignored() {
     let with = |fingerprint: &str| {
         let ours = DeadLetter {
             last_attempt_traceparent: None,
@@ -61,7 +61,7 @@ fn a_fingerprint_that_cannot_be_ours_does_not_count() {
 }
 
 #[test]
-fn how_long_it_was_held_and_how_often_it_was_moved_says_our_document_or_without_one_its_body() {
+fn hold_time_and_redrives_come_from_the_document_or_else_the_body() {
     let reported = |attributes| {
         let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":3,"held_seconds":60,"redrive_count":2},"data":{}}"#;
         let record = record(body, attributes);
@@ -83,7 +83,7 @@ fn how_long_it_was_held_and_how_often_it_was_moved_says_our_document_or_without_
 }
 
 #[test]
-fn the_history_is_told() {
+fn a_record_has_the_retry_history_of_its_body() {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05Z","error_type":"A","error_details":"b"}]},"data":{}}"#;
     let reported = record(body, Attributes::new()).metadata.unwrap();
     assert_eq!(
@@ -93,7 +93,7 @@ fn the_history_is_told() {
 }
 
 #[test]
-fn the_function_of_a_dead_letter_is_the_users_own_version_or_the_part_of_the_loop() {
+fn the_failed_function_is_the_users_version_or_the_stage() {
     let function = |cause: &str| {
         let document = format!(
             r#"{{"stage":"failed-message-processor","cause":{{"type":"A","message":"b"{cause}}},"dead_lettered_at":"1970-01-01T00:10:00Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}}"#
@@ -106,7 +106,7 @@ fn the_function_of_a_dead_letter_is_the_users_own_version_or_the_part_of_the_loo
 }
 
 #[test]
-fn a_filter_works_on_the_members_that_it_may_name() {
+fn a_filter_document_has_exactly_the_documented_members() {
     let document = record("{}", Attributes::new()).filter_document();
     let document: std::collections::BTreeMap<String, serde_json::Value> =
         serde_json::from_str(&document).unwrap();
@@ -116,7 +116,7 @@ fn a_filter_works_on_the_members_that_it_may_name() {
 }
 
 #[test]
-fn what_a_service_of_aws_wrote_is_explained_unless_it_is_ours() {
+fn a_foreign_dead_letter_is_explained_unless_redeliver_annotated_it() {
     let theirs = redeliver_testing::foreign::fixture_message("lambda-destination");
     let read = DeadLetterRecord::new(theirs.clone());
     assert_eq!((read.error_type.as_str(), read.attempts()), ("LAMBDA_DESTINATION", Some(2)));
@@ -131,7 +131,7 @@ fn what_a_service_of_aws_wrote_is_explained_unless_it_is_ours() {
 
 /// A message that left its annotation no room.
 #[test]
-fn the_reason_of_a_full_message_is_read_in_its_trace_header() {
+fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
     let message = received_message("a body without room", Attributes::new(), 1);
     let failure = Failure {
         error: LastError::new("HttpStatus.400", ""),
@@ -159,7 +159,7 @@ fn the_reason_of_a_full_message_is_read_in_its_trace_header() {
 
 /// Otherwise a purge would archive a final record under a second key.
 #[test]
-fn a_death_is_the_annotators_and_without_its_document_that_of_sqs() {
+fn a_death_has_the_annotators_identity_or_else_that_of_sqs() {
     let died_at = parse_rfc3339("2026-07-25T17:20:05.000007Z").unwrap();
     let ours = |members: &str| {
         let document = format!(

@@ -348,7 +348,7 @@ mod tests {
     };
 
     #[test]
-    fn the_worst_end_of_several_runs_is_reported() {
+    fn added_reports_keep_the_worst_early_end() {
         let ended = |early| RedriveReport { early, ..RedriveReport::default() };
         let failed = || Some(EarlyEnd::Failed("no right".to_owned()));
         for (first, second, worst) in [
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn each_member_of_a_run_is_in_the_sum_but_what_was_not_selected() {
+    fn added_reports_sum_every_member_except_unselected_messages() {
         let died = |fingerprint: &str, count, examples: &[&str]| DiedAgain {
             fingerprint: fingerprint.to_owned(),
             headline: fingerprint.to_owned(),
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runs_over_a_shared_queue_are_added_up_and_each_message_counts_once() {
+    fn reports_over_a_shared_dlq_count_each_message_once() {
         let stays = |reason: &str, count| (reason.to_owned(), (count, vec!["sqs-1".to_owned()]));
         let plan = RedriveReport {
             planned: 4,

@@ -52,7 +52,7 @@ fn a_sleep_that_was_given_up_does_not_move_time() {
 }
 
 #[test]
-fn a_wait_that_nothing_can_end_is_an_error_that_says_so() {
+fn a_wait_without_a_timer_or_hold_is_a_stuck_error() {
     let clock = clock();
     let stuck = futures_executor::block_on(clock.run(async {
         clock.sleep(HOUR).await;
@@ -87,7 +87,7 @@ fn time_stands_still_while_real_work_holds_it() {
 }
 
 #[test]
-fn a_hold_that_another_thread_drops_lets_time_go_on() {
+fn a_hold_dropped_by_another_thread_lets_time_continue() {
     let clock = clock();
     let hold = clock.hold_time();
     std::thread::spawn(move || {

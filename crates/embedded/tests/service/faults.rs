@@ -16,7 +16,7 @@ fn error(fault: Fault, code: &str) -> EntryError {
 }
 
 #[test]
-fn a_request_fails_by_its_number_with_all_its_entries_and_the_next_one_does_not() {
+fn a_request_fails_by_its_number_with_all_its_entries() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();

@@ -203,7 +203,7 @@ fn a_receive_gives_as_many_of_one_group_as_possible_and_then_of_others() {
 }
 
 #[test]
-fn a_long_poll_waits_for_a_group_in_flight_and_wakes_when_its_message_is_deleted() {
+fn a_long_poll_wakes_when_the_message_in_flight_is_deleted() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = fifo(&sqs).await;
@@ -224,7 +224,7 @@ fn a_long_poll_waits_for_a_group_in_flight_and_wakes_when_its_message_is_deleted
 }
 
 #[test]
-fn a_repeated_send_is_confirmed_and_not_added_for_five_minutes_even_after_a_deletion() {
+fn a_repeated_send_is_confirmed_and_not_added_for_five_minutes() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = fifo(&sqs).await;
@@ -264,7 +264,7 @@ fn a_redrive_keeps_the_group_and_retention_starts_again() {
 }
 
 #[test]
-fn a_dead_letter_queue_is_of_its_queues_type() {
+fn a_dead_letter_queue_has_the_type_of_its_queue() {
     let (clock, sqs) = service();
     clock.block_on(async {
         for (name, dlq) in [("a.fifo", "x"), ("a", "x.fifo")] {
@@ -278,7 +278,7 @@ fn a_dead_letter_queue_is_of_its_queues_type() {
 }
 
 #[test]
-fn a_fifo_queue_needs_both_ids_and_a_standard_queue_refuses_the_deduplication_id() {
+fn a_standard_queue_refuses_a_deduplication_id_that_a_fifo_queue_needs() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = fifo(&sqs).await;
@@ -293,7 +293,7 @@ fn a_fifo_queue_needs_both_ids_and_a_standard_queue_refuses_the_deduplication_id
 
 /// "Avoid large message backlogs with the same message group ID in Amazon SQS".
 #[test]
-fn a_backlog_of_one_group_hides_the_groups_behind_its_first_120_000_messages() {
+fn a_group_backlog_hides_groups_behind_its_first_120_000_messages() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = fifo(&sqs).await;

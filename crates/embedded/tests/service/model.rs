@@ -167,7 +167,7 @@ async fn create(sqs: &EmbeddedSqs) -> [EmbeddedQueue; 2] {
 
 proptest! {
     #[test]
-    fn every_message_is_visible_delayed_in_flight_deleted_moved_or_expired_as_the_model_says(steps in steps()) {
+    fn every_message_is_in_the_state_of_the_model(steps in steps()) {
         let (clock, sqs) = service();
         clock.block_on(async {
             let queues = create(&sqs).await;

@@ -34,7 +34,7 @@ fn a_delayed_message_is_visible_at_its_second_and_not_before() {
 }
 
 #[test]
-fn a_long_poll_wakes_at_an_arrival_a_due_delay_an_expired_visibility_or_its_end() {
+fn a_long_poll_wakes_at_an_arrival_a_due_message_or_its_end() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let visibility = seconds(7);
@@ -69,7 +69,7 @@ fn a_long_poll_wakes_at_an_arrival_a_due_delay_an_expired_visibility_or_its_end(
 }
 
 #[test]
-fn a_long_poll_wakes_when_somebody_gives_back_what_he_has_received() {
+fn a_long_poll_wakes_when_a_message_is_given_back() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
@@ -186,7 +186,7 @@ fn retention_counts_from_the_first_sending_also_after_a_redrive() {
 }
 
 #[test]
-fn an_old_receipt_handle_deletes_nothing_and_says_ok_as_sqs_does() {
+fn an_old_receipt_handle_succeeds_and_deletes_nothing() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let _none = sqs.take_changes();
@@ -330,7 +330,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn the_log_of_changes_tells_what_happened_to_each_message_once_somebody_asks_for_it() {
+fn the_change_log_records_each_message_after_its_first_call() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let (queue, dlq) = with_dlq(&sqs, 1, QueueSettings::default()).await;
@@ -368,7 +368,7 @@ fn the_log_of_changes_tells_what_happened_to_each_message_once_somebody_asks_for
 }
 
 #[test]
-fn counts_may_lag_behind_the_same_for_all_who_ask() {
+fn counts_lag_equally_for_all_callers() {
     let (clock, sqs) = service();
     sqs.set_counts_lag(Duration::from_secs(60));
     clock.block_on(async {

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{elapsed, message, receive, send, service};
 
 #[test]
-fn a_real_call_under_a_hold_takes_no_virtual_time_and_a_long_poll_beside_it_does_not_end() {
+fn a_real_call_under_a_hold_takes_no_virtual_time() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     let (clock, sqs) = service();
     let (seen_at, polled, ended_at) = runtime.block_on(async {

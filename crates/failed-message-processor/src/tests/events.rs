@@ -5,7 +5,7 @@ use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 use super::*;
 
 #[test]
-fn a_retry_is_told_with_exact_values() {
+fn a_retry_is_reported_with_exact_values() {
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":2"#), &busy(1))]);
     let scheduled = Event::RetryScheduled {
@@ -21,7 +21,7 @@ fn a_retry_is_told_with_exact_values() {
 }
 
 #[test]
-fn what_comes_back_after_a_crash_or_a_snooze_is_told_to_spend_no_attempt() {
+fn a_crash_and_a_snooze_are_reported_as_spending_no_attempt() {
     let setup = Setup::new();
     let snoozed = with(busy(2), json!({ "kind": "snooze", "retry_after_seconds": 10 }));
     setup.process(vec![
@@ -46,7 +46,7 @@ fn what_comes_back_after_a_crash_or_a_snooze_is_told_to_spend_no_attempt() {
 }
 
 #[test]
-fn an_arrival_by_redrive_is_told_only_of_what_was_redriven() {
+fn only_a_redriven_message_is_reported_as_arrived_by_redrive() {
     let setup = Setup::new();
     setup.process(vec![handed_off(1, nth_body(1), &busy(1)), redriven(2, nth_body(2))]);
     let events = setup.world.seen.events();
@@ -58,7 +58,7 @@ fn an_arrival_by_redrive_is_told_only_of_what_was_redriven() {
 }
 
 #[test]
-fn a_message_that_keeps_coming_out_of_the_intermediate_dlq_is_told_from_the_fourth_receive_on() {
+fn a_message_is_reported_as_received_again_from_the_fourth_receive() {
     let setup = Setup::new();
     let received =
         |n, receive_count| ReceivedMessage { receive_count, ..handed_off(n, nth_body(n), &busy(n)) };
@@ -70,7 +70,7 @@ fn a_message_that_keeps_coming_out_of_the_intermediate_dlq_is_told_from_the_four
 }
 
 #[test]
-fn a_verdict_is_told_with_the_message_id_where_there_is_one() {
+fn a_verdict_is_reported_with_the_message_id_if_there_is_one() {
     let setup = Setup::new();
     let permanent = with(busy(1), json!({ "kind": "permanent" }));
     setup.process(vec![handed_off(1, nth_body(1), &permanent), handed_off(2, "{}", &busy(2))]);
@@ -86,7 +86,7 @@ fn a_verdict_is_told_with_the_message_id_where_there_is_one() {
 }
 
 #[test]
-fn no_outcome_is_told_before_its_send_is_confirmed() {
+fn an_outcome_is_reported_only_after_its_confirmed_send() {
     let setup = Setup::new();
     let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
     let setup = Setup {
@@ -100,7 +100,7 @@ fn no_outcome_is_told_before_its_send_is_confirmed() {
 }
 
 #[test]
-fn a_send_that_fails_is_told_instead_of_the_outcome() {
+fn a_failed_send_is_reported_instead_of_the_outcome() {
     let setup = Setup::new();
     setup.world.fail_sends(&setup.source, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);

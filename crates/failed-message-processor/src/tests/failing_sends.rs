@@ -34,7 +34,7 @@ fn a_failing_resend_reports_exactly_its_record() {
 
 /// SQS's redrive moves it to the annotation queue, and from there to the final DLQ.
 #[test]
-fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
+fn an_entry_invalid_for_sqs_is_reported_and_delays_no_other() {
     let setup = Setup::new();
     let mut records = ten_failed();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
@@ -108,7 +108,7 @@ fn a_resend_whose_answer_is_lost_is_sent_again_and_not_reported() {
 }
 
 #[test]
-fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
+fn an_endlessly_throttled_send_is_reported_before_the_deadline() {
     let setup = Setup::new();
     setup.world.fail_sends(
         &setup.source,
@@ -123,7 +123,7 @@ fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
 }
 
 #[test]
-fn what_may_have_been_accepted_is_sent_twice_and_then_reported() {
+fn an_ambiguous_send_is_repeated_once_and_then_reported() {
     for (injection, accepted) in
         [(Injection::Service, 0), (Injection::LostRequest, 0), (Injection::LostAnswer, 20)]
     {

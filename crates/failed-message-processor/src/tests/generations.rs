@@ -34,7 +34,7 @@ fn sent_metadata(setup: &Setup) -> Value {
 }
 
 #[test]
-fn a_new_generation_starts_afresh() {
+fn a_new_generation_starts_at_zero() {
     let setup = Setup::with_policy(FIXED);
     let failure = with(busy(1), json!({ "new_generation": true }));
     assert_eq!(setup.process(vec![handed_off(1, spent(), &failure)]), [""; 0]);
@@ -47,7 +47,7 @@ fn silent() -> String {
 }
 
 #[test]
-fn a_new_generation_counts_on_from_what_the_final_record_told() {
+fn a_new_generation_continues_the_count_of_the_final_record() {
     let failure = with(busy(1), json!({ "new_generation": true, "generation_before": 2 }));
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![handed_off(1, silent(), &failure)]);
@@ -71,7 +71,7 @@ fn a_new_generation_has_delays_of_its_own() {
 }
 
 #[test]
-fn a_message_that_came_back_and_crashed_the_function_starts_afresh_too() {
+fn a_message_that_came_back_and_crashed_the_function_starts_at_zero() {
     let setup = Setup::with_policy(FIXED);
     let record = json!({
         "stage": "failed-message-processor",
@@ -96,7 +96,7 @@ fn a_message_that_came_back_and_crashed_the_function_starts_afresh_too() {
 }
 
 #[test]
-fn a_new_generation_that_fails_for_good_says_so_in_its_verdict() {
+fn a_permanent_failure_of_a_new_generation_is_in_its_verdict() {
     let setup = Setup::new();
     let failure = with(busy(1), json!({ "kind": "permanent", "new_generation": true }));
     setup.process(vec![handed_off(1, spent(), &failure)]);

@@ -22,7 +22,7 @@ fn delays(setup: &Setup) -> Vec<u16> {
 }
 
 #[test]
-fn held_messages_come_back_when_the_message_processor_says_and_nobody_is_told_of_each() {
+fn held_messages_return_at_their_due_time_without_a_log_line_each() {
     let setup = Setup::new();
     assert_eq!(setup.process(vec![held_for(0, 1), held_for(1, 250), held_for(2, 900)]), [""; 0]);
     assert_eq!(delays(&setup), [1, 250, 900]);

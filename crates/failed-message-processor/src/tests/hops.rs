@@ -36,7 +36,7 @@ fn a_long_delay_is_a_hop_with_its_due_time_and_the_body_as_it_was() {
 }
 
 #[test]
-fn the_hops_of_a_batch_are_told_once_and_only_those_that_are_confirmed() {
+fn only_confirmed_hops_of_a_batch_are_reported_in_one_event() {
     let setup = Setup::with_policy(HOURS);
     setup.world.fail_sends(
         &setup.intermediate,
@@ -51,7 +51,7 @@ fn the_hops_of_a_batch_are_told_once_and_only_those_that_are_confirmed() {
 }
 
 #[test]
-fn it_hops_on_without_a_look_at_the_body_and_comes_when_it_is_due() {
+fn a_hop_ignores_the_body_and_ends_when_the_message_is_due() {
     let setup = Setup::with_policy(HOURS);
     let hopping = |due: i64| with(busy(1), json!({"due_at": format_moment(due)}));
     assert!(setup.process(vec![handed_off(1, "not even JSON", &hopping(901))]).is_empty());
@@ -115,7 +115,7 @@ fn record_of(body: String) -> ReceivedMessage {
 }
 
 #[test]
-fn a_message_with_little_room_hops_with_its_due_time_and_what_decides() {
+fn a_message_with_little_room_hops_with_its_due_time_and_error_kind() {
     let setup = Setup::with_policy(HOURS);
     // The retry's metadata fits, but not the whole document.
     let whole = body_of_size(1, MESSAGE_BYTES_MAX - 150);
@@ -145,7 +145,7 @@ fn a_hop_that_is_not_confirmed_leaves_the_message_where_it_is() {
 }
 
 #[test]
-fn a_forged_due_time_of_a_moved_message_is_not_looked_at() {
+fn a_forged_due_time_of_a_moved_message_is_ignored() {
     let setup = Setup::with_policy(HOURS);
     let forged = with(busy(1), json!({"due_at": format_moment(7100)}));
     let record = ReceivedMessage {

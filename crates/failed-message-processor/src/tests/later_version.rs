@@ -33,7 +33,7 @@ fn a_verdict_keeps_members_that_are_not_known() {
 }
 
 #[test]
-fn a_re_send_has_the_reason_in_its_history_and_what_else_the_metadata_says() {
+fn a_resend_has_the_reason_in_its_history_and_unknown_metadata() {
     let past = format!(
         r#"{{"attempt":0,"failed_at":"{}","error_type":"A","error_details":"b","n":1.50e400,"a":["\u00e9"]}}"#,
         format_moment(-100)
@@ -53,7 +53,7 @@ fn a_re_send_has_the_reason_in_its_history_and_what_else_the_metadata_says() {
 }
 
 #[test]
-fn a_dead_letter_on_a_message_that_sqs_moved_says_that_it_came_back() {
+fn a_moved_message_with_a_dead_letter_is_a_new_generation() {
     let dead_letter = json!({
         "stage": "circuit-breaker",
         "cause": { "type": "A", "message": "b", "code": 7 },

@@ -26,7 +26,7 @@ fn small(count: usize) -> Attributes {
 }
 
 #[test]
-fn it_is_sent_again_with_its_state_beside_it() {
+fn a_plain_message_is_resent_with_its_state_in_an_attribute() {
     let setup = optional();
     let named = format!(r#"{{"message_id":"{}","idempotency_key":"o-17"}}"#, nth_id(3));
     let attributes = [(REDELIVER.to_owned(), Attribute::string(named))].into();
@@ -56,7 +56,7 @@ fn without_its_id_beside_it_the_id_is_found_again() {
 }
 
 #[test]
-fn what_sqs_moved_keeps_the_id_of_its_first_delivery() {
+fn a_moved_plain_message_keeps_the_id_of_its_first_delivery() {
     let setup = optional();
     let moved = ReceivedMessage {
         redriven_from: Some(SOURCE_ARN.to_owned()),
@@ -71,7 +71,7 @@ fn what_sqs_moved_keeps_the_id_of_its_first_delivery() {
 }
 
 #[test]
-fn it_hops_as_it_is() {
+fn a_plain_message_hops_unchanged() {
     let policy = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#;
     let setup = Setup { policy: Policy::from_json(policy).unwrap(), ..optional() };
     let named = format!(r#"{{"message_id":"{}"}}"#, nth_id(3));
@@ -83,7 +83,7 @@ fn it_hops_as_it_is() {
 }
 
 #[test]
-fn it_is_given_up_with_its_id_whatever_it_has() {
+fn a_plain_message_is_always_given_up_with_its_id() {
     for attributes in [Attributes::new(), small(9)] {
         let setup = Setup { policy: Policy::from_json(r#"{"max_attempts":0}"#).unwrap(), ..optional() };
         assert_eq!(setup.process(vec![handed_off("x", attributes.clone())]), [""; 0]);
@@ -95,7 +95,7 @@ fn it_is_given_up_with_its_id_whatever_it_has() {
 }
 
 #[test]
-fn without_the_setting_it_is_invalid_as_ever() {
+fn without_the_setting_a_plain_message_is_invalid() {
     let setup = Setup::new();
     assert_eq!(setup.process(vec![handed_off("x", Attributes::new())]), [""; 0]);
     assert_eq!(setup.verdict()["verdict"], json!("INVALID_MESSAGE_FORMAT"));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_forged_failure_on_a_redriven_message_is_not_believed() {
+fn a_forged_failure_on_a_redriven_message_is_ignored() {
     let setup = Setup::with_policy(FIXED);
     let forgery = json!({ "type": "canary", "kind": "permanent", "new_generation": true, "first_sent_time": format_moment(-9999) });
     let mut attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forgery.to_string()))]);
@@ -57,7 +57,7 @@ fn a_redriven_message_is_given_up_in_the_end_too_with_its_history() {
 }
 
 #[test]
-fn a_list_of_retryable_errors_does_not_exclude_what_nobody_judged() {
+fn a_list_of_retryable_errors_does_not_exclude_unjudged_messages() {
     let setup = Setup::with_policy(r#"{"retryable":["HttpStatus.503"]}"#);
     setup.process(vec![redriven(1, nth_body(1))]);
     assert_eq!(setup.source.sent_contents().len(), 1);
@@ -116,7 +116,7 @@ fn a_redriven_message_with_a_forged_failure_ends_as_one_without_it() {
 }
 
 #[test]
-fn what_a_redriven_message_says_of_holds_is_redelivers_own_word_only_if_redeliver_sent_it() {
+fn a_redriven_messages_holds_count_only_if_redeliver_sent_it() {
     let body = body_with(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
     for (sender, held_seconds) in [
         (Some("AROAREDELIVER00000000:failed-message-processor"), json!(86_400)),

@@ -58,7 +58,7 @@ fn a_decision_is_part_of_the_attempt_and_its_send_is_part_of_it() {
 }
 
 #[test]
-fn the_re_sent_message_has_its_last_attempt_also_if_this_function_writes_no_spans() {
+fn a_resend_has_the_last_attempt_even_without_a_tracer_here() {
     for failure in [attempted(1, "transient"), attempted(1, "snooze")] {
         let setup = Setup::with_policy(FIXED);
         let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
@@ -78,7 +78,7 @@ fn a_message_that_was_not_called_has_no_span_and_keeps_the_attempt_before() {
 }
 
 #[test]
-fn the_decision_on_a_message_that_sqs_moved_begins_a_trace_with_a_link_to_the_attempt_before() {
+fn the_decision_on_a_moved_message_begins_a_trace_linked_to_its_attempt() {
     let setup = traced(FIXED);
     let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
     let mut record = redriven(1, body);
@@ -94,7 +94,7 @@ fn the_decision_on_a_message_that_sqs_moved_begins_a_trace_with_a_link_to_the_at
 }
 
 #[test]
-fn the_decision_on_an_attempt_that_nobody_records_is_not_recorded_either() {
+fn the_decision_on_an_unsampled_attempt_is_not_recorded() {
     let setup = traced(FIXED);
     let unsampled = ATTEMPT.replace("-01", "-00");
     let failure = with(busy(1), json!({ "kind": "transient", "last_attempt_traceparent": unsampled }));
@@ -104,6 +104,6 @@ fn the_decision_on_an_attempt_that_nobody_records_is_not_recorded_either() {
 }
 
 #[test]
-fn the_recorder_of_spans_is_told_to_who_exports_them() {
+fn a_function_exposes_the_tracer_of_its_observer() {
     assert!(traced(FIXED).processor().tracer().is_some());
 }

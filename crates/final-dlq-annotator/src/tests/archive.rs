@@ -76,7 +76,7 @@ fn a_final_record_is_kept_as_it_is_sent() {
 }
 
 #[test]
-fn a_record_that_the_archive_refuses_is_not_sent_and_comes_back_and_the_others_go_on() {
+fn a_record_refused_by_the_archive_returns_and_the_others_are_sent() {
     let refuses = |request: &BucketRequest| match request {
         BucketRequest::Create(key) if key.contains("source-2") => Some(Injection::Sender),
         _ => None,
@@ -145,7 +145,7 @@ fn a_kept_record_that_cannot_be_sent_comes_back_and_is_kept_once() {
 }
 
 #[test]
-fn what_sqs_moved_to_the_annotation_queue_is_kept_by_its_own_time() {
+fn a_moved_message_is_archived_by_its_own_time() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     assert_eq!(setup.keep(&bucket, vec![redriven(1, "not json")]), [""; 0]);
     let objects = bucket.objects();

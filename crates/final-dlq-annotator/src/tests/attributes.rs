@@ -63,7 +63,7 @@ fn a_redriven_message_with_ten_attributes_loses_none() {
 }
 
 #[test]
-fn attributes_producers_attributess_with_our_names_are_folded() {
+fn producers_attributes_with_reserved_names_are_folded() {
     let own = Attributes::from([
         (ERROR_TYPE.to_owned(), Attribute::string("mine")),
         (DEAD_LETTER.to_owned(), Attribute::string("mine too")),
@@ -110,7 +110,7 @@ fn a_body_of_1_mib_with_attributes_keeps_them_and_drops_the_annotation() {
 
 /// Like the verdict that arrived, wherever it was; beside `DeadLetter` it is not needed.
 #[test]
-fn where_the_annotation_has_no_room_the_reason_is_in_the_trace_header() {
+fn without_room_for_the_annotation_the_reason_is_in_the_trace_header() {
     for room in [0, 34, 35, 100, 269, 800] {
         let body = body_of_size(1, MESSAGE_BYTES_MAX - room);
         let mut record = given_up(1, &*body, &failure("NON_RETRYABLE_ERROR", json!({})));

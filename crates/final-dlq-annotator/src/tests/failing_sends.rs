@@ -28,7 +28,7 @@ fn a_failing_send_reports_exactly_its_record() {
 
 /// SQS's redrive moves it to the final DLQ, raw.
 #[test]
-fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
+fn an_entry_invalid_for_sqs_is_reported_and_delays_no_other() {
     let setup = Setup::new();
     let mut records = ten_given_up();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
@@ -40,7 +40,7 @@ fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
 }
 
 #[test]
-fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
+fn an_endlessly_throttled_send_is_reported_before_the_deadline() {
     let setup = Setup::new();
     setup.world.fail_sends(
         &setup.final_dlq,
@@ -54,7 +54,7 @@ fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
 }
 
 #[test]
-fn what_may_have_been_accepted_is_sent_twice_and_then_reported() {
+fn an_ambiguous_send_is_repeated_once_and_then_reported() {
     for injection in [Injection::Service, Injection::LostRequest, Injection::LostAnswer] {
         let setup = Setup::new();
         setup.world.fail_sends(&setup.final_dlq, FaultScope::Request, FaultTrigger::Chance(1.0), injection);
@@ -81,7 +81,7 @@ fn a_lost_answer_makes_a_copy_and_nothing_is_reported() {
 }
 
 #[test]
-fn no_dead_letter_is_told_before_its_send_is_confirmed() {
+fn a_dead_letter_is_reported_only_after_its_confirmed_send() {
     let setup = Setup::new();
     let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
     let setup = Setup { final_dlq: setup.final_dlq.clone().with_pauses(before, after), ..setup };

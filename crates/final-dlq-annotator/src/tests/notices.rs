@@ -133,7 +133,7 @@ fn two_copies_of_a_verdict_in_a_batch_count_as_one_death() {
 }
 
 #[test]
-fn a_cause_that_lasts_has_a_notice_an_hour_with_the_deaths_since_the_last_one() {
+fn a_lasting_cause_has_one_notice_per_hour_with_the_deaths_since() {
     let (setup, topic) = (Setup::new(), Topic::default());
     let annotator = setup.without_archive(&topic);
     setup.receive(&annotator, vec![died_now(&setup, 1)]);
@@ -168,7 +168,7 @@ fn each_environment_sends_its_own_notice_with_the_same_fingerprint() {
 
 /// docs/deploy/cost.md prices these requests.
 #[test]
-fn a_flood_of_seven_causes_costs_a_write_for_each_death_and_seven_notices_an_environment() {
+fn a_flood_of_seven_causes_sends_seven_notices_per_environment() {
     const DEATHS: usize = 2_000;
     let (setup, topic, bucket) = (Setup::new(), Topic::default(), MemoryBucket::default());
     let environments = [(); 10].map(|()| setup.environment(&topic, Some(archive(bucket.clone()))));
@@ -218,7 +218,7 @@ fn all_notices_that_wait_after_a_refusal_are_sent_with_the_next_batch() {
 }
 
 #[test]
-fn a_topic_that_hangs_takes_five_seconds_a_minute_and_no_record() {
+fn a_hanging_topic_costs_five_seconds_per_minute_and_no_record() {
     let (setup, topic) = (Setup::new(), Topic::that(Fails::Hangs));
     let annotator = setup.without_archive(&topic);
     for (n, sleep, elapsed) in [(1, 0, 5), (2, 59, 64), (3, 1, 70)] {
@@ -240,7 +240,7 @@ fn a_topic_that_hangs_leaves_time_for_the_answer() {
 }
 
 #[test]
-fn notices_for_which_the_time_is_over_are_sent_by_the_next_batch_without_an_alarm() {
+fn notices_out_of_time_are_sent_by_the_next_batch_without_an_alarm() {
     let setup = Setup::new();
     let takes = Some((setup.world.clock.clone(), Duration::from_millis(900)));
     let topic = Topic { takes, ..Topic::default() };

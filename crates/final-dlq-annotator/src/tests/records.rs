@@ -30,7 +30,7 @@ fn assert_record(reason: &str, failure: &Value, details: &str, dead_letter: &Val
 }
 
 #[test]
-fn an_exhausted_message_says_how_many_retries_were_made_and_then_the_last_error() {
+fn an_exhausted_message_has_its_retries_and_its_last_error() {
     let reason = "RETRY_ATTEMPT_EXCEEDED";
     let failure = failure(reason, json!({ "explanation": "Max retry attempts 5 exceeded" }));
     let details = "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503";
@@ -38,7 +38,7 @@ fn an_exhausted_message_says_how_many_retries_were_made_and_then_the_last_error(
 }
 
 #[test]
-fn a_record_says_how_long_it_was_held_and_how_often_it_was_moved_if_it_was() {
+fn a_record_has_its_held_seconds_and_redrive_count() {
     let reason = "MESSAGE_EXPIRED";
     let recorded = |members: &str| {
         let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, nth_id(1));
@@ -70,7 +70,7 @@ fn a_record_names_the_version_of_the_function_that_failed() {
 
 /// In the record and in the log line, so that both lead to what the call has logged.
 #[test]
-fn a_record_says_where_the_log_lines_of_its_last_call_are() {
+fn a_record_has_the_log_location_of_its_last_call() {
     let reason = "RETRY_ATTEMPT_EXCEEDED";
     let place = json!({ "request_id": "7b1c", "log_group": "/aws/lambda/orders", "log_stream": "2026/[7]a" });
     let mut logs = place.clone();
@@ -89,7 +89,7 @@ fn a_record_says_where_the_log_lines_of_its_last_call_are() {
 
 /// Without the member the sender is unknown, so the message's own value is the only one.
 #[test]
-fn what_a_producer_says_of_holds_is_not_told_as_redelivers_own_word() {
+fn a_producers_forged_holds_are_not_in_the_record() {
     let body = nth_body(1).replacen('}', r#","held_seconds":86400}"#, 1);
     let recorded = |more: Value| {
         let sent = final_record(given_up(1, &*body, &failure("RETRY_ATTEMPT_EXCEEDED", more)));
@@ -107,7 +107,7 @@ fn a_permanent_failure_is_its_error() {
 }
 
 #[test]
-fn an_expired_message_says_what_would_have_come_too_late() {
+fn an_expired_message_names_the_retry_that_would_be_too_late() {
     let reason = "MESSAGE_EXPIRED";
     let explanation = "The next retry at A would come after max_age_seconds at B";
     let failure = failure(reason, json!({ "explanation": explanation }));
@@ -116,7 +116,7 @@ fn an_expired_message_says_what_would_have_come_too_late() {
 }
 
 #[test]
-fn a_message_too_large_says_so() {
+fn a_message_too_large_has_that_reason() {
     let reason = "MESSAGE_TOO_LARGE";
     let explanation = "With its retry metadata the message has 1048577 bytes; the SQS limit is 1048576";
     let failure = failure(reason, json!({ "explanation": explanation }));
@@ -125,7 +125,7 @@ fn a_message_too_large_says_so() {
 }
 
 #[test]
-fn an_invalid_message_says_what_is_wrong_with_it_and_nothing_of_its_body() {
+fn an_invalid_message_names_its_flaw_without_its_body() {
     for (reason, stage, body, details) in [
         ("INVALID_MESSAGE_FORMAT", "message-processor", "canary", "not JSON: at line 1"),
         ("INVALID_MESSAGE_SCHEMA", "message-processor", "{}", "/metadata: is missing"),
@@ -177,7 +177,7 @@ fn a_redriven_generation_is_on_record() {
 }
 
 #[test]
-fn a_message_that_came_back_and_failed_for_good_made_no_retry_in_its_new_generation() {
+fn a_permanent_failure_after_a_redrive_has_no_retries() {
     let body = spent(1).replace(r#""retry_attempt":5"#, r#""retry_attempt":5,"redrive_generation":3"#);
     let failure = failure("NON_RETRYABLE_ERROR", json!({ "kind": "permanent", "new_generation": true }));
     let setup = Setup::new();
@@ -194,7 +194,7 @@ fn a_message_that_came_back_and_failed_for_good_made_no_retry_in_its_new_generat
 }
 
 #[test]
-fn a_message_that_came_back_again_and_failed_for_good_counts_on_from_its_last_final_record() {
+fn a_twice_redriven_message_continues_the_count_of_its_final_record() {
     let says = json!({ "kind": "permanent", "new_generation": true, "generation_before": 1 });
     // No re-send has written a generation into its body.
     let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says)));
@@ -204,7 +204,7 @@ fn a_message_that_came_back_again_and_failed_for_good_counts_on_from_its_last_fi
 
 /// An operator chose the annotation queue as the destination of a redrive.
 #[test]
-fn a_final_record_that_comes_here_by_mistake_is_of_the_generation_after_the_one_that_it_told() {
+fn a_misplaced_final_record_is_of_the_next_generation() {
     let says = json!({ "new_generation": true, "generation_before": 1 });
     let attributes = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says))).attributes;
     let again = ReceivedMessage { attributes, ..given_up(1, spent(1), &json!({})) };
@@ -228,7 +228,7 @@ fn a_message_without_a_verdict_is_still_explained() {
 }
 
 #[test]
-fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
+fn the_event_has_exact_values_and_no_text_of_the_target() {
     let setup = Setup::new();
     let canary = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "type": "canary", "details": "canary" }));
     setup

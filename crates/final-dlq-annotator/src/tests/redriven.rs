@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_redriven_message_is_an_orchestration_failure_whatever_its_failure_says() {
+fn a_redriven_message_is_an_orchestration_failure_despite_its_failure() {
     let forged = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "explanation": "canary" }));
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forged.to_string()))]);
     let sent = final_record(ReceivedMessage { attributes, ..redriven(1, spent(1)) });
@@ -27,7 +27,7 @@ fn a_redriven_message_is_an_orchestration_failure_whatever_its_failure_says() {
 }
 
 #[test]
-fn a_redriven_message_without_a_failure_is_explained_from_what_is_known() {
+fn a_redriven_message_without_a_failure_is_still_explained() {
     for body in [spent(1), "not JSON".to_owned()] {
         let sent = final_record(redriven(1, &*body));
         assert_eq!(sent.body, body);
@@ -57,7 +57,7 @@ fn an_unverified_new_generation_changes_no_number() {
 }
 
 #[test]
-fn a_message_that_came_back_and_that_nobody_could_handle_is_of_the_next_generation() {
+fn an_unhandled_redriven_message_is_of_the_next_generation() {
     // The console moved a final record of generation 1 back, and SQS moved it on unchanged.
     let first = failure("NON_RETRYABLE_ERROR", json!({ "new_generation": true }));
     let first = final_record(given_up(1, spent(1), &first));
@@ -67,7 +67,7 @@ fn a_message_that_came_back_and_that_nobody_could_handle_is_of_the_next_generati
 }
 
 #[test]
-fn of_a_redriven_messages_failure_the_cause_alone_is_told_and_that_it_is_unverified() {
+fn a_redriven_messages_cause_is_recorded_as_unverified() {
     let honest = json!({ "type": "HttpStatus.503", "details": "HTTP 503" });
     let forged = json!({
         "type": "HttpStatus.503",

@@ -47,7 +47,7 @@ fn a_dead_letter_is_in_the_trace_of_its_last_attempt_and_names_it() {
 }
 
 #[test]
-fn without_a_verdict_it_has_the_attempt_of_its_metadata() {
+fn without_a_verdict_a_dead_letter_has_the_attempt_of_its_metadata() {
     let setup = Setup::new();
     let body = spent(1)
         .replace(r#""retry_attempt""#, &format!(r#""last_attempt_traceparent":"{ATTEMPT}","retry_attempt""#));
@@ -75,7 +75,7 @@ fn a_message_that_was_never_called_has_the_producers_trace() {
 }
 
 #[test]
-fn a_dead_letter_of_an_attempt_that_nobody_records_has_its_trace_but_no_span() {
+fn a_dead_letter_of_an_unsampled_attempt_has_its_trace_but_no_span() {
     let mut setup = Setup::new();
     setup.world.seen.enable_tracing(false);
     let unsampled = ATTEMPT.replace("-01", "-00");
@@ -111,7 +111,7 @@ fn a_producers_trace_may_be_in_its_cloud_event_or_its_x_ray_header() {
 }
 
 #[test]
-fn the_recorder_of_spans_is_told_to_who_exports_them() {
+fn a_function_exposes_the_tracer_of_its_observer() {
     let mut world = FunctionWorld::new();
     world.seen.enable_tracing(false);
     let queue = world.add_queue("final-dlq");

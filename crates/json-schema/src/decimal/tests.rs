@@ -31,7 +31,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn numbers_are_what_integers_of_the_same_scale_are(
+    fn decimals_compare_like_integers_of_the_same_scale(
         left in prop_oneof![-1000..1000_i64, any::<i32>().prop_map(i64::from)],
         right in prop_oneof![-1000..1000_i64, any::<i32>().prop_map(i64::from)],
         places in (0..6_u8, 0..6_u8),

@@ -59,7 +59,7 @@ fn violations_after_the_last_one_that_is_made_are_not_reported() {
 }
 
 #[test]
-fn the_text_of_violations_is_bounded_where_a_place_is_as_long_as_a_message() {
+fn the_text_of_violations_is_bounded_for_pointers_of_message_length() {
     let long = json!({"n".repeat(500_000): vec![0; 200_000]});
     let schema = json!({"additionalProperties": {"items": {"type": "string"}}});
     let found = violations(&schema, &long);
@@ -113,7 +113,7 @@ fn the_older_drafts_exclusive_ends_are_kept() {
 
 /// Otherwise a valid message would be given up.
 #[test]
-fn different_items_are_unique_whatever_signs_their_texts_have() {
+fn different_items_with_json_signs_in_their_texts_are_unique() {
     let schema = json!({"uniqueItems": true});
     for different in [
         json!([["a", "b"], ["a\"b"]]),

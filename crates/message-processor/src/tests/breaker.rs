@@ -164,7 +164,7 @@ fn nine_faults_are_failures_like_any_others() {
 }
 
 #[test]
-fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_and_then() {
+fn an_open_circuit_lasts_for_the_next_batches_and_probes_the_target() {
     let setup = open();
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 10, "none is called");
@@ -187,7 +187,7 @@ fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_an
 }
 
 #[test]
-fn a_probe_that_did_not_reach_its_target_in_time_says_nothing_and_the_next_message_is_the_probe() {
+fn a_probe_that_was_not_started_is_replaced_by_the_next_message() {
     let setup = open().failing(20, HandlerError::not_started());
     setup.sleep(15);
     setup.process(records(20..22), 30);
@@ -208,7 +208,7 @@ fn a_batch_reports_the_longest_hold_of_its_held_messages() {
 }
 
 #[test]
-fn what_is_told_of_an_outage_is_one_opening_one_closing_and_a_line_a_batch() {
+fn an_outage_logs_one_opening_one_closing_and_one_line_per_batch() {
     let setup = open();
     setup.process(records(10..20), 30);
     setup.sleep(15);
@@ -268,7 +268,7 @@ fn environments_that_find_out_at_the_same_moment_probe_at_different_ones() {
 }
 
 #[test]
-fn a_probe_that_is_answered_with_an_error_of_the_messages_own_is_a_failure_like_any_other() {
+fn a_probe_with_the_messages_own_error_is_an_ordinary_failure() {
     let setup = Setup::new().failing(0, HandlerError::transient("Stock.Empty", ""));
     setup.process(vec![held(0, 600, 700), held(1, 600, 700)], 30);
     assert_eq!(setup.handler.calls().len(), 2, "the target is there");
@@ -276,7 +276,7 @@ fn a_probe_that_is_answered_with_an_error_of_the_messages_own_is_a_failure_like_
 }
 
 #[test]
-fn a_probe_that_the_end_cuts_off_has_failed_and_those_that_wait_are_held() {
+fn a_probe_cut_off_at_the_deadline_has_failed_and_others_are_held() {
     let setup = Setup::new().on(0, Step::Hang);
     let mut batch = vec![held(0, 600, 700)];
     batch.extend(records(1..10));
@@ -293,7 +293,7 @@ fn a_probe_that_the_end_cuts_off_has_failed_and_those_that_wait_are_held() {
 
 /// They would come back at once otherwise, and find no better target.
 #[test]
-fn calls_that_the_end_cuts_off_open_the_circuit_and_what_was_not_started_is_held_with_them() {
+fn cut_off_calls_open_the_circuit_and_waiting_messages_are_held() {
     let setup = (0..10).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
     setup.process(records(0..12), 30);
     assert_eq!(setup.handler.calls().len(), 10);
@@ -305,7 +305,7 @@ fn calls_that_the_end_cuts_off_open_the_circuit_and_what_was_not_started_is_held
 
 /// One slow call would otherwise hold the messages of the next batches.
 #[test]
-fn what_was_not_started_before_the_end_is_no_outage() {
+fn messages_not_started_by_the_deadline_are_not_an_outage() {
     let setup = Setup { max_concurrency: 1, ..Setup::new() }.on(0, Step::Hang);
     setup.process(records(0..20), 30);
     assert_eq!(setup.handler.called(), [nth_id(0)]);
@@ -318,7 +318,7 @@ fn what_was_not_started_before_the_end_is_no_outage() {
 }
 
 #[test]
-fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
+fn the_second_cut_off_probe_of_a_batch_spends_no_attempt() {
     // The one in between is at its hold limit, so it is called, and takes longer than the longest probe interval.
     let setup = Setup { max_concurrency: 1, ..Setup::new() }
         .failing(0, down())
@@ -330,7 +330,7 @@ fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
 }
 
 #[test]
-fn a_first_failure_within_a_minute_of_an_outage_is_held_and_a_later_one_spends_an_attempt() {
+fn only_a_first_failure_within_a_minute_of_an_outage_is_held() {
     // The second one is at its hold limit, so it is called, and is answered: the target is back.
     let setup = Setup::new().on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down()).failing(3, down());
     setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), nth_record(2, nth_body(2))], 30);
@@ -342,7 +342,7 @@ fn a_first_failure_within_a_minute_of_an_outage_is_held_and_a_later_one_spends_a
 }
 
 #[test]
-fn what_was_held_for_as_long_as_it_may_be_is_called() {
+fn a_message_at_its_hold_limit_is_called() {
     let setup = open();
     setup.process(vec![held(20, 86_399, 700), held(21, 86_400, 700)], 30);
     assert_eq!(setup.handler.called()[10..], [nth_id(21)]);
@@ -351,7 +351,7 @@ fn what_was_held_for_as_long_as_it_may_be_is_called() {
 
 /// Its retries would never end.
 #[test]
-fn a_message_at_its_hold_limit_spends_an_attempt_when_the_end_cuts_its_call_off() {
+fn a_cut_off_call_at_the_hold_limit_spends_an_attempt() {
     let setup = open().on(20, Step::Hang);
     setup.process(vec![held(20, 86_400, 700)], 30);
     assert_eq!(setup.handler.called()[10..], [nth_id(20)]);
@@ -359,7 +359,7 @@ fn a_message_at_its_hold_limit_spends_an_attempt_when_the_end_cuts_its_call_off(
 }
 
 #[test]
-fn calls_at_once_ask_too() {
+fn immediate_retries_ask_the_breaker() {
     let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":100}}"#;
     let setup = outage(Setup { max_concurrency: 1, ..Setup::with_policy(policy) });
     setup.process(records(0..2), 30);
@@ -381,7 +381,7 @@ fn errors_of_the_messages_own_and_a_policy_without_a_breaker_hold_nothing() {
 }
 
 #[test]
-fn a_handler_of_ones_own_says_that_what_it_needs_is_down() {
+fn a_custom_handler_reports_its_dependency_as_unavailable() {
     let setup = all_failing(Setup::new(), &HandlerError::unavailable("Db.Down", "no connection"));
     setup.process(ten_records(), 30);
     setup.process(records(10..20), 30);
@@ -390,7 +390,7 @@ fn a_handler_of_ones_own_says_that_what_it_needs_is_down() {
 }
 
 #[test]
-fn hidden_messages_are_not_called_either_but_their_receive_is_an_attempt() {
+fn hidden_messages_are_not_called_but_their_receive_is_an_attempt() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
     setup.process(ten_records(), 30);
@@ -420,7 +420,7 @@ fn two_batches(setup: &Setup, one: Vec<ReceivedMessage>, other: Vec<ReceivedMess
 }
 
 #[test]
-fn batches_of_one_process_share_what_their_calls_have_met() {
+fn batches_of_one_process_share_the_circuit() {
     let setup = outage(Setup { max_concurrency: 1, ..Setup::new() });
     two_batches(&setup, records(0..6), records(6..12));
     assert_eq!(setup.handler.calls().len(), 10);

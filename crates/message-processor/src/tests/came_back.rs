@@ -49,7 +49,7 @@ pub(super) fn came_back(producer: &Attributes) -> ReceivedMessage {
 }
 
 #[test]
-fn a_message_that_came_back_starts_afresh_with_the_attributes_it_had() {
+fn a_message_that_came_back_starts_at_zero_with_its_attributes() {
     for producer in [Attributes::new(), producer_attributes(), ten_attributes()] {
         let arrived = came_back(&producer);
         assert!(arrived.attributes.contains_key("DeadLetter") && arrived.attributes.len() <= 10);
@@ -87,7 +87,7 @@ fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
 }
 
 #[test]
-fn a_message_that_came_back_counts_on_from_what_its_final_record_told() {
+fn a_message_that_came_back_continues_its_final_records_count() {
     // It was given up without a re-send: its body has no generation, its final record has the second.
     let arrived = came_back(&Attributes::new());
     let body = arrived.body.replace(r#","redrive_generation":2"#, "");
@@ -102,7 +102,7 @@ fn a_message_that_came_back_counts_on_from_what_its_final_record_told() {
 }
 
 #[test]
-fn a_message_that_came_back_with_ten_attributes_and_fails_is_handed_off_with_one_of_them_folded() {
+fn a_failed_redriven_message_with_ten_attributes_folds_one() {
     let setup = Setup::new().failing(1, busy());
     assert_eq!(setup.process(vec![came_back(&ten_attributes())], 30), [""; 0]);
     let sent = setup.intermediate.only_sent();
@@ -135,7 +135,7 @@ fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back(
 
 /// The annotator reads a body that only violates a data schema: otherwise its generation would start again each time.
 #[test]
-fn an_invalid_message_that_came_back_counts_on_from_what_its_final_record_told() {
+fn an_invalid_redriven_message_continues_its_final_records_count() {
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&producer_attributes()) }], 30);
     let document = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);

@@ -31,7 +31,7 @@ fn pair(error_type: &str, kind: &str) -> (String, String) {
 }
 
 #[test]
-fn one_at_a_time_a_hung_record_leaves_the_ones_behind_it_not_started() {
+fn a_hung_record_without_concurrency_leaves_the_rest_not_started() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(2, Step::Hang) };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     assert_eq!(setup.world.elapsed_seconds(), 25, "answered 5 s before the deadline");
@@ -42,7 +42,7 @@ fn one_at_a_time_a_hung_record_leaves_the_ones_behind_it_not_started() {
 }
 
 #[test]
-fn three_at_a_time_a_hung_record_holds_up_nobody_else() {
+fn a_hung_record_of_three_at_a_time_delays_no_other() {
     let setup = Setup { max_concurrency: 3, ..Setup::new().on(2, Step::Hang).on(5, Step::Take(24)) };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     assert_eq!(setup.handler.calls().len(), 10);
@@ -51,7 +51,7 @@ fn three_at_a_time_a_hung_record_holds_up_nobody_else() {
 }
 
 #[test]
-fn three_hung_records_of_three_at_a_time_leave_the_rest_not_started_and_the_finished_done() {
+fn three_hung_records_of_three_at_a_time_leave_the_rest_not_started() {
     let setup = (1..4).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
     let setup = Setup { max_concurrency: 3, ..setup };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
@@ -82,7 +82,7 @@ fn a_call_begins_only_if_it_has_time() {
 }
 
 #[test]
-fn what_was_not_started_is_not_called_a_timeout_because_another_one_hangs() {
+fn a_message_not_started_behind_a_hung_one_is_not_a_timeout() {
     let setup = Setup { max_concurrency: 2, ..Setup::new().on(0, Step::Take(25)).on(1, Step::Hang) };
     let records = (0..4).map(|n| nth_record(n, nth_body(n))).collect();
     assert_eq!(setup.process(records, 30), [""; 0]);
@@ -256,7 +256,7 @@ impl Handler for Hoping {
 }
 
 #[test]
-fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
+fn a_handler_that_ends_at_its_deadline_is_not_cut_off() {
     let setup = Setup::new();
     let processor = MessageProcessor {
         handler: Hoping(setup.world.clock.clone()),
@@ -278,7 +278,7 @@ fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
 }
 
 #[test]
-fn a_batch_that_is_broken_off_tells_what_it_has_seen() {
+fn a_cut_off_batch_reports_its_events() {
     let mut setup = Setup::new().failing(1, HandlerError::transient("Db.Busy", "come later"));
     setup.intermediate = setup.intermediate.clone().with_pauses(Duration::from_secs(1), Duration::ZERO);
     let FunctionWorld { clock, seen, .. } = &setup.world;

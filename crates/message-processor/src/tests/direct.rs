@@ -76,7 +76,7 @@ fn sort_contents(mut contents: Vec<Content>) -> Vec<Content> {
 
 /// The strategy's main rule.
 #[test]
-fn what_it_sends_is_what_the_failed_message_processor_would_send() {
+fn direct_resend_sends_the_same_as_the_failed_message_processor() {
     let errors = [
         busy(),
         HandlerError::permanent("Db.Gone", "for good"),
@@ -132,7 +132,7 @@ fn what_it_sends_is_what_the_failed_message_processor_would_send() {
 }
 
 #[test]
-fn a_failed_message_is_on_its_queue_again_with_its_delay_and_it_is_told() {
+fn a_failed_message_is_resent_with_its_delay_and_reported() {
     let setup = direct(FIXED).failing(1, busy());
     assert_eq!(setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30), [""; 0]);
     let sent = setup.source.only_sent();
@@ -188,7 +188,7 @@ fn a_target_that_is_down_holds_its_messages_without_the_intermediate_dlq() {
 }
 
 #[test]
-fn a_failing_send_reports_exactly_its_record_and_tells_of_no_retry() {
+fn a_failing_send_reports_exactly_its_record_and_no_retry() {
     for scope in [FaultScope::Request, FaultScope::Entry] {
         let setup = direct(FIXED).failing(1, busy());
         setup.world.fail_sends(&setup.source, scope, FaultTrigger::Chance(1.0), Injection::Sender);

@@ -33,7 +33,7 @@ fn every_record_has_one_event_with_exact_values() {
 }
 
 #[test]
-fn a_call_that_was_not_started_is_told_as_that() {
+fn a_call_that_was_not_started_is_reported_as_not_started() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(1, Step::Hang) };
     setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30);
     let handed_off = |n, error_type: &str, kind| {
@@ -66,7 +66,7 @@ fn the_age_counts_from_the_first_send() {
 }
 
 #[test]
-fn no_event_is_told_before_its_send_is_confirmed() {
+fn an_event_is_reported_only_after_its_confirmed_send() {
     let setup = Setup::new().failing(1, busy());
     let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
     let setup = Setup {
@@ -80,7 +80,7 @@ fn no_event_is_told_before_its_send_is_confirmed() {
 }
 
 #[test]
-fn a_send_that_fails_is_told_instead_of_the_outcome() {
+fn a_failed_send_is_reported_instead_of_the_outcome() {
     use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
     let setup = Setup::new().failing(1, busy());
     setup.world.fail_sends(

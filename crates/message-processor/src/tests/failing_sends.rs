@@ -44,7 +44,7 @@ fn a_failing_record_with_ten_attributes_is_handed_off_with_one_of_them_folded() 
 }
 
 #[test]
-fn a_failing_record_that_sqs_would_refuse_takes_the_redrive_path() {
+fn a_failing_record_that_sqs_would_refuse_is_left_to_the_redrive() {
     let setup = two_of_ten();
     let mut records = ten_records();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
@@ -88,7 +88,7 @@ fn a_failing_record_of_almost_1_mib_is_handed_off_with_its_details_cut() {
 }
 
 #[test]
-fn ten_failing_records_of_1_mib_in_all_are_handed_off_in_as_many_batches_as_they_need() {
+fn ten_failing_records_of_1_mib_in_all_are_split_into_batches() {
     let setup = (0..10).fold(Setup::new(), |setup, n| setup.failing(n, busy()));
     let records = (0..10).map(|n| nth_record(n, body_of_size(n, MESSAGE_BYTES_MAX / 10))).collect();
     assert_eq!(setup.process(records, 30), [""; 0]);
@@ -106,7 +106,7 @@ fn a_refused_hand_off_is_reported_at_once() {
 }
 
 #[test]
-fn one_refused_entry_of_a_batch_is_the_only_one_reported() {
+fn a_refused_entry_of_a_batch_is_the_only_one_reported() {
     let setup = two_of_ten();
     setup.world.fail_sends(
         &setup.intermediate,
@@ -121,7 +121,7 @@ fn one_refused_entry_of_a_batch_is_the_only_one_reported() {
 }
 
 #[test]
-fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
+fn an_endlessly_throttled_send_is_reported_before_the_deadline() {
     let setup = two_of_ten();
     setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::Throttled);
     assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"]);
@@ -217,7 +217,7 @@ fn a_queue_that_never_answers_is_given_up_before_the_deadline() {
 }
 
 #[test]
-fn one_queues_trouble_is_not_the_others() {
+fn a_failing_queue_does_not_affect_the_other() {
     let setup = Setup::new().failing(3, busy());
     setup.world.fail_sends(&setup.annotation, FaultScope::Request, always(), Injection::Throttled);
     let mut records = ten_records();

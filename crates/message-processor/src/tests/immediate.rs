@@ -25,7 +25,7 @@ fn a_blip_is_over_before_a_delayed_retry_is_spent() {
 }
 
 #[test]
-fn what_is_no_blip_is_handed_off_after_the_last_call() {
+fn an_error_that_is_not_a_blip_is_handed_off_after_the_last_call() {
     let setup = Setup::with_policy(TWICE).failing(1, busy());
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
     assert_eq!(setup.handler.calls().len(), 3);
@@ -36,14 +36,14 @@ fn what_is_no_blip_is_handed_off_after_the_last_call() {
 }
 
 #[test]
-fn a_panic_is_called_again_too() {
+fn a_panic_is_retried_immediately() {
     let setup = Setup::with_policy(TWICE).on(1, Step::PanicInside);
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
     assert_eq!(setup.handler.calls().len(), 3);
 }
 
 #[test]
-fn without_the_policy_and_for_what_is_permanent_there_is_one_call() {
+fn a_permanent_error_or_no_immediate_policy_means_one_call() {
     let setup = Setup::new().failing(1, busy());
     setup.process(vec![nth_record(1, nth_body(1))], 30);
     assert_eq!(setup.handler.calls().len(), 1);
@@ -64,7 +64,7 @@ fn no_call_is_made_at_once_that_the_end_would_cut_off() {
 }
 
 #[test]
-fn a_further_call_that_hangs_or_cannot_begin_is_left_and_the_error_that_is_known_is_kept() {
+fn a_hanging_immediate_retry_keeps_the_known_error() {
     for step in [Step::FailThenHang, Step::FailThenNotStart] {
         let setup = Setup::with_policy(TWICE).on(1, step);
         assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());

@@ -68,7 +68,7 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
 }
 
 #[test]
-fn a_verdict_says_what_is_wrong_and_where_the_message_came_from() {
+fn a_verdict_has_the_flaw_and_the_source_of_the_message() {
     let setup = Setup::new();
     setup.process(vec![nth_record(1, with_metadata(r#","retry_attempt":-1"#))], 30);
     let document = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);

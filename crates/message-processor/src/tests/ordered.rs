@@ -142,7 +142,7 @@ fn a_group_is_called_one_after_the_other_and_groups_at_the_same_time() {
 }
 
 #[test]
-fn one_call_at_a_time_is_in_order_too() {
+fn a_limit_of_one_call_keeps_the_order() {
     let setup = Setup { max_concurrency: 1, ..setup(10).failing(0, busy()) };
     setup.produce_in("a", [0, 1]);
     setup.produce_in("b", [2, 3]);
@@ -181,7 +181,7 @@ fn a_message_that_waited_in_batches_has_all_its_attempts_when_its_turn_comes() {
 }
 
 #[test]
-fn a_new_environment_counts_batches_of_ten_anew_and_batches_of_one_on() {
+fn a_new_environment_continues_the_count_only_of_batches_of_one() {
     let calls = |batch_size| {
         let setup = setup(batch_size).failing(0, busy());
         setup.produce_in("a", [0]);
@@ -229,7 +229,7 @@ fn a_message_whose_verdict_is_refused_is_given_up_after_its_next_call() {
 }
 
 #[test]
-fn a_permanent_error_is_given_up_at_once_and_the_group_goes_on() {
+fn a_permanent_error_is_given_up_at_once_and_the_group_continues() {
     let setup = setup(10).failing(0, HandlerError::permanent("Gone", "for good"));
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();
@@ -241,7 +241,7 @@ fn a_permanent_error_is_given_up_at_once_and_the_group_goes_on() {
 }
 
 #[test]
-fn a_call_that_was_not_made_stops_its_group_too() {
+fn a_call_that_was_not_made_stops_its_group() {
     let setup = setup(10).on(1, Step::FailThenNotStart);
     setup.produce_in("a", [0]);
     setup.produce_in("b", [1, 2]);
@@ -252,7 +252,7 @@ fn a_call_that_was_not_made_stops_its_group_too() {
 }
 
 #[test]
-fn a_failed_message_is_told_with_its_next_attempt_and_one_behind_it_is_not_told() {
+fn only_the_failed_message_of_a_group_is_reported() {
     for batch_size in [1, 10] {
         let setup = setup(batch_size).failing(0, busy());
         setup.produce_in("a", [0, 1]);
@@ -280,7 +280,7 @@ fn the_calls_of_a_message_that_is_done_are_forgotten() {
 }
 
 #[test]
-fn what_the_deadline_cuts_off_is_called_before_what_comes_after_it() {
+fn a_cut_off_message_is_called_again_before_its_successors() {
     let setup = setup(10).on(0, Step::Hang);
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();

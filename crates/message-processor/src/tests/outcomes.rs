@@ -30,7 +30,7 @@ fn expected(more: Value) -> Value {
 }
 
 #[test]
-fn each_failed_call_names_the_function_that_was_called_and_a_message_without_a_call_none() {
+fn only_a_failed_call_names_the_called_function() {
     let answered = HandlerError { function: Some("orders:6".to_owned()), ..busy() };
     let mut setup =
         Setup::new().failing(0, busy()).failing(1, answered).on(2, Step::PanicInside).on(3, Step::Hang);
@@ -70,7 +70,7 @@ fn logs(content: &Content) -> Option<(Option<String>, String, String, String)> {
 }
 
 #[test]
-fn each_failed_call_leads_to_its_own_log_lines_and_a_message_without_a_call_to_none() {
+fn only_a_failed_call_has_a_log_location() {
     let mut setup = Setup::new()
         .failing(0, busy())
         .on(1, Step::FailLate(2, busy()))
@@ -116,7 +116,7 @@ fn each_failed_call_leads_to_its_own_log_lines_and_a_message_without_a_call_to_n
 }
 
 #[test]
-fn a_call_with_log_lines_nowhere_says_nothing_of_them() {
+fn a_call_without_log_lines_has_no_log_location() {
     let setup = Setup::new().failing(0, busy());
     setup.process(vec![nth_record(0, nth_body(0))], 30);
     assert!(
@@ -156,7 +156,7 @@ fn an_immediate_retry_that_reaches_no_function_leads_to_our_own_log_lines() {
 }
 
 #[test]
-fn a_call_that_says_not_now_leads_to_its_log_lines_and_a_message_held_without_a_call_to_none() {
+fn a_not_now_answer_has_a_log_location_and_a_held_message_none() {
     let down = || HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let mut setup = (0..11).fold(Setup::new(), |setup, n| setup.failing(n, down()));
     let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), Some("s".to_owned()));
@@ -298,7 +298,7 @@ fn a_snooze_is_handed_off_rounded_up() {
 }
 
 #[test]
-fn an_error_text_that_sqs_would_refuse_or_that_is_too_long_is_handed_off_all_the_same() {
+fn an_invalid_or_too_long_error_text_is_cleaned_and_handed_off() {
     let document = failure_of(HandlerError::transient("T", format!("\0{}", "é\"".repeat(50_000))));
     let details = document["details"].as_str().unwrap();
     assert!(details.starts_with("\u{FFFD}é\"é\"") && details.ends_with('…'), "{details}");

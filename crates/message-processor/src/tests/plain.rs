@@ -42,7 +42,7 @@ fn redeliver(attributes: &Attributes) -> &str {
 }
 
 #[test]
-fn its_handler_gets_it_as_it_came_with_its_id() {
+fn the_handler_of_a_plain_message_gets_it_unchanged_with_its_id() {
     let setup = optional();
     let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
     let named = format!(r#"{{"message_id":"{}","retry_attempt":2,"redrive_generation":1}}"#, nth_id(3));
@@ -60,7 +60,7 @@ fn its_handler_gets_it_as_it_came_with_its_id() {
 }
 
 #[test]
-fn it_is_handed_off_with_its_id() {
+fn a_plain_message_is_handed_off_with_its_id() {
     let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
     let setup = optional().failing_all(&busy(), [uuid.clone(), sqs_id(2)]);
     assert_eq!(setup.process(vec![with(1, &[("OrderId", "o-17")]), plain(2, "x")], 30), [""; 0]);
@@ -78,7 +78,7 @@ fn it_is_handed_off_with_its_id() {
 }
 
 #[test]
-fn what_it_came_with_goes_on_byte_for_byte() {
+fn a_plain_messages_redeliver_attribute_is_handed_off_unchanged() {
     let named = format!(r#" {{ "message_id" : "{}" , "mine":1e400,"retry_attempt":3}}"#, nth_id(1));
     let setup = optional().failing_all(&busy(), [nth_id(1)]);
     setup.process(vec![with(1, &[(REDELIVER, &named)])], 30);
@@ -87,7 +87,7 @@ fn what_it_came_with_goes_on_byte_for_byte() {
 
 /// `Failure` needs the tenth place, and the failed-message-processor finds the id by the same rules.
 #[test]
-fn nine_attributes_leave_no_place_for_its_id_and_of_ten_one_is_folded() {
+fn a_plain_message_with_nine_attributes_is_handed_off_without_its_id() {
     let attributes = |count: usize| (0..count).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();
     let setup = optional().failing_all(&busy(), [sqs_id(1), sqs_id(2), sqs_id(3)]);
     let record = |n, count| ReceivedMessage { attributes: attributes(count), ..plain(n, "x") };
@@ -100,7 +100,7 @@ fn nine_attributes_leave_no_place_for_its_id_and_of_ten_one_is_folded() {
 }
 
 #[test]
-fn what_is_wrong_is_given_up_and_the_others_are_done() {
+fn an_invalid_plain_message_is_given_up_and_the_others_are_done() {
     let body = DataSchema::new(r#"{"required":["order"]}"#).unwrap();
     let schema =
         MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..Default::default() });
@@ -132,7 +132,7 @@ fn a_message_that_stays_is_given_up_with_its_id() {
 
 /// It makes no difference which function re-sends a message.
 #[test]
-fn sent_again_directly_it_is_as_the_failed_message_processor_sends_it() {
+fn a_plain_message_is_resent_directly_in_the_same_form() {
     let direct = Setup { strategy: Strategy::DirectResend, ..optional() }.failing_all(&busy(), [sqs_id(1)]);
     direct.process(vec![plain(1, "x")], 30);
     let sent = direct.source.only_sent();
@@ -146,7 +146,7 @@ fn sent_again_directly_it_is_as_the_failed_message_processor_sends_it() {
 }
 
 #[test]
-fn without_the_setting_it_is_invalid_as_ever() {
+fn without_the_setting_a_plain_message_is_invalid() {
     let setup = Setup::new();
     setup.process(vec![with(1, &[(REDELIVER, "the producer's own")])], 30);
     let verdict = setup.annotation.only_sent();

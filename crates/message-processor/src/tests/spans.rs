@@ -116,7 +116,7 @@ fn an_attempt_is_linked_to_its_producer_the_attempt_before_and_its_batch() {
 }
 
 #[test]
-fn without_a_recorder_a_message_goes_on_as_it_came() {
+fn without_a_tracer_a_message_keeps_its_last_recorded_attempt() {
     let setup = Setup::new().failing(1, busy());
     setup.process(vec![from_producer(PRODUCER, nth_record(1, tried_before(1)))], 30);
     let sent = setup.intermediate.only_sent();
@@ -141,7 +141,7 @@ fn a_trace_that_continues_is_the_producers_or_else_the_last_attempts() {
 }
 
 #[test]
-fn what_the_producer_does_not_sample_is_not_recorded_but_known() {
+fn an_unsampled_trace_is_not_recorded_but_propagated() {
     let setup = traced().failing(1, busy());
     setup.process(vec![from_producer(UNSAMPLED, nth_record(1, nth_body(1)))], 30);
     assert_eq!(setup.world.seen.take_spans(), []);
@@ -153,7 +153,7 @@ fn what_the_producer_does_not_sample_is_not_recorded_but_known() {
 
 /// The target has its context, whatever became of it.
 #[test]
-fn each_call_that_began_has_a_span_also_if_it_was_cut_off_or_made_again() {
+fn each_started_call_has_a_span_even_if_cut_off_or_repeated() {
     let policy = r#"{"immediate":{"max_attempts":2,"delay_ms":100}}"#;
     let mut setup = Setup::with_policy(policy).on(1, Step::Blip(2)).on(2, Step::Hang);
     setup.world.seen.enable_tracing(false);
@@ -170,7 +170,7 @@ fn each_call_that_began_has_a_span_also_if_it_was_cut_off_or_made_again() {
 }
 
 #[test]
-fn a_message_that_is_not_called_has_no_span_and_a_hold_is_an_event_of_the_batch() {
+fn a_held_message_has_no_span_but_an_event_of_the_batch() {
     let unavailable = HandlerError::unavailable("Db.Down", "down");
     let mut setup = (0..20).fold(traced(), |setup, n| setup.failing(n, unavailable.clone()));
     setup.max_concurrency = 1;
@@ -274,7 +274,7 @@ fn a_call_that_did_not_start_has_no_span() {
 }
 
 #[test]
-fn a_batch_is_recorded_if_anybody_records_one_of_its_messages_and_its_line_has_its_trace() {
+fn a_batch_is_recorded_if_one_of_its_messages_is_sampled() {
     let setup = traced();
     let records = vec![from_producer(UNSAMPLED, nth_record(1, nth_body(1))), nth_record(2, nth_body(2))];
     setup.process(records, 30);
@@ -320,7 +320,7 @@ fn a_probe_is_an_event_of_its_call() {
 }
 
 #[test]
-fn an_attempt_says_its_generation_and_how_long_it_was_held() {
+fn an_attempts_span_has_its_generation_and_held_seconds() {
     let setup = traced();
     let since = format_moment(-2000);
     let held = format!(
@@ -342,7 +342,7 @@ fn an_attempt_says_its_generation_and_how_long_it_was_held() {
 }
 
 #[test]
-fn the_recorder_of_spans_is_told_to_who_exports_them() {
+fn a_function_exposes_the_tracer_of_its_observer() {
     let setup = traced();
     assert!(setup.processor().tracer().is_some());
 }

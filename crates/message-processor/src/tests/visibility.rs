@@ -52,7 +52,7 @@ impl Setup {
 }
 
 #[test]
-fn one_message_is_hidden_for_its_delays_and_then_given_up() {
+fn a_message_is_hidden_for_its_delays_and_then_given_up() {
     let setup = setup().failing(1, busy());
     setup.produce(1, producer_attributes());
     let first = setup.receive();
@@ -92,7 +92,7 @@ fn one_message_is_hidden_for_its_delays_and_then_given_up() {
 }
 
 #[test]
-fn a_hidden_message_is_told_with_its_error_and_delay() {
+fn a_hidden_message_is_reported_with_its_error_and_delay() {
     let setup = setup().failing(1, busy());
     setup.produce(1, Attributes::new());
     setup.process(setup.receive(), 30);
@@ -126,7 +126,7 @@ fn success_and_failure_in_one_batch_are_each_their_own() {
 }
 
 #[test]
-fn a_throttled_change_is_tried_again_and_a_refused_one_leaves_the_queues_own_timeout() {
+fn a_failed_visibility_change_leaves_the_queues_own_timeout() {
     let rule = |when, injection| FaultRule {
         action: SqsAction::ChangeMessageVisibilityBatch,
         queue: None,
@@ -193,7 +193,7 @@ fn a_verdict_folds_where_there_are_ten_attributes() {
 }
 
 #[test]
-fn a_message_whose_last_call_nobody_answered_for_is_given_up_without_another_one() {
+fn a_message_whose_last_call_had_no_outcome_is_given_up() {
     let setup = setup();
     setup.produce(1, Attributes::new());
     let mut record = setup.receive().remove(0);
@@ -208,7 +208,7 @@ fn a_message_whose_last_call_nobody_answered_for_is_given_up_without_another_one
 }
 
 #[test]
-fn one_that_came_back_and_nobody_answered_for_counts_on_from_what_its_final_record_told() {
+fn a_redriven_message_without_an_outcome_continues_its_count() {
     let setup = setup();
     let record = json!({
         "stage": "message-processor",
@@ -227,7 +227,7 @@ fn one_that_came_back_and_nobody_answered_for_counts_on_from_what_its_final_reco
 }
 
 #[test]
-fn of_an_outage_the_probed_message_tells_its_own_error_and_the_others_that_they_were_held() {
+fn the_probe_of_an_outage_has_its_own_error_and_the_others_are_held() {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "");
     let new = Setup { strategy: Strategy::Visibility, ..Setup::with_policy(r#"{"circuit_breaker":{}}"#) };
     let setup = (0..13).fold(new, |setup, n| setup.failing(n, down.clone()));

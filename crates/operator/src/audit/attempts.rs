@@ -63,7 +63,7 @@ mod tests {
     use crate::audit::examples::{foreign, retried};
 
     #[test]
-    fn attempts_are_counted_and_unknown_ones_are_said_to_be() {
+    fn attempts_are_counted_with_unknown_ones_apart() {
         let mut attempts = AttemptCounts::default();
         for record in [retried(5, &[]), retried(5, &[]), retried(10, &[]), retried(0, &[]), foreign("x", 1)] {
             attempts.add_record(&record);

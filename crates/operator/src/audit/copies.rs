@@ -66,7 +66,7 @@ mod tests {
     use crate::audit::examples::{foreign, message};
 
     #[test]
-    fn the_same_id_and_generation_is_a_copy_whatever_attempts_it_spent() {
+    fn same_id_and_generation_is_a_copy_with_any_number_of_attempts() {
         let id = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
         let of = |id: &str, rest: &str| {
             message(&format!(r#"{{"metadata":{{"message_id":"{id}"{rest}}},"data":{{}}}}"#))

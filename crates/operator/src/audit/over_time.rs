@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_time_is_told_by_the_minute() {
+    fn a_short_period_is_counted_by_the_minute() {
         let short = over_time([0, 59, 60, 300]);
         assert_eq!(short.span_seconds, 60);
         assert_eq!(starts_and_counts(&short), [(0, 2), (60, 1), (300, 1)]);

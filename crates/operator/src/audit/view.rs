@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn each_message_is_one_line_whatever_its_body() {
+    fn each_message_is_written_as_one_line_with_any_body() {
         let mut output = Vec::new();
         for record in [message("{\"a\":\n\r\n 1e400,\t\"b\" : [ ]}"), foreign("two\nlines\u{9b}", 2)] {
             JsonLinesView.write_record(&record, &mut output).unwrap();

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_foreign_message_everything_is_masked() {
+    fn a_foreign_message_is_masked_entirely() {
         assert_eq!(
             shown(&foreign_record(r#"{"metadata":"secret"}"#, 1), false),
             "{\n  \"metadata\": \"<masked string>\"\n}"

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_shows_what_it_changes_and_masks_the_rest() {
+    fn an_edit_shows_changed_lines_and_masks_the_rest() {
         let body = |currency: &str| {
             format!(
                 r#"{{"metadata":{{"tenant":"t"}},"data":{{"card":"secret","n":1,"currency":"{currency}"}}}}"#

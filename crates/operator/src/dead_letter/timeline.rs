@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_foreign_message_little_is_known() {
+    fn a_foreign_messages_timeline_has_only_known_events() {
         let story = |record: &DeadLetterRecord| {
             let events = Timeline::for_record(record).events.into_iter();
             events.map(|event| (event.kind, event.at.map(|at| at.timestamp()))).collect::<Vec<_>>()
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_and_moves_are_told() {
+    fn holds_and_moves_are_sentences_of_the_timeline() {
         let mut record = sample_record("MESSAGE_EXPIRED", "too old", 1);
         assert_eq!(Timeline::for_record(&record).summary_sentences(), [""; 0]);
         let ours = record.dead_letter.as_mut().unwrap();

@@ -150,7 +150,7 @@ async fn survey_servers(servers: &[&Loopback]) -> Fleet {
 }
 
 #[tokio::test]
-async fn all_is_asked_for_once_and_put_together() {
+async fn each_service_is_queried_once_and_the_answers_are_joined() {
     let server = Loopback::start_answering(well);
     let fleet = survey_servers(&[&server]).await;
     let expected = json!({
@@ -209,7 +209,7 @@ async fn all_is_asked_for_once_and_put_together() {
 }
 
 #[tokio::test]
-async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else() {
+async fn a_refused_request_is_reported_with_its_region_and_hides_no_other() {
     for (refuses, answer, problem) in [
         ("DescribeAlarms", denied as fn() -> Answer, "cloudwatch:DescribeAlarms: AccessDenied: no"),
         ("GetMetricData", denied, "cloudwatch:GetMetricData: AccessDenied: no"),
@@ -237,7 +237,7 @@ async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else(
 /// An emulator, or whatever answers in the place of a service that a region lacks, knows nothing of subscribers; one
 /// that was deleted since it was listed sends nothing any more.
 #[tokio::test]
-async fn no_custom_event_buses_and_a_deleted_subscriber_are_no_problem() {
+async fn missing_event_buses_and_deleted_subscribers_are_not_problems() {
     let unsupported: fn() -> Answer = || Some((400, json!({ "error": "Unsupported service" }).into()));
     let gone: fn() -> Answer = || error_in_cbor(400, "com.amazonaws.eventbridgev2#ResourceNotFoundException");
     for (asked, answer) in [("ListSubscribers", unsupported), ("DescribeSubscriber", gone)] {
@@ -260,7 +260,7 @@ fn ages_asked_for(server: &Loopback) -> Vec<(bool, bool)> {
 }
 
 #[tokio::test]
-async fn a_dlq_that_no_function_reads_is_asked_for_its_receives() {
+async fn receives_are_queried_of_a_dlq_that_no_function_reads() {
     let server = Loopback::start_answering(|request| match service(request) {
         "/event-source-mappings" => json(json!({ "EventSourceMappings": [] })),
         "GetMetricData" if request.1.contains("NumberOfEmptyReceives") => {
@@ -350,7 +350,7 @@ async fn a_request_that_is_throttled_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_region_that_lets_nobody_in_does_not_hide_the_others() {
+async fn a_region_without_access_does_not_hide_the_others() {
     let closed = Loopback::start_answering(|request| match service(request) {
         "DescribeAlarms" | "GetMetricData" | "ListSubscribers" => denied(),
         _ => refused(),
@@ -364,7 +364,7 @@ async fn a_region_that_lets_nobody_in_does_not_hide_the_others() {
 }
 
 #[test]
-fn hundreds_of_problems_are_not_all_said() {
+fn hundreds_of_problems_are_shortened_to_ten() {
     let in_short = |count: u64| {
         let problems = (0..count).map(|n| format!("problem {n}")).collect();
         Fleet { at: now(), regions: Vec::new(), dlqs: Vec::new(), queues: Vec::new(), problems }
@@ -375,7 +375,7 @@ fn hundreds_of_problems_are_not_all_said() {
 }
 
 #[tokio::test]
-async fn the_printed_rights_are_those_that_are_used() {
+async fn printed_fleet_permissions_match_the_requests() {
     let server = Loopback::start_answering(well);
     survey_servers(&[&server]).await;
     let used = server.requests().into_iter().map(|request| match service(&request) {

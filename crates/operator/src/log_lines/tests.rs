@@ -32,7 +32,7 @@ fn whole() -> Value {
 }
 
 #[test]
-fn a_link_shows_the_stream_during_the_call_and_a_command_prints_the_lines_with_its_request_id() {
+fn the_log_link_shows_the_stream_and_the_command_the_request_id() {
     let found = lines(whole(), ARN).unwrap();
     assert_eq!(found.describe_location(), Some(format!("/aws/lambda/orders {STREAM}")));
     assert_eq!(
@@ -59,7 +59,7 @@ fn a_link_shows_the_stream_during_the_call_and_a_command_prints_the_lines_with_i
 }
 
 #[test]
-fn a_function_that_was_invoked_is_looked_for_in_its_default_log_group_and_this_is_said() {
+fn an_invoked_function_falls_back_to_its_default_log_group() {
     let function = |function: &str| {
         let mut members = logs(json!({ "request_id": ID }));
         members["cause"] = json!({ "type": "E", "message": "", "function": function });
@@ -109,7 +109,7 @@ fn each_partition_has_its_console_and_an_unknown_region_none() {
 }
 
 #[test]
-fn a_call_without_a_line_of_its_own_leads_to_its_stream_and_a_dead_letter_without_log_lines_nowhere() {
+fn a_call_without_request_id_links_to_its_stream() {
     let members = logs(json!({ "log_group": "/aws/lambda/orders", "log_stream": STREAM }));
     let command = lines(members, ARN).unwrap().command.unwrap();
     assert!(!command.contains("--filter-pattern"), "{command}");
@@ -137,7 +137,7 @@ fn words(command: &str) -> Option<Vec<String>> {
 proptest! {
     /// Anybody may have written a dead letter.
     #[test]
-    fn whatever_a_dead_letter_says_is_a_word_of_the_command_and_a_part_of_the_link(
+    fn untrusted_log_names_are_quoted_in_command_and_link(
         texts in prop::array::uniform5(prop_oneof![
             any::<String>(),
             "[-a-zA-Z0-9_./#$\\[\\]]{1,20}",

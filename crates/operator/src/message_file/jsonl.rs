@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_with_a_line_feed_and_perhaps_a_carriage_return_before() {
+    fn a_line_ends_with_lf_or_crlf() {
         let expected = [(1, Ok(b"a".to_vec())), (2, Ok(vec![])), (3, Ok(b"b\rc".to_vec()))];
         assert_eq!(contents(b"a\r\n\nb\rc"), expected);
         assert_eq!(contents(b"a\r\n\nb\rc\n"), expected);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn one_document_over_several_lines_is_one_line_and_two_are_lines() {
+    fn a_document_over_several_lines_is_one_message_and_two_are_lines() {
         let pretty = "\n{\r\n  \"a\": [\n    1\n  ]\r\n}";
         let document = [(1, Ok(pretty.as_bytes().to_vec()))];
         assert_eq!(contents(pretty.as_bytes()), document);
@@ -411,7 +411,7 @@ mod tests {
 
     /// A pipe whose producer waits for an answer must not be waited for.
     #[test]
-    fn no_more_is_read_than_the_first_line_if_that_is_a_message() {
+    fn a_first_line_that_is_a_message_is_not_read_past() {
         struct Stops(&'static [u8]);
         impl io::Read for Stops {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_line_that_is_too_long_only_the_length_is_kept_and_the_next_is_read() {
+    fn only_the_length_of_an_overlong_line_is_kept() {
         let mut bytes = vec![b'x'; MESSAGE_BYTES_MAX];
         bytes.extend(b"\r\n");
         bytes.extend(vec![b'y'; MESSAGE_BYTES_MAX + 2]);
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_more_than_a_message_may_have_is_told_too() {
+    fn a_message_one_byte_over_the_limit_is_reported() {
         let bytes = vec![b'x'; MESSAGE_BYTES_MAX + 1];
         let line = InputLines::for_messages(&*bytes).next().unwrap().unwrap();
         assert!(line.into_message().unwrap_err().starts_with("1048577 bytes"));
@@ -472,7 +472,7 @@ mod tests {
 
     /// As a loop of `aws sqs receive-message >> FILE` writes them: over several lines each, or one line each.
     #[test]
-    fn exports_one_after_the_other_are_all_of_their_messages() {
+    fn consecutive_exports_yield_all_their_messages() {
         let pretty = |bodies: &[&str]| {
             let message = |body| format!("    {{ \"MessageId\": \"m\",\r\n      \"Body\": \"{body}\" }}");
             let messages = bodies.iter().map(message).collect::<Vec<_>>().join(",\r\n");
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_array_that_is_the_whole_input_is_taken_apart() {
+    fn only_an_array_that_is_the_whole_input_is_split() {
         let said = Some("2 messages of a JSON array".to_owned());
         for array in
             ["[{\"a\": 1},{\"b\":2}]", "[{\"a\": 1},{\"b\":2}]\n\n", "[\n{\"a\": 1}\n,\n{\"b\":2}]\n"]
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_on_one_line_that_is_cut_off_is_refused_and_other_text_is_a_body() {
+    fn a_cut_off_export_on_one_line_is_refused_and_other_text_is_a_body() {
         let cut = Err("it ends in the middle of a JSON document".to_owned());
         let export = r#"{"Messages":[{"MessageId":"m","Body":"a"}]}"#;
         let event = r#"{"Records":[{"messageId":"m","body":"a""#;
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_an_export_keeps_its_attributes_and_a_dead_letter_is_no_message() {
+    fn an_exported_message_keeps_attributes_and_a_dead_letter_is_refused() {
         let message = |name| {
             let attributes = format!(r#"{{"{name}":{{"DataType":"String","StringValue":"v"}}}}"#);
             format!(r#"{{"MessageId":"m","Body":"x","MessageAttributes":{attributes}}}"#)
@@ -559,7 +559,7 @@ mod tests {
 
     /// The event is the input of the function that is called asynchronously.
     #[test]
-    fn a_payload_is_never_taken_apart() {
+    fn a_payload_is_never_split_into_messages() {
         let event = r#"{"Records":[{"eventSource":"aws:sqs","body":"x"}]}"#;
         for payload in [event, "[{\"a\":1}]", "[\n{}\n]"] {
             let lines: Vec<_> =

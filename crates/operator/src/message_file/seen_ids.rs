@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_lines_are_told_with_the_line_that_had_their_id_first_and_the_others_are_counted() {
+    fn ten_repeated_ids_are_listed_and_the_others_are_counted() {
         let mut seen = SeenIds::default();
         assert_eq!((seen.record_id(1, &message(1, "a")), seen.record_id(2, &message(2, "a"))), (None, None));
         assert_eq!(seen.record_id(3, &message(1, "a")).unwrap(), "the same message as on line 1: a copy");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_what_was_not_compared_is_said() {
+    fn seen_ids_have_a_memory_limit_that_is_reported() {
         let mut seen = SeenIds::default();
         for number in 1..=IDS_MAX + 1 {
             assert_eq!(seen.record_id(number, &message(number as u128, "a")), None);

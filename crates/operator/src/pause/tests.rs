@@ -47,7 +47,7 @@ async fn planned(all: bool, wanted: MappingState) -> SwitchReport {
 }
 
 #[tokio::test]
-async fn resume_starts_all_that_a_pause_of_all_has_stopped() {
+async fn resume_with_all_enables_each_mapping_that_pause_disabled() {
     let report = planned(true, MappingState::Enabled).await;
     let of: Vec<_> =
         report.mappings.iter().map(|changed| (changed.uuid.as_str(), changed.from.as_str())).collect();
@@ -60,7 +60,7 @@ async fn resume_starts_all_that_a_pause_of_all_has_stopped() {
 }
 
 #[tokio::test]
-async fn a_pause_is_of_the_source_queue_alone_unless_all_is_asked_for() {
+async fn a_pause_covers_only_the_source_queue_without_all() {
     let report = planned(false, MappingState::Disabled).await;
     assert_eq!(report.mappings.iter().map(|changed| changed.uuid.as_str()).collect::<Vec<_>>(), ["one"]);
 }
@@ -80,7 +80,7 @@ async fn a_queue_is_paused_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_queue_that_containers_read_is_not_paused_and_what_to_do_is_said() {
+async fn a_queue_read_by_containers_is_not_paused_and_gets_advice() {
     let [url, attributes] = queue("my-orders").map(|(status, body)| (status, LoopbackBody::from(body)));
     let mappings = (200, json!({ "EventSourceMappings": [] }).into());
     let endpoint = Loopback::start_scripted([url, attributes, mappings, denied()]);
@@ -103,7 +103,7 @@ async fn a_queue_that_containers_read_is_not_paused_and_what_to_do_is_said() {
 }
 
 #[test]
-fn a_queue_beside_others_that_could_not_be_paused_is_no_success() {
+fn a_pause_that_fails_for_one_queue_is_not_a_success() {
     let without =
         || WithoutMapping { queue: "orders".to_owned(), readers: Readers::NobodySeen { minutes: 15 } };
     for (without_mapping, error, expected) in [

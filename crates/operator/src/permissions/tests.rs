@@ -45,7 +45,7 @@ fn a_deployment_by_its_names_has_no_stack_and_its_keys_are_named() {
 }
 
 #[test]
-fn the_right_to_decide_on_blocked_groups_is_one_on_both_queues() {
+fn unblock_needs_rights_on_both_queues() {
     let unblock = build_policy(Unblock, &PolicyNames::with_placeholders(Unblock));
     let on_source = ["sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"];
     assert_eq!(statement(&unblock, "arn:aws:sqs:REGION:ACCOUNT:SOURCE")["Action"], json!(on_source));

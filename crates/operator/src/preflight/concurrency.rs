@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_wants_what_its_mappings_may_run_at_once() {
+    fn a_stack_wants_the_sum_of_its_mapping_limits() {
         let [a, b, c] = ["A", "B", "C"].map(|name| mapping(name, limit(json!(10))));
         assert_eq!(sum_concurrency(&json!({ "Resources": { "a": a, "b": b, "c": c } })).concurrency, 30);
         let pollers = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_takes_all_of_itself_and_leaves_a_hundred_to_others() {
+    fn a_reservation_counts_in_full_and_leaves_a_hundred_unreserved() {
         let resources = json!({ "A": function(json!(25)), "a": mapping("A", limit(json!(10))),
             "b": mapping("B", limit(json!(10))), "c": mapping("C", limit(json!(10))) });
         assert_eq!(sum_concurrency(&json!({ "Resources": resources })).concurrency, 125);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quota_is_asked_for_by_name_code_and_command() {
+    fn the_quota_advice_has_its_name_code_and_command() {
         assert_eq!(Concurrency::new(30, 30, "eu-central-1").advice, None);
         assert_eq!(
             Concurrency::new(30, 10, "eu-central-1").advice.unwrap(),

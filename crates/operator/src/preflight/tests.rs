@@ -101,7 +101,7 @@ async fn a_mapping_that_is_off_is_found() {
 }
 
 #[tokio::test]
-async fn sound_mappings_are_no_finding() {
+async fn sound_mappings_have_no_finding() {
     let source = mapping("f:live", "p-source", "Enabled", REPORTED);
     // A stream has other response types, and a second queue that reports its failures loses nothing.
     let mut stream = mapping("f:live", "clicks", "Enabled", &[]);
@@ -140,7 +140,7 @@ async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() 
 
 /// Half of the messages would never reach redeliver.
 #[tokio::test]
-async fn each_of_two_readers_of_a_queue_is_found_and_one_that_is_off_takes_nothing() {
+async fn two_active_readers_of_a_queue_are_findings_and_a_disabled_one_is_not() {
     for other in ["old", "f:live"] {
         let ours = mapping("f", "p-source", "Enabled", REPORTED);
         let theirs = mapping(other, "p-source", "Enabled", &[]);
@@ -162,7 +162,7 @@ async fn each_of_two_readers_of_a_queue_is_found_and_one_that_is_off_takes_nothi
 }
 
 #[tokio::test]
-async fn a_missing_right_is_a_sentence_with_its_name() {
+async fn a_missing_permission_is_a_problem_with_its_name() {
     let denied =
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>";
     let endpoint = Loopback::start_scripted([(403, LoopbackBody::from_xml(denied))]);
@@ -224,7 +224,7 @@ async fn with_quota(settings: (u16, LoopbackBody), wanted: u64) -> Preflight {
 }
 
 #[tokio::test]
-async fn a_new_account_is_told_which_quota_to_ask_for() {
+async fn a_quota_below_the_need_is_a_finding_with_the_quota_to_request() {
     let ten = || (200, json!({ "AccountLimit": { "ConcurrentExecutions": 10 } }).into());
     let found = with_quota(ten(), 11).await;
     assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
@@ -251,7 +251,7 @@ async fn without_the_right_to_read_the_quota_the_rest_is_done() {
 }
 
 #[tokio::test]
-async fn a_template_that_is_none_ends_it_before_any_request() {
+async fn an_unreadable_template_ends_preflight_before_any_request() {
     let endpoint = Loopback::start_scripted::<LoopbackBody>([]);
     let error = run_preflight(
         &connection(&endpoint),

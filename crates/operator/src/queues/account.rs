@@ -64,7 +64,7 @@ mod tests {
     use redeliver_testing::loopback::Loopback;
 
     #[tokio::test]
-    async fn an_endpoint_without_sts_stops_nothing() {
+    async fn an_endpoint_without_sts_leaves_the_account_unknown() {
         let endpoint = Loopback::start_scripted([(404, serde_json::json!({ "message": "no such service" }))]);
         assert_eq!(describe_account(&sdk_config(endpoint.url())).await, "account unknown");
         let silent = Loopback::start_scripted::<serde_json::Value>([]);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_told_with_who_is_at_work() {
+    fn an_account_is_shown_with_the_arn_of_the_caller() {
         let arn = "arn:aws:sts::123456789012:assumed-role/ops/ana".to_owned();
         assert_eq!(
             format_account(Some("123456789012".to_owned()), Some(arn)),

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_in_any_state_is_one() {
+    fn messages_in_any_state_are_counted() {
         for state in ["", "NotVisible", "Delayed"] {
             let counts = |number: &str| {
                 let name = format!("ApproximateNumberOfMessages{state}");

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_construct_in_ones_own_app_is_found_by_the_names_of_its_queues() {
+    async fn a_construct_in_another_app_is_found_by_the_names_of_its_queues() {
         let names = ["annotation", "final-dlq", "intermediate-dlq", "source"];
         let stack = deployment(names.map(url)).await.unwrap();
         assert_eq!(stack.queue_url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source");
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deployment_that_is_not_there_is_told_with_the_names_that_were_looked_for() {
+    async fn a_missing_deployment_is_reported_with_its_expected_queue_names() {
         let advice = "check --prefix, --stage, the region and the account, or name the queues with --queue";
         for (answers, names) in [
             ([missing(), missing()], "orders-test-annotation and no queue orders-test-final-dlq"),

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_is_a_url_and_nothing_else_that_that_a_target_may_be() {
+    fn an_endpoint_must_be_an_http_url_without_credentials() {
         assert_eq!(is_on_this_machine("http://127.0.0.1:4566"), Ok(true));
         assert_eq!(is_on_this_machine("http://localstack:4566"), Ok(false));
         let arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders";

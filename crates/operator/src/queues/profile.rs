@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_profile_is_in_one_of_the_two_files_or_is_refused_with_those_that_are() {
+    async fn an_unknown_profile_is_refused_with_the_existing_ones() {
         let files = files("[profile prod]\nregion = eu-central-1\n", "[dev]\naws_access_key_id = a\n");
         assert_eq!(check_profile("prod", &files).await, Ok(()));
         assert_eq!(check_profile("dev", &files).await, Ok(()));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_there_are_no_profiles_none_is_found() {
+    async fn a_profile_is_refused_without_any_in_the_files() {
         let error = check_profile("prod", &files("", "")).await.unwrap_err();
         assert!(error.ends_with("they have no profiles (~/.aws/config, ~/.aws/credentials)"), "{error}");
     }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_role_that_asks_for_mfa_is_refused_with_two_ways_round_it() {
+    async fn a_role_that_requires_mfa_is_refused_with_two_workarounds() {
         let config = "[profile keys]\naws_access_key_id = a\naws_secret_access_key = s\nmfa_serial = unused\n\
                       [profile admin]\nrole_arn = r\nsource_profile = keys\nmfa_serial = m\n\
                       [profile ops]\nrole_arn = r\nsource_profile = admin\n";

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_shows_the_part_of_the_queue_that_it_has_read_and_the_time_that_is_left() {
+    fn a_run_shows_the_read_part_of_the_queue_and_the_time_left() {
         let mut run = RunEstimate::new(u64::MAX, at_seconds(0));
         assert_eq!(run.record_progress(RedriveProgress::Sent(0), at_seconds(0)), "");
         let read = |seen| RedriveProgress::Read { seen, approximate: 2000 };

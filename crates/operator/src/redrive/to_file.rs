@@ -111,7 +111,7 @@ mod tests {
 
     /// An empty file would pass for one whose messages were sent.
     #[tokio::test]
-    async fn a_file_without_messages_is_not_made() {
+    async fn a_redrive_of_no_messages_creates_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let [file, output] = ["dead.jsonl", "fixed.jsonl"].map(|name| folder.path().join(name));
         let mut message = retried_record("NON_RETRYABLE_ERROR", "x", 1);

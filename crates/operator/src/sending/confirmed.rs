@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_that_were_sent_must_be_the_same_and_the_others_need_not() {
+    fn only_lines_that_were_sent_must_be_unchanged() {
         let confirmed = confirmed(b"a\nb\nc\nd\n", &[3, 1]);
         let matches = |content: &[u8]| confirmed.has_same_lines(InputLines::for_messages(content)).unwrap();
         for same in ["a\nb\nc\nd\n", "a\nB\nc", "a\r\nb\nc\nd\ne\n"] {

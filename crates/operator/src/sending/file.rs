@@ -146,7 +146,7 @@ mod tests {
     use crate::sending::Stopped;
 
     #[test]
-    fn a_journal_goes_only_if_nothing_was_tried() {
+    fn a_journal_is_removed_only_if_nothing_was_tried() {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join("input.sent");
         let left = |summary: Summary| {

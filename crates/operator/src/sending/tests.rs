@@ -29,7 +29,7 @@ fn confirmed(journal: SendJournal<Vec<u8>>) -> ConfirmedLines {
 }
 
 #[test]
-fn valid_lines_are_sent_in_full_batches_and_the_others_are_told_with_their_numbers() {
+fn valid_lines_fill_batches_and_invalid_ones_are_reported_by_number() {
     let world = World::new();
     let input = format!("{}not JSON\n{{\"data\":{{}}}}\n\n{}\n", messages(20), message(24));
     let mut journal = journal();
@@ -48,7 +48,7 @@ fn valid_lines_are_sent_in_full_batches_and_the_others_are_told_with_their_numbe
 }
 
 #[test]
-fn a_batch_has_at_most_1_mib_and_a_message_at_most_what_the_queue_takes() {
+fn batches_keep_to_1_mib_and_messages_to_the_queues_limit() {
     let world = World::new();
     let large = |number| message(number).replace("{}", &format!(r#"{{"x":"{}"}}"#, "x".repeat(400_000)));
     let input: String = (1..=5).map(|number| large(number) + "\n").collect();
@@ -61,7 +61,7 @@ fn a_batch_has_at_most_1_mib_and_a_message_at_most_what_the_queue_takes() {
 }
 
 #[test]
-fn throttles_and_lost_answers_are_tried_again_and_a_lost_answer_may_leave_a_copy() {
+fn throttles_and_lost_answers_are_retried_and_may_leave_a_copy() {
     for (injection, failing, copies) in [
         (Injection::Throttled, FaultTrigger::Chance(0.3), false),
         (Injection::LostAnswer, FaultTrigger::Numbers(vec![3, 40, 41]), true),
@@ -77,7 +77,7 @@ fn throttles_and_lost_answers_are_tried_again_and_a_lost_answer_may_leave_a_copy
 }
 
 #[test]
-fn an_entry_that_sqs_refuses_is_told_with_its_line_and_code_and_sent_in_the_next_run() {
+fn a_refused_entry_is_reported_and_sent_by_the_next_run() {
     let world = World::new();
     world.fail(FaultScope::Entry, FaultTrigger::Numbers(vec![3, 15]), Injection::Sender);
     let mut journal = journal();
@@ -102,7 +102,7 @@ fn a_queue_that_confirms_nothing_ends_the_send() {
 }
 
 #[test]
-fn the_rate_is_kept() {
+fn a_send_keeps_to_its_rate() {
     let world = World { rate: NonZeroU32::new(50), ..World::new() };
     assert_eq!(world.send(&messages(1000), &mut journal()).sent, 1000);
     let seconds = (world.clock.now() - Timestamp::UNIX_EPOCH).as_seconds_f64();
@@ -110,7 +110,7 @@ fn the_rate_is_kept() {
 }
 
 #[test]
-fn an_interrupt_brings_what_is_on_its_way_to_its_end() {
+fn an_interrupt_finishes_the_batches_in_flight() {
     let world = World { rate: NonZeroU32::new(10), ..World::new() };
     let mut journal = journal();
     let stop = world.clock.sleep(Duration::from_millis(2500));
@@ -122,7 +122,7 @@ fn an_interrupt_brings_what_is_on_its_way_to_its_end() {
 }
 
 #[test]
-fn an_input_that_cannot_be_read_on_is_no_end() {
+fn an_input_that_becomes_unreadable_is_not_complete() {
     struct Broken;
     impl io::Read for Broken {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -84,7 +84,7 @@ mod tests {
 
     /// Messages sent to it would wait, no matter whose queue it is.
     #[tokio::test]
-    async fn a_queue_that_is_named_is_looked_at_too_if_its_mapping_is_off() {
+    async fn a_named_queue_with_a_disabled_mapping_has_no_consumer() {
         let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";
         let off = json!([{ "UUID": "u", "State": "Disabled", "FunctionArn": function }]);
         for is_stack in [true, false] {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_stack_is_told_and_containers_and_queues_of_somebody_elses_are_not_taken_for_one() {
+    fn a_paused_stack_has_no_consumer_unless_a_container_polls_it() {
         let off =
             "the source queue's event source mapping is off: that of prod-message-processor is Disabled";
         let unseen_readers = Readers::NobodySeen { minutes: 15 };
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_that_is_on_its_way_on_reads() {
+    fn a_mapping_that_is_being_enabled_counts_as_on() {
         let states = ["Enabled", "Enabling", "Creating", "Updating", "Disabling", "Disabled", "Deleting"];
         assert_eq!(states.map(|state| mapping(state).is_on()), [true, true, true, true, false, false, false]);
     }

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_sent_again_has_not_come_in_again() {
+    fn a_message_that_is_sent_again_is_not_counted_as_new() {
         let points = [
             vec![at(0, 100), at(47, 30), at(48, 9), at(-1, 9)],
             vec![at(0, 90)],
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deployment_is_asked_for_five_metrics_of_queues_and_three_of_its_function() {
+    async fn a_day_queries_five_metrics_of_queues_and_three_of_its_function() {
         let server = Loopback::start_scripted([
             page("q0", "Complete", &[(FROM, 12.0)], Some("more")),
             page("q5", "Complete", &[(FROM, 10.0)], None),

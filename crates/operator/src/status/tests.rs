@@ -55,7 +55,7 @@ fn problems(status: &Status) -> Vec<String> {
 }
 
 #[test]
-fn one_problem_of_several_queues_is_one_line() {
+fn a_shared_problem_of_several_queues_is_one_line() {
     let problem = |service, missing, about: &str| Problem {
         service,
         missing,
@@ -72,7 +72,7 @@ fn one_problem_of_several_queues_is_one_line() {
 }
 
 #[tokio::test]
-async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
+async fn a_down_target_is_the_first_line_with_its_start_time() {
     let functions = read_by(&["orders-prod-message-processor:live"]);
     let points =
         page("q0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
@@ -101,7 +101,7 @@ async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
 }
 
 #[tokio::test]
-async fn the_longest_hold_of_the_last_quarter_of_an_hour_is_shown_below_the_target() {
+async fn the_longest_recent_hold_is_shown_below_the_target() {
     let holds = [(MIDNIGHT - 300, 9000.0), (MIDNIGHT + 300, 4320.0), (MIDNIGHT + 900, 60.0)];
     let (status, _) = seen([read_by(&["orders"]), page("q1", "Complete", &holds, None)]).await;
     assert!(
@@ -119,7 +119,7 @@ async fn the_longest_hold_of_the_last_quarter_of_an_hour_is_shown_below_the_targ
 }
 
 #[tokio::test]
-async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
+async fn the_first_outage_of_several_functions_is_shown() {
     let functions = read_by(&["b:1", "a", "b:2"]);
     let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
     let (status, requests) = seen([functions, points]).await;
@@ -132,7 +132,7 @@ async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
 }
 
 #[tokio::test]
-async fn a_target_that_is_well_is_said_too() {
+async fn a_target_without_an_outage_is_shown() {
     let (status, _) = seen([read_by(&["orders"]), page("q0", "Complete", &[], None)]).await;
     assert!(
         status
@@ -175,7 +175,7 @@ async fn without_the_readers_of_the_queue_the_target_is_unknown() {
 }
 
 #[tokio::test]
-async fn what_has_no_circuit_breaker_is_not_asked_for() {
+async fn functions_without_a_circuit_breaker_are_not_queried() {
     for functions in
         [&["a-async-retry-handler"][..], &["a-failed-message-processor"], &["a-final-dlq-annotator:live"]]
     {
@@ -190,7 +190,7 @@ async fn what_has_no_circuit_breaker_is_not_asked_for() {
 }
 
 #[tokio::test]
-async fn a_container_that_reads_a_queue_is_seen_by_its_receives() {
+async fn status_shows_a_container_by_its_receives() {
     let polls: Vec<_> = (8..=17).map(|minute| (MIDNIGHT + minute * 60, 3.0)).collect();
     let (status, _) = seen([read_by(&[]), page("q1", "Complete", &polls, None)]).await;
     assert_eq!((status.target, status.problems.as_slice()), (None, &[][..]));
@@ -204,7 +204,7 @@ async fn a_container_that_reads_a_queue_is_seen_by_its_receives() {
 }
 
 #[tokio::test]
-async fn without_cloudwatch_a_queue_without_a_mapping_is_not_said_to_be_read_by_nobody() {
+async fn without_cloudwatch_the_readers_of_an_unmapped_queue_are_unknown() {
     let (status, _) = seen([read_by(&[]), denied()]).await;
     let expected =
         "orders: its readers are unknown: cloudwatch:GetMetricData: AccessDenied: not authorized\n";

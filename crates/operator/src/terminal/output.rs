@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_says_first_what_it_is() {
+    fn a_json_document_begins_with_its_schema() {
         let report = serde_json::json!({ "a": 1, "b": { "7": [] } });
         assert_eq!(
             json_document("audit", &report),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_there_is_neither_written_to_nor_found_out_after_the_work() {
+    fn an_existing_output_file_is_refused_before_the_work() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.json");
         replace_file(&path, b"precious").unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_could_not_be_written_is_found_out_before_the_work() {
+    fn an_unwritable_output_is_refused_before_the_work() {
         let folder = tempfile::tempdir().unwrap();
         let refused =
             |path: PathBuf| OutputArgs { output: Some(path) }.check_destination().unwrap_err().to_string();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rest_takes_as_long_as_what_was_done() {
+    fn the_remaining_time_is_proportional_to_the_work_done() {
         let mut remaining = Remaining::new(at_seconds(100));
         for (seconds, done, total, left) in [
             (103, 0, 1000, None),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_described_once_it_is_known() {
+    fn the_remaining_time_is_described_once_it_is_known() {
         let mut remaining = Remaining::new(at_seconds(0));
         assert_eq!(remaining.describe(1, 1000, at_seconds(1)), "");
         assert_eq!(remaining.describe(10, 2010, at_seconds(10)), ", about 33m 20s left");

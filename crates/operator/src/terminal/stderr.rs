@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_of_one_error_are_indented_and_stay_safe_to_look_at() {
+    fn later_lines_of_an_error_are_indented_and_escaped() {
         assert_eq!(format_entry("a\n- b\n\u{1b}[2Kc\n"), "a\n  - b\n  \\u{1b}[2Kc");
         assert_eq!(format_entry("a\r\nerror: b"), "a\\r\n  error: b");
     }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_colours_of_help_are_known_before_the_rest_is_understood() {
+    fn help_colours_are_known_before_arguments_are_parsed() {
         let of = |words: &[&str]| parse_color_choice(words.iter().map(Into::into));
         assert_eq!(of(&["redeliver", "--color", "never", "--nonsense"]), ColorChoice::Never);
         assert_eq!(of(&["redeliver", "audit", "--color=always"]), ColorChoice::Always);

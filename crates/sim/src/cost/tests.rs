@@ -174,7 +174,7 @@ fn direct_retries() -> Usage {
 }
 
 #[test]
-fn a_million_messages_of_each_kind() {
+fn the_costs_of_a_million_messages_match_the_docs() {
     for (kind, usage) in [
         ("messages that succeed at once", at_once()),
         ("retries", retries()),
@@ -251,7 +251,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
 
 /// The limit for the cost of a retry.
 #[test]
-fn a_retry_is_as_cheap_as_the_docs_say() {
+fn the_cost_of_a_retry_matches_the_docs() {
     for (strategy, requests, most) in
         [(Strategy::DelayedResend, 0.6, 0.70), (Strategy::DirectResend, 0.3, 0.40)]
     {
@@ -318,7 +318,7 @@ fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
 }
 
 #[test]
-fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
+fn the_monthly_costs_of_three_loads_match_the_docs() {
     let loads = [("1,000", 1e3), ("1 million", 1e6), ("100 million", 1e8)];
     let rows = loads.map(|(name, load)| {
         // Above a thousand messages a second batches are full without a window.
@@ -342,7 +342,7 @@ fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
 
 /// A deployment that is sized by the page would otherwise no longer fit the price list.
 #[test]
-fn the_sizing_of_four_loads() {
+fn the_sizing_of_four_loads_matches_the_docs() {
     let billion_a_month = 1e9 / MONTH_SECONDS;
     let loads = [("10", 10.0), ("386: a billion a month", billion_a_month), ("1,000", 1e3), ("10,000", 1e4)];
     let rows = loads.map(|(name, per_second)| {
@@ -364,7 +364,7 @@ fn the_sizing_of_four_loads() {
 }
 
 #[test]
-fn thin_traffic_large_messages_and_the_other_processor() {
+fn the_costs_of_thin_traffic_and_large_messages_match_the_docs() {
     let Prices { prices, region, read_on } = Prices::shipped_list();
     is_in("deploy/cost.md", &format!("List prices of {region} as of {read_on}, without free tiers"));
     let single = Usage { sqs_requests: 3e6, invocations: invocations(1e6, 0.0), ..Usage::default() };
@@ -394,7 +394,7 @@ fn thin_traffic_large_messages_and_the_other_processor() {
 }
 
 #[test]
-fn each_month_whatever_the_traffic() {
+fn the_fixed_monthly_costs_match_the_docs() {
     let Prices { prices, .. } = Prices::shipped_list();
     let polls = 3.0 * 5.0 * MONTH_SECONDS / 20.0;
     let polling = Usage { sqs_requests: polls, ..Usage::default() };
@@ -423,7 +423,7 @@ fn each_month_whatever_the_traffic() {
 }
 
 #[test]
-fn a_million_dead_letters_in_an_archive() {
+fn the_archive_costs_match_the_docs() {
     let Prices { prices, .. } = Prices::shipped_list();
     let PriceList { s3_thousand_writes, s3_gb_month, sns_hundred_thousand_mails, .. } = prices;
     let gigabytes = 6e3 * 1e6 / 1e9;
@@ -447,7 +447,7 @@ fn a_million_dead_letters_in_an_archive() {
 }
 
 #[test]
-fn a_month_with_a_key_of_ones_own() {
+fn the_costs_of_an_own_kms_key_match_the_docs() {
     let Prices { prices, .. } = Prices::shipped_list();
     // Senders and readers of each queue, with `delayed-resend` and one producer.
     let queues = [
@@ -472,7 +472,7 @@ fn a_month_with_a_key_of_ones_own() {
 }
 
 #[test]
-fn an_hour_of_hops() {
+fn the_costs_of_hops_match_the_docs() {
     let Prices { prices, region, .. } = Prices::shipped_list();
     let hops = 4e6;
     let usage = Usage {

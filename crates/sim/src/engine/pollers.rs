@@ -183,7 +183,7 @@ mod tests {
 
     /// A team that sizes its target by the concurrency would otherwise meet it all at once.
     #[test]
-    fn five_pollers_grow_by_five_a_second_up_to_the_maximum_while_messages_wait() {
+    fn five_pollers_grow_by_five_per_second_up_to_the_maximum() {
         let (invoked, _) = on_queues(async |engine| {
             let engine = Engine { wait: Duration::from_secs(20), ..engine };
             let (clock, queue, done) = (engine.clock, &engine.topology.source, Cell::new(false));

@@ -130,7 +130,7 @@ fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
 }
 
 #[test]
-fn a_batch_waits_for_more_until_it_is_full_or_its_window_is_over_and_none_comes_twice() {
+fn a_batch_waits_until_it_is_full_or_its_window_is_over() {
     assert_eq!(batches_of_thirty(0, 10), (30, vec![1; 30]));
     // Seconds 0, 10, 20 and 30; the one of the window's last moment is among them.
     assert_eq!(batches_of_thirty(35, 10).0, 30);

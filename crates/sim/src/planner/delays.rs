@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_delays_of_groups_that_are_down_are_told_from_those_of_the_others() {
+    fn delays_of_groups_that_are_down_are_separate_from_the_others() {
         let mut log = DelayLog::default();
         for number in 0..9 {
             let meets_fault = number % 2 == 0;

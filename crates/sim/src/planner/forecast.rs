@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_messages_of_which_each_dies_are_a_million_writes_to_the_archive() {
+    fn each_dead_letter_costs_one_write_to_the_archive() {
         let scenario = Scenario {
             messages: 20,
             fault: TargetFault::FailureRate(1.0),

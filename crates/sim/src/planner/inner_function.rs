@@ -194,7 +194,7 @@ mod tests {
 
     /// Without attempts, all messages are dead letters at once. No strategy takes them past the final-dlq-annotator.
     #[test]
-    fn the_final_dlq_annotator_is_a_bottleneck_when_more_than_a_minutes_work_waits() {
+    fn the_annotator_is_a_bottleneck_above_a_minute_of_work() {
         let found = bottleneck(12_100).unwrap();
         assert_eq!(found.function, InnerFunctionName::FinalDlqAnnotator);
         assert_eq!((found.backlog_max, found.possible_per_second), (12_050, 200));

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_message_survives_as_long_as_it_may_be_held_and_then_faults_follow_its_schedule() {
+    fn a_held_message_survives_its_hold_and_then_its_schedule() {
         let fixed = r#"{"max_attempts":3,"circuit_breaker":{"hold_seconds_max":3600},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
         for fault in FAULTS {
             assert_eq!(held(fault, "{}", [60, 3600, 86_400]), [1.0; 3]);
@@ -120,7 +120,7 @@ mod tests {
 
     /// After its holds it is called once more, and given up.
     #[test]
-    fn a_message_that_is_told_not_now_survives_no_outage_beyond_its_holds() {
+    fn a_message_refused_as_not_now_survives_only_its_holds() {
         assert_eq!(held(NOT_NOW, "{}", [86_400, 86_401, 90_000]), [1.0, 0.0, 0.0]);
         let hour = r#"{"circuit_breaker":{"hold_seconds_max":3600}}"#;
         for not_now in [NOT_NOW, FailedCall::Status(429)] {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_takes_the_same_time_whatever_was_called_before() {
+    fn call_times_do_not_depend_on_earlier_calls() {
         let [one, other] = [(); 2].map(|()| CallTimes::new(ModelTimes::default(), 7));
         let first = one.next_time(1, MEAN);
         other.next_time(2, MEAN);

@@ -52,7 +52,7 @@ fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn events_are_added_up_by_function_and_by_what_they_are_also_counted_by() {
+fn events_are_counted_by_function_and_dimension() {
     let hopped = Event::Hopped { messages: 7 };
     let text = text(&[processed(0.2), processed(0.3), handed_off("permanent"), hopped.clone(), hopped]);
     let of = |name: &str, more: &str| {
@@ -93,7 +93,7 @@ fn receives_so_far_are_not_added_up() {
 /// A label with a message's id would be a time series for each message: Prometheus would run out of memory, and ids
 /// have no use there.
 #[test]
-fn holds_of_over_an_hour_can_be_told_from_shorter_ones() {
+fn holds_over_an_hour_are_counted_apart_from_shorter_ones() {
     let held = |longest_hold_seconds| Event::Held { messages: 1, open_seconds: 1.0, longest_hold_seconds };
     let text = text(&[held(0), held(3600), held(3601)]);
     let of = |more: &str| {
@@ -118,7 +118,7 @@ fn messages_make_no_further_series_and_no_message_is_named() {
 
 /// Before anything has happened: the first dead letter must be an increase, not a series that begins with one.
 #[test]
-fn every_counter_is_there_from_the_start_and_says_what_it_is() {
+fn every_counter_starts_at_zero_with_a_help_text() {
     let text = text(&[processed(0.1)]);
     for metric in Metric::ALL.iter().filter(|metric| metric.measure() == Measure::Count) {
         let name = format!("redeliver_{}", format!("{metric:?}").to_snake_case());

@@ -199,7 +199,7 @@ fn a_stop_in_the_middle_of_a_batch_lets_it_end_and_deletes_it() {
 }
 
 #[test]
-fn what_a_receive_under_way_brings_after_the_stop_is_handled() {
+fn messages_of_a_receive_under_way_at_the_stop_are_handled() {
     let world = World::new();
     let late = async {
         world.seconds(3).await;
@@ -226,7 +226,7 @@ fn an_idle_poller_stops_when_its_long_poll_ends() {
 }
 
 #[test]
-fn a_message_that_cannot_be_understood_is_told_and_stays_and_the_others_are_handled() {
+fn an_unreadable_message_is_reported_and_the_others_are_handled() {
     let world = World::new();
     let poller = world.poller_on(GarbledBodies::wrap_queue(&world.queue), 1, world.taking(1));
     let sent_and_stopped = async {
@@ -259,7 +259,7 @@ impl Function for InOrder<'_> {
 }
 
 #[test]
-fn what_stands_behind_an_unreadable_message_of_its_group_stays_with_it() {
+fn messages_behind_an_unreadable_one_of_their_group_stay() {
     let world = World::new();
     world.clock.block_on(async {
         world.send_in("a", &["1", GARBLED, "3"]).await;
@@ -277,7 +277,7 @@ fn what_stands_behind_an_unreadable_message_of_its_group_stays_with_it() {
 }
 
 #[test]
-fn a_record_that_failed_comes_back_when_its_visibility_timeout_ends_and_not_before() {
+fn a_failed_record_comes_back_after_its_visibility_timeout() {
     let world = World::new();
     let seen = &world.seen;
     let function = Does(|bodies: Vec<String>| async move {
@@ -295,7 +295,7 @@ fn a_record_that_failed_comes_back_when_its_visibility_timeout_ends_and_not_befo
 }
 
 #[test]
-fn a_panic_is_told_and_neither_ends_the_loop_nor_deletes_anything() {
+fn a_panic_is_reported_and_deletes_nothing() {
     let world = World::new();
     let seen = &world.seen;
     let function = Does(|bodies: Vec<String>| async move {
@@ -329,7 +329,7 @@ fn a_batch_that_never_ends_is_broken_off_at_its_deadline() {
 }
 
 #[test]
-fn as_many_batches_as_asked_for_are_in_flight_and_no_more() {
+fn batches_in_flight_never_exceed_the_concurrency() {
     let world = World::new();
     let bodies: Vec<_> = (0..60).map(|n| n.to_string()).collect();
     let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
@@ -358,7 +358,7 @@ fn as_many_batches_as_asked_for_are_in_flight_and_no_more() {
 }
 
 #[test]
-fn a_process_that_is_stopping_is_not_ready_and_left_alone() {
+fn a_stopping_process_is_healthy_and_not_ready() {
     let world = World::new();
     let later = world.clock.now() + Duration::from_secs(61);
     assert!(world.health.health_report(later - Duration::from_secs(1)).healthy && world.health.is_ready());

@@ -54,7 +54,7 @@ fn said(
 }
 
 #[test]
-fn queues_that_are_wired_as_in_the_stack_are_taken_without_a_word() {
+fn queues_wired_as_in_the_stack_pass_without_warnings() {
     for (role, next, receives) in [
         (Role::Source, "intermediate", 1),
         (Role::IntermediateDlq, "annotation", 100),
@@ -93,7 +93,7 @@ fn queues_that_are_wired_as_in_the_stack_are_taken_without_a_word() {
 }
 
 #[test]
-fn a_queue_that_is_the_next_one_too_is_refused_before_a_message_is_taken_from_it() {
+fn a_queue_that_is_named_twice_is_refused() {
     assert_eq!(named(HANDED_OFF).check_distinct(), Ok(()));
     for again in
         [url("source"), "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/source".to_owned()]
@@ -115,7 +115,7 @@ fn a_queue_that_is_the_next_one_too_is_refused_before_a_message_is_taken_from_it
 }
 
 #[test]
-fn a_redrive_to_another_queue_is_refused_since_messages_would_go_round_the_annotator() {
+fn a_redrive_that_bypasses_the_annotator_is_refused() {
     assert_eq!(
         said(HANDED_OFF, Role::Source, moved_to(&arn("final"), 1)).unwrap_err(),
         format!(
@@ -139,7 +139,7 @@ fn a_redrive_to_another_queue_is_refused_since_messages_would_go_round_the_annot
 }
 
 #[test]
-fn an_emulator_whose_urls_have_no_account_is_believed() {
+fn an_emulator_url_without_an_account_is_accepted() {
     let mut queues = named(HANDED_OFF);
     queues.urls.insert(Role::IntermediateDlq, "http://127.0.0.1:9324/queue/intermediate".to_owned());
     let polled = [(Role::Source, moved_to("arn:aws:sqs:elasticmq:000000000000:intermediate", 1))].into();
@@ -147,7 +147,7 @@ fn an_emulator_whose_urls_have_no_account_is_believed() {
 }
 
 #[test]
-fn a_count_that_would_lose_reasons_or_end_retries_is_refused_with_the_one_to_set() {
+fn a_low_max_receive_count_is_refused_with_the_one_to_set() {
     for (failed, role, next, count, said_of_it) in [
         (
             HANDED_OFF,
@@ -188,7 +188,7 @@ fn a_count_that_would_lose_reasons_or_end_retries_is_refused_with_the_one_to_set
 }
 
 #[test]
-fn what_only_costs_something_or_cannot_be_known_is_a_warning() {
+fn a_costly_or_unknown_redrive_is_a_warning() {
     let warning = |failed, role, attributes| {
         let [warning] = <[String; 1]>::try_from(said(failed, role, attributes).unwrap()).unwrap();
         warning
@@ -206,7 +206,7 @@ fn what_only_costs_something_or_cannot_be_known_is_a_warning() {
 }
 
 #[test]
-fn a_queue_on_which_failed_messages_cannot_stay_is_refused_with_what_to_change() {
+fn a_queue_that_differs_from_its_settings_is_refused() {
     let refused = |changed: (&str, &str)| {
         let mut attributes = moved_to(&arn("annotation"), 15);
         attributes.insert(changed.0.to_owned(), changed.1.to_owned());
@@ -226,7 +226,7 @@ fn a_queue_on_which_failed_messages_cannot_stay_is_refused_with_what_to_change()
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_queue_errors_are_reported_together() {
     let polled = [
         (Role::Source, moved_to(&arn("final"), 1)),
         (Role::IntermediateDlq, with(&[("VisibilityTimeout", "29")])),

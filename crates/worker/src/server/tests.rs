@@ -64,7 +64,7 @@ fn is(status: &str, body: &str) -> (String, String) {
 }
 
 #[test]
-fn healthz_tells_each_function_and_turns_unhealthy_when_no_poll_succeeds() {
+fn healthz_lists_each_function_and_fails_without_polls() {
     served(async |server| {
         let well = concat!(
             r#"{"functions":[{"batches_in_flight":0,"function":"message-processor","healthy":true,"#,
@@ -84,7 +84,7 @@ fn healthz_tells_each_function_and_turns_unhealthy_when_no_poll_succeeds() {
 }
 
 #[test]
-fn metrics_are_what_prometheus_reads_and_have_what_is_in_flight_and_how_long_nothing_came() {
+fn metrics_are_openmetrics_with_batches_and_poll_ages() {
     served(async |server| {
         server.clock.run(server.clock.sleep(Duration::from_secs(61))).await.unwrap();
         let (head, body) = server.ask_for_head("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
@@ -118,7 +118,7 @@ fn other_paths_and_methods_are_refused_and_head_has_no_body() {
 }
 
 #[test]
-fn a_head_without_an_end_is_refused_and_a_client_that_says_nothing_holds_nobody_up() {
+fn an_endless_head_is_refused_and_a_silent_client_blocks_no_other() {
     served(async |server| {
         let _silent = TcpStream::connect(server.address).await.unwrap();
         let endless = format!("GET /healthz HTTP/1.1\r\nX: {}", "x".repeat(100_000));

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_members_may_change_and_nothing_else() {
+    fn a_re_send_changes_only_retry_members() {
         let sent =
             LedgerBody::parse(r#" {"data":{"a":1e400},"metadata":{"message_id":"x","tenant":"é"}}"#).unwrap();
         let resent = r#" {"data":{"a":1e400},"metadata":{"message_id":"x","tenant":"é","retry_attempt":3,"first_sent_time":"2026-01-01T00:00:00Z"}}"#;

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_send_that_may_be_of_either_copy_takes_nothing_from_one_that_is_of_the_other() {
+    fn an_ambiguous_send_leaves_the_unambiguous_copy_alone() {
         let mut work = work(["a", "b"], 1, 0);
         assert_eq!(work.handed_off(&[cut_off("a"), not_called("b")]), Ok(()));
         assert_eq!(work.handed_off(&[cut_off("a")]), Ok(()));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_in_one_way_only_is_not_read_in_another() {
+    fn a_settled_hand_off_reading_is_not_reinterpreted() {
         let refusal = "it says that the call was cut off, but all calls have come back";
         let mut both = work(["a", "b"], 1, 0);
         assert_eq!(both.handed_off(&[cut_off("a"), cut_off("b")]), Ok(()));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_called_is_not_handed_off_as_not_called() {
+    fn a_called_message_is_not_handed_off_as_uncalled() {
         let mut work = work(["a", "b"], 1, 1);
         assert_eq!(work.handed_off(&[not_called("a"), HandOffReason::Answered]), Ok(()));
         assert_eq!(work.handed_off(&[not_called("a"), not_called("b")]), Ok(()));

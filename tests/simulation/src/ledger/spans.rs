@@ -387,7 +387,7 @@ mod tests {
 
     /// The same ids and the same numbers each time, or what is replayed would not be what failed.
     #[test]
-    fn each_attempt_after_another_one_is_linked_to_it() {
+    fn each_later_attempt_is_linked_to_the_previous_attempt() {
         let tracing = Some(TracingKnobs { continues: false });
         let passed = || {
             run_simulation(

@@ -59,7 +59,7 @@ fn run_section(title: &str, packages: &[(&str, PathBuf)]) {
 }
 
 #[test]
-fn each_example_that_needs_the_command_line_alone_prints_what_the_page_shows() {
+fn cli_examples_print_the_output_on_their_page() {
     for title in PLAIN {
         run_section(title, &[]);
     }
@@ -67,7 +67,7 @@ fn each_example_that_needs_the_command_line_alone_prints_what_the_page_shows() {
 
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn each_example_in_python_prints_what_the_page_shows() {
+fn python_examples_print_the_output_on_their_page() {
     let venv = venv_file("bin").parent().expect("a folder in it").to_owned();
     for title in PYTHON {
         run_section(title, &[(".venv", venv.clone())]);
@@ -79,7 +79,7 @@ mod node {
 
     #[test]
     #[ignore = "needs Node.js: cargo xtask test"]
-    fn each_example_prints_what_the_page_shows() {
+    fn examples_print_the_output_on_their_page() {
         run_section(NODE, &[("node_modules", runtimes_folder().join("node_modules"))]);
     }
 }

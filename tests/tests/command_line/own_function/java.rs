@@ -70,7 +70,7 @@ fn the_handler_of_the_docs_runs() {
 
 #[test]
 #[ignore = "needs Java: cargo xtask test"]
-fn a_class_that_cannot_be_loaded_is_told_before_a_message_is_sent() {
+fn a_class_load_error_is_reported_before_any_send() {
     let output =
         OwnFunctionRun::new(&["throws"]).run_exec(&java_handler("functions.NeverLoads::handle"), &[], &[]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));

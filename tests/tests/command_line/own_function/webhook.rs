@@ -74,7 +74,7 @@ impl Drop for WebhookReceiver {
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn the_receiver_processes_genuine_calls_alone() {
+async fn the_webhook_receiver_processes_only_signed_calls() {
     let refused = Some(ErrorType::HttpStatus(401));
     let mut receiver = WebhookReceiver::start(OLD, 0);
     assert_eq!(receiver.error_of_call(NEW).await, refused, "another secret");

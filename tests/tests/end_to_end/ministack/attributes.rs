@@ -66,7 +66,7 @@ async fn tapped_setup(target: &HttpTargetServer) -> (Tap, TopologySetup) {
 }
 
 #[tokio::test]
-async fn attributes_of_all_types_and_the_message_group_survive_retries_and_dead_lettering() {
+async fn attributes_and_message_group_survive_retries_and_dead_lettering() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(0), [Reply::Status(500); 3]);
     send_with_attributes(&topology, &topology.source, of_all_types()).await;
@@ -83,7 +83,7 @@ async fn attributes_of_all_types_and_the_message_group_survive_retries_and_dead_
 }
 
 #[tokio::test]
-async fn a_re_send_has_the_producers_attributes_and_none_of_ours() {
+async fn a_re_send_carries_only_producer_attributes() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let (tap, setup) = tapped_setup(&target).await;
     target.script_replies(&id(0), [Reply::Status(500)]);
@@ -128,7 +128,7 @@ fn trace_header(entry: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn ten_attributes_come_through_with_their_error_and_the_final_record_folds_three() {
+async fn a_final_record_of_ten_attributes_folds_three() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(0), [Reply::Status(500); 3]);
     let value = |n: usize| text_attribute("String", &"x".repeat(n + 1));

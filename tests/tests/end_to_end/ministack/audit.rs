@@ -102,7 +102,7 @@ async fn run_redeliver(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consumed() {
+async fn an_audit_groups_two_thousand_dead_letters_and_consumes_none() {
     let topology = new_topology().await;
     fill_dlq(&topology).await;
     let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
@@ -172,7 +172,7 @@ async fn a_file_that_is_there_already_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn an_empty_queue_is_a_success_and_wrong_use_is_told() {
+async fn auditing_an_empty_queue_succeeds_and_wrong_arguments_are_reported() {
     let topology = new_topology().await;
     let dlq = topology.final_dlq.url.as_str();
     let (code, report) = run_redeliver(&["audit", "--queue", dlq, "--format", "json"]).await;
@@ -189,7 +189,7 @@ async fn an_empty_queue_is_a_success_and_wrong_use_is_told() {
 }
 
 #[tokio::test]
-async fn each_new_cause_is_told_once_to_a_cron_job() {
+async fn a_cron_job_reports_each_new_cause_once() {
     let topology = new_topology().await;
     let put = async |n: u32| {
         let (body, attributes) = dead_letter(n);

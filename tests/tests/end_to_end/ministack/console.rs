@@ -182,7 +182,7 @@ impl Visitor {
 }
 
 #[tokio::test]
-async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
+async fn a_console_serves_and_obeys_only_its_owner() {
     let topology = console_topology().await;
     fill_dlq(&topology, &[1]).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
@@ -277,7 +277,7 @@ async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_it_reads_when_it_ends_is_given_back() {
+async fn a_terminated_console_returns_the_messages_it_was_reading() {
     let topology = console_topology().await;
     fill_dlq(&topology, &(0..500).collect::<Vec<_>>()).await;
     let mut console = RunningConsole::start(&topology, &new_folder(), &[]).await;
@@ -297,7 +297,7 @@ async fn what_it_reads_when_it_ends_is_given_back() {
 /// The size that docs/console.md states, with room for another allocator. The program's code is not counted: how much of
 /// it is in memory is the system's to decide.
 #[tokio::test]
-async fn ten_thousand_dead_letters_take_at_most_40_mebibytes() {
+async fn a_console_with_ten_thousand_dead_letters_uses_40_mebibytes_at_most() {
     const COUNT: u32 = 10_000;
     let topology = console_topology().await;
     fill_dlq(&topology, &(0..COUNT).filter(|n| *n != LARGE).collect::<Vec<_>>()).await;
@@ -341,7 +341,7 @@ async fn page_alert(console: &RunningConsole) -> String {
 }
 
 #[tokio::test]
-async fn a_queue_that_is_deleted_meanwhile_is_a_sentence_on_the_page() {
+async fn a_console_page_reports_a_deleted_queue_in_a_sentence() {
     let topology = console_topology().await;
     fill_dlq(&topology, &[1]).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
@@ -351,7 +351,7 @@ async fn a_queue_that_is_deleted_meanwhile_is_a_sentence_on_the_page() {
 }
 
 #[tokio::test]
-async fn credentials_that_expire_and_too_many_requests_are_a_sentence_on_the_page() {
+async fn a_console_page_reports_expired_credentials_and_throttling() {
     for (status, code, expected) in [
         (403, "ExpiredTokenException", "the AWS credentials have expired"),
         (400, "ThrottlingException", "check the queue, the region, the account"),

@@ -99,7 +99,7 @@ fn queue_url<'a>(outputs: &'a Outputs, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn every_message_of_a_deployed_stack_ends_as_designed_and_nothing_stays_after_destroy() {
+async fn a_deployed_stack_settles_messages_and_is_destroyed_completely() {
     let target = HttpTargetServer::start().await;
     let cloud = Cloud::start().await.unwrap();
     let context = context_arguments(&target, &[]);
@@ -146,7 +146,7 @@ async fn every_message_of_a_deployed_stack_ends_as_designed_and_nothing_stays_af
 }
 
 #[tokio::test]
-async fn an_existing_source_queue_is_given_what_it_needs_and_nobodys_redrive_policy_is_taken_away() {
+async fn an_existing_source_queue_is_set_up_and_foreign_policies_stay() {
     let target = HttpTargetServer::start().await;
     let cloud = Cloud::start().await.unwrap();
     let arn = run_boto3(&cloud, &["create", "orders"], &[]).await.concat();

@@ -30,12 +30,12 @@ fn message_fate(n: u32) -> &'static str {
 }
 
 #[tokio::test]
-async fn no_message_is_lost_while_processes_die_and_sends_are_not_confirmed() {
+async fn delayed_resend_loses_no_message_under_deaths_and_failed_sends() {
     under_fire(&[]).await;
 }
 
 #[tokio::test]
-async fn no_message_is_lost_with_direct_resend_while_processes_die_and_sends_are_not_confirmed() {
+async fn direct_resend_loses_no_message_under_deaths_and_failed_sends() {
     under_fire(&[("STRATEGY", "direct-resend")]).await;
 }
 

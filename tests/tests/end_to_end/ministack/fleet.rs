@@ -54,7 +54,7 @@ fn fleet_rows(fleet: &Value, account: &str, region: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_it() {
+async fn fleet_reports_every_dlq_of_two_accounts_with_its_problems() {
     let emulator = Ministack::with_all_services();
     for account in ACCOUNTS {
         create_queues(&emulator, account, &[WRONG, WELL]).await;

@@ -30,7 +30,7 @@ fn assert_reported_and_redriven(running: &RunningTopology, target: &HttpTargetSe
 }
 
 #[tokio::test]
-async fn a_hand_off_that_sqs_answers_with_500_is_reported_and_arrives_by_redrive() {
+async fn a_hand_off_refused_with_500_is_reported_and_redriven() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_to(&topology.intermediate.url);

@@ -40,7 +40,7 @@ async fn a_queue_is_the_same_by_its_url_its_name_and_its_arn() {
 }
 
 #[tokio::test]
-async fn what_was_named_and_is_not_there_is_told_and_nothing_is_done() {
+async fn a_missing_queue_is_reported_and_nothing_changes() {
     let topology = new_topology().await;
     let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
     let request = topology.client.send_message().queue_url(dlq).message_body(test_message(1, &json!({})));
@@ -70,7 +70,7 @@ async fn what_was_named_and_is_not_there_is_told_and_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn an_emulator_without_sts_stops_nothing_and_the_queues_are_told_before_they_are_changed() {
+async fn commands_work_without_sts_and_name_queues_before_changes() {
     let topology = new_topology().await;
     let (dlq, source) = (&topology.final_dlq, &topology.source);
     let folder = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ const OPENING: u32 = 10;
 const HELD: u32 = 11;
 
 #[tokio::test]
-async fn a_message_whose_target_is_down_is_held_and_comes_back_with_all_its_attempts() {
+async fn a_message_held_during_an_outage_keeps_its_attempts() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     for failing in 1..=OPENING {
         target.script_replies(&id(failing), [Reply::Status(500)]);

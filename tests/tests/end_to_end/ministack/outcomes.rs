@@ -11,7 +11,7 @@ fn body(request: &TargetRequest) -> Value {
 }
 
 #[tokio::test]
-async fn success_is_called_once_with_the_bytes_as_they_came() {
+async fn a_successful_message_is_called_once_with_its_exact_bytes() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let sent = format!(
         r#"{{ "data":{{"n":1e400,"é":"\u00e9"}}, "metadata":{{"message_id":"{}", "own":1}} }}"#,
@@ -30,7 +30,7 @@ async fn success_is_called_once_with_the_bytes_as_they_came() {
 }
 
 #[tokio::test]
-async fn a_message_that_fails_twice_and_then_succeeds_is_retried_with_its_history() {
+async fn a_twice_failing_message_is_retried_with_its_history() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(0), [Reply::Status(500), Reply::RetryAfter(429, 1)]);
     topology.send_batch([test_message(0, &json!({"kept": [1, 2]}))]).await;
@@ -57,7 +57,7 @@ async fn a_message_that_fails_twice_and_then_succeeds_is_retried_with_its_histor
 }
 
 #[tokio::test]
-async fn an_exhausted_message_is_dead_lettered_with_the_number_of_retries_and_the_last_error() {
+async fn an_exhausted_message_is_dead_lettered_with_retries_and_last_error() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(0), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
     topology.send_batch([test_message(0, &json!({}))]).await;

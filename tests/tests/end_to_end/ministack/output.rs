@@ -47,7 +47,7 @@ fn loud(mut setup: TopologySetup) -> TopologySetup {
 }
 
 #[tokio::test]
-async fn every_line_is_json_the_metrics_are_emf_and_no_payload_is_in_it_at_the_loudest_level() {
+async fn log_lines_are_json_and_emf_without_payloads_at_trace_level() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(1), [Reply::Status(500)]);
     target.script_replies(&id(2), [Reply::Status(410)]);

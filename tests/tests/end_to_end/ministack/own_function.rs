@@ -90,7 +90,7 @@ async fn an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer(
 }
 
 #[tokio::test]
-async fn a_streamed_answer_that_ends_with_an_error_has_failed_whatever_came_before() {
+async fn a_streamed_response_with_a_trailing_error_fails() {
     let function = function(node_program(&runtimes_folder(), "streamed.handler").with_layer(), []);
     for text in ["", r#"{"ok":true}"#, "half an ans"] {
         let outcome = function.invoke(&json!({ "text": text, "error": "no funds" }), TIMEOUT).await;
@@ -104,7 +104,7 @@ async fn a_streamed_answer_that_ends_with_an_error_has_failed_whatever_came_befo
 }
 
 #[tokio::test]
-async fn a_handler_that_cannot_be_loaded_is_told_to_lambda_in_its_runtimes_words() {
+async fn a_handler_load_error_reaches_lambda_as_its_runtime_reports_it() {
     let folder = runtimes_folder();
     for program in [python_program(&folder, "absent.handler"), node_program(&folder, "absent.handler")] {
         assert_native_error(program, "Runtime.ImportModuleError").await;
@@ -115,7 +115,7 @@ mod java_start {
     use redeliver_tests::runtimes::java_program;
 
     #[tokio::test]
-    async fn a_class_that_cannot_be_loaded_is_told_to_lambda_in_its_runtimes_words() {
+    async fn a_class_load_error_reaches_lambda_as_java_reports_it() {
         super::assert_native_error(
             java_program("functions.Absent::handle"),
             "java.lang.ClassNotFoundException",
@@ -168,7 +168,7 @@ async fn a_termination_reaches_the_handler_and_ends_both_processes(language: Lan
 }
 
 #[tokio::test]
-async fn a_function_that_does_not_heed_a_termination_is_ended_all_the_same() {
+async fn a_function_that_ignores_termination_is_killed() {
     let journal = new_journal();
     // In another environment this runtime heeds no signal while it waits.
     let deaf = ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.11".to_owned());
@@ -213,7 +213,7 @@ async fn a_message_whose_time_is_up_while_the_function_starts_again_spends_no_at
 }
 
 #[tokio::test]
-async fn what_a_restore_of_snapstart_runs_has_run_before_the_first_invocation() {
+async fn snapstart_restore_hooks_run_before_the_first_invocation() {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([scripted_message(1, &["exit"])]).await;
     let mut setup = TopologySetup::for_script(Language::Python, &journal);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{final_records, message_attribute, new_topology};
 
 #[tokio::test]
-async fn a_message_without_an_envelope_is_retried_as_it_came_and_explained_when_it_is_given_up() {
+async fn a_plain_message_is_retried_unchanged_and_explained_at_the_end() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let event = r#" {"detail":{"id":"o-17"},"n":1e400,"a":1,"a":2} "#;
     let refused = r#"{"specversion":"1.0","id":"e1","source":"/shop"}"#;

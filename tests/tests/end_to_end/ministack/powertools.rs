@@ -26,7 +26,7 @@ fn order(n: u32, data: Value) -> String {
 }
 
 #[tokio::test]
-async fn its_batch_processor_answers_for_each_record() {
+async fn powertools_batch_processor_reports_each_record() {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([order(1, json!({})), order(2, json!({ "failures": 1 })), order(3, json!({}))]).await;
     let mut setup = setup("powertools.batch_handler", &journal);
@@ -41,7 +41,7 @@ async fn its_batch_processor_answers_for_each_record() {
 }
 
 #[tokio::test]
-async fn its_parser_takes_the_event_and_what_it_refuses_is_explained_by_its_error() {
+async fn powertools_parser_accepts_the_event_and_its_error_explains_refusals() {
     let (topology, journal) = (new_topology().await, new_journal());
     let refused = test_message(3, &json!({ "order": 3 }));
     topology.send_batch([order(1, json!({})), order(2, json!({ "failures": 1 })), refused]).await;
@@ -66,7 +66,7 @@ async fn its_parser_takes_the_event_and_what_it_refuses_is_explained_by_its_erro
 }
 
 #[tokio::test]
-async fn by_its_idempotency_a_message_that_failed_after_its_effect_has_it_once() {
+async fn powertools_idempotency_prevents_a_second_effect() {
     let (topology, journal) = (new_topology().await, new_journal());
     let table = unique_name("charges");
     create_table(&table).await;

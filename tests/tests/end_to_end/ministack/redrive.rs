@@ -134,7 +134,7 @@ async fn a_dry_run_changes_nothing_and_an_apply_sends_everything_back_once() {
 }
 
 #[tokio::test]
-async fn what_a_killed_redrive_left_is_finished_by_the_next() {
+async fn the_next_redrive_finishes_a_killed_one() {
     const COUNT: u32 = 600;
     let topology = new_topology().await;
     put_dead_letters(&topology, COUNT).await;
@@ -165,7 +165,7 @@ async fn what_a_killed_redrive_left_is_finished_by_the_next() {
 }
 
 #[tokio::test]
-async fn ctrl_c_ends_it_between_two_rounds_and_gives_everything_back() {
+async fn ctrl_c_ends_a_redrive_between_rounds_and_returns_messages() {
     const COUNT: u32 = 400;
     let topology = new_topology().await;
     put_dead_letters(&topology, COUNT).await;
@@ -188,7 +188,7 @@ async fn ctrl_c_ends_it_between_two_rounds_and_gives_everything_back() {
 }
 
 #[tokio::test]
-async fn wrong_use_is_told_in_a_sentence_and_changes_nothing() {
+async fn wrong_redrive_arguments_are_reported_and_change_nothing() {
     let topology = new_topology().await;
     put_dead_letters(&topology, 10).await;
     let journal = journal();
@@ -225,7 +225,7 @@ async fn wrong_use_is_told_in_a_sentence_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_journal_that_somebody_else_has_put_there_ends_the_command_before_anything_is_sent_or_deleted() {
+async fn a_foreign_journal_stops_a_redrive_before_any_send_or_delete() {
     use std::os::unix::fs::PermissionsExt as _;
     let topology = new_topology().await;
     let journal = journal();

@@ -76,7 +76,7 @@ fn text(key: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_key_that_is_rotated_in_the_middle_of_traffic_spends_no_attempt() {
+async fn a_key_rotated_during_lambda_traffic_spends_no_attempt() {
     let (topology, rotation) = (new_topology().await, Rotation::start().await);
     let mut setup = TopologySetup::for_http_target(rotation.target.url());
     setup.processor_variables.extend(rotation.variables());

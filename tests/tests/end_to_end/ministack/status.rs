@@ -33,7 +33,7 @@ pub(super) async fn boto3(emulator: &Ministack, arguments: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_target_that_is_down_is_told_with_the_moment_since_when() {
+async fn status_reports_a_down_target_with_its_start() {
     let emulator = Ministack::with_all_services();
     let function = "orders-prod-message-processor";
     boto3(&emulator, &["read", "orders", function]).await;

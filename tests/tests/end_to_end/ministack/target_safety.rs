@@ -14,7 +14,7 @@ use super::{id, new_topology, test_message};
 use crate::tls_target::{Certificate, TestAuthority, TlsTarget};
 
 #[tokio::test]
-async fn a_proxy_of_the_environment_gets_no_message_only_what_the_sdk_sends_to_aws() {
+async fn a_proxy_variable_applies_to_the_sdk_and_not_to_messages() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let proxy = Tap::start(&Ministack::shared().endpoint_url()).await;
     target.script_replies(&id(0), [Reply::Status(410)]);
@@ -64,7 +64,7 @@ async fn called(target: &str, variables: &[(&str, String)]) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn a_target_whose_certificate_is_not_good_gets_no_message() {
+async fn a_target_with_an_invalid_certificate_gets_no_message() {
     let authority = TestAuthority::new();
     let trust = [("SSL_CERT_FILE", authority.file.display().to_string())];
     let good = TlsTarget::start(&authority, Certificate::Good).await;
@@ -89,7 +89,7 @@ async fn a_target_whose_certificate_is_not_good_gets_no_message() {
 }
 
 #[tokio::test]
-async fn a_target_that_nobody_vouches_for_gets_no_message() {
+async fn a_target_without_a_trusted_authority_gets_no_message() {
     let target = TlsTarget::start(&TestAuthority::new(), Certificate::Good).await;
     let failure = called(&target.url, &[]).await.expect("a hand-off");
     assert_eq!(failure["details"], "no TLS connection: unknown issuer");
@@ -97,7 +97,7 @@ async fn a_target_that_nobody_vouches_for_gets_no_message() {
 }
 
 #[tokio::test]
-async fn https_to_a_server_without_it_is_not_tried_without_it() {
+async fn https_targets_never_fall_back_to_http() {
     let target = HttpTargetServer::start().await;
     let failure = called(&target.url().replace("http://", "https://"), &[]).await.expect("a hand-off");
     assert_eq!(failure["details"], "no TLS connection: the target does not speak TLS");

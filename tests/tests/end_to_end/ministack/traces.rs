@@ -35,7 +35,7 @@ async fn send(topology: &TestTopology) -> String {
 }
 
 #[tokio::test]
-async fn each_attempt_has_a_trace_that_is_linked_to_the_producer_and_to_the_attempt_before() {
+async fn attempt_traces_link_to_producer_and_previous_attempt() {
     a_message_that_fails_three_times(false).await;
 }
 
@@ -226,7 +226,7 @@ fn on(queue: &str, operation: &str, more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_collector_that_does_not_work_costs_no_message_and_is_named_at_most_once() {
+async fn a_broken_collector_costs_no_message_and_is_named_once() {
     let gone = format!("http://{}", free_address());
     // Connections are accepted, and never read.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();

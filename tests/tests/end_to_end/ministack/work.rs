@@ -122,7 +122,7 @@ async fn until_called(target: &HttpTargetServer) {
 }
 
 #[tokio::test]
-async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
+async fn a_worker_settles_every_message_and_stops_on_sigterm() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(1), [Reply::Status(410)]);
     target.script_replies(&id(2), [Reply::Status(500)]);
@@ -175,7 +175,7 @@ async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
 }
 
 #[tokio::test]
-async fn a_function_of_ones_own_is_called_in_a_container_and_ends_with_it() {
+async fn an_own_function_in_a_container_ends_with_its_worker() {
     const APP: &str = r#"
 import json, os
 def handler(event, context):
@@ -244,7 +244,7 @@ async fn a_signal_in_the_middle_of_a_call_lets_the_batch_end() {
 }
 
 #[tokio::test]
-async fn a_second_signal_or_the_end_of_the_patience_ends_it_at_once_and_the_message_is_still_there() {
+async fn a_second_signal_or_the_grace_period_ends_a_worker_at_once() {
     for (more, reason) in [(&["--shutdown", "1s"][..], None), (&[], Some("INT"))] {
         let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
         target.script_replies(&id(0), [Reply::Hang]);
@@ -305,7 +305,7 @@ async fn queues_that_are_wired_wrongly_are_refused_before_anything_is_received()
 
 /// A log collector drops a line that is no JSON, or the whole batch with it.
 #[tokio::test]
-async fn a_warning_is_json_like_all_that_it_says() {
+async fn worker_warnings_are_json_lines() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let mut command =
         command(&topology, target.url(), &["message-processor", "--health", "127.0.0.1:0", "--verbose"]);
@@ -320,7 +320,7 @@ async fn a_warning_is_json_like_all_that_it_says() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_rotated_while_it_works_spends_no_attempt() {
+async fn a_key_rotated_during_worker_traffic_spends_no_attempt() {
     let (topology, rotation) = (new_topology().await, Rotation::start().await);
     let mut command =
         command_by_environment(&topology, rotation.target.url(), &[&ALL[..], &["--wait", "2s"]].concat());

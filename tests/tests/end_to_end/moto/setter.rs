@@ -22,7 +22,7 @@ index.handler(json.load(sys.stdin), None)
 "#;
 
 #[tokio::test]
-async fn the_setter_of_an_existing_queue_needs_its_rights_and_changes_nothing_without_them() {
+async fn the_queue_setter_changes_nothing_without_its_rights() {
     let target = HttpTargetServer::start().await;
     let (stack, wanted) = with_a_bare_queue(&target).await;
     assert_eq!(set(&stack, &target, &wanted).await["Status"], "SUCCESS");

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_what_the_loader_takes_and_the_loader_itself() {
+    fn image_libraries_are_the_loader_and_its_dependencies() {
         let ldd = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         let paths = ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"];

@@ -89,7 +89,7 @@ async fn locked_bucket(owner: &'static str) -> Loopback {
 }
 
 #[tokio::test]
-async fn a_bucket_with_object_lock_takes_a_write_once() {
+async fn a_bucket_with_object_lock_accepts_a_write_once() {
     let server = locked_bucket(OWNER).await;
     assert_eq!(bucket(&server).create_object(KEY, b"abc".to_vec()).await, Ok(true));
     assert_eq!(bucket(&server).create_object(KEY, b"abc".to_vec()).await, Ok(false));
@@ -358,7 +358,7 @@ async fn a_bucket_at_a_custom_endpoint_is_in_the_path() {
 }
 
 #[test]
-fn an_address_of_a_bucket_is_taken_apart() {
+fn an_s3_uri_is_split_into_bucket_and_prefix() {
     assert_eq!(bucket_of_uri("s3://letters"), Some(("letters", "")));
     assert_eq!(bucket_of_uri("s3://letters/"), Some(("letters", "")));
     assert_eq!(bucket_of_uri("s3://letters/a/b/"), Some(("letters", "a/b/")));

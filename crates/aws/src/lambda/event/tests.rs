@@ -59,7 +59,7 @@ fn between_good_ones(record_in_between: Value) -> Records {
 }
 
 #[test]
-fn a_record_is_read_with_all_that_sqs_says_of_it() {
+fn a_record_is_parsed_with_all_its_system_attributes() {
     let full = with(
         record("full", "{\"data\":{}}"),
         "/attributes",
@@ -119,7 +119,7 @@ fn records_stay_in_their_order() {
 }
 
 #[test]
-fn a_body_is_text_whatever_is_in_it() {
+fn a_body_stays_text_with_any_content() {
     let deep = "[".repeat(100_000);
     let largest = "x".repeat(1_048_576);
     for body in [
@@ -243,7 +243,7 @@ fn a_record_that_could_not_be_reported_fails_the_invocation() {
 }
 
 #[test]
-fn what_is_no_sqs_event_is_refused_with_what_was_expected_and_without_what_came() {
+fn another_event_is_refused_without_its_content() {
     for event in [
         "{}",
         "null",

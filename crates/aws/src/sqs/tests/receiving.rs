@@ -14,7 +14,7 @@ fn message(id: &str, system: &Value, attributes: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_received_message_has_all_that_sqs_says_of_it() {
+async fn a_received_message_has_all_its_system_attributes() {
     let system = json!({
         "SenderId": "AIDA",
         "SentTimestamp": "1750000000123",
@@ -83,7 +83,7 @@ async fn a_receive_asks_for_its_own_visibility_where_it_has_one() {
 }
 
 #[tokio::test]
-async fn a_message_that_cannot_be_understood_is_told_left_to_come_back_and_the_others_are_delivered() {
+async fn an_unreadable_message_is_reported_and_the_others_are_delivered() {
     let sent = || json!({ "SentTimestamp": "1" });
     let grouped = json!({ "SentTimestamp": "1", "MessageGroupId": "a" });
     let body = json!({ "Messages": [
@@ -122,7 +122,7 @@ async fn a_message_that_cannot_be_understood_is_told_left_to_come_back_and_the_o
 }
 
 #[tokio::test]
-async fn a_receive_that_fails_says_why_and_is_not_taken_for_an_empty_queue() {
+async fn a_failed_receive_has_its_reason_and_is_not_an_empty_queue() {
     for (scripted, expected) in [
         (refusal(503, "ServiceUnavailable"), error(Fault::Throttled, "ServiceUnavailable")),
         (refusal(400, "OverLimit"), error(Fault::Throttled, "OverLimit")),

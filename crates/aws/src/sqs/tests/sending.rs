@@ -47,7 +47,7 @@ fn refused(id: &str, sender_fault: bool, code: &str) -> Value {
 }
 
 #[tokio::test]
-async fn outcomes_are_by_entry_id_whatever_the_order_of_the_answer() {
+async fn outcomes_follow_entry_ids_in_any_order_of_the_response() {
     let outcomes = answered(
         json!({
             "Successful": [confirmed("4"), confirmed("1"), confirmed("6")],
@@ -138,7 +138,7 @@ async fn an_error_keeps_the_code_of_the_query_protocol() {
 }
 
 #[tokio::test]
-async fn an_error_without_a_readable_body_is_told_by_its_status() {
+async fn an_error_without_a_readable_body_has_its_status_as_code() {
     for body in ["", "<html>CANARY</html>"] {
         let error_of = |status| failed_request(Answer::new(status, &[], body));
         assert_eq!(error_of(504).await.fault, Fault::Service);
@@ -186,7 +186,7 @@ async fn sent_to(url: &str) -> Vec<EntryOutcome<String>> {
 }
 
 #[tokio::test]
-async fn a_request_to_whom_nobody_can_connect_was_not_sent() {
+async fn a_request_without_a_connection_counts_as_not_sent() {
     let not_sent = [Err(error(Fault::NotSent, "Connect"))];
     assert_eq!(sent_to(REFUSED_URL).await, not_sent, "refused");
     assert_eq!(sent_to("http://queues.invalid").await, not_sent, "no such name");

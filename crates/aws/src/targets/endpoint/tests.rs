@@ -111,7 +111,7 @@ fn name(name: &'static str) -> HeaderName {
 }
 
 #[test]
-fn what_is_no_object_of_strings_is_refused() {
+fn a_secret_that_is_not_an_object_of_strings_is_refused() {
     for secret in ["CANARY", r#""CANARY""#, r#"{"A":1}"#, r#"["CANARY"]"#, r#"{"A":"CANARY"} CANARY"#] {
         assert_eq!(refused(secret), SecretError::NotAnObject, "{secret}");
     }
@@ -135,7 +135,7 @@ fn a_name_that_is_none_is_refused_without_its_text() {
 }
 
 #[test]
-fn what_redeliver_or_http_itself_sets_is_refused_in_any_case() {
+fn a_reserved_header_is_refused_in_any_case() {
     let ours = ["X-Redeliver-Attempt", "x-redeliver-anything"];
     for reserved in RESERVED.into_iter().chain(standard_webhooks::HEADERS).chain(ours) {
         for spelling in [reserved.to_ascii_lowercase(), reserved.to_ascii_uppercase()] {

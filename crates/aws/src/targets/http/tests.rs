@@ -240,14 +240,14 @@ async fn a_target_that_does_not_answer_in_time_is_transient_and_asked_once() {
 }
 
 #[tokio::test]
-async fn a_target_that_nobody_can_connect_to_is_transient() {
+async fn connect_failure_is_transient() {
     let error = target(REFUSED_URL, LONG).handle(&message("{}")).await.unwrap_err();
     assert_eq!((&error.error_type, error.kind), (&"Http.Refused".into(), FailureKind::Transient));
     assert!(!format!("{error:?}").contains(CANARY), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_before_the_answer_is_transient_and_not_tried_again_here() {
+async fn a_connection_broken_before_the_response_is_transient_and_not_retried() {
     let server = Loopback::start([Answer::closed()]).await;
     let error = call(&server, LONG).await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Http.Reset".into(), FailureKind::Transient));
@@ -274,7 +274,7 @@ mod signatures;
 mod statuses;
 
 #[tokio::test]
-async fn a_plain_message_is_sent_as_what_it_is_with_its_own_key() {
+async fn a_plain_message_is_sent_with_its_content_type_and_its_own_key() {
     for (body, content_type) in [
         (r#" {"n":1e400}"#, "application/json"),
         ("a,b\n1,2", "text/plain; charset=utf-8"),

@@ -106,7 +106,7 @@ async fn a_function_error_names_the_version_behind_the_alias() {
 
 /// The processor's own log has nothing of what the function wrote.
 #[tokio::test]
-async fn a_function_error_leads_to_the_log_lines_of_its_own_invocation_and_no_answer_to_ours() {
+async fn a_function_error_has_the_log_location_of_its_own_invocation() {
     let ours = || {
         let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), Some("stream".to_owned()));
         location.with_request_id(Some("ours"))
@@ -143,13 +143,13 @@ fn a_long_stack_trace_hides_neither_type_nor_message() {
 }
 
 #[tokio::test]
-async fn an_answer_that_looks_like_an_error_but_is_none_is_a_success() {
+async fn a_response_that_only_looks_like_an_error_is_a_success() {
     let body = r#"{"errorType":"OrderLocked"}"#;
     assert_eq!(call(&Loopback::start([Answer::new(200, &[], body)]).await, LONG, "{}").await, Ok(()));
 }
 
 #[test]
-fn a_function_error_that_says_nothing_readable_is_transient_all_the_same() {
+fn an_unreadable_function_error_is_transient() {
     let unreadable: [&[u8]; 6] = [b"", b"null", b"CANARY", b"[1]", b"{\"errorType\":7}", b"\xff"];
     for payload in unreadable {
         let error = function_error(payload);
@@ -165,7 +165,7 @@ fn a_function_error_that_says_nothing_readable_is_transient_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_lambda_refuses_is_transient_unless_it_is_the_payload() {
+async fn a_refusal_by_lambda_is_transient_unless_the_payload_is_at_fault() {
     for (status, code, name) in [
         (429, "TooManyRequestsException", "Lambda.Throttled"),
         (403, "AccessDeniedException", "Lambda.AccessDenied"),
@@ -188,7 +188,7 @@ async fn what_lambda_refuses_is_transient_unless_it_is_the_payload() {
 }
 
 #[tokio::test]
-async fn a_throttled_function_says_when_to_call_it_again() {
+async fn a_throttled_functions_retry_after_is_honoured() {
     for (value, expected) in [
         ("7", FailureKind::TransientAfter(Duration::from_secs(7))),
         ("0", FailureKind::TransientAfter(Duration::ZERO)),
@@ -374,7 +374,7 @@ fn each_character_that_lambda_allows_in_a_tenant_id_is_allowed_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_group_that_is_no_tenant_id_is_permanent_and_calls_nobody() {
+async fn a_group_that_is_not_a_tenant_id_is_permanent_without_a_call() {
     let server = Loopback::start([]).await;
     for (group, details) in [
         (None, "the message has no MessageGroupId, which is the tenant id"),

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_look_like_a_report_has_none() {
+    fn a_response_that_does_not_look_like_a_report_has_no_shape() {
         for answer in [
             "",
             " ",

@@ -311,7 +311,7 @@ async fn a_handler_gets_the_trace_of_a_messages_traceparent() {
 }
 
 #[test]
-fn a_record_says_which_dlq_it_was_redriven_from_and_nothing_that_sqs_has_not_said() {
+fn a_record_has_its_redrive_source_and_only_attributes_from_sqs() {
     let one = given(1);
     let (message, record) = one.parts();
     let record = ReceivedMessage {
@@ -485,7 +485,7 @@ async fn a_streamed_answer_that_breaks_off_is_the_error_in_its_trailers() {
 }
 
 #[tokio::test]
-async fn a_function_that_ends_costs_its_own_message_alone_and_the_next_call_starts_it_anew() {
+async fn an_exited_function_fails_one_message_and_is_restarted_by_the_next_call() {
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -505,7 +505,7 @@ async fn a_function_that_ends_costs_its_own_message_alone_and_the_next_call_star
 }
 
 #[tokio::test]
-async fn one_that_ended_between_two_calls_spends_nobodys_attempt() {
+async fn a_function_that_exits_between_calls_spends_no_attempt() {
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -547,7 +547,7 @@ async fn an_answer_counts_though_the_function_ends_right_after_it() {
 }
 
 #[tokio::test]
-async fn a_process_has_one_call_at_a_time_and_another_one_is_started_only_if_there_may_be_two() {
+async fn a_process_has_one_call_at_a_time_within_the_process_limit() {
     let all = [1, 2].map(given);
     let messages = all.each_ref().map(Given::parts);
     let end = end();
@@ -579,7 +579,7 @@ async fn a_process_has_one_call_at_a_time_and_another_one_is_started_only_if_the
 }
 
 #[tokio::test]
-async fn a_function_is_told_to_end_when_its_call_is_over() {
+async fn a_function_gets_sigterm_once_its_call_is_over() {
     let own = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -648,7 +648,7 @@ async fn a_function_that_never_begins_is_down_and_not_tried_for_ever() {
 }
 
 #[tokio::test]
-async fn what_a_function_that_ends_has_started_ends_with_it() {
+async fn child_processes_end_with_their_function() {
     let script = "sleep 1000 & echo \"- $!\" >> \"$1\"; exec sleep 1000";
     let function = Own::running(script, HandlerEvent::Record, |function| function);
     let one = given(1);
@@ -692,7 +692,7 @@ async fn two_batches_at_once_are_two_invocations() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_broken_off_kills_what_the_function_has_started_too() {
+async fn a_cut_off_call_kills_the_functions_child_processes() {
     let script = "sleep 1000 & echo \"- $!\" >> \"$1\"; wait";
     let function = Own::running(script, HandlerEvent::Record, |function| function);
     let one = given(1);
@@ -801,7 +801,7 @@ async fn a_function_that_never_asks_again_after_its_answer_is_killed() {
 }
 
 #[tokio::test]
-async fn lambda_hears_the_error_of_the_first_start_and_all_that_is_not_ours() {
+async fn the_first_init_error_and_extension_requests_are_forwarded_to_lambda() {
     let answer = || Answer::new(202, &[("x-own", "1")], "up");
     let lambda = Loopback::start([answer(), answer()]).await;
     let address = lambda.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
@@ -836,7 +836,7 @@ async fn lambda_hears_the_error_of_the_first_start_and_all_that_is_not_ours() {
 }
 
 #[tokio::test]
-async fn an_error_of_a_later_start_is_the_functions_and_lambda_is_not_told() {
+async fn a_later_init_error_fails_messages_and_is_not_sent_to_lambda() {
     let lambda = Loopback::start([]).await;
     let address = lambda.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
     let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(&address)));
@@ -1016,7 +1016,7 @@ async fn outcomes_and_shapes(
 
 /// The event is the only trace of messages that the handler meant to fail.
 #[tokio::test]
-async fn an_answer_that_looks_like_a_report_is_reported_once_a_shape_and_is_a_success() {
+async fn an_answer_like_a_failure_report_is_reported_once_per_shape() {
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
         for (answer, shape) in [
             (r#"{"batch_item_failures":[{"item_identifier":"sqs-1"}]}"#, Some("batch_item_failures")),
@@ -1031,7 +1031,7 @@ async fn an_answer_that_looks_like_a_report_is_reported_once_a_shape_and_is_a_su
 }
 
 #[tokio::test]
-async fn an_answer_that_is_a_failure_is_not_reported_as_taken_as_success() {
+async fn a_failed_answer_is_not_reported_as_taken_as_success() {
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
         for answer in [
             r#"["sqs-1""#,

@@ -47,7 +47,7 @@ fn signatures_are_those_of_awss_test_suite() {
 }
 
 #[test]
-fn a_host_says_its_service_and_region() {
+fn an_aws_host_has_its_service_and_region() {
     use SignedService::{ExecuteApi, Lambda, VpcLattice};
     for (host, service) in [
         ("abcdef.lambda-url.eu-west-1.on.aws", Some((Lambda, "eu-west-1"))),

@@ -54,7 +54,7 @@ fn a_secret_has_24_to_64_bytes() {
 }
 
 #[test]
-fn what_is_no_secret_or_one_too_many_is_refused() {
+fn an_invalid_or_third_signing_secret_is_refused() {
     let good = secret_of_length(24);
     for (text, error) in [
         (String::new(), SigningSecretsError::Empty),

@@ -87,7 +87,7 @@ fn a_batch_is_one_line() {
 }
 
 #[test]
-fn a_further_value_of_a_dimension_a_further_error_and_more_values_are_in_further_lines() {
+fn more_dimension_values_errors_and_measurements_fill_further_lines() {
     let failed = |error_type: u16| handed_off(&ErrorType::HttpStatus(error_type));
     let scheduled = [1, 1, 2, 3].map(retry_scheduled);
     let events: Vec<_> = [failed(503), failed(429)].into_iter().chain(scheduled).collect();
@@ -115,7 +115,7 @@ fn an_error_is_counted_whether_its_message_is_handed_off_or_sent_again_at_once()
 
 /// Whichever events have their own lines, no metric is lost or counted twice.
 #[test]
-fn metrics_are_the_same_whatever_is_logged() {
+fn metrics_are_the_same_with_any_log_settings() {
     let all = all();
     let attempts: Vec<_> = (0..30).map(retry_scheduled).collect();
     let many: Vec<_> = all.iter().cycle().take(7 * all.len()).cloned().collect();
@@ -133,7 +133,7 @@ fn metrics_are_the_same_whatever_is_logged() {
 }
 
 #[test]
-fn what_a_batch_has_counted_before_it_panics_is_told() {
+fn counts_before_a_panic_are_logged() {
     let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _told_at_the_end = FlushOnDrop(&lines);
@@ -146,7 +146,7 @@ fn what_a_batch_has_counted_before_it_panics_is_told() {
 }
 
 #[test]
-fn what_is_gathered_is_told_once() {
+fn batch_totals_are_logged_once() {
     let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
     lines.observe(&processed());
     lines.flush();
@@ -214,7 +214,7 @@ fn each_line_of_a_batch_has_its_trace_and_the_next_batch_has_another() {
 
 /// Two environments from one snapshot.
 #[test]
-fn two_observers_have_different_ids_and_continue_a_trace_if_they_are_told_to() {
+fn observers_have_different_ids_and_continue_a_trace_if_set() {
     let attempt = |continues| {
         let logging = Logging { tracing: Some(TracingSettings { continues }), ..Logging::default() };
         let lines = JsonLinesObserver::new("message-processor", logging, Fixed, Vec::new());

@@ -50,7 +50,7 @@ fn all_lines() -> Vec<Value> {
 }
 
 #[test]
-fn each_query_of_the_runbook_asks_for_what_is_in_the_lines() {
+fn each_query_of_the_runbook_uses_fields_of_the_lines() {
     let lines = all_lines();
     let queries = queries();
     assert_eq!(queries.len(), 9);

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_commas_line_breaks_and_control_characters_stay_within_their_cell() {
+    fn quotes_line_breaks_and_control_characters_stay_within_a_cell() {
         assert_eq!(escape_cell("say \"hi\", you"), "\"say \"\"hi\"\", you\"");
         assert_eq!(escape_cell("two\nlines"), "\"two\nlines\"");
         assert_eq!(escape_cell("\u{1b}[31m"), r"\u{1b}[31m");

@@ -71,7 +71,7 @@ mod tests {
     };
 
     #[test]
-    fn what_sqs_deletes_soon_is_said_first_and_once_a_day() {
+    fn soon_deleted_messages_come_first_and_once_per_day() {
         let mut report =
             report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
         let mut known = KnownCauses::without_causes("arn");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn each_new_cause_is_a_line_and_what_is_known_is_none() {
+    fn each_new_cause_is_a_line_and_known_causes_are_left_out() {
         let report = report(&[
             record("NON_RETRYABLE_ERROR", "no such\u{1b} user\nsorry", 1),
             record("RETRY_ATTEMPT_EXCEEDED", "", 2),

@@ -16,7 +16,7 @@ fn parse(arguments: &[&str]) -> Result<Program, clap::Error> {
 }
 
 #[test]
-fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
+fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
     let audited = |report: &AuditReport| AuditResult {
         report: report.clone(),
         missing: Vec::new(),

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn each_region_is_looked_at_with_each_profile_and_once() {
+    fn each_region_is_read_once_with_each_profile() {
         let connections = |arguments: &[&str]| {
             let arguments = Program::parse_from(["program"].iter().chain(arguments)).arguments;
             let named = |one: &AwsConnection| {

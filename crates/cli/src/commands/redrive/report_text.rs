@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_watched_what_stays_and_which_ids_are_new_is_in_the_table() {
+    fn the_redrive_table_has_watched_staying_and_new_ids() {
         let watched = PilotResult { seconds: 90, sent: 50, came_back: 1, waiting: Some(3) };
         let report = RedriveReport {
             sent: 100,
@@ -230,7 +230,7 @@ e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves a
     }
 
     #[test]
-    fn an_interrupted_run_does_not_say_that_the_rest_is_in_flight_elsewhere() {
+    fn an_interrupted_run_does_not_claim_messages_in_flight_elsewhere() {
         let coverage = Coverage { seen: 20, approximate: 200, ..Coverage::default() };
         let text = |early| {
             let report = RedriveReport { coverage: Some(coverage), early, ..RedriveReport::default() };
@@ -242,7 +242,7 @@ e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves a
     }
 
     #[test]
-    fn what_max_leaves_is_counted_in_a_plan_and_told_of_a_run_as_far_as_it_has_looked() {
+    fn messages_left_by_max_are_counted_exactly_only_in_a_plan() {
         let left = |report: &RedriveReport, applied| {
             let table = report_table(report, RedriveRoute::QueueToQueue, applied, 1);
             table.lines().find(|line| line.contains("--max")).map(str::to_owned)

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_hundred_lines_with_one_cause_are_told_once_with_the_first_of_them() {
+    fn lines_with_one_cause_are_reported_once_with_the_first_ten() {
         let mut problems = Problems::default();
         let reported: Vec<_> = (1..=200).filter(|line| problems.is_first(*line, "has no id")).collect();
         assert!(problems.is_first(7, "is empty") && problems.is_first(201, "is not JSON"));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_remembered_is_told_each_time() {
+    fn problems_beyond_the_limit_are_reported_each_time() {
         let mut problems = Problems::default();
         assert!((0..PROBLEMS_MAX).all(|n| problems.is_first(n, &n.to_string())));
         assert!([1, 2].iter().all(|line| problems.is_first(*line, "one more")));

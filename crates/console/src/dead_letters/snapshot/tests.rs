@@ -54,7 +54,7 @@ fn by(set: impl FnOnce(&mut Selection)) -> Selection {
 }
 
 #[test]
-fn the_page_counts_what_sqs_deletes_soon() {
+fn the_page_counts_messages_that_sqs_deletes_soon() {
     let mut letters = three();
     assert_eq!(letters.deleted_soon(), None);
     // Two were sent when 1970 began, a day ago.
@@ -72,12 +72,12 @@ fn the_page_counts_what_sqs_deletes_soon() {
 }
 
 #[test]
-fn without_a_filter_all_are_meant_and_the_newest_comes_first() {
+fn an_empty_selection_selects_all_letters_newest_first() {
     assert_eq!(selected(&three(), &Selection::default()), ["sqs-3", "sqs-2", "sqs-1"]);
 }
 
 #[test]
-fn each_filter_leaves_out_what_it_should() {
+fn each_filter_excludes_letters_that_do_not_match() {
     let letters = three();
     let group = letters.find_letter("sqs-2").unwrap().fingerprint.clone();
     for (selection, expected) in [
@@ -107,7 +107,7 @@ fn each_filter_leaves_out_what_it_should() {
 }
 
 #[test]
-fn what_the_filter_cannot_judge_is_not_selected_and_is_counted() {
+fn messages_that_the_jq_filter_fails_on_are_counted_and_not_selected() {
     let letters = three();
     let filter = r#".body.data.card | ltrimstr("secret-") | tonumber > 0"#;
     let Selected { letters, not_judged } =
@@ -118,7 +118,7 @@ fn what_the_filter_cannot_judge_is_not_selected_and_is_counted() {
 }
 
 #[test]
-fn what_is_not_understood_is_told() {
+fn an_invalid_time_or_filter_is_an_error() {
     let why = |selection: &Selection| three().select_letters(selection).unwrap_err().to_string();
     assert_eq!(
         why(&by(|of| of.since = "yesterday".to_owned())),
@@ -141,7 +141,7 @@ fn groups_are_those_of_the_whole_look() {
 }
 
 #[test]
-fn a_cause_is_new_until_somebody_marks_it() {
+fn a_cause_is_new_until_it_is_marked() {
     let mut letters = three();
     let [twice, once] = [0, 1].map(|index| letters.groups[index].clone());
     let queue = "arn:aws:sqs:us-east-1:000000000000:final-dlq";
@@ -192,7 +192,7 @@ fn a_cause_whose_first_death_is_gone_is_as_old_as_it_was() {
 }
 
 #[test]
-fn a_look_says_what_it_costs() {
+fn a_look_reports_how_often_messages_were_received() {
     let price = |counts: [u32; 2]| {
         let messages = counts.into_iter().zip(1..).map(|(receive_count, number)| {
             redeliver_core::message::ReceivedMessage {
@@ -212,7 +212,7 @@ fn a_look_says_what_it_costs() {
 }
 
 #[test]
-fn what_is_deleted_soon_is_what_its_link_selects() {
+fn the_link_of_the_warning_selects_the_messages_deleted_soon() {
     let mut letters = three();
     letters.retention = Retention::from_seconds(86_410);
     let until = redeliver_dead_letters::groups::format_timestamp(letters.expiry_cutoff().unwrap());

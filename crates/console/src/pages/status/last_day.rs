@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_see_the_picture_hears_its_sums_and_outages() {
+    fn the_chart_has_a_text_alternative_with_sums_and_outages() {
         let figure = render_last_day(&day()).into_string();
         let words =
             "The last day: came in 12,300, done 5, held 7, dead 1. The target was down from 02:00 to 03:00.";
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_counted_has_no_row() {
+    fn a_missing_series_has_no_row() {
         let done = Series { origin: SeriesOrigin::Queues, ..day().done };
         let few = render_last_day(&Day { done, held: None, dead: None, ..day() }).into_string();
         assert!(!few.contains("held") && !few.contains(">dead<"), "{few}");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_containers_say_that_they_begin_with_the_console() {
+    fn container_counts_name_the_start_of_the_console() {
         let since = Timestamp::from_timestamp(1_795_305_600 + 7500, 0).unwrap();
         let of_containers = |series: Series| Series { origin: SeriesOrigin::Containers(since), ..series };
         let held = day().held.map(of_containers);

@@ -29,7 +29,7 @@ fn plan(messages: usize) -> ConsolePlan {
 }
 
 #[test]
-fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
+fn a_redrive_outcome_shows_its_counts_and_the_next_step() {
     let complete = Coverage { complete: true, ..Coverage::default() };
     let report = RedriveReport { sent: 7, coverage: Some(complete), ..RedriveReport::default() };
     let done = of_redrive(&report);
@@ -85,7 +85,7 @@ fn a_deletion_is_finished_only_if_all_was_seen_and_all_of_it_is_gone() {
 }
 
 #[test]
-fn the_counts_are_of_all_runs_together_and_not_of_the_last_one() {
+fn counts_cover_all_runs_of_a_plan() {
     let complete = Coverage { complete: true, ..Coverage::default() };
     let last = RedriveReport { sent: 51, coverage: Some(complete), ..RedriveReport::default() };
     let all = JournalCounts {

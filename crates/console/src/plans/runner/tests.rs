@@ -59,7 +59,7 @@ fn finished() -> PlanOutcome {
 }
 
 #[test]
-fn what_is_finished_is_not_done_again_and_what_nobody_knows_is_not_done() {
+fn finished_and_unknown_plans_are_not_started() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let done = send_back("a");
@@ -86,7 +86,7 @@ fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
 /// As `cp` and `chmod -R g+w` leave it.
 #[tokio::test]
 #[cfg(unix)]
-async fn nothing_is_sent_while_a_plan_of_ones_own_cannot_be_read_and_those_of_others_hold_nothing_up() {
+async fn an_unreadable_own_plan_blocks_sends_and_those_of_others_do_not() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
@@ -110,7 +110,7 @@ async fn nothing_is_sent_while_a_plan_of_ones_own_cannot_be_read_and_those_of_ot
 }
 
 #[tokio::test]
-async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_there_after_it() {
+async fn a_plan_is_on_the_disk_before_its_run_and_its_failure_after() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     // A deletion that was killed has nothing in both queues.
@@ -133,7 +133,7 @@ async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_ther
 }
 
 #[tokio::test]
-async fn a_run_that_failed_may_have_messages_in_both_queues_once_it_has_a_journal() {
+async fn a_failed_run_with_a_journal_may_have_messages_in_both_queues() {
     for has_journal in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
@@ -152,7 +152,7 @@ async fn a_run_that_failed_may_have_messages_in_both_queues_once_it_has_a_journa
 }
 
 #[test]
-fn a_plan_that_sends_elsewhere_than_to_the_consoles_own_source_queue_is_not_started() {
+fn a_plan_for_another_source_queue_is_not_started() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let to = "arn:aws:sqs:eu-central-1:999999999999:orders".to_owned();
@@ -168,7 +168,7 @@ fn a_plan_that_sends_elsewhere_than_to_the_consoles_own_source_queue_is_not_star
 }
 
 #[test]
-fn settings_that_another_tab_has_changed_are_told_and_nothing_is_done() {
+fn settings_changed_by_another_tab_are_reported_and_nothing_runs() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let plan = send_back("a");
@@ -207,7 +207,7 @@ async fn a_plan_that_waits_for_another_one_leads_to_it() {
 }
 
 #[test]
-fn a_plan_that_goes_on_holds_up_others_as_after_a_kill_and_is_not_cancelled() {
+fn a_continued_plan_blocks_others_and_cannot_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (plan, other) = (send_back("a"), send_back("b"));
@@ -324,7 +324,7 @@ fn sqs() -> String {
 
 /// Otherwise `redeliver redrive` would send once more what the restore has sent of the second backup.
 #[tokio::test]
-async fn a_restore_begins_a_journal_beside_each_backup_and_no_other_command_sends_one_of_them() {
+async fn a_restore_claims_each_backup_against_other_commands() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let deletion = plan(PlanAction::Delete, "a");
@@ -386,7 +386,7 @@ fn a_cancelled_restore_leaves_no_journal_beside_its_backups() {
 
 /// Otherwise it could be neither carried out nor cancelled.
 #[test]
-fn a_restore_of_a_backup_that_another_redrive_has_begun_is_cancelled_and_the_journal_stays() {
+fn a_cancelled_restore_keeps_the_journal_of_another_redrive() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let runner = Arc::new(PlanRunner::new(folder.to_owned()));

@@ -30,7 +30,7 @@ fn seen(folder: &Path) -> (Snapshot, [String; 2]) {
 }
 
 #[tokio::test]
-async fn a_cause_is_resolved_and_opened_again_on_its_page_also_without_messages() {
+async fn a_cause_without_messages_can_be_resolved_and_reopened() {
     let folder = tempfile::tempdir().unwrap();
     let (snapshot, fingerprints) = seen(folder.path());
     let address = served_with(folder.path(), None, Some(snapshot)).await;
@@ -74,7 +74,7 @@ async fn a_cause_is_resolved_and_opened_again_on_its_page_also_without_messages(
 }
 
 #[tokio::test]
-async fn a_cause_is_compared_with_all_others_whatever_is_selected() {
+async fn a_cause_is_compared_with_all_others_for_any_selection() {
     let folder = tempfile::tempdir().unwrap();
     let mut builder = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
     let mut fingerprint = String::new();

@@ -50,7 +50,7 @@ fn assert_has(page: &str, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_plan_tells_its_cause_an_example_its_messages_and_its_command_and_is_cancelled() {
+async fn a_plan_page_shows_its_cause_messages_and_command() {
     let folder = tempfile::tempdir().unwrap();
     let (snapshot, fingerprint) = seen(folder.path());
     let address = served_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
@@ -82,7 +82,7 @@ async fn a_plan_tells_its_cause_an_example_its_messages_and_its_command_and_is_c
 }
 
 #[tokio::test]
-async fn an_edit_of_a_cause_is_shown_on_examples_and_counted_and_becomes_a_plan() {
+async fn an_edit_of_a_cause_shows_examples_and_counts_and_becomes_a_plan() {
     let folder = tempfile::tempdir().unwrap();
     let (snapshot, fingerprint) = seen(folder.path());
     let address = served_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
@@ -124,7 +124,7 @@ async fn an_edit_of_a_cause_is_shown_on_examples_and_counted_and_becomes_a_plan(
 }
 
 #[tokio::test]
-async fn an_interrupted_plan_tells_how_far_it_is_and_what_died_again_and_others_lead_to_it() {
+async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (snapshot, fingerprint) = seen(folder);
@@ -212,7 +212,7 @@ async fn an_interrupted_plan_tells_how_far_it_is_and_what_died_again_and_others_
 }
 
 #[tokio::test]
-async fn what_was_deleted_becomes_a_plan_that_restores_it_once_the_deletion_has_ended() {
+async fn a_finished_deletion_becomes_a_restore_plan() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let messages = vec!["sqs-1".to_owned()];

@@ -47,7 +47,7 @@ fn an_event_that_grew_too_old_has_no_response() {
 }
 
 #[test]
-fn a_response_may_be_anything() {
+fn any_json_response_of_a_function_is_accepted() {
     let error_of = |response: &str| {
         let body = record("{}")
             .replace(r#"{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}"#, response);
@@ -68,14 +68,14 @@ fn a_response_may_be_anything() {
 }
 
 #[test]
-fn a_forged_time_of_the_first_failure_is_never_later_than_this_one() {
+fn a_forged_first_failure_time_is_cut_to_the_current_failure() {
     let body = record(&envelope("1", "253402300799", "{}"));
     let failed = FailedInvocation::parse(&body).unwrap();
     assert_eq!((failed.first_failed_at, failed.retries_made), (failed_at(), 1));
 }
 
 #[test]
-fn each_flaw_is_named_and_no_value_is_repeated() {
+fn each_error_names_its_member_and_no_value() {
     let whole = record(r#"{"secret":"CANARY"}"#);
     let context = format!(
         r#"{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}}"#

@@ -134,7 +134,7 @@ struct Vector {
 }
 
 #[test]
-fn the_longest_delays_are_those_that_the_stack_reckons_with() {
+fn the_longest_delays_match_the_vectors_of_the_stack() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../../schemas/vectors/backoff.json")).unwrap();
     for Vector { name, policy, longest_seconds } in vectors {
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn a_targets_own_delay_is_never_undercut_nor_exceeded_by_more_than_ten_percent(
+    fn a_target_delay_is_exceeded_by_at_most_ten_percent(
         asked in prop_oneof![0..=1000_u64, any::<u64>()],
         key in any_key(),
     ) {

@@ -103,7 +103,7 @@ mod evidence {
     use super::*;
 
     #[test]
-    fn the_run_that_opens_it_depends_on_how_often_the_target_fails_anyway() {
+    fn the_failures_that_open_a_circuit_depend_on_the_usual_failure_rate() {
         assert_eq!(Environment::default().calls_to_open("a"), 10, "not known");
         let mut good = Environment::default();
         (0..300).for_each(|_| assert_eq!(good.call("a", Answer, 0.0), Ok(None)));
@@ -127,7 +127,7 @@ mod evidence {
     }
 
     #[test]
-    fn one_call_a_minute_opens_it_with_the_same_evidence() {
+    fn the_evidence_for_an_outage_does_not_depend_on_the_call_rate() {
         let mut environment = Environment::default();
         let changes: Vec<_> = (0..10)
             .filter_map(|minute| environment.call("a", Fault, f64::from(minute) * 60.0).unwrap())
@@ -137,7 +137,7 @@ mod evidence {
 
     /// A blip of this morning would otherwise let chance hold messages for the rest of the day.
     #[test]
-    fn a_target_that_was_down_less_than_a_minute_ago_needs_half_of_the_evidence() {
+    fn half_of_the_evidence_opens_a_circuit_within_a_minute_of_an_outage() {
         // Eleven of twelve calls failed, of its key and of the target as a whole.
         for (later, failures) in [(3.0, 50), (61.0, 99)] {
             let mut environment = Environment::open("a");
@@ -153,7 +153,7 @@ mod evidence {
 
     /// Three messages that always fail, alone in a queue, would otherwise wait for a day.
     #[test]
-    fn messages_that_failed_before_open_nothing() {
+    fn messages_that_failed_before_open_no_circuit() {
         let mut environment = Environment::default();
         for number in 0..100 {
             let again = Caller { failures: 1 + number, ..caller("a", number.into()) };
@@ -163,7 +163,7 @@ mod evidence {
     }
 
     #[test]
-    fn an_outage_that_only_messages_that_failed_before_meet_is_not_believed_for_long() {
+    fn an_outage_confirmed_only_by_failed_messages_ends_early() {
         let mut environment = Environment::open("a");
         let again = Caller { failures: 1, ..caller("a", 1) };
         let ask = |environment: &mut Environment, seconds| {
@@ -203,7 +203,7 @@ mod keys {
     use super::*;
 
     #[test]
-    fn one_keys_outages_hold_nobody_else_in_any_order() {
+    fn an_outage_of_a_key_holds_no_other_key() {
         let mut environment = Environment::default();
         (0..10).for_each(|_| assert_eq!(environment.call("b", Answer, 0.0), Ok(None)));
         for number in 0..50 {
@@ -238,7 +238,7 @@ mod keys {
 
     /// Poison would otherwise be held in each new environment as if the outage had just been confirmed.
     #[test]
-    fn a_report_confirms_the_outage_when_it_was_made_and_not_when_it_arrives() {
+    fn a_report_confirms_the_outage_at_its_send_time() {
         for (arrives, is_believed) in [(399.0, true), (400.0, false)] {
             let mut environment = Environment::default();
             environment.breaker.apply_report(
@@ -320,7 +320,7 @@ mod keys {
 
     /// Its key asked for the delay, and the outage holds the message at least as long as any other.
     #[test]
-    fn a_keys_retry_after_and_the_outage_of_the_whole_target_both_hold_its_messages() {
+    fn messages_of_a_key_are_held_by_its_retry_after_and_the_outage() {
         for (held_seconds, least, most) in [(0, 290.0, 320.0), (1000, 365.0, 365.0)] {
             let mut environment = Environment::default();
             environment.call("a", Refusal(Some(Duration::from_secs(300))), 0.0).unwrap();
@@ -355,7 +355,7 @@ mod keys {
 
     /// A busy target is not down: its trouble must not become the beginning of a later outage.
     #[test]
-    fn a_report_without_failures_says_nothing() {
+    fn a_report_without_failures_opens_no_circuit() {
         let mut environment = Environment::default();
         let busy = Outage { first_failures: 0, ..outage(0.0) };
         environment.breaker.apply_report(Some(CircuitKey::from_text("a")), busy, after(100.0), after(110.0));
@@ -399,7 +399,7 @@ mod keys {
 
     /// Otherwise a burst of new keys would have its messages called, and spend their attempts.
     #[test]
-    fn a_key_that_is_down_is_not_forgotten_for_new_keys_while_its_messages_come() {
+    fn a_key_that_is_down_survives_new_keys_while_its_messages_arrive() {
         let mut environment = Environment::open("down");
         for number in 0..30_000 {
             let seconds = f64::from(number) / 100.0;
@@ -569,7 +569,7 @@ mod open {
     }
 
     #[test]
-    fn messages_at_their_hold_limit_wait_for_a_place_in_the_rate_while_they_have_grace() {
+    fn messages_at_their_hold_limit_wait_for_the_rate_within_their_grace() {
         let mut environment = Environment::default();
         assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
         let overdue = Caller { held_seconds: 86_400, ..caller("a", 2) };
@@ -588,7 +588,7 @@ mod open {
 
     /// The target's circuit does not know of it: this call was running when the target was found down.
     #[test]
-    fn a_keys_retry_after_during_the_targets_outage_forbids_its_own_probe_and_no_other() {
+    fn a_keys_retry_after_in_a_target_outage_stops_only_its_own_probe() {
         let mut environment = Environment::default();
         let Permission::Call(running) =
             environment.breaker.request_call(caller("a", 100), Patience::Over, after(0.0))
@@ -628,7 +628,7 @@ mod open {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_delays_no_probe_for_long() {
+    fn a_clock_set_back_delays_probes_by_15_minutes_at_most() {
         let mut environment = Environment::open("a");
         for second in 1..3000 {
             let _ = environment.call("a", Fault, f64::from(second));
@@ -642,7 +642,7 @@ mod open {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_prolongs_no_retry_after_beyond_900_s() {
+    fn a_clock_set_back_limits_a_retry_after_to_900_s() {
         let Breaker { mut clock, mut target, .. } = Breaker::default();
         target.record_retry_after(900.0, 1, clock.moment_at(after(0.0)));
         let mut must_wait = |seconds| target.must_wait(clock.moment_at(after(-7200.0 + seconds)));
@@ -651,7 +651,7 @@ mod open {
 
     /// Poison would otherwise be held until the clock is where it was.
     #[test]
-    fn a_clock_that_is_set_back_does_not_prolong_an_outage_that_nothing_confirms() {
+    fn a_clock_set_back_does_not_prolong_an_unconfirmed_outage() {
         let mut environment = Environment::open("a");
         let back = -7200.0;
         assert!(environment.is_held("a", back));
@@ -717,7 +717,7 @@ mod open {
     }
 
     #[test]
-    fn a_call_that_began_before_the_opening_neither_closes_it_nor_proves_anything() {
+    fn a_call_from_before_the_opening_changes_no_circuit() {
         let mut environment = Environment::default();
         let early = |environment: &mut Environment, number| match environment.breaker.request_call(
             caller("a", number),
@@ -796,7 +796,7 @@ mod failed_calls {
 
     /// It has waited for hours in an outage that is over, and its call fails by chance.
     #[test]
-    fn a_message_that_was_called_is_held_by_its_own_calls() {
+    fn a_called_message_is_held_by_the_number_of_its_own_calls() {
         let mut environment = Environment::default();
         for (calls_before, longest) in [(0, 2.0), (1, 6.0), (2, 18.0), (5, 486.0), (6, 750.0)] {
             let caller = Caller { calls_before, held_seconds: 40_000, ..caller("a", 1) };
@@ -859,7 +859,7 @@ proptest! {
 
     /// A target that answers everything is never held back.
     #[test]
-    fn answers_alone_hold_nothing(keys in prop::collection::vec(0..5_u8, 1..100)) {
+    fn answers_alone_open_no_circuit(keys in prop::collection::vec(0..5_u8, 1..100)) {
         let mut environment = Environment::default();
         for (second, key) in keys.iter().enumerate() {
             let second = u32::try_from(second).unwrap();

@@ -34,7 +34,7 @@ fn key(attempt: u32) -> JitterKey {
 }
 
 #[test]
-fn a_held_message_spends_nothing_and_says_since_when() {
+fn a_held_message_spends_no_attempt_and_carries_its_outage() {
     let policy = policy(r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"]}"#);
     let resend = resend(&policy, &body(r#""retry_attempt":3"#), &held());
     assert_eq!((resend.retry_attempt, resend.spends), (3, Budget::Hold));
@@ -75,7 +75,7 @@ fn a_held_messages_own_call_is_in_its_history_and_spends_nothing() {
 
 /// It is not an outage, so no other environment may take it for one.
 #[test]
-fn a_message_held_by_the_rate_says_no_outage_and_its_time_counts() {
+fn a_rate_limited_message_carries_no_outage_and_its_hold_counts() {
     let limited = || HandOff::for_hold(hold(HoldReason::RateLimited, 7.0), delivery());
     let first = resend(&minutes(), &body(""), &limited());
     assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (0, Budget::Hold, 7));
@@ -99,7 +99,7 @@ fn a_handlers_own_error_may_have_the_name_of_a_hold() {
 }
 
 #[test]
-fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
+fn a_failure_after_a_hold_ends_the_hold_and_keeps_its_time() {
     let members =
         format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, format_rfc3339(at(-4000)));
     for failure in [transient(), snooze(), HandOff::for_not_started(delivery()), moved()] {
@@ -112,7 +112,7 @@ fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
 
 /// A message at its limit is called, unless a `Retry-After` is not over.
 #[test]
-fn a_message_is_held_no_longer_than_it_may_be_and_a_retry_after_and_then_given_up() {
+fn a_message_beyond_its_hold_limit_and_retry_after_is_given_up() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
     let last = resend(&policy, &body(r#""held_seconds":30"#), &held());
     assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 60), "no longer than it may be");
@@ -191,7 +191,7 @@ fn a_message_that_comes_back_from_the_final_dlq_has_all_its_budgets_again() {
 }
 
 #[test]
-fn what_sqs_moved_comes_back_after_seconds_and_then_ever_later_for_hours() {
+fn the_delays_of_moved_messages_double_from_seconds_to_15_minutes() {
     let (mut body, mut shortest, mut longest) = (body(""), Vec::new(), 0);
     for count in 1..=20 {
         let resend = resend(&policy(r#"{"max_attempts":0}"#), &body, &moved());
@@ -218,7 +218,7 @@ fn what_sqs_moved_comes_back_after_seconds_and_then_ever_later_for_hours() {
 }
 
 #[test]
-fn the_age_of_what_only_crashed_counts_from_its_first_sending() {
+fn the_age_of_a_crashed_message_counts_from_its_first_send() {
     let policy = policy(r#"{"max_age_seconds":3600}"#);
     let moved_once = resend(&policy, &body(""), &moved());
     assert_eq!(metadata(&moved_once).first_sent(at(500)), at(0));
@@ -258,7 +258,7 @@ fn an_answer_gives_a_message_all_its_redrives_again() {
 }
 
 #[test]
-fn how_often_it_was_moved_has_an_end_in_all_too_and_the_explanation_says_which_one() {
+fn the_explanation_of_too_many_redrives_names_the_limit() {
     let explained = |members: &str| give_up(&Policy::default(), &body(members), &moved()).explanation;
     assert_eq!(
         explained(r#""redrive_count":30,"redrive_count_at_answer":10"#),
@@ -316,7 +316,7 @@ proptest! {
 }
 
 #[test]
-fn a_hold_that_a_producer_has_made_up_is_not_believed() {
+fn a_hold_forged_by_a_producer_is_ignored() {
     for forged in [
         format!(r#""held_since":"{}""#, format_rfc3339(at(-4000))),
         format!(r#""held_since":"{}","held_seconds":100"#, format_rfc3339(at(1))),

@@ -50,7 +50,7 @@ fn a_target_that_asks_for_less_than_the_backoff_is_not_called_sooner() {
 }
 
 #[test]
-fn a_snooze_waits_as_long_as_the_handler_says_also_where_it_is_counted_as_an_attempt() {
+fn a_snooze_has_the_handlers_delay_even_if_it_spends_an_attempt() {
     let after = |seconds, members: &str| {
         let snooze = HandlerError::snooze("NotYet", "later", Duration::from_secs(seconds));
         resend(&ten_minutes(""), &body(members), &failure(&snooze)).delay.get()
@@ -61,7 +61,7 @@ fn a_snooze_waits_as_long_as_the_handler_says_also_where_it_is_counted_as_an_att
 
 /// Decided at second 10. Five seconds are left for the message to arrive.
 #[test]
-fn a_target_that_asks_for_more_time_than_is_left_gets_the_last_call_just_before_the_end() {
+fn a_retry_after_beyond_the_expiry_leads_to_a_last_call_5_s_before_it() {
     let quick = r#""backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}"#;
     let aged = |age: u32| policy(&format!(r#"{{{quick},"max_age_seconds":{age}}}"#));
     let after = |age, asked| first_retry(&aged(age), &asking_for(asked));
@@ -80,7 +80,7 @@ fn a_target_that_asks_for_more_time_than_is_left_gets_the_last_call_just_before_
 }
 
 #[test]
-fn what_has_had_its_last_call_is_given_up_and_not_called_once_more() {
+fn a_message_is_given_up_after_its_last_call_before_the_expiry() {
     let immediate =
         policy(r#"{"max_age_seconds":16,"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"}}"#);
     assert_eq!(first_retry(&immediate, &asking_for(600)), Ok(1), "at second 11 of 16");
@@ -95,7 +95,7 @@ fn what_has_had_its_last_call_is_given_up_and_not_called_once_more() {
 }
 
 #[test]
-fn the_end_of_a_queues_retention_is_such_an_end_too() {
+fn the_last_call_also_comes_before_the_end_of_the_retention() {
     let long =
         policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#);
     let after = |retention| hidden(&long, &body(""), &asking_for(40_000), retention);
@@ -122,7 +122,7 @@ fn the_last_call_of_a_long_delay_comes_at_one_moment_through_all_hops() {
 
 /// Computed like the delays of `backoff/tests.rs`, and must not change either.
 #[test]
-fn of_a_drawn_delay_and_the_targets_own_the_longer_one_counts() {
+fn the_longer_of_backoff_and_retry_after_is_the_delay() {
     let wait = |policy: &Policy, members: String, asked| {
         match decided(policy, &body(&members), &asking_for(asked)) {
             Decision::Resend(resend) => (next_retry_time(&resend) - at(10)).num_seconds(),
@@ -169,7 +169,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 proptest! {
     /// Never before the policy's own delay; before the target's only at the end of the message's time.
     #[test]
-    fn a_retry_comes_neither_before_the_backoff_nor_before_the_target_asks_for_it(
+    fn a_retry_waits_for_the_later_of_backoff_and_retry_after(
         policy in any_policy(),
         attempt in 0..20_u32,
         asked in prop_oneof![0..=10_u64, 0..=1000_u64, any::<u64>()],

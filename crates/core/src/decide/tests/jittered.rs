@@ -104,7 +104,7 @@ fn a_hop_that_is_overdue_comes_now_and_expires_now() {
 }
 
 #[test]
-fn a_hidden_message_has_the_delay_of_its_generation_and_of_its_receive_however_many() {
+fn a_hidden_message_has_the_delay_of_its_generation_and_receive_count() {
     let policy = uniform("");
     let hidden = |generation: u32, receive_count| {
         let body = body(&format!(r#""redrive_generation":{generation}"#));
@@ -124,7 +124,7 @@ fn a_hidden_message_has_the_delay_of_its_generation_and_of_its_receive_however_m
 }
 
 #[test]
-fn a_hidden_messages_age_counts_from_its_first_send_and_its_retention_from_the_last() {
+fn a_hidden_message_ages_from_its_first_send_and_expires_by_its_last() {
     let decided = |policy: &Policy, sent_at, retention| {
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
         let record = ReceivedMessage { body: body(""), sent_at: at(-100), ..received(None) };

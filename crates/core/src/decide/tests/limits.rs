@@ -17,7 +17,7 @@ fn first_sent_time_is_kept_from_the_first_delivery_on() {
 }
 
 #[test]
-fn first_sent_time_of_a_message_never_retried_is_not_believed() {
+fn a_first_sent_time_without_retries_is_ignored() {
     let forged = body(r#""first_sent_time":"2020-01-01T00:00:00Z""#);
     assert_eq!(resend(&minutes(), &forged, &transient()).first_sent, at(0));
     let forged = body(r#""retry_attempt":0,"first_sent_time":"2020-01-01T00:00:00Z""#);
@@ -25,7 +25,7 @@ fn first_sent_time_of_a_message_never_retried_is_not_believed() {
 }
 
 #[test]
-fn first_sent_time_later_than_the_delivery_itself_is_not_believed() {
+fn a_first_sent_time_after_the_delivery_is_ignored() {
     let forged = body(r#""retry_attempt":1,"first_sent_time":"2026-07-25T17:20:00.000001Z""#);
     assert_eq!(resend(&minutes(), &forged, &transient()).first_sent, at(0));
     let exact = body(r#""retry_attempt":1,"first_sent_time":"2026-07-25T17:20:00Z""#);
@@ -86,7 +86,7 @@ fn a_snoozed_message_expires_too() {
 }
 
 #[test]
-fn attempts_exceeded_is_told_before_expiry() {
+fn exceeded_attempts_are_reported_before_expiry() {
     let both = body(r#""retry_attempt":3,"expires_at":"2020-01-01T00:00:00Z""#);
     assert_eq!(give_up(&minutes(), &both, &transient()).reason, DeadLetterReason::RetryAttemptExceeded);
 }
@@ -142,7 +142,7 @@ const FIRST_RETRY: &str = concat!(
 const BARE_RETRY: usize = 114;
 
 #[test]
-fn history_is_shed_where_size_is_short_and_then_the_message_is_too_large() {
+fn history_is_dropped_before_a_message_is_too_large() {
     let history = FIRST_RETRY.find(r#","retry_history""#).unwrap();
     assert_eq!(FIRST_RETRY[..history].len(), BARE_RETRY);
     let sent = |bytes, attributes| match decided_with(attributes, &body_of(bytes, "")) {
@@ -214,7 +214,7 @@ fn history_is_shed_oldest_first() {
 }
 
 #[test]
-fn a_message_too_large_says_by_how_much() {
+fn the_explanation_of_a_too_large_message_has_its_size_and_the_limit() {
     match decided_with(0, &body_of(MESSAGE_BYTES_MAX, "")) {
         Decision::GiveUp(give_up) => assert_eq!(
             give_up.explanation,
@@ -234,7 +234,7 @@ fn a_delay_never_overflows_time() {
 }
 
 #[test]
-fn a_message_has_no_time_for_another_wait_from_five_seconds_before_its_age_limit_on() {
+fn a_message_gets_no_further_wait_within_5_s_of_its_age_limit() {
     let limit = AgeLimit::from_limits(&policy(r#"{"max_age_seconds":100}"#), None, at(0)).unwrap();
     assert_eq!([94, 95, 100, 101].map(|seconds| limit.is_near(at(seconds))), [false, true, true, true]);
 }

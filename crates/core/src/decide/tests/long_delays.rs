@@ -44,7 +44,7 @@ fn a_delay_counts_from_the_failure_and_hops_until_900_seconds_remain() {
 }
 
 #[test]
-fn nothing_comes_early_and_what_is_overdue_comes_at_once() {
+fn retries_are_never_early_and_overdue_ones_are_sent_at_once() {
     let delay = |second, millis| match decided_at(&hours(), &hopping(7205), second, millis) {
         Decision::Resend(resend) => Some(resend.delay.get()),
         _ => None,
@@ -56,7 +56,7 @@ fn nothing_comes_early_and_what_is_overdue_comes_at_once() {
 }
 
 #[test]
-fn every_receive_of_a_failure_comes_to_the_same_moment() {
+fn every_receive_of_a_failure_computes_the_same_due_time() {
     let policy = policy(r#"{"long_delays":true,"backoff":{"kind":"uniform","max_delay_seconds":43200}}"#);
     let due = |second| match decided_at(&policy, &first(), second, 0) {
         Decision::Hop(due) => due,
@@ -68,7 +68,7 @@ fn every_receive_of_a_failure_comes_to_the_same_moment() {
 }
 
 #[test]
-fn a_failure_from_the_future_is_one_of_now() {
+fn a_failure_time_in_the_future_counts_as_now() {
     let delivery = Delivery { failed_at: at(1000), ..delivery() };
     let ahead = (HandOff { delivery, ..transient() }, None);
     assert_eq!(decided_at(&hours(), &ahead, 10, 0), Decision::Hop(at(7210)));
@@ -81,7 +81,7 @@ fn without_long_delays_a_delay_counts_from_now() {
 }
 
 #[test]
-fn a_due_time_beyond_the_policys_longest_delay_is_not_believed() {
+fn a_due_time_beyond_the_longest_delay_is_ignored() {
     assert_eq!(next_hop(&hours(), &hopping(7206), at(10)), None, "7201 s after the failure");
     assert_eq!(decided_at(&hours(), &hopping(7206), 10, 0), Decision::Hop(at(7205)), "computed again");
     assert_eq!(next_hop(&minutes(), &hopping(7205), at(10)), None, "long delays were switched off");
@@ -111,7 +111,7 @@ fn a_retry_that_would_come_too_late_is_given_up_before_it_hops() {
 }
 
 #[test]
-fn what_is_overdue_is_as_old_as_it_is_now() {
+fn the_age_of_an_overdue_retry_counts_up_to_now() {
     let policy = policy(
         r#"{"long_delays":true,"max_age_seconds":8000,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
     );
@@ -133,7 +133,7 @@ fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
 }
 
 #[test]
-fn what_sqs_moved_and_what_was_held_do_not_wait_for_hours() {
+fn moved_and_held_messages_skip_the_long_backoff() {
     let record = ReceivedMessage { first_received_at: Some(at(3)), ..moved_by_sqs() };
     let moved = Arrival::from_record(record, at(200)).take_hand_off(at(200));
     let moved = (moved.hand_off, moved.due_at);

@@ -43,7 +43,7 @@ fn a_delay_is_twelve_hours_less_the_queues_visibility_timeout_at_most() {
 }
 
 #[test]
-fn what_is_permanent_or_too_late_is_given_up() {
+fn a_hidden_message_with_a_permanent_error_or_too_old_is_given_up() {
     let permanent = HandOff { answer: Classification::without_delay(FailureClass::Permanent), ..transient() };
     let reason = |failure: &HandOff, body: &str| {
         on_queue(&minutes(), body, failure, 1).map_err(|give_up| give_up.reason)
@@ -60,7 +60,7 @@ fn what_is_permanent_or_too_late_is_given_up() {
 }
 
 #[test]
-fn the_queue_counts_a_snooze_and_what_was_not_started_like_any_other_receive() {
+fn a_snoozed_or_not_started_message_spends_a_receive() {
     let not_started =
         HandOff { answer: Classification::without_delay(FailureClass::NotStarted), ..transient() };
     let answer = Classification { kind: FailureClass::Snooze.into(), retry_after_seconds: Some(5) };
@@ -74,7 +74,7 @@ fn the_queue_counts_a_snooze_and_what_was_not_started_like_any_other_receive() {
 }
 
 #[test]
-fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_not_lost() {
+fn a_retry_beyond_the_queues_retention_is_given_up_in_time() {
     let decided = |sent_at, retention| {
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
         let failed = failed(&body(""), &hand_off, None);
@@ -111,7 +111,7 @@ fn queue_times(retention_seconds: u64) -> QueueTimes {
 }
 
 #[test]
-fn a_blip_is_tried_at_once_where_the_policy_says_so() {
+fn a_transient_error_is_retried_at_once_with_an_immediate_policy() {
     let quick = r#""immediate":{"max_attempts":2,"delay_ms":100}"#;
     let twice = Some(Immediate { max_attempts: 2, delay: Duration::from_millis(100) });
     let with = |members: &str| policy(&format!("{{{quick}{members}}}"));

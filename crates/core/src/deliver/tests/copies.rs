@@ -11,7 +11,7 @@ fn after(seconds: u64, answer: Answer) -> Answer {
 }
 
 #[test]
-fn what_may_have_been_accepted_is_sent_once_more_and_no_further() {
+fn a_possibly_accepted_message_is_sent_at_most_twice() {
     for fault in [Fault::NoAnswer, Fault::Service] {
         let queue = FakeQueue::new([failing(fault)]);
         assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(fault))]);
@@ -21,7 +21,7 @@ fn what_may_have_been_accepted_is_sent_once_more_and_no_further() {
 }
 
 #[test]
-fn as_many_messages_as_there_may_be_are_told_of_each_entry() {
+fn each_entry_reports_its_possible_number_of_messages() {
     let counted = |script: Vec<Answer>| {
         let queue = FakeQueue::new(script);
         let (clock, messages) = (&queue.clock, messages(&["a", "b"]));
@@ -42,7 +42,7 @@ fn as_many_messages_as_there_may_be_are_told_of_each_entry() {
 }
 
 #[test]
-fn what_was_refused_or_never_sent_may_be_tried_while_time_remains() {
+fn refused_or_unsent_messages_are_retried_until_the_deadline() {
     for fault in [Fault::Throttled, Fault::NotSent] {
         let queue = FakeQueue::new([failing(fault)]);
         assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(fault))]);
@@ -72,7 +72,7 @@ fn refusals_do_not_count_among_the_sends_that_may_have_been_accepted() {
 }
 
 #[test]
-fn a_late_answer_is_waited_for_half_of_the_time_before_anything_is_sent_again() {
+fn an_unanswered_send_is_repeated_after_half_of_the_remaining_time() {
     let queue = FakeQueue::new([after(14, Answer::All)]);
     assert_eq!(delivered_within(30, &queue, &["a", "b"]), sent(&["a", "b"]));
     assert_eq!((queue.times(), queue.clock.now()), (vec![0], at(14)));
@@ -86,7 +86,7 @@ fn the_answer_of_the_first_send_counts_also_after_the_second_began() {
 }
 
 #[test]
-fn a_silence_is_two_sends_however_long_the_time_is() {
+fn an_unanswered_message_is_sent_twice_however_long_the_deadline() {
     for seconds in [11, 30, 900] {
         let queue = FakeQueue::new([Answer::Hang]);
         assert_eq!(delivered_within(seconds, &queue, &["a"]), [Err(no_answer())]);
@@ -96,14 +96,14 @@ fn a_silence_is_two_sends_however_long_the_time_is() {
 }
 
 #[test]
-fn where_an_answer_has_less_than_five_seconds_a_silence_is_one_send() {
+fn an_unanswered_message_is_sent_once_with_under_five_seconds_left() {
     let queue = FakeQueue::new([Answer::Hang]);
     assert_eq!(delivered_within(5, &queue, &["a"]), [Err(no_answer())]);
     assert_eq!(queue.times(), [0]);
 }
 
 #[test]
-fn a_refusal_does_not_take_back_that_an_earlier_send_may_have_been_accepted() {
+fn a_refusal_keeps_the_possible_copy_of_an_earlier_send() {
     for fault in [Fault::Sender, Fault::Throttled] {
         let queue = FakeQueue::new([failing(Fault::NoAnswer), failing(fault)]);
         assert_eq!(delivered(&queue, &["a"]), [Err(error(Fault::NoAnswer))], "{fault:?}");
@@ -113,7 +113,7 @@ fn a_refusal_does_not_take_back_that_an_earlier_send_may_have_been_accepted() {
 }
 
 #[test]
-fn a_send_without_an_answer_is_not_called_refused_because_one_before_it_was() {
+fn an_unanswered_send_after_a_refusal_is_not_reported_as_refused() {
     let queue = FakeQueue::new([failing(Fault::Throttled), Answer::Hang]);
     assert_eq!(delivered_within(4, &queue, &["a"]), [Err(no_answer())]);
     assert_eq!(queue.times(), [0, 50]);
@@ -133,7 +133,7 @@ fn entries_of_one_batch_have_their_own_second_send() {
 
 /// The record would be reported as failed, come back, and be sent a third time.
 #[test]
-fn what_one_send_has_confirmed_no_late_error_of_another_takes_back() {
+fn a_confirmed_send_stays_confirmed_after_a_late_error_of_another() {
     let late = Answer::Failing(vec![("a", Fault::Service), ("b", Fault::Service)]);
     let queue = FakeQueue::new([
         after(20, late),

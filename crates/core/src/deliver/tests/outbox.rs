@@ -56,7 +56,7 @@ fn receipt(sqs_message_id: &str) -> Receipt {
 }
 
 #[test]
-fn a_reserve_is_kept_free_but_never_more_than_half_of_what_remains() {
+fn a_reserve_takes_at_most_half_of_the_remaining_time() {
     let reserve = Duration::from_secs(5);
     assert_eq!(stop_time(reserve, at(0), at(30)), at(25));
     assert_eq!(stop_time(reserve, at(0), at(10)), at(5));
@@ -65,7 +65,7 @@ fn a_reserve_is_kept_free_but_never_more_than_half_of_what_remains() {
 }
 
 #[test]
-fn a_record_whose_send_is_confirmed_is_confirmed_and_observed_exactly_once() {
+fn a_confirmed_send_confirms_its_record_and_is_observed_once() {
     let queue = FakeQueue::new([Answer::All]);
     let (done, events) = reported(&queue, &["a", "b"]);
     assert_eq!(
@@ -141,7 +141,7 @@ impl Observer for Traced {
 }
 
 #[test]
-fn each_send_has_a_span_with_its_own_outcome_from_the_first_try_to_the_last() {
+fn each_send_has_one_span_with_its_outcome_over_all_tries() {
     let queue = FakeQueue::new([Answer::After(2, Box::new(Answer::Failing(vec![("b", Fault::Sender)])))]);
     let parent = |span_id| SpanContext { trace_id: 1, span_id, is_sampled: true };
     let bodies = ["\u{FFFE}", "a", "b", "not traced"];

@@ -93,7 +93,7 @@ fn the_log_lines_give_way_before_a_byte_of_the_annotation_does() {
 }
 
 #[test]
-fn an_unverified_cause_says_so() {
+fn unverified_cause_is_marked() {
     let mut unverified = annotation();
     unverified.record.cause.unverified = true;
     let attributes = annotate_attributes(&producer(0), 100, &unverified);
@@ -219,7 +219,7 @@ fn ten_attributes_and_no_room_to_fold_leave_the_record_unannotated() {
 
 /// Without the document the two attributes cannot be distinguished, and `redeliver redrive` would remove both.
 #[test]
-fn a_producers_attribute_with_one_of_our_names_and_no_room_to_fold_leave_the_record_unannotated() {
+fn name_clash_without_room_to_fold_leaves_the_record_unannotated() {
     for name in [ERROR_TYPE, ERROR_DETAILS] {
         let attributes = Attributes::from([(name.to_owned(), Attribute::string("mine"))]);
         let body_bytes = MESSAGE_BYTES_MAX - attributes_size(&attributes) - 100;

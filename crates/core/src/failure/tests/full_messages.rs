@@ -18,7 +18,7 @@ fn opened(Attached { attributes, trace_header }: Attached) -> (FailureDocument, 
 }
 
 #[test]
-fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trace_header() {
+fn hand_off_drops_members_by_need_before_using_the_trace_header() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503").retry_after(Duration::from_secs(600));
     let error = HandlerError { function: Some("orders:7".to_owned()), ..error };
     let hand_off = HandOff::from_handler_error(&error, delivery());
@@ -98,7 +98,7 @@ fn a_verdict_keeps_its_last_error_however_full_the_message_is() {
 
 /// Readers unfold only hops and verdicts.
 #[test]
-fn a_hand_off_beside_ten_attributes_folds_one_and_has_a_due_time_that_nobody_believes() {
+fn hand_off_that_folds_has_an_ignored_due_time() {
     let placed = hand_off().attach_to(&producer(10), 1, Some(TRACE));
     assert_eq!((placed.attributes.len(), placed.trace_header.as_deref()), (10, Some(TRACE)));
     assert!(
@@ -113,7 +113,7 @@ fn a_hand_off_beside_ten_attributes_folds_one_and_has_a_due_time_that_nobody_bel
 }
 
 #[test]
-fn beside_ten_attributes_of_which_none_can_be_folded_each_document_is_in_the_trace_header() {
+fn document_moves_to_the_trace_header_without_foldable_attributes() {
     let open: Attributes = (0..10).map(|n| (format!("ü{n}"), Attribute::string("x"))).collect();
     let of = |placed: Attached| {
         assert_eq!(placed.attributes, open);
@@ -159,7 +159,7 @@ fn a_field_that_is_no_document_of_ours_is_the_producers() {
 
 /// A forged field is removed, and is never read in place of ours.
 #[test]
-fn of_several_fields_the_last_one_counts_and_all_go() {
+fn last_trace_header_field_counts_and_all_are_removed() {
     let forged = verdict().in_trace_header(Some(TRACE));
     let (document, record) =
         opened(hand_off().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&forged)));
@@ -194,7 +194,7 @@ fn the_field_of_a_message_that_sqs_moved_is_a_forgery() {
 
 proptest! {
     #[test]
-    fn each_document_has_a_place_in_each_message_and_says_what_decides(
+    fn every_document_fits_every_message_with_its_deciding_members(
         (producer, body_bytes) in sent_message(),
         error_type in any_text(),
         details in any_text(),

@@ -102,7 +102,7 @@ fn data_and_unknown_members_are_never_reserialised() {
 }
 
 #[test]
-fn what_is_not_json_is_malformed() {
+fn text_that_is_not_json_is_malformed() {
     for body in [
         "",
         " ",
@@ -267,7 +267,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_closed_and_not_open_makes_no_room() {
+fn unmatched_closing_brackets_do_not_lower_the_nesting() {
     assert_eq!(check_nesting(&format!("]]]{}", brackets_around(128, ""))), Ok(()));
     assert_eq!(check_nesting(&format!("]]]{}", brackets_around(129, ""))), Err(Malformed::TooDeep(131)));
 }

@@ -19,7 +19,7 @@ fn attributes_are_folded_smallest_first_until_the_rest_has_a_place() {
 }
 
 #[test]
-fn what_could_not_be_put_back_is_not_folded() {
+fn unrestorable_attribute_is_not_folded() {
     let mut attributes = strings(&[("ErrorType", "mine"), ("b", "xx")]);
     let open = Attribute { data_type: "Number".to_owned(), value: AttributeValue::Text("1e5".to_owned()) };
     attributes.insert("a".to_owned(), open.clone());
@@ -35,7 +35,7 @@ fn what_could_not_be_put_back_is_not_folded() {
 
 /// No version writes two values for one attribute.
 #[test]
-fn a_folded_attribute_may_say_more_than_this_version_knows() {
+fn folded_attribute_of_a_later_version_needs_one_known_value() {
     let folded: FoldedAttributes = serde_json::from_str(
         r#"{"a":{"data_type":"String","text":"x","since":1},"b":{"data_type":"String","gzip":"x"}}"#,
     )

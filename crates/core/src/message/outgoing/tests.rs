@@ -41,7 +41,7 @@ fn a_message_of_exactly_1_mib_is_sendable_and_one_byte_more_is_not() {
 }
 
 #[test]
-fn what_sqs_would_refuse_is_not_sendable() {
+fn content_that_sqs_refuses_is_not_sendable() {
     let of = |content| OutgoingMessage::new(content).unwrap_err();
     assert_eq!(of(content("", &[])), NotSendable::EmptyBody);
     let eleven: Attributes = (0..11).map(|index| (index.to_string(), Attribute::string("x"))).collect();
@@ -69,7 +69,7 @@ fn binary_attributes_may_hold_any_bytes() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place_and_what_to_do_and_in_logs_without_a_name() {
+fn not_sendable_errors_name_the_place_and_the_remedy() {
     let of = |name: &str, data_type: &str, value: AttributeValue| {
         let attribute = Attribute { data_type: data_type.to_owned(), value };
         OutgoingMessage::new(content("b", &[(name, attribute)])).unwrap_err()
@@ -140,13 +140,13 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do_and_in_logs_without_a_nam
 }
 
 #[test]
-fn names_that_differ_only_in_case_are_two() {
+fn attribute_names_are_case_sensitive() {
     let both = [("a", Attribute::string("x")), ("A", Attribute::string("y"))];
     assert!(OutgoingMessage::new(content("b", &both)).is_ok());
 }
 
 #[test]
-fn each_attribute_is_judged_wherever_it_stands() {
+fn each_attribute_is_checked_at_any_position() {
     let right = || Attribute::string("x");
     for wrong in ["a b", "o.", "z z"] {
         let attributes = [("b", right()), ("n", right()), ("y", right()), (wrong, right())];

@@ -68,7 +68,7 @@ fn resent(body: &str, attributes: &Attributes) -> Attributes {
 }
 
 #[test]
-fn what_is_no_envelope_is_plain() {
+fn body_without_an_envelope_is_plain() {
     let deep = "[".repeat(NESTING_MAX + 1) + &"]".repeat(NESTING_MAX + 1);
     let deep_in_object = format!(r#"{{"metadata":{{"message_id":"x"}},"n":{deep}}}"#);
     for body in [
@@ -103,7 +103,7 @@ fn what_is_no_envelope_is_plain() {
 }
 
 #[test]
-fn what_means_to_be_an_envelope_is_one_and_what_is_wrong_with_it_is_said() {
+fn invalid_envelope_is_refused_and_not_read_as_plain() {
     let deep = "[".repeat(NESTING_MAX + 1) + &"]".repeat(NESTING_MAX + 1);
     let deep = format!(r#"{{"metadata":{{"message_id":"{FIRST}"}},"data":{{"n":{deep}}}}}"#);
     for (body, wrong) in [
@@ -136,7 +136,7 @@ fn what_means_to_be_an_envelope_is_one_and_what_is_wrong_with_it_is_said() {
 }
 
 #[test]
-fn whoever_does_not_know_the_setting_takes_for_plain_what_has_the_document() {
+fn message_with_redeliver_is_plain_for_readers_without_the_setting() {
     let named = plain_of("x", &Attributes::new()).with_id().unwrap();
     let required = MessageSchema::default();
     let read = |attributes: &Attributes| {
@@ -150,7 +150,7 @@ fn whoever_does_not_know_the_setting_takes_for_plain_what_has_the_document() {
 }
 
 #[test]
-fn a_re_send_counts_in_the_attribute() {
+fn resend_of_a_plain_message_counts_in_redeliver() {
     let body = r#"{"order":17}"#;
     let mut attributes = Attributes::from([("a".to_owned(), Attribute::string("x"))]);
     for attempt in 1..=3 {
@@ -217,7 +217,7 @@ fn ten_attributes_find_room_for_both_of_ours() {
 
 /// With fewer attributes beside it, those that it folds would find room, and it would be mistaken for ours.
 #[test]
-fn a_producers_own_dead_letter_that_folds_too_much_to_be_ours_never_becomes_ours() {
+fn producers_dead_letter_never_becomes_ours_by_folding() {
     let folds = |count: usize| {
         let folded = |n| format!(r#""f{n}":{{"data_type":"String","text":"x"}}"#);
         let folded = (0..count).map(folded).collect::<Vec<_>>().join(",");
@@ -321,7 +321,7 @@ proptest! {
     /// Whatever SQS accepted from a producer survives re-sends, hops and generations unchanged, or the message is given
     /// up.
     #[test]
-    fn attributes_come_whole_through_every_round((attributes, body_bytes) in sent_message(), rounds in 1..4_usize) {
+    fn attributes_survive_every_round_trip((attributes, body_bytes) in sent_message(), rounds in 1..4_usize) {
         let body = "x".repeat(body_bytes);
         let mut wire = attributes.clone();
         for round in 1..=rounds {
@@ -354,7 +354,7 @@ proptest! {
 
     /// Any text in `Redeliver` is parsed or refused, and never changes anything that is not ours.
     #[test]
-    fn no_text_of_the_attribute_is_too_odd(text in any_text(), body in any_text()) {
+    fn any_redeliver_text_is_parsed_or_refused(text in any_text(), body in any_text()) {
         let attributes = with_redeliver(&text);
         if let Ok(Parsed::Plain(plain)) = schema().read_message(&body, &attributes, FIRST) {
             prop_assert!(plain.attributes.is_empty());

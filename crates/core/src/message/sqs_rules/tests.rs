@@ -18,7 +18,7 @@ const OPEN: (bool, bool) = (true, false);
 const REFUSED: (bool, bool) = (false, false);
 
 #[test]
-fn a_name_is_1_to_256_letters_digits_and_signs_outside_of_awss_name_space() {
+fn attribute_name_follows_the_sqs_rules() {
     let long = |count| "x".repeat(count);
     for name in ["a", "trace.id_1-a", "AWSx", "awsome.x", "x.AWS.y", "Amazon", &long(255)] {
         assert_eq!(judged(name, &Attribute::string("x")), TAKEN, "{name}");
@@ -34,7 +34,7 @@ fn a_name_is_1_to_256_letters_digits_and_signs_outside_of_awss_name_space() {
 }
 
 #[test]
-fn a_type_is_one_of_three_with_a_label_and_its_value_is_of_that_kind() {
+fn attribute_type_has_a_known_prefix_and_a_matching_value() {
     let long = |count: usize| format!("String.{}", "x".repeat(count - "String.".len()));
     // 207 characters, 407 bytes.
     let wide = format!("String.{}", "ü".repeat(200));
@@ -75,7 +75,7 @@ fn a_type_is_one_of_three_with_a_label_and_its_value_is_of_that_kind() {
 }
 
 #[test]
-fn a_number_surely_has_38_digits_at_most_and_may_be_whatever_reads_as_one() {
+fn number_of_38_digits_is_certain_and_any_parsable_one_possible() {
     let zeros = |count| "0".repeat(count);
     let (most, least) = (format!("1{}", zeros(126)), format!("0.{}1", zeros(127)));
     let nines = "9".repeat(38);
@@ -96,7 +96,7 @@ fn a_number_surely_has_38_digits_at_most_and_may_be_whatever_reads_as_one() {
 }
 
 #[test]
-fn a_message_group_id_and_a_deduplication_id_are_1_to_128_letters_digits_and_punctuation_characters() {
+fn group_and_deduplication_ids_have_1_to_128_legal_characters() {
     let graphic: String = ('!'..='~').collect();
     for right in [&*graphic, "tenant-1", "größe", &"g".repeat(128)] {
         assert_eq!(check_message_group_id(right), Ok(()), "{right}");

@@ -36,7 +36,7 @@ fn pointers(body: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_code_of_an_invalid_message_is_that_of_its_kind() {
+fn invalid_message_has_the_code_of_its_violation() {
     assert_eq!(refused("{").reason(), DeadLetterReason::InvalidMessageFormat);
     assert_eq!(refused("[]").reason(), DeadLetterReason::InvalidMessageFormat);
     assert_eq!(refused(r#"{"a":1,"a":1}"#).reason(), DeadLetterReason::InvalidMessageFormat);
@@ -96,7 +96,7 @@ fn a_message_needs_metadata_with_an_id_and_data() {
 
 /// A producer reads what to write, and not the schema again.
 #[test]
-fn a_wrong_id_or_time_is_named_by_its_form() {
+fn violation_of_an_id_or_time_names_its_form() {
     let said = |member: &str, value: &str| {
         let id = format!(r#""message_id":"{ID}","#);
         let id = if member == "message_id" { "" } else { &id };
@@ -125,7 +125,7 @@ fn a_wrong_id_or_time_is_named_by_its_form() {
 
 /// Refused, all messages of a producer with ids of its own would die; a UUID shows that our envelope is meant.
 #[test]
-fn only_an_envelope_with_a_uuid_is_refused_where_plain_messages_are_accepted() {
+fn only_envelopes_with_a_uuid_are_refused_beside_plain_messages() {
     let pointer = Pointer::new("/metadata/message_id").unwrap();
     let id = IdSources { attribute: None, pointer: Some(pointer) };
     let optional = MessageSchema::default().with_plain(PlainMessages { id, body: None });
@@ -226,7 +226,7 @@ fn counts_are_integers_in_digits_within_their_range() {
 }
 
 #[test]
-fn what_is_read_of_metadata_is_what_stands_there() {
+fn metadata_is_read_as_written() {
     let body = with_metadata(
         r#""retry_attempt":3,"first_sent_time":"2026-07-25T19:20:00.5+02:00","redrive_generation":2,"snooze_count":4,
            "expires_at":"2026-07-26T00:00:00Z","max_attempts":3,"retry_history":[{"attempt":2,"failed_at":"2026-07-25T17:21:00Z",
@@ -309,7 +309,7 @@ fn a_history_entry_keeps_members_that_are_not_known() {
 }
 
 #[test]
-fn a_history_is_at_most_five_entries_with_what_each_must_say() {
+fn history_has_at_most_five_complete_entries() {
     let entry = r#"{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}"#;
     let history = |entries: &str| with_metadata(&format!(r#""retry_history":{entries}"#));
     let five = format!("[{}]", [entry; 5].join(","));

@@ -13,7 +13,7 @@ fn the_breaker_is_on_and_false_turns_it_off() {
 }
 
 #[test]
-fn each_of_its_members_is_read() {
+fn every_circuit_breaker_member_is_read() {
     let policy = parse(
         r#"{"circuit_breaker":{"per":"attribute:Tenant","opens_on":["Db.*"],"hold_seconds_max":3600}}"#,
     );
@@ -49,7 +49,7 @@ fn a_circuit_is_one_groups_one_attributes_or_the_targets() {
 }
 
 #[test]
-fn an_unknown_member_is_refused_by_name() {
+fn unknown_circuit_breaker_member_is_refused_by_name() {
     assert_eq!(
         refusal(r#"{"failure_ratio":1}"#),
         "is refused: /circuit_breaker/failure_ratio is not a known member"
@@ -57,7 +57,7 @@ fn an_unknown_member_is_refused_by_name() {
 }
 
 #[test]
-fn its_lists_and_numbers_have_limits() {
+fn circuit_breaker_lists_and_numbers_have_limits() {
     let with = |value: &str| format!(r#"{{"circuit_breaker":{{"hold_seconds_max":{value}}}}}"#);
     for value in ["60", "1209600"] {
         assert!(Policy::from_json(&with(value)).is_ok(), "{value}");
@@ -69,7 +69,7 @@ fn its_lists_and_numbers_have_limits() {
 }
 
 #[test]
-fn what_is_neither_settings_nor_false_is_told_how_to_turn_it_on() {
+fn invalid_circuit_breaker_value_names_the_accepted_ones() {
     for wrong in ["true", "null", "\"\"", "[]", "1"] {
         assert_eq!(
             refusal(wrong),
@@ -80,7 +80,7 @@ fn what_is_neither_settings_nor_false_is_told_how_to_turn_it_on() {
 }
 
 #[test]
-fn what_sqs_moved_comes_back_twenty_times_unless_the_policy_says_otherwise() {
+fn max_redrives_is_twenty_by_default() {
     assert_eq!(parse("{}").redrives_max(), 20);
     assert_eq!(parse(r#"{"max_redrives":0}"#).redrives_max(), 0);
     assert_eq!(parse(r#"{"max_redrives":1000}"#).redrives_max(), 1000);

@@ -32,7 +32,7 @@ fn long_delays_reach_twelve_hours_and_a_year() {
 }
 
 #[test]
-fn additive_jitter_and_an_offset_say_what_the_well_known_formula_says() {
+fn additive_jitter_and_offset_match_the_well_known_formula() {
     let formula = r#"{"kind":"exponential","initial_delay_seconds":2,"offset_seconds":30,"jitter":{"kind":"additive","max_seconds":60}}"#;
     assert_eq!(
         backoff(formula),
@@ -87,7 +87,7 @@ fn immediate_retries_are_ten_at_most_and_ten_seconds_apart() {
 }
 
 #[test]
-fn what_is_absent_may_have_other_defaults() {
+fn absent_members_use_the_given_defaults() {
     let defaults = r#"{"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"fixed","delay_seconds":7200}}"#;
     let over = |text: &str| Policy::from_json_over(defaults, text);
     assert_eq!(over("{}").unwrap(), parse(defaults));

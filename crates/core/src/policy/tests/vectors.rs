@@ -24,7 +24,7 @@ enum Verdict {
 }
 
 #[test]
-fn every_policy_of_the_vectors_means_what_they_say_or_is_refused_for_what_they_say() {
+fn policy_vectors_parse_or_fail_as_listed() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../../schemas/vectors/policies.json")).unwrap();
     for Vector { name, document, text, verdict } in vectors {

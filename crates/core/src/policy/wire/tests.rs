@@ -52,7 +52,7 @@ fn a_refusal_always_has_a_reason() {
 }
 
 #[test]
-fn what_is_missing_is_not_read() {
+fn policy_without_a_required_member_is_not_read() {
     for text in [
         r#"{"backoff":{}}"#,
         r#"{"backoff":{"kind":"exponential"}}"#,
@@ -67,7 +67,7 @@ fn what_is_missing_is_not_read() {
 }
 
 #[test]
-fn what_belongs_to_another_kind_is_not_read() {
+fn backoff_member_of_another_kind_is_not_read() {
     let members = [
         ("initial_delay_seconds", "1"),
         ("rate", "2"),
@@ -282,7 +282,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16_384, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_serde_reads_is_what_the_schema_accepts(text in document()) {
+    fn serde_and_schema_accept_the_same_policies(text in document()) {
         let mut document: Value = text.parse().unwrap();
         if let Some(members) = document.as_object_mut() {
             preset::expand_preset(members);

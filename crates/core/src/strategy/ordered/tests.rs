@@ -14,7 +14,7 @@ fn message(n: u32) -> ReceivedMessage {
 }
 
 #[test]
-fn an_environment_remembers_the_calls_of_ten_thousand_messages_and_forgets_the_oldest_first() {
+fn an_environment_remembers_the_calls_of_the_last_10_000_messages() {
     let counter = AttemptCounter::for_batch_size(10);
     for n in 0..10_000 {
         counter.record_failure(&message(n), at(n.into()));
@@ -35,7 +35,7 @@ fn an_environment_remembers_the_calls_of_ten_thousand_messages_and_forgets_the_o
 }
 
 #[test]
-fn a_message_with_several_calls_at_the_same_time_as_others_is_counted_once() {
+fn calls_at_the_same_time_are_counted_once_per_message() {
     let counter = AttemptCounter::for_batch_size(2);
     for made in 1..=3 {
         assert_eq!(counter.record_failure(&message(1), at(5)).made, made);
@@ -46,7 +46,7 @@ fn a_message_with_several_calls_at_the_same_time_as_others_is_counted_once() {
 }
 
 #[test]
-fn with_batches_of_one_a_receive_is_a_call() {
+fn receives_are_calls_in_batches_of_one() {
     let counter = AttemptCounter::for_batch_size(1);
     let third = ReceivedMessage {
         receive_count: 3,
@@ -98,7 +98,7 @@ fn hidden_by(
 }
 
 #[test]
-fn a_message_that_waits_in_its_batch_comes_back_at_once_and_is_never_given_up() {
+fn an_uncalled_message_of_a_batch_comes_back_at_once() {
     assert_eq!(hidden(HandOff::for_not_started, 100_000), Ok(0));
     assert_eq!(hidden(HandOff::for_not_started, 60), Ok(0));
 }
@@ -117,7 +117,7 @@ fn a_message_beyond_its_age_comes_back_once_its_retry_after_is_over() {
 }
 
 #[test]
-fn a_held_message_is_given_up_only_before_its_queue_deletes_it_and_is_looked_at_again_before_that() {
+fn a_held_ordered_message_is_given_up_only_at_the_end_of_its_retention() {
     let held = |retention| hidden(held_for_750_seconds, retention);
     assert_eq!(held(100_000), Ok(750));
     // The last retry must have 180 s left to fail.

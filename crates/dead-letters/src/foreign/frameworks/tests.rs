@@ -98,7 +98,7 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
 }
 
 #[test]
-fn a_letter_of_each_framework_has_its_error_or_its_task() {
+fn a_dead_letter_of_each_framework_has_its_error_or_its_task() {
     let read: Vec<_> = letters()
         .into_iter()
         .map(|(code, message)| {
@@ -130,7 +130,7 @@ fn a_letter_of_each_framework_has_its_error_or_its_task() {
 
 /// One group for all of a framework hides the one cause that is new.
 #[test]
-fn letters_of_a_framework_are_grouped_by_their_error() {
+fn dead_letters_of_a_framework_are_grouped_by_their_error() {
     let fingerprint =
         |body: &str| ForeignDeadLetter::from_message(&foreign_letter(body, 1)).unwrap().fingerprint();
     let group = fingerprint(JOB);
@@ -141,7 +141,7 @@ fn letters_of_a_framework_are_grouped_by_their_error() {
 }
 
 #[test]
-fn a_letter_without_a_recorded_error_says_if_sqs_moved_it() {
+fn a_framework_message_without_an_error_says_whether_sqs_moved_it() {
     let mut message = letters().pop().unwrap().1;
     message.redriven_from = Some("arn:aws:sqs:us-east-2:123456789012:jobs".to_owned());
     assert_eq!(
@@ -152,7 +152,7 @@ fn a_letter_without_a_recorded_error_says_if_sqs_moved_it() {
 
 /// The framework has not seen it: it was never delivered.
 #[test]
-fn a_letter_that_a_service_of_aws_could_not_deliver_has_the_error_of_that_service() {
+fn an_undelivered_framework_message_has_the_error_of_the_aws_service() {
     for (name, mut message) in letters() {
         for (attribute, value) in
             [("RULE_ARN", "arn:aws:events:us-east-2:1:rule/a"), ("ERROR_CODE", "NO_PERMISSIONS")]
@@ -169,7 +169,7 @@ fn a_letter_that_a_service_of_aws_could_not_deliver_has_the_error_of_that_servic
 }
 
 #[test]
-fn what_lacks_a_mark_of_a_framework_is_not_guessed() {
+fn a_message_without_a_mark_of_a_framework_is_not_guessed() {
     for body in [
         r#"{"class":"ChargeJob"}"#,
         r#"{"class":"a","note":"jid"}"#,
@@ -186,7 +186,7 @@ fn what_lacks_a_mark_of_a_framework_is_not_guessed() {
 
 proptest! {
     #[test]
-    fn nothing_in_a_frameworks_letter_ends_an_audit(
+    fn no_mutated_framework_message_panics_the_reader(
         which in 0..13_usize,
         place in any::<prop::sample::Index>(),
         inserted in "\\PC{0,8}",

@@ -15,7 +15,7 @@ async fn first(reader: &mut DeadLetterReader<'_, EmbeddedQueue, VirtualClock>) -
 }
 
 #[test]
-fn what_is_held_stays_hidden_for_as_long_as_there_is_work() {
+fn held_messages_stay_hidden_while_there_is_work() {
     let world = world(40);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -37,7 +37,7 @@ fn what_is_held_stays_hidden_for_as_long_as_there_is_work() {
 }
 
 #[test]
-fn what_is_received_ahead_while_there_is_work_is_held_too_and_no_more_is_asked_for() {
+fn messages_received_ahead_are_held_and_no_more_are_requested() {
     let world = world(1000);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -55,7 +55,7 @@ fn what_is_received_ahead_while_there_is_work_is_held_too_and_no_more_is_asked_f
 }
 
 #[test]
-fn an_extension_that_fails_is_made_again_entry_by_entry() {
+fn a_failed_extension_is_repeated_entry_by_entry() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -84,7 +84,7 @@ fn an_extension_that_fails_is_made_again_entry_by_entry() {
 }
 
 #[test]
-fn after_twelve_hours_a_message_comes_out_again_instead_of_a_refused_extension() {
+fn a_message_held_for_twelve_hours_is_received_again() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -99,7 +99,7 @@ fn after_twelve_hours_a_message_comes_out_again_instead_of_a_refused_extension()
 }
 
 #[test]
-fn what_a_killed_program_held_is_visible_again_within_two_minutes_however_long_it_worked() {
+fn messages_of_a_killed_reader_are_visible_again_within_two_minutes() {
     let world = world(20);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -113,7 +113,7 @@ fn what_a_killed_program_held_is_visible_again_within_two_minutes_however_long_i
 }
 
 #[test]
-fn an_extension_that_is_on_its_way_at_the_end_hides_nothing_that_was_given_back() {
+fn a_late_extension_hides_no_released_message() {
     let world = world(10);
     let slow = AlteredQueue(SlowRequests { queue: &world.queue, clock: &world.clock });
     world.clock.block_on(async {

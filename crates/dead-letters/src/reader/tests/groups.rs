@@ -28,7 +28,7 @@ fn fifo() -> (VirtualClock, EmbeddedQueue) {
 
 /// Without the number of full groups the advice is to run it again, which shows the same ten.
 #[test]
-fn a_group_with_more_than_ten_messages_is_counted() {
+fn a_message_group_with_ten_held_messages_is_counted() {
     let (clock, queue) = fifo();
     let (bodies, coverage) = clock.block_on(read(&queue, &clock)).unwrap();
     assert_eq!(bodies, (0..10).chain(35..38).collect::<Vec<_>>());
@@ -38,7 +38,7 @@ fn a_group_with_more_than_ten_messages_is_counted() {
 
 /// The program may have waited for the end of all that came out.
 #[test]
-fn messages_behind_those_that_are_deleted_at_the_end_come_out_after_it() {
+fn messages_behind_the_last_deletion_are_read_after_it() {
     let (clock, queue) = fifo();
     let bodies = clock.block_on(async {
         let mut reader = DeadLetterReader::new(&queue, &clock).await.unwrap();
@@ -55,7 +55,7 @@ fn messages_behind_those_that_are_deleted_at_the_end_come_out_after_it() {
 }
 
 #[test]
-fn messages_behind_deleted_ones_come_out_in_the_same_pass() {
+fn messages_behind_deleted_ones_are_read_in_the_same_pass() {
     let (clock, queue) = fifo();
     let (deleted, coverage) = clock.block_on(async {
         let mut reader = DeadLetterReader::new(&queue, &clock).await.unwrap();

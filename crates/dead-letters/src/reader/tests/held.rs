@@ -7,7 +7,7 @@ use super::*;
 use redeliver_testing::altered::{Alteration, AlteredQueue, FullQueue};
 
 #[test]
-fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
+fn at_the_in_flight_limit_read_messages_are_counted_and_released() {
     for code in ["OverLimit", "AWS.SimpleQueueService.OverLimit"] {
         let world = world(50);
         let full = AlteredQueue(FullQueue {
@@ -43,7 +43,7 @@ fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
 }
 
 #[test]
-fn what_a_request_under_way_brings_after_the_last_look_is_given_back_too() {
+fn messages_of_a_receive_under_way_at_the_end_are_released() {
     let world = world(160);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -55,7 +55,7 @@ fn what_a_request_under_way_brings_after_the_last_look_is_given_back_too() {
 }
 
 #[test]
-fn what_came_out_again_meanwhile_is_given_back_by_its_newest_handle() {
+fn a_message_received_again_is_released_by_its_newest_handle() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -84,7 +84,7 @@ fn what_came_out_again_meanwhile_is_given_back_by_its_newest_handle() {
 }
 
 #[test]
-fn what_came_out_again_meanwhile_is_deleted_by_its_newest_handle() {
+fn a_message_received_again_is_deleted_by_its_newest_handle() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -102,7 +102,7 @@ fn what_came_out_again_meanwhile_is_deleted_by_its_newest_handle() {
 }
 
 #[test]
-fn what_a_request_under_way_brings_and_nobody_understands_is_counted_and_given_back_too() {
+fn unreadable_messages_received_at_the_end_are_counted_and_released() {
     let world = world_of((0..160).map(|n| if n < 150 { GARBLED.to_owned() } else { n.to_string() }));
     let queue = GarbledBodies::wrap_queue(&world.queue);
     world.clock.block_on(async {
@@ -114,7 +114,7 @@ fn what_a_request_under_way_brings_and_nobody_understands_is_counted_and_given_b
 }
 
 #[test]
-fn what_somebody_else_may_have_received_is_not_taken_for_deleted() {
+fn a_message_that_others_may_have_received_does_not_count_as_deleted() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -152,7 +152,7 @@ impl Alteration for LateAt<'_> {
 }
 
 #[test]
-fn what_is_deleted_and_refused_to_be_extended_after_that_is_deleted() {
+fn a_deletion_counts_although_a_later_extension_is_refused() {
     let world = world(10);
     let deleting = Timestamp::UNIX_EPOCH + Duration::from_secs(59);
     let late = AlteredQueue(LateAt { world: &world, moment: deleting });
@@ -175,7 +175,7 @@ fn what_is_deleted_and_refused_to_be_extended_after_that_is_deleted() {
 /// SQS hides a message from when it gets the request. Counted from the answer, messages that another program holds
 /// would be deleted.
 #[test]
-fn an_extension_counts_from_its_request_however_late_its_answer_is() {
+fn an_extension_counts_from_its_request_not_its_answer() {
     let world = world(10);
     let extending = Timestamp::UNIX_EPOCH + Duration::from_secs(60);
     let late = AlteredQueue(LateAt { world: &world, moment: extending });

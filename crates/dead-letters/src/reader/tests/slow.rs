@@ -138,7 +138,7 @@ fn read_slowly(count: usize, millis: u64) -> (usize, Coverage, TimeDelta) {
 
 /// 43 messages a second, so that 5,200 are all that can be kept hidden for two minutes at a time.
 #[test]
-fn a_queue_longer_than_a_slow_sqs_can_keep_hidden_is_read_to_its_end() {
+fn a_queue_too_long_for_a_slow_sqs_is_read_to_its_end() {
     let all =
         |count: u64| Coverage { seen: count, approximate: count, complete: true, ..Coverage::default() };
     // Receives and changes of visibility alone take 138 and 552 seconds.
@@ -147,7 +147,7 @@ fn a_queue_longer_than_a_slow_sqs_can_keep_hidden_is_read_to_its_end() {
 }
 
 #[test]
-fn what_not_even_half_an_hour_keeps_hidden_ends_the_reading_once_all_of_it_came_again_and_is_counted() {
+fn reading_ends_when_all_messages_reappear_despite_the_longest_hold() {
     let (seen, coverage, time) = read_slowly(3000, 20_000);
     let expected = Coverage { seen: 580, approximate: 3000, reappeared: 1250, ..Coverage::default() };
     assert_eq!((seen, coverage, time), (580, expected, TimeDelta::seconds(90_040)));

@@ -215,7 +215,7 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
 }
 
 #[test]
-fn a_redriven_message_starts_afresh_with_its_bytes_and_attributes_and_without_ours() {
+fn a_redriven_message_keeps_its_content_and_gets_a_fresh_retry_budget() {
     let world = World::new(vec![dead(1)]);
     let report = world.apply(&everything()).unwrap();
     assert_eq!((report.sent, report.staying_count(), report.is_covered()), (1, 0, true));
@@ -232,7 +232,7 @@ fn a_redriven_message_starts_afresh_with_its_bytes_and_attributes_and_without_ou
 }
 
 #[test]
-fn a_dry_run_changes_nothing_and_says_what_would_go() {
+fn a_redrive_dry_run_reports_the_plan_and_changes_nothing() {
     let world = World::new(
         (0..30).map(dead).chain([Content { body: "foreign".to_owned(), ..Content::default() }]).collect(),
     );
@@ -243,7 +243,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_go() {
 }
 
 #[test]
-fn selections_combine() {
+fn a_redrive_combines_group_ids_and_filter() {
     let world = World::new((0..20).map(dead).collect());
     let plan = RedrivePlan {
         pick: Pick::new(
@@ -262,7 +262,7 @@ fn selections_combine() {
 }
 
 #[test]
-fn what_comes_back_again_and_again_is_parked() {
+fn a_message_over_its_generation_limit_is_parked() {
     let world = World::new(vec![
         dead_in_generation(1, r#""redrive_generation":3,"#),
         dead_in_generation(2, r#""redrive_generation":2,"#),
@@ -276,7 +276,7 @@ fn what_comes_back_again_and_again_is_parked() {
 }
 
 #[test]
-fn a_message_that_was_given_up_without_a_re_send_is_sent_back_in_the_next_generation() {
+fn a_message_given_up_at_once_goes_back_in_the_next_generation() {
     // Its body has no generation: the console moved it twice, and it failed for good each time.
     let mut moved = dead(1);
     let document = moved.attributes["DeadLetter"]
@@ -294,7 +294,7 @@ fn a_message_that_was_given_up_without_a_re_send_is_sent_back_in_the_next_genera
 }
 
 #[test]
-fn no_message_is_lost_and_copies_are_counted_when_the_program_dies_at_any_moment() {
+fn a_redrive_killed_at_any_moment_loses_no_message_and_counts_copies() {
     const MESSAGES: usize = 23;
     let mut deaths = 0;
     for polls in 1.. {
@@ -321,7 +321,7 @@ fn no_message_is_lost_and_copies_are_counted_when_the_program_dies_at_any_moment
 }
 
 #[test]
-fn a_send_that_fails_leaves_its_message_and_the_next_run_sends_it() {
+fn a_message_whose_send_failed_is_sent_by_the_next_run() {
     let world = World::new((0..40).map(dead).collect());
     world.fail(SqsAction::SendMessageBatch, FaultScope::Entry, FaultTrigger::Chance(0.3), Injection::Sender);
     let first = world.apply(&everything()).unwrap();
@@ -334,7 +334,7 @@ fn a_send_that_fails_leaves_its_message_and_the_next_run_sends_it() {
 }
 
 #[test]
-fn a_deletion_that_fails_is_made_later_without_another_send() {
+fn a_failed_deletion_is_made_later_without_another_send() {
     let world = World::new((0..10).map(dead).collect());
     world.fail(
         SqsAction::DeleteMessageBatch,
@@ -350,7 +350,7 @@ fn a_deletion_that_fails_is_made_later_without_another_send() {
 }
 
 #[test]
-fn it_keeps_to_the_rate_and_to_the_number_in_all() {
+fn a_redrive_keeps_its_rate_and_its_maximum() {
     let mut world = World::new((0..45).map(dead).collect());
     world.limits = RedriveLimits { rate: Some(10), max: 40, ..NO_LIMITS };
     let before = world.clock.now();
@@ -362,7 +362,7 @@ fn it_keeps_to_the_rate_and_to_the_number_in_all() {
 }
 
 #[test]
-fn what_the_number_in_all_leaves_is_counted_apart_from_what_was_not_selected() {
+fn messages_over_the_maximum_are_counted_apart_from_unselected_ones() {
     let mut world = World::new((0..45).map(dead).collect());
     world.limits.max = 7;
     let planned = world.clock.block_on(world.redrive(&everything()).dry_run()).unwrap();
@@ -373,7 +373,7 @@ fn what_the_number_in_all_leaves_is_counted_apart_from_what_was_not_selected() {
 }
 
 #[test]
-fn it_stops_when_too_many_come_straight_back() {
+fn a_redrive_stops_when_too_many_messages_fail_again() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
     let mut journal = world.journal();
@@ -414,7 +414,7 @@ fn it_stops_when_too_many_come_straight_back() {
 }
 
 #[test]
-fn a_journal_in_use_or_of_another_plan_is_refused_and_a_torn_last_line_is_not() {
+fn a_journal_in_use_or_of_another_plan_is_refused() {
     let world = World::new(vec![dead(1)]);
     let held = world.journal();
     let error = RedriveJournal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
@@ -433,7 +433,7 @@ fn a_journal_in_use_or_of_another_plan_is_refused_and_a_torn_last_line_is_not() 
 
 #[test]
 #[cfg(unix)]
-fn a_planted_journal_that_calls_everything_sent_deletes_nothing() {
+fn a_planted_journal_deletes_nothing() {
     let world = World::new((1..=4).map(dead).collect());
     let receive =
         Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::ZERO) };

@@ -49,7 +49,7 @@ fn copies_once_a_run_begins(mut journal: RedriveJournal) -> u64 {
 }
 
 #[test]
-fn what_a_crash_leaves_half_written_is_cut_off_wherever_it_was_cut() {
+fn a_torn_last_line_of_a_journal_is_cut_off() {
     let scratch = Scratch::new();
     let begun = {
         let mut journal = scratch.open().unwrap();
@@ -70,7 +70,7 @@ fn what_a_crash_leaves_half_written_is_cut_off_wherever_it_was_cut() {
 }
 
 #[test]
-fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
+fn a_file_that_is_not_a_redrive_journal_is_refused_and_unchanged() {
     let scratch = Scratch::new();
     for foreign in [
         &b"notes of somebody"[..],
@@ -88,7 +88,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
 
 #[test]
 #[cfg(unix)]
-fn another_file_of_ones_own_keeps_its_rights_if_it_is_named_as_the_journal_by_mistake() {
+fn an_own_file_named_as_journal_by_mistake_keeps_its_mode() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
     crate::files::publish_file(&scratch.path(), b"a page for everybody\n").unwrap();
@@ -98,7 +98,7 @@ fn another_file_of_ones_own_keeps_its_rights_if_it_is_named_as_the_journal_by_mi
 }
 
 #[test]
-fn what_was_sent_is_never_sent_again_whatever_follows() {
+fn a_message_sent_in_the_journal_is_never_sent_again() {
     let scratch = Scratch::new();
     let mut journal = scratch.open().unwrap();
     let sqs_message_id = || "s".to_owned();
@@ -117,7 +117,7 @@ fn what_was_sent_is_never_sent_again_whatever_follows() {
 
 #[test]
 #[cfg(unix)]
-fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
+fn a_redrive_journal_is_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
     scratch.open().unwrap();
@@ -126,7 +126,7 @@ fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
 
 #[test]
 #[cfg(unix)]
-fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
+fn a_journal_that_another_user_can_write_is_refused_and_unchanged() {
     let scratch = Scratch::new();
     let path = scratch.path();
     let forged = "{\"plan\":{\"id\":\"plan\",\"from\":\"dlq\",\"to\":\"source\"}}\n{\"intent\":{";
@@ -143,7 +143,7 @@ fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
 
 #[test]
 #[cfg(unix)]
-fn a_journal_of_ones_own_that_others_can_read_is_for_its_owner_alone_from_then_on() {
+fn an_own_journal_that_others_can_read_becomes_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
     crate::files::replace_file(&scratch.path(), b"").unwrap();
@@ -153,7 +153,7 @@ fn a_journal_of_ones_own_that_others_can_read_is_for_its_owner_alone_from_then_o
 }
 
 #[test]
-fn how_far_a_redrive_is_adds_up_over_its_runs_also_while_one_writes_on() {
+fn the_progress_of_a_redrive_adds_up_over_its_runs() {
     let scratch = Scratch::new();
     let mut journal = scratch.open().unwrap();
     let run = || JournalEntry::Run { at: "1970-01-01T00:00:00Z".to_owned() };

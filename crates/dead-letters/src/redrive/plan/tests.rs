@@ -45,7 +45,7 @@ fn sent(verdict: RedriveDecision) -> Content {
 }
 
 #[test]
-fn an_edit_changes_what_it_says_and_keeps_numbers_that_no_tool_can_hold() {
+fn an_edit_keeps_numbers_that_jq_cannot_represent() {
     let content = sent(plan(".body.data.fixed = 1").decide(&valid()).unwrap());
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":-0,"big":1e400,"fixed":1}}}}"#
@@ -59,7 +59,7 @@ fn an_edit_changes_what_it_says_and_keeps_numbers_that_no_tool_can_hold() {
 }
 
 #[test]
-fn a_message_takes_its_last_attempt_with_it_also_if_it_is_edited() {
+fn a_redriven_message_keeps_its_last_attempt_also_if_edited() {
     let span = |digit: &str| format!("00-{}-{}-01", digit.repeat(32), digit.repeat(16));
     let document = |last_attempt: Option<String>| {
         let mut document = serde_json::json!({
@@ -91,7 +91,7 @@ fn a_message_takes_its_last_attempt_with_it_also_if_it_is_edited() {
 }
 
 #[test]
-fn a_fifo_queue_gets_each_death_once_and_nothing_without_a_group() {
+fn a_fifo_queue_gets_each_death_once_and_only_with_a_group() {
     let plan = RedrivePlan { to_fifo: true, max_generation: 3, ..RedrivePlan::default() };
     assert_eq!(plan.decide(&valid()).unwrap(), RedriveDecision::Stays(StayReason::WithoutGroup));
     let mut grouped = valid();
@@ -110,7 +110,7 @@ fn a_fifo_queue_gets_each_death_once_and_nothing_without_a_group() {
 }
 
 #[test]
-fn a_body_that_was_written_anew_changes_what_differs_and_keeps_all_other_bytes() {
+fn a_body_edited_by_hand_keeps_the_bytes_of_unchanged_members() {
     let with = |body: &str| RedrivePlan {
         edit: Some(BodyEdit::replace_body(body)),
         max_generation: 3,
@@ -149,7 +149,7 @@ fn sent_back(attributes: Attributes) -> Attributes {
 
 /// A document that a function without room wrote there is not the producer's.
 #[test]
-fn our_field_of_the_trace_header_does_not_go_back() {
+fn the_trace_header_goes_back_without_redelivers_field() {
     let verdict = GivenUp::from_code(DeadLetterReason::MessageTooLarge);
     for producers in [None, Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1")] {
         let trace_header = Some(verdict.in_trace_header(producers));
@@ -160,7 +160,7 @@ fn our_field_of_the_trace_header_does_not_go_back() {
 }
 
 #[test]
-fn a_raw_record_keeps_its_producers_attributes_whatever_they_are_called() {
+fn a_raw_record_keeps_all_attributes_of_its_producer() {
     let own = Attributes::from([
         (ERROR_TYPE.to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
         (ERROR_DETAILS.to_owned(), Attribute::string("mine")),
@@ -206,7 +206,7 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
 }
 
 #[test]
-fn a_code_that_is_not_ours_is_the_producers_though_a_document_of_its_own_looks_like_ours() {
+fn an_unknown_error_type_beside_a_forged_document_is_the_producers() {
     // It folds what stands next to it already, so the annotator did not write it.
     let document = concat!(
         r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"#,
@@ -221,7 +221,7 @@ fn a_code_that_is_not_ours_is_the_producers_though_a_document_of_its_own_looks_l
 
 /// By its document: its code is none that this version knows.
 #[test]
-fn a_final_record_of_a_later_version_is_shown_and_sent_back_whole() {
+fn a_final_record_of_a_later_version_is_sent_back_whole() {
     let document = concat!(
         r#"{"stage":"circuit-breaker","cause":{"type":"T","message":"m","code":7},"redrive_generation":1,"held_seconds":60,"#,
         r#""dead_lettered_at":"2026-07-25T18:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef","#,
@@ -241,7 +241,7 @@ fn a_final_record_of_a_later_version_is_shown_and_sent_back_whole() {
 }
 
 #[test]
-fn an_edit_keeps_objects_with_the_names_that_the_json_library_keeps_for_itself() {
+fn an_edit_keeps_objects_with_reserved_names_of_the_json_library() {
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":[{{"$serde_json::private::Number":"1"}},1]}}}}"#
     );
@@ -251,21 +251,21 @@ fn an_edit_keeps_objects_with_the_names_that_the_json_library_keeps_for_itself()
 }
 
 #[test]
-fn an_edit_that_changes_nothing_is_no_edit() {
+fn an_edit_that_changes_nothing_does_not_count_as_an_edit() {
     let RedriveDecision::Send(send_back) = plan(".").decide(&valid()).unwrap() else { panic!("it is valid") };
     assert!(!send_back.edited);
 }
 
 /// The console's plan of an edit shows only those that it changes.
 #[test]
-fn a_message_that_an_edit_does_not_change_stays_if_only_edited_ones_go() {
+fn a_message_unchanged_by_the_edit_stays_with_edited_only() {
     let edited_only = |edit| RedrivePlan { edited_only: true, ..plan(edit) }.decide(&valid()).unwrap();
     assert_eq!(edited_only("."), RedriveDecision::Stays(StayReason::NotEdited));
     assert_eq!(edited_only(".body.data.fixed = 1"), plan(".body.data.fixed = 1").decide(&valid()).unwrap());
 }
 
 #[test]
-fn an_edit_may_mend_an_invalid_message_and_its_result_is_validated() {
+fn an_edit_can_repair_an_invalid_message_and_is_validated() {
     let invalid = record(&format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":[]}}"#));
     assert_eq!(
         RedrivePlan { max_generation: 3, ..RedrivePlan::default() }.decide(&invalid).unwrap(),
@@ -283,7 +283,7 @@ fn an_edit_may_mend_an_invalid_message_and_its_result_is_validated() {
 }
 
 #[test]
-fn an_edit_of_what_is_not_to_be_edited_is_refused() {
+fn an_edit_outside_the_editable_part_is_refused() {
     for (edit, why) in [
         (r#".body.metadata.message_id = "x""#, "it changes /metadata/message_id, which stays as it is"),
         ("del(.body.metadata.retry_attempt)", "it changes /metadata/retry_attempt, which stays as it is"),
@@ -301,7 +301,7 @@ fn an_edit_of_what_is_not_to_be_edited_is_refused() {
 }
 
 #[test]
-fn a_filter_that_fails_on_a_message_leaves_that_one_where_it_is() {
+fn a_message_that_fails_the_filter_stays_in_the_dlq() {
     let pick = Pick::with_filter(Filter::new(".body + 1 | error").unwrap());
     let picking = RedrivePlan { pick, ..RedrivePlan::default() };
     let why = "cannot calculate with two values".to_owned();

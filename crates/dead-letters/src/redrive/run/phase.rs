@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_is_no_larger_than_the_rate_the_pilot_and_what_is_left() {
+    fn the_rate_the_pilot_and_the_maximum_limit_a_round() {
         let limits = RedriveLimits {
             rate: None,
             max: u64::MAX,

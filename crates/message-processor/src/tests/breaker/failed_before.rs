@@ -10,7 +10,7 @@ fn failed_before(n: usize) -> ReceivedMessage {
 
 /// Poison would otherwise hold all others again and again.
 #[test]
-fn their_failures_open_nothing() {
+fn failures_of_messages_that_failed_before_open_no_circuit() {
     let setup = outage(Setup::new());
     (0..5)
         .for_each(|batch| drop(setup.process((0..10).map(|n| failed_before(batch * 10 + n)).collect(), 30)));
@@ -20,7 +20,7 @@ fn their_failures_open_nothing() {
 
 /// Nothing is written into a message that stays on its queue, but SQS counts its receives.
 #[test]
-fn what_was_received_before_opens_nothing_either() {
+fn failures_of_messages_received_before_open_no_circuit() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
     for batch in 0..5 {
@@ -31,7 +31,7 @@ fn what_was_received_before_opens_nothing_either() {
 }
 
 #[test]
-fn they_are_held_like_all_others_and_a_new_message_is_the_probe() {
+fn messages_that_failed_before_are_held_and_a_new_one_is_the_probe() {
     let setup = open();
     setup.sleep(15);
     // Due at once for a message that never failed, and three quarters of the outage's age later for others.
@@ -41,7 +41,7 @@ fn they_are_held_like_all_others_and_a_new_message_is_the_probe() {
 
 /// Otherwise a few poison messages alone would be held for a day.
 #[test]
-fn they_are_called_and_spend_attempts_if_nothing_confirms_the_outage() {
+fn an_unconfirmed_outage_holds_no_message_that_failed_before() {
     let setup = Setup { max_concurrency: 1, ..open() };
     setup.sleep(299);
     setup.process(vec![failed_before(10)], 30);

@@ -17,7 +17,7 @@ fn called(setup: &Setup) -> Vec<String> {
 }
 
 #[test]
-fn what_a_producer_says_of_an_outage_holds_neither_its_neighbours_nor_the_next_batches() {
+fn a_forged_outage_holds_no_other_message() {
     let unknown: fn(ReceivedMessage) -> ReceivedMessage = |record| record;
     for sent in [produced, unknown] {
         let setup = Setup::new().failing(0, down());
@@ -52,7 +52,7 @@ fn a_producer_cannot_have_its_message_called_while_the_target_is_down() {
 }
 
 #[test]
-fn a_hold_ends_where_nobody_says_who_sends_again() {
+fn without_resend_sender_ids_a_hold_still_ends() {
     let setup = open();
     setup.process(vec![with_forged_metadata(1, HELD_FOR_EVER)], 30);
     assert_eq!(called(&setup), [nth_id(1)]);
@@ -60,7 +60,7 @@ fn a_hold_ends_where_nobody_says_who_sends_again() {
 }
 
 #[test]
-fn what_a_message_meets_that_may_be_held_no_longer_counts_like_any_other_call() {
+fn calls_at_the_hold_limit_close_and_open_the_circuit() {
     // An answer: the target is back.
     let setup = healed(open());
     setup.process(vec![resent(with_forged_metadata(1, HELD_FOR_EVER))], 30);
@@ -78,7 +78,7 @@ fn what_a_message_meets_that_may_be_held_no_longer_counts_like_any_other_call() 
 }
 
 #[test]
-fn a_re_send_does_not_make_a_producers_words_redelivers_own() {
+fn a_resend_does_not_carry_a_producers_forged_hold() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = outage(Setup { strategy, ..Setup::new() });
         setup.process(records(10..20), 30);
@@ -104,7 +104,7 @@ fn a_re_send_does_not_make_a_producers_words_redelivers_own() {
 }
 
 #[test]
-fn a_message_that_stays_on_its_queue_was_never_held_whoever_sent_it() {
+fn a_message_that_stays_on_its_queue_has_no_trusted_holds() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let hidden = || Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) };
     let setup = hidden().failing(0, down());

@@ -40,7 +40,7 @@ fn a_tenant_whose_calls_fail_is_held_and_no_other() {
 }
 
 #[test]
-fn ten_answers_of_one_tenant_and_then_fifty_outages_of_another() {
+fn fifty_outages_after_ten_answers_hold_the_failing_tenant_alone() {
     let setup = a_is_down(Setup::new());
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     (0..5).for_each(|batch| {
@@ -51,7 +51,7 @@ fn ten_answers_of_one_tenant_and_then_fifty_outages_of_another() {
 }
 
 #[test]
-fn a_new_environment_that_gets_one_held_message_of_one_tenant_calls_all_of_the_other() {
+fn a_held_message_in_a_new_environment_holds_its_tenant_alone() {
     let setup = a_is_down(Setup::new());
     let mut records = vec![in_group(A, held(0, 600, 700))];
     records.extend((100..109).map(|n| tenant_record(B, n)));
@@ -61,7 +61,7 @@ fn a_new_environment_that_gets_one_held_message_of_one_tenant_calls_all_of_the_o
 }
 
 #[test]
-fn in_no_order_do_the_outages_of_one_tenant_hold_another() {
+fn outages_of_one_tenant_hold_no_other_in_any_order() {
     for order in 0..200_usize {
         let setup = a_is_down(Setup::new());
         // The messages of A and B, shuffled by a step that has no divisor in common with 127.
@@ -133,7 +133,7 @@ fn an_attribute_may_name_the_tenant() {
 }
 
 #[test]
-fn one_circuit_for_the_target_holds_all() {
+fn a_circuit_for_the_whole_target_holds_all_messages() {
     let setup = a_is_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"target"}}"#));
     setup.process((0..10).map(|n| tenant_record(A, n)).collect(), 30);
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);

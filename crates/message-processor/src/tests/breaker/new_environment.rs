@@ -10,7 +10,7 @@ fn held_and_nine(sent_before: i64) -> Vec<ReceivedMessage> {
 }
 
 #[test]
-fn a_new_environment_believes_a_message_that_was_held_a_moment_ago() {
+fn a_recently_held_message_opens_the_circuit_of_a_new_environment() {
     let setup = outage(Setup::new());
     setup.process(held_and_nine(700), 30);
     assert_eq!(setup.handler.called(), [nth_id(0)], "one probe instead of ten calls that fail");
@@ -31,7 +31,7 @@ fn a_new_environment_believes_a_message_that_was_held_a_moment_ago() {
 }
 
 #[test]
-fn what_says_that_it_was_held_and_was_not_is_not_believed() {
+fn a_forged_hold_opens_no_circuit() {
     // A hold of 0 s, and an outage that begins after the send, are ignored.
     for (held_seconds, sent_before) in [(0, 700), (600, 2001)] {
         let setup = outage(Setup::new());
@@ -43,7 +43,7 @@ fn what_says_that_it_was_held_and_was_not_is_not_believed() {
 }
 
 #[test]
-fn what_was_held_long_ago_says_nothing() {
+fn a_hold_of_long_ago_opens_no_circuit() {
     for (sent_before, calls) in [(1799, 1), (1800, 10)] {
         let setup = outage(Setup::new());
         setup.process(held_and_nine(sent_before), 30);
@@ -54,7 +54,7 @@ fn what_was_held_long_ago_says_nothing() {
 /// It carries the first calls that its environment counted: its own failures would hold the messages of others in each
 /// new environment.
 #[test]
-fn a_new_environment_goes_on_counting_where_the_one_that_held_the_message_was() {
+fn a_new_environment_continues_the_outage_count_of_a_held_message() {
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.500","error_details":""}"#;
     for failed in [format!(r#""retry_history":[{past}],"#), r#""retry_attempt":1,"#.to_owned()] {
         for (first_failures, called, open) in [(0, 10, false), (1, 10, true), (12, 1, true)] {
@@ -75,7 +75,7 @@ fn a_new_environment_goes_on_counting_where_the_one_that_held_the_message_was() 
 }
 
 #[test]
-fn a_report_from_before_an_answer_says_nothing_and_a_newer_one_does() {
+fn only_a_report_newer_than_the_last_answer_counts() {
     let setup = open();
     let setup = healed(setup);
     setup.sleep(15);
@@ -97,7 +97,7 @@ fn a_report_from_before_an_answer_says_nothing_and_a_newer_one_does() {
 
 /// Otherwise one environment's outage would stop all others, whatever they know themselves.
 #[test]
-fn an_environment_that_had_an_answer_half_a_minute_ago_knows_better() {
+fn an_answer_half_a_minute_ago_outweighs_a_held_message() {
     for (seconds, calls) in [(29, 10), (30, 1)] {
         let setup = (1..11).fold(Setup::new(), |setup, n| setup.failing(n, down()));
         // A circuit of its own is there only after trouble.

@@ -48,7 +48,7 @@ fn a_503_in_a_new_environment_is_held_with_its_error() {
 }
 
 #[test]
-fn the_calls_of_a_batch_that_are_told_not_now_have_one_line_without_a_target_s_text() {
+fn not_now_answers_of_a_batch_have_one_line_without_target_text() {
     let named = HandlerError::unavailable(ErrorType::FromTarget(CANARY.to_owned()), CANARY);
     let setup = Setup::new().failing(0, named.clone()).failing(1, named).failing(2, not_now());
     setup.process(records(0..3), 30);
@@ -72,7 +72,7 @@ fn a_message_that_is_not_called_is_confirmed_once_the_source_queue_has_it() {
 }
 
 #[test]
-fn a_message_whose_holds_are_spent_is_called_once_more_and_given_up_if_the_target_still_says_not_now() {
+fn a_message_with_spent_holds_is_given_up_after_one_more_not_now() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now()).failing(1, not_now());
         assert_eq!(setup.process(vec![held(0, 86_399, 700), held(1, 86_400, 700)], 30), [""; 0]);

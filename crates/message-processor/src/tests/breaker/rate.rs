@@ -10,7 +10,7 @@ const REFUSED: (&str, &str) = ("held", "HttpStatus.429");
 
 /// Otherwise a busy hour of the target would dead-letter what it has no time for.
 #[test]
-fn a_call_that_a_busy_target_refuses_spends_no_attempt_and_waits_at_least_as_long_as_it_asks() {
+fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
     for (error, delay) in [(refused(), 2), (refused().retry_after(Duration::from_secs(40)), 40)] {
         for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
             // Two messages are refused: neither is to blame.
@@ -81,7 +81,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
 
 /// A refusal that was held is not evidence of an outage either, whatever its metadata has.
 #[test]
-fn a_refused_message_teaches_nobody() {
+fn a_refused_message_reports_no_outage_to_other_environments() {
     let setup = Setup { strategy: Strategy::DirectResend, ..Setup::new() }.failing(0, refused());
     setup.process(records(0..1), 30);
     let other = outage(Setup::new());

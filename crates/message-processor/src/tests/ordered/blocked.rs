@@ -38,7 +38,7 @@ impl Setup {
 }
 
 #[test]
-fn a_message_that_is_given_up_blocks_its_group_and_a_notice_says_so() {
+fn a_message_that_is_given_up_blocks_its_group_with_a_notice() {
     let (setup, environment) = given_up();
     let blocked_at = setup.world.clock.now();
     setup.sleep(60);
@@ -70,7 +70,7 @@ fn a_message_that_is_given_up_blocks_its_group_and_a_notice_says_so() {
 }
 
 #[test]
-fn twice_a_day_it_is_called_once_more_and_blocks_again_or_its_group_goes_on() {
+fn a_blocking_message_is_called_once_more_twice_a_day() {
     let (setup, environment) = given_up();
     assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
     assert_eq!(setup.calls_of(0).len(), 3, "called once more");
@@ -85,7 +85,7 @@ fn twice_a_day_it_is_called_once_more_and_blocks_again_or_its_group_goes_on() {
 }
 
 #[test]
-fn with_the_handle_of_its_notice_it_can_be_called_again_at_once() {
+fn the_handle_of_a_notice_lets_a_blocking_message_be_called_at_once() {
     let (setup, environment) = given_up();
     setup.sleep(60);
     let BlockedNotice { receipt_handle, .. } =
@@ -108,7 +108,7 @@ fn a_message_whose_notice_is_refused_is_not_hidden() {
 }
 
 #[test]
-fn an_invalid_message_blocks_its_group_too() {
+fn an_invalid_message_blocks_its_group() {
     let setup = setup_with(1, BLOCKING);
     setup.produce_in("a", [0]);
     setup.produce_bodies_in("a", [(1, r#"{"data":{"n":1}}"#.to_owned())]);
@@ -122,7 +122,7 @@ fn an_invalid_message_blocks_its_group_too() {
 }
 
 #[test]
-fn at_the_end_of_its_retention_it_is_given_up_and_its_group_goes_on() {
+fn a_blocking_message_is_given_up_at_the_end_of_its_retention() {
     let (setup, environment) = given_up();
     // A week in steps of 12 hours, less the visibility timeout; then what is left of it.
     for _ in 0..14 {
@@ -138,7 +138,7 @@ fn at_the_end_of_its_retention_it_is_given_up_and_its_group_goes_on() {
 }
 
 #[test]
-fn what_follows_an_invalid_message_that_its_queue_cannot_keep_is_called_at_once() {
+fn messages_behind_an_invalid_one_that_cannot_stay_are_called_at_once() {
     let setup = setup_with(10, BLOCKING);
     setup.produce_bodies_in("a", [(0, r#"{"data":{"n":0}}"#.to_owned())]);
     setup.produce_in("a", [1]);

@@ -143,7 +143,7 @@ fn a_message_that_waited_for_days_behind_others_is_held_from_its_first_receive()
 }
 
 #[test]
-fn a_hold_is_told_and_spends_no_attempt_of_a_batch_of_ten() {
+fn a_hold_is_reported_and_spends_no_attempt_of_a_batch_of_ten() {
     let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down()));
     let setup = Setup { policy: Strategy::Ordered.definition().parse_policy("{}").unwrap(), ..setup };
     (0..10).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
@@ -163,7 +163,7 @@ fn a_hold_is_told_and_spends_no_attempt_of_a_batch_of_ten() {
 
 /// One group alone opens no circuit in new environments, and would call a target that is down every two seconds.
 #[test]
-fn the_holds_of_a_message_that_is_told_not_now_grow_with_the_time_since_its_first_receive() {
+fn holds_after_not_now_grow_with_the_time_since_the_first_receive() {
     for batch_size in [1, 10] {
         let setup = setup_with(batch_size, "{}").failing(0, down());
         setup.produce_in("a", [0, 1]);
@@ -182,7 +182,7 @@ fn the_holds_of_a_message_that_is_told_not_now_grow_with_the_time_since_its_firs
 }
 
 #[test]
-fn a_message_whose_holds_are_spent_is_given_up_if_its_last_call_is_told_not_now() {
+fn an_ordered_message_with_spent_holds_is_given_up_after_not_now() {
     let setup = setup_with(1, "{}").failing(0, down()).failing(1, down());
     let received_first = |seconds, n| ReceivedMessage {
         first_received_at: Some(start_time() - chrono::TimeDelta::seconds(seconds)),
@@ -203,7 +203,7 @@ fn a_message_whose_holds_are_spent_is_given_up_if_its_last_call_is_told_not_now(
 
 /// It shows that the head of a group has been held for hours.
 #[test]
-fn the_longest_hold_counts_from_the_first_receive_and_from_the_first_call_of_an_environment() {
+fn the_longest_hold_counts_from_the_first_receive_or_first_call() {
     for (batch_size, expected) in [(1, [0, 2, 6]), (10, [0, 2, 6])] {
         let setup = setup_with(batch_size, "{}").failing(0, down());
         setup.sleep(100);
@@ -247,7 +247,7 @@ fn a_message_that_waited_for_a_day_in_batches_is_not_given_up_for_one_503() {
 }
 
 #[test]
-fn a_message_beyond_its_age_waits_for_a_retry_after_too() {
+fn a_message_beyond_its_age_waits_for_a_retry_after() {
     for batch_size in [1, 10] {
         let policy = r#"{"max_age_seconds":600}"#;
         let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");

@@ -81,7 +81,7 @@ fn a_message_that_came_back_has_the_delays_of_its_new_generation() {
 }
 
 #[test]
-fn a_message_that_came_back_is_as_old_as_its_new_generation_and_its_verdict_says_so() {
+fn a_message_that_came_back_is_as_old_as_its_new_generation() {
     let old = format!(r#","retry_attempt":5,"first_sent_time":"{}""#, format_moment(-9000));
     let setup = spread(r#","max_age_seconds":1000"#).failing(1, busy());
     let record = setup.received_with(&old, came_back());

@@ -132,7 +132,7 @@ fn a_group_is_compared_with_messages_that_are_not_selected_if_all_were_read() {
 }
 
 #[test]
-fn what_a_filter_fails_on_is_counted_and_one_that_fails_on_all_or_gives_no_answer_ends_the_audit() {
+fn filter_errors_are_counted_and_end_the_audit_if_all_messages_fail() {
     let world = world(30);
     let failing = r#"if .body.data.card == "secret-7" then .body.data.card + {} else true end"#;
     let (audited, _) = world.audit(filtered(failing), Box::new(JsonView));
@@ -185,7 +185,7 @@ impl View for Closed {
 }
 
 #[test]
-fn when_nobody_reads_the_output_any_more_the_audit_ends_without_an_error() {
+fn a_closed_output_pipe_ends_the_audit_without_an_error() {
     let world = world(100);
     let (audited, _) = world.audit(Pick::default(), Box::new(Closed(Cell::new(false))));
     let audited = audited.unwrap();
@@ -212,14 +212,14 @@ fn a_saved_file_holds_each_picked_message() {
 }
 
 #[test]
-fn one_message_is_found_by_its_id() {
+fn an_audit_finds_a_message_by_its_id() {
     let world = world(30);
     let (audited, output) = world.audit(Pick::with_id(&letter_id(9)), Box::new(JsonLinesView));
     assert_eq!((audited.unwrap().report.total, output.lines().count()), (1, 1));
 }
 
 #[test]
-fn a_message_that_is_not_there_is_told_and_no_empty_answer() {
+fn an_unknown_message_id_is_reported_as_missing() {
     let world = world(30);
     let (audited, output) = world.audit(Pick::with_id("nope"), Box::new(JsonLinesView));
     let audited = audited.unwrap();
@@ -230,7 +230,7 @@ fn a_message_that_is_not_there_is_told_and_no_empty_answer() {
 }
 
 #[test]
-fn an_audit_of_a_few_ends_with_them_and_gives_everything_back() {
+fn an_audit_with_a_maximum_ends_there_and_releases_all_messages() {
     let world = world(100);
     let mut output = Vec::new();
     let auditor = Auditor {

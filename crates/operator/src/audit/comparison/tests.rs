@@ -128,7 +128,7 @@ fn a_function_is_named_and_a_part_of_the_loop_is_not() {
 }
 
 #[test]
-fn nothing_sets_apart_what_all_have_or_what_stands_alone() {
+fn shared_traits_and_single_dead_letters_are_not_findings() {
     let same = |fingerprint| letter(fingerprint, 0, Some("acme"), Some("orders:41"));
     assert_eq!(summary(&[same("c"), same("c"), same("a")]), "");
     assert_eq!(summary(&[same("c"), same("c")]), "", "there are no others");

@@ -34,7 +34,7 @@ fn a_report_in_json_has_its_totals_groups_and_coverage() {
 }
 
 #[test]
-fn programs_see_what_sqs_deletes_soon() {
+fn audit_json_counts_the_messages_that_sqs_deletes_soon() {
     let report = report_with_retention(&[
         with_sent_seconds(foreign("old", 1), 0),
         with_sent_seconds(foreign("young", 2), 80_000),
@@ -46,7 +46,7 @@ fn programs_see_what_sqs_deletes_soon() {
 }
 
 #[test]
-fn what_was_not_seen_is_said_in_a_sentence() {
+fn an_incomplete_audit_is_described_in_a_sentence() {
     let coverage = Coverage {
         seen: 12,
         approximate: 20,

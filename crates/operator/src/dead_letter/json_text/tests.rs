@@ -49,7 +49,7 @@ fn control_characters_are_escaped_without_changing_the_value() {
 }
 
 #[test]
-fn what_is_no_json_is_not_laid_out_and_what_is_long_is_cut() {
+fn non_json_is_not_laid_out_and_long_json_is_cut() {
     for text in ["", "{", "plain text", "{} {}", "01"] {
         assert_eq!(lay_out(text, JsonLayout::Pretty, Mask::Nothing, 100), None, "{text}");
     }

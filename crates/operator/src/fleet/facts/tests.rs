@@ -22,7 +22,7 @@ fn a_queue_is_known_by_its_arn_and_by_its_url() {
 }
 
 #[test]
-fn attributes_are_what_sqs_says_and_nothing_else() {
+fn queue_attributes_are_parsed_and_invalid_ones_are_unknown() {
     let said = |pairs: &[(&str, &str)]| {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         QueueAttributes::new(&pairs.collect())

@@ -4,7 +4,7 @@ use super::*;
 use crate::fleet::table::tests::{fleet, with_a_queue_without_dlq};
 
 #[test]
-fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
+fn a_fleet_page_has_the_cells_of_the_table_and_escapes_markup() {
     let mut fleet = fleet();
     fleet.problems = vec!["us-east-1: <img src=x>".to_owned()];
     let page = render_page(&fleet);
@@ -31,7 +31,7 @@ fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
 }
 
 #[test]
-fn a_queue_that_is_not_a_dlq_is_on_the_page_with_what_is_wrong() {
+fn a_queue_that_is_not_a_dlq_is_on_the_page_with_its_findings() {
     let page = render_page(&with_a_queue_without_dlq());
     let queue =
         "<strong>orders&lt;b&gt;</strong></p><ul><li class=\"wrong\">it has no dead-letter queue</li></ul>";

@@ -63,7 +63,7 @@ fn wrong(queues: Vec<SurveyedQueue>) -> Vec<(FindingCode, String)> {
 }
 
 #[test]
-fn a_dlq_is_what_a_redrive_policy_a_function_a_destination_or_a_subscriber_names_whatever_it_is_called() {
+fn a_queue_named_as_a_failure_destination_is_a_dlq_with_any_name() {
     let mut survey = survey(vec![
         queue("orders", 5, 4, Some("dead")),
         queue("bills", 0, 4, Some("dead")),
@@ -94,7 +94,7 @@ fn a_dlq_is_what_a_redrive_policy_a_function_a_destination_or_a_subscriber_names
 }
 
 #[test]
-fn a_queue_that_is_only_named_like_a_dlq_is_perhaps_an_orphan_and_that_is_no_fault() {
+fn a_queue_with_only_the_name_of_a_dlq_is_an_orphan_and_well() {
     for name in ["orders-dlq", "DLQ", "orders_dead_letter", "OrdersDeadLetters", "orders-dead-letter-queue"] {
         let dlqs = judged(survey(vec![queue(name, 0, 4, None)]));
         assert_eq!(dlqs.iter().map(codes).collect::<Vec<_>>(), [[FindingCode::Orphan]], "{name}");
@@ -107,7 +107,7 @@ fn a_queue_that_is_only_named_like_a_dlq_is_perhaps_an_orphan_and_that_is_no_fau
 }
 
 #[test]
-fn a_dlq_that_is_not_there_is_shown_with_those_that_lose_by_it() {
+fn a_missing_dlq_is_listed_with_the_senders_that_lose_messages() {
     let sources = ["a", "b", "c", "d", "e"].map(|name| queue(name, 0, 4, Some("gone")));
     let sentence = "the queue does not exist, so dead letters of a, b, c and 2 more are lost; create it, or point a, \
                     b, c and 2 more at another DLQ";
@@ -124,7 +124,7 @@ fn a_dlq_that_is_not_there_is_shown_with_those_that_lose_by_it() {
 }
 
 #[test]
-fn only_what_was_looked_at_is_called_missing() {
+fn a_dlq_in_an_unread_region_is_not_called_missing() {
     let elsewhere = QueueId { region: "us-east-1".to_owned(), ..id("dlq") };
     let mut here = survey(vec![queue("orders", 0, 4, None)]);
     here.functions = vec![FailureSender { name: "f".to_owned(), to: elsewhere.clone() }];
@@ -180,13 +180,13 @@ fn a_fifo_queue_and_a_standard_queue_cannot_feed_each_other() {
 }
 
 #[test]
-fn a_queue_that_is_its_own_dlq_is_told() {
+fn a_queue_that_is_its_own_dlq_is_a_finding() {
     let found = wrong(vec![queue("orders", 0, 4, Some("orders"))]);
     assert_eq!(found.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [FindingCode::PointsToItself]);
 }
 
 #[test]
-fn messages_that_wait_want_an_alarm_or_a_reader() {
+fn waiting_messages_without_alarm_and_reader_are_a_finding() {
     let with = |visible, alarms: Option<Vec<Alarm>>, reader: Option<&str>| {
         let mut survey = survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", visible, 14, None)]);
         survey.alarms = alarms;
@@ -221,7 +221,7 @@ fn messages_that_wait_want_an_alarm_or_a_reader() {
 }
 
 #[test]
-fn a_container_is_a_reader_and_an_audit_is_none() {
+fn a_container_counts_as_a_reader_and_an_audit_does_not() {
     let seen = |minutes: i64, lists_mappings: bool| {
         let mut survey = survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", 1, 14, None)]);
         survey.readers = lists_mappings.then(Vec::new);
@@ -248,7 +248,7 @@ fn a_container_is_a_reader_and_an_audit_is_none() {
 }
 
 #[test]
-fn an_alarm_counts_for_queues_of_its_account_and_region_or_of_the_account_that_it_names() {
+fn an_alarm_covers_queues_of_its_region_in_its_own_or_a_named_account() {
     let queues = vec![queue("orders", 0, 4, Some("dead")), queue("dead", 1, 14, None)];
     let alarms = |account: Option<&str>, region: &str, of: &str| {
         let monitoring = Survey {
@@ -273,7 +273,7 @@ fn an_alarm_counts_for_queues_of_its_account_and_region_or_of_the_account_that_i
 }
 
 #[test]
-fn the_oldest_message_is_deleted_a_retention_after_it_came_at_the_latest() {
+fn the_oldest_message_is_deleted_one_retention_after_its_arrival() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, 4, None)])];
     let known = FleetSurvey::new(&queues);
     let at = |seconds: i64| {
@@ -298,7 +298,7 @@ fn the_oldest_message_is_deleted_a_retention_after_it_came_at_the_latest() {
 }
 
 #[test]
-fn an_age_is_not_trusted_if_something_receives_the_messages_and_that_alone_is_no_fault() {
+fn an_age_is_uncertain_with_other_receives_and_only_a_remark() {
     let one = |received: &[(Timestamp, i64)]| {
         let queues = [survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", 2, 14, None)])];
         let receives = Receives { messages: received.to_vec(), empty: vec![(now(), 3)] };
@@ -319,7 +319,7 @@ fn an_age_is_not_trusted_if_something_receives_the_messages_and_that_alone_is_no
 }
 
 #[test]
-fn nonsense_is_not_believed_and_breaks_nothing() {
+fn impossible_ages_and_retentions_are_unknown() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, u64::MAX / DAY, None)])];
     for seconds in [i64::MAX, i64::MAX / 1000, i64::MIN] {
         let ages = Ages::from([(id("dead"), OldestMessageAge { seconds, at: now() })]);
@@ -329,7 +329,7 @@ fn nonsense_is_not_believed_and_breaks_nothing() {
 }
 
 #[test]
-fn what_is_wrong_comes_first_then_what_is_full() {
+fn dlqs_with_findings_come_first_then_those_with_most_messages() {
     let dlqs = judged(survey(vec![
         queue("a", 0, 4, Some("calm-dlq")),
         queue("b", 0, 4, Some("full")),
@@ -344,7 +344,7 @@ fn what_is_wrong_comes_first_then_what_is_full() {
 }
 
 #[test]
-fn what_one_profile_may_not_see_another_one_may() {
+fn a_queue_that_one_profile_cannot_read_is_read_with_another() {
     let refused = SurveyedQueue { id: id("dead"), state: SurveyedState::Unread("AccessDenied".to_owned()) };
     let source = queue("orders", 0, 4, Some("dead"));
     let blind = survey(vec![source.clone(), refused]);
@@ -374,7 +374,7 @@ fn any_queues() -> impl Strategy<Value = Vec<SurveyedQueue>> {
 
 proptest! {
     #[test]
-    fn whatever_the_queues_each_dlq_is_told_once_and_as_it_is(queues in any_queues()) {
+    fn each_dlq_is_reported_once_with_its_findings(queues in any_queues()) {
         let dlqs = judged(survey(queues.clone()));
         let read = |name: &str| {
             queues.iter().find(|queue| queue.id.name == name).and_then(|queue| match &queue.state {
@@ -409,7 +409,7 @@ proptest! {
     }
 
     #[test]
-    fn neither_the_order_of_queues_nor_a_second_look_changes_anything(queues in any_queues().prop_shuffle()) {
+    fn the_order_of_queues_and_a_second_survey_change_nothing(queues in any_queues().prop_shuffle()) {
         let mut sorted = queues.clone();
         sorted.sort_by(|one, other| one.id.cmp(&other.id));
         let expected = judged(survey(sorted));

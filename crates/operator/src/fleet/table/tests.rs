@@ -87,7 +87,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
 }
 
 #[test]
-fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
+fn the_fleet_table_has_regions_with_dlqs_and_their_findings() {
     let table = fleet_table(&fleet(), &TextLayout::Whole);
     assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
     let lines: Vec<_> =
@@ -119,14 +119,14 @@ fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
 }
 
 #[test]
-fn what_moves_a_cursor_is_written_out() {
+fn control_characters_are_escaped_in_the_fleet_table() {
     let mut fleet = fleet();
     fleet.dlqs[2].error = Some("\u{1b}[2J".to_owned());
     assert!(fleet_table(&fleet, &TextLayout::Whole).contains("! unreadable: \\u{1b}[2J\n"));
 }
 
 #[test]
-fn a_queue_that_is_not_a_dlq_stands_below_the_dlqs_of_its_place() {
+fn a_queue_that_is_not_a_dlq_is_listed_below_the_dlqs_of_its_region() {
     let fleet = with_a_queue_without_dlq();
     let table = fleet_table(&fleet, &TextLayout::Whole);
     let start = "6 DLQs, 1 with messages, 2 with something wrong; 1 other queue with something wrong (";

@@ -45,7 +45,7 @@ fn messages(document: &str) -> Vec<ReceivedMessage> {
 }
 
 #[test]
-fn a_receive_message_export_has_its_messages_with_bodies_and_attributes_as_they_were() {
+fn a_receive_message_export_keeps_bodies_and_attributes() {
     let [first, second] = messages(RECEIVED).try_into().unwrap();
     assert_eq!(first.sqs_message_id, "c3b4a9b0-1111-4000-8000-00000000000a");
     assert_eq!(first.body, "{\"order\": \"A-1\"}\n");
@@ -85,7 +85,7 @@ fn exports_of_sdks_and_of_jq_are_read_as_the_same_messages() {
 
 /// They would be split, and sent as other messages than their producer's.
 #[test]
-fn a_body_that_looks_similar_is_a_body() {
+fn a_body_similar_to_an_export_stays_a_body() {
     for body in [
         "{}",
         r#"{"Body":"x"}"#,
@@ -110,7 +110,7 @@ fn a_body_that_looks_similar_is_a_body() {
 }
 
 #[test]
-fn a_whole_input_that_is_an_array_is_its_bodies_and_a_line_of_several_is_one_body() {
+fn an_array_is_its_bodies_as_whole_input_and_one_body_on_a_line() {
     let bodies = |bodies: &[&str]| {
         let bodies = bodies.iter().map(|body| Element::Body((*body).to_owned())).collect();
         Some((ExportKind::Array, bodies))

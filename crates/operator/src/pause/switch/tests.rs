@@ -56,12 +56,12 @@ async fn switched(
 }
 
 #[tokio::test]
-async fn a_mapping_that_is_there_already_is_left_alone() {
+async fn a_mapping_in_the_wanted_state_is_left_alone() {
     assert_eq!(switched("Disabled", MappingState::Disabled, []).await, (Ok(()), String::new(), 0));
 }
 
 #[tokio::test]
-async fn a_change_is_asked_for_once_and_waited_for() {
+async fn a_switch_is_requested_once_and_awaited() {
     let answers = [state("Disabling"), state("Disabling"), state("Disabled")];
     let expected = (Ok(()), "PGG".to_owned(), 4);
     assert_eq!(switched("Enabled", MappingState::Disabled, answers).await, expected);
@@ -71,7 +71,7 @@ async fn a_change_is_asked_for_once_and_waited_for() {
 }
 
 #[tokio::test]
-async fn a_mapping_that_somebody_else_is_changing_is_changed_after_that() {
+async fn a_mapping_in_transition_is_switched_after_its_end() {
     let answers =
         [state("Enabled"), refusal(400, "ResourceInUseException"), state("Enabled"), state("Disabled")];
     let expected = (Ok(()), "GPGP".to_owned(), 4);
@@ -79,7 +79,7 @@ async fn a_mapping_that_somebody_else_is_changing_is_changed_after_that() {
 }
 
 #[tokio::test]
-async fn the_wait_has_an_end() {
+async fn a_switch_without_an_effect_fails_after_three_minutes() {
     let answers = (0..200).map(|_| state("Disabling"));
     let (outcome, _, seconds) = switched("Enabled", MappingState::Disabled, answers).await;
     assert_eq!(outcome, Err("is Disabling, not Disabled, after 180 s".to_owned()));
@@ -87,7 +87,7 @@ async fn the_wait_has_an_end() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told() {
+async fn a_refused_switch_returns_the_error_of_lambda() {
     let answers = [refusal(403, "AccessDeniedException")];
     let (outcome, methods, _) = switched("Enabled", MappingState::Disabled, answers).await;
     let word = "lambda:UpdateEventSourceMapping: AccessDeniedException: no";

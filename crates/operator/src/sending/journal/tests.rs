@@ -11,7 +11,7 @@ fn written() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_journal_records_are_read_back() {
     let bytes = written();
     let known = read_journal(&*bytes).unwrap();
     assert_eq!(known.queue.as_deref(), Some("arn:queue"));
@@ -23,7 +23,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn what_a_crash_leaves_half_written_does_not_count() {
+fn a_half_written_journal_record_does_not_count() {
     let bytes = written();
     for cut in 0..bytes.len() {
         let known = read_journal(&bytes[..cut]).unwrap();
@@ -34,7 +34,7 @@ fn what_a_crash_leaves_half_written_does_not_count() {
 }
 
 #[test]
-fn another_file_is_no_journal() {
+fn a_foreign_file_is_not_read_as_a_send_journal() {
     let header = r#"{"redeliver_send":1,"queue":"q"}"#;
     for (bytes, bad) in [
         ("{\"metadata\":{},\"data\":{}}\n".to_owned(), 1),
@@ -61,7 +61,7 @@ fn another_file_is_no_journal() {
 proptest! {
     /// A second run must know what the first one knew, whatever was in the file.
     #[test]
-    fn what_counts_of_any_file_is_whole_records_and_counts_again(
+    fn only_whole_records_of_any_file_count_and_count_again(
         parts in prop::collection::vec(
             select(vec![
                 r#"{"redeliver_send":1,"queue":"é"}"#, r#"{"lines":[[1,2],[0,18446744073709551615]],"digest":"f"}"#,

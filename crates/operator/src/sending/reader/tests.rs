@@ -28,7 +28,7 @@ fn any_input() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn every_line_has_one_outcome_and_what_is_sent_is_the_line(input in any_input()) {
+    fn every_line_has_one_outcome_and_is_sent_unchanged(input in any_input()) {
         let steps: Vec<_> = LineRules::default().read_steps(&*input).collect();
         let mut expected: Vec<_> = input.split(|byte| *byte == b'\n').collect();
         // What follows the last end of a line is a line if it is anything.

@@ -156,7 +156,7 @@ fn dead(n: usize, text: &str) -> Content {
 }
 
 #[test]
-fn what_was_purged_comes_back_byte_for_byte_as_a_redrive_would_have_sent_it() {
+fn a_purged_message_is_restored_byte_for_byte_as_by_redrive() {
     let all = || {
         let folded =
             Attributes::from([("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"))]);
@@ -209,7 +209,7 @@ fn a_dlq_that_was_named_by_mistake_is_refused_before_a_journal_is_begun() {
 }
 
 #[test]
-fn a_backup_that_was_sent_in_part_is_sent_to_its_end_by_the_next_run_and_nothing_twice() {
+fn a_partly_sent_backup_is_finished_without_repeats() {
     let large = "\"".repeat(400_000);
     let purging = Purging::new((0..20).map(|n| dead(n, if n == 3 { &large } else { "x" })).collect());
     let backup = purging.purge();
@@ -241,7 +241,7 @@ fn archived_as(n: u32, content: Content, queue_arn: &str) -> String {
 }
 
 #[test]
-fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_values() {
+fn invalid_backup_lines_are_reported_without_their_values() {
     let good = archived(dead(1, "x"), "arn:dlq");
     let lines = [
         r#"{"sqs_message_id":["CANARY"]}"#.to_owned(),
@@ -279,7 +279,7 @@ fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_va
 }
 
 #[test]
-fn a_line_of_a_backup_that_is_sent_as_a_message_is_told_how_to_send_it() {
+fn a_backup_line_sent_as_a_message_is_refused_with_a_hint() {
     let world = World::new();
     let line = archived(dead(1, "x"), "arn:dlq");
     let summary = world.send_with(&line, LineRules::default(), None::<&mut SendJournal<Vec<u8>>>, pending());
@@ -319,7 +319,7 @@ fn restore(purging: &Purging, backups: &[PathBuf]) -> RedriveReport {
 }
 
 #[test]
-fn backups_are_restored_once_though_a_killed_run_has_left_messages_in_two_of_them() {
+fn messages_in_two_backups_of_a_killed_run_are_restored_once() {
     let purging = Purging::new((0..12).map(|n| dead(n, "x")).collect());
     let first = purging.purge();
     // What the first run had backed up and could not delete any more, and two that it had not reached.

@@ -13,7 +13,7 @@ const LINES: usize = 95;
 
 /// The journal that a run of all lines leaves, and how it looks after a crash at any byte of it.
 #[test]
-fn after_a_crash_at_any_byte_of_the_journal_a_second_run_sends_each_line_that_it_does_not_know() {
+fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
     let input = messages(LINES);
     let mut whole = journal();
     World::new().send(&input, &mut whole);
@@ -82,7 +82,7 @@ impl Write for Filling {
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_ends_the_send_and_the_next_run_finishes_it() {
+fn an_unwritable_journal_ends_the_send_and_a_second_run_finishes() {
     let world = World::new();
     let input = messages(1000);
     let disk = Filling { written: Vec::new(), writes_left: AtomicUsize::new(5) };
@@ -104,7 +104,7 @@ fn a_journal_that_cannot_be_written_ends_the_send_and_the_next_run_finishes_it()
 }
 
 #[test]
-fn a_run_that_dies_between_batches_leaves_a_journal_of_all_that_it_confirmed() {
+fn a_run_killed_between_batches_has_recorded_all_confirmed_lines() {
     for millis in [0, 999, 1000, 1001, 4500, 9000] {
         let world = World { rate: NonZeroU32::new(10), ..World::new() };
         let mut first = journal();

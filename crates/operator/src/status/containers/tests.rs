@@ -29,7 +29,7 @@ fn refused() -> Result<CounterValues, Problem> {
 }
 
 #[test]
-fn counters_are_read_from_openmetrics_and_from_a_federating_prometheus_and_the_rest_is_passed_over() {
+fn counters_are_parsed_from_openmetrics_and_prometheus_federation() {
     let text = r#"# HELP redeliver_processed Messages that the target processed.
 # TYPE redeliver_processed counter
 redeliver_processed_total{function="orders-message-processor"} 12
@@ -56,7 +56,7 @@ up 1
 }
 
 #[test]
-fn a_counter_counts_from_the_first_look_and_one_that_was_restarted_from_zero() {
+fn a_counter_counts_from_its_first_read_and_a_restarted_one_from_zero() {
     let mut history = History::default();
     for (minute, value) in [(0, 100), (1, 107), (2, 107), (3, 4), (4, 5)] {
         history.record_counters(at(minute), &[values([value, 0, 0, 0])]);
@@ -66,7 +66,7 @@ fn a_counter_counts_from_the_first_look_and_one_that_was_restarted_from_zero() {
 }
 
 #[test]
-fn a_series_that_is_missing_once_does_not_count_again_and_a_new_one_counts_whole() {
+fn a_series_missing_once_does_not_count_twice_and_a_new_one_in_full() {
     let one = |series: &str, value| Ok([(series.to_owned(), (0, value))].into());
     let mut history = History::default();
     for (minute, answer) in [(0, one("a", 50)), (1, one("b", 3)), (2, one("a", 51))] {
@@ -76,7 +76,7 @@ fn a_series_that_is_missing_once_does_not_count_again_and_a_new_one_counts_whole
 }
 
 #[test]
-fn of_two_containers_one_may_fail_for_a_while() {
+fn a_failing_container_does_not_affect_the_counts_of_another() {
     let mut history = History::default();
     history.record_counters(at(0), &[values([1, 0, 0, 0]), values([10, 0, 0, 0])]);
     history.record_counters(at(1), &[values([2, 0, 0, 0]), refused()]);
@@ -85,7 +85,7 @@ fn of_two_containers_one_may_fail_for_a_while() {
 }
 
 #[test]
-fn after_a_long_gap_counting_starts_again_since_nobody_knows_when_the_messages_came() {
+fn counting_restarts_after_a_long_gap_between_reads() {
     let mut history = History::default();
     for (minute, value) in [(0, 1), (1, 2), (17, 900), (18, 901)] {
         history.record_counters(at(minute), &[values([value, 0, 0, value])]);
@@ -96,7 +96,7 @@ fn after_a_long_gap_counting_starts_again_since_nobody_knows_when_the_messages_c
 }
 
 #[test]
-fn the_target_is_down_since_the_first_sign_or_longer_if_that_was_soon_after_the_first_look() {
+fn an_outage_soon_after_the_first_read_may_be_longer() {
     let mut history = History::default();
     assert_eq!(history.target_status(at(0)), TargetStatus::Unknown);
     history.record_counters(at(0), &[values([0, 0, 0, 7])]);
@@ -114,7 +114,7 @@ fn the_target_is_down_since_the_first_sign_or_longer_if_that_was_soon_after_the_
 }
 
 #[test]
-fn signs_a_quarter_of_an_hour_apart_are_one_outage_even_if_one_is_seen_late() {
+fn signs_a_quarter_of_an_hour_apart_are_one_outage() {
     let mut history = History::default();
     history.record_counters(at(0), &[values([0; 4])]);
     for minute in 1..60 {
@@ -132,7 +132,7 @@ fn signs_a_quarter_of_an_hour_apart_are_one_outage_even_if_one_is_seen_late() {
 }
 
 #[test]
-fn containers_fill_in_what_cloudwatch_lacks_or_the_whole_day() {
+fn container_counters_fill_gaps_of_cloudwatch_or_a_whole_day() {
     let mut history = History::default();
     assert_eq!(Day::with_containers(None, &history, at(0)), None);
     history.record_counters(at(0), &[values([0; 4])]);
@@ -175,7 +175,7 @@ fn containers_fill_in_what_cloudwatch_lacks_or_the_whole_day() {
 }
 
 #[tokio::test]
-async fn an_address_that_cannot_be_read_is_a_problem_and_the_others_are_read() {
+async fn an_unreadable_metrics_url_is_a_problem_and_the_others_are_read() {
     let text = |text: &str| LoopbackBody::from_xml(text);
     let long = "x".repeat(BYTES_MAX + 1);
     let server = Loopback::start_answering(move |(first, _)| match first.split(' ').nth(1)? {
@@ -209,7 +209,7 @@ async fn an_address_that_cannot_be_read_is_a_problem_and_the_others_are_read() {
 }
 
 #[test]
-fn an_address_is_one_of_http() {
+fn a_metrics_url_must_be_http_or_https() {
     for wrong in ["file:///metrics", "10.0.0.1:8080/metrics", "localhost:8080", "/metrics"] {
         assert!(wrong.parse::<MetricsUrl>().is_err(), "{wrong}");
     }

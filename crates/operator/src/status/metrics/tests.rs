@@ -100,7 +100,7 @@ async fn a_function_without_points_has_none() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_names_the_permission() {
+async fn an_unreadable_metric_names_its_permission() {
     let error = asked(&Loopback::start_scripted([denied()]), &["orders"]).await.unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: AccessDenied: not authorized");
     let error = asked(&Loopback::start_scripted([page("q0", "Forbidden", &[], None)]), &["orders"])
@@ -113,7 +113,7 @@ async fn what_cannot_be_read_names_the_permission() {
 }
 
 #[tokio::test]
-async fn each_queue_has_its_age_and_what_came_in_and_went_out() {
+async fn each_queue_has_points_of_its_age_sends_and_deletions() {
     let server = Loopback::start_scripted([
         page("q0", "Complete", &[(1_800_000_000, 60.0)], Some("more")),
         page("q1", "Complete", &[(1_800_000_000, 7.0)], Some("yet more")),
@@ -148,7 +148,7 @@ async fn each_queue_has_its_age_and_what_came_in_and_went_out() {
 }
 
 #[tokio::test]
-async fn receives_are_asked_for_minute_by_minute() {
+async fn receives_are_queried_minute_by_minute() {
     let server = Loopback::start_scripted([
         page("q1", "PartialData", &[(1_800_000_000, 3.0)], Some("more")),
         page("q0", "Complete", &[(1_800_000_060, 20.0)], None),
@@ -170,7 +170,7 @@ async fn receives_are_asked_for_minute_by_minute() {
 }
 
 #[tokio::test]
-async fn alarms_are_asked_for_by_what_their_names_begin_with() {
+async fn alarms_are_queried_by_the_prefix_of_their_names() {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("MetricAlarms").array(2);
     cbor.map(2).str("AlarmName").str("orders-prod-target-down").str("StateValue").str("ALARM");

@@ -22,7 +22,7 @@ fn readers(messages: &[(i64, i64)], empty: &[(i64, i64)], in_flight: u64) -> Rea
 }
 
 #[test]
-fn a_container_is_seen_by_what_it_receives() {
+fn a_container_is_detected_by_its_receives() {
     let busy = readers(&[(3, 80), (4, 40), (16, 9)], &[(3, 0), (5, 2)], 0);
     assert_eq!(
         busy.describe(),
@@ -42,7 +42,7 @@ fn a_container_is_seen_by_what_it_receives() {
 }
 
 #[test]
-fn an_idle_container_is_seen_by_its_long_polls() {
+fn an_idle_container_is_detected_by_its_long_polls() {
     let idle = readers(&[(3, 0)], &[(3, 3), (4, 3), (5, 3), (6, 3), (7, 3)], 0);
     assert!(idle.is_steady());
     assert_eq!(
@@ -53,7 +53,7 @@ fn an_idle_container_is_seen_by_its_long_polls() {
 }
 
 #[test]
-fn nobody_is_said_only_if_cloudwatch_has_counted_no_receive() {
+fn no_reader_is_reported_only_if_cloudwatch_counted_no_receive() {
     let unseen_readers = Readers::NobodySeen { minutes: 15 };
     assert_eq!(readers(&[(3, 0)], &[(3, 0)], 0), unseen_readers);
     assert_eq!(readers(&[(3, 0), (16, 5)], &[], 7), unseen_readers, "what is in flight was received before");
@@ -63,7 +63,7 @@ fn nobody_is_said_only_if_cloudwatch_has_counted_no_receive() {
 }
 
 #[test]
-fn where_cloudwatch_does_not_answer_messages_in_flight_tell_of_a_reader() {
+fn messages_in_flight_show_a_reader_without_cloudwatch() {
     let of = |mappings_known, in_flight| {
         let refused = Err("cloudwatch:GetMetricData: AccessDenied: no".to_owned());
         Readers::without_mapping(mappings_known, None, in_flight, refused, now()).describe()
@@ -94,7 +94,7 @@ fn where_cloudwatch_does_not_answer_messages_in_flight_tell_of_a_reader() {
 }
 
 #[test]
-fn what_a_mapping_received_before_it_was_switched_off_is_nobody_elses() {
+fn receives_of_a_disabled_mapping_show_no_other_reader() {
     let receives = Receives { messages: points(&[(2, 0), (6, 50)]), empty: Vec::new() };
     let since = |minutes| {
         Readers::without_mapping(true, Some(ago(minutes)), None, Ok(receives.clone()), now()).describe()
@@ -109,7 +109,7 @@ fn what_a_mapping_received_before_it_was_switched_off_is_nobody_elses() {
 
 /// One that was switched off long ago, and one that was a moment ago.
 #[test]
-fn a_queue_that_was_just_paused_is_not_said_to_be_read_by_a_container() {
+fn a_queue_that_was_just_paused_shows_no_container() {
     let off = |minutes: i64| LambdaMapping {
         uuid: "u".to_owned(),
         function: "orders".to_owned(),

@@ -53,7 +53,7 @@ fn lines(table: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_person_sees_depths_retention_redrive_and_who_reads() {
+fn the_status_table_has_depths_retention_redrive_and_readers() {
     let table = status(vec![source()]).render_table(&TextLayout::Whole);
     assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
     let lines = lines(&table);
@@ -62,7 +62,7 @@ fn a_person_sees_depths_retention_redrive_and_who_reads() {
 }
 
 #[test]
-fn a_person_who_sees_dead_letters_also_reads_that_their_ages_are_elsewhere() {
+fn the_status_table_refers_to_audit_for_the_ages_of_dead_letters() {
     let dlq = |visible| queue("final DLQ", &[("ApproximateNumberOfMessages", visible)]);
     let table = status(vec![source(), dlq("1")]).render_table(&TextLayout::Whole);
     assert_eq!(table.lines().last(), Some(UNSEEN));
@@ -70,7 +70,7 @@ fn a_person_who_sees_dead_letters_also_reads_that_their_ages_are_elsewhere() {
 }
 
 #[test]
-fn a_person_sees_which_groups_are_blocked_why_and_since_when() {
+fn blocked_groups_are_listed_with_reason_and_start_time() {
     let blocked =
         Vec::from_iter(BlockedGroup::from_notices(vec![redeliver_testing::dead_letters::blocked_notice(
             "account-7",
@@ -96,7 +96,7 @@ fn a_person_sees_which_groups_are_blocked_why_and_since_when() {
 }
 
 #[test]
-fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
+fn unknown_counts_are_not_zero_and_a_container_is_a_reader() {
     let read_by = |role, readers| QueueStatus { readers: Some(readers), ..queue(role, &[]) };
     let idle = Readers::SomethingElse {
         mappings_known: true,
@@ -126,7 +126,7 @@ fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
 }
 
 #[test]
-fn a_program_gets_numbers() {
+fn status_json_has_numbers() {
     let json: Value = serde_json::from_str(&json_document("status", &status(vec![source()]))).unwrap();
     let source = &json["queues"][0];
     assert_eq!((&source["visible"], &source["retention_seconds"]), (&12_345.into(), &604_800.into()));

@@ -14,7 +14,7 @@ fn points(times: &[&str]) -> Vec<Point> {
 }
 
 #[test]
-fn it_is_down_since_the_first_point_of_the_run_that_is_not_over() {
+fn an_outage_starts_with_the_first_point_of_its_last_run() {
     let now = at("2026-11-23T00:22:10Z");
     let of_before = points(&["20:00", "20:05", "22:50"]); // the last of it 20 minutes before the next
     let run = points(&["23:10", "23:15", "23:30", "23:45", "00:00", "00:15"]); // none further apart than 15 minutes
@@ -37,7 +37,7 @@ fn it_is_down_since_the_first_point_of_the_run_that_is_not_over() {
 
 /// A sign at 00:04:59 is in the point of 00:00. The next may come at 00:19:59, and its point of 00:15 until 00:21:59.
 #[test]
-fn it_is_over_three_periods_after_the_last_point_and_not_while_the_next_may_be_on_its_way() {
+fn an_outage_ends_22_minutes_after_its_last_point() {
     let points = points(&["00:00"]);
     let is_down =
         |now: &str| OngoingOutage::from_points(&points, at(&format!("2026-11-23T{now}Z"))).is_some();
@@ -50,7 +50,7 @@ fn it_is_over_three_periods_after_the_last_point_and_not_while_the_next_may_be_o
 }
 
 #[test]
-fn without_a_point_above_zero_nothing_is_seen() {
+fn no_outage_is_seen_without_a_point_above_zero() {
     let now = at("2026-11-23T00:22:10Z");
     assert_eq!(OngoingOutage::from_points(&[], now), None);
     assert_eq!(OngoingOutage::from_points(&[(at("2026-11-23T00:20:00Z"), 0)], now), None);
@@ -60,7 +60,7 @@ fn without_a_point_above_zero_nothing_is_seen() {
 }
 
 #[test]
-fn an_outage_as_long_as_what_is_looked_at_may_be_longer() {
+fn an_outage_as_long_as_the_query_range_may_be_longer() {
     let now = at("2026-11-23T00:22:10Z");
     let Range { start, end } = query_range(now);
     assert_eq!((start, end), (at("2026-11-09T00:05:00Z"), at("2026-11-23T00:25:00Z")));
@@ -87,7 +87,7 @@ fn an_outage_as_long_as_what_is_looked_at_may_be_longer() {
 }
 
 #[test]
-fn of_several_the_outage_that_began_first_counts_and_more_than_what_is_unknown() {
+fn the_first_outage_outweighs_later_ones_and_unknown_targets() {
     let now = at("2026-11-23T00:22:10Z");
     let [first, second] =
         [["00:05"], ["00:15"]].map(|times| OngoingOutage::from_points(&points(&times), now));
@@ -104,7 +104,7 @@ fn of_several_the_outage_that_began_first_counts_and_more_than_what_is_unknown()
 }
 
 #[test]
-fn a_program_gets_moments_and_seconds() {
+fn target_json_has_timestamps_and_seconds() {
     let down = TargetStatus::from_outages([OngoingOutage::from_points(
         &points(&["23:10", "23:25"]),
         at("2026-11-22T23:30:00Z"),

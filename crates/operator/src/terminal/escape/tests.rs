@@ -5,7 +5,7 @@ use redeliver_testing::hostile::hostile_text;
 use super::*;
 
 #[test]
-fn what_moves_a_cursor_turns_text_or_is_not_seen_is_written_out() {
+fn cursor_direction_and_invisible_characters_are_escaped() {
     let (text, shown) = hostile_text();
     assert_eq!(escape_line(&text), shown);
     assert_eq!(escape_line("\u{1b}[31m\u{0}"), r"\u{1b}[31m\u{0}");
@@ -57,7 +57,7 @@ fn joiners_and_selectors_where_nothing_needs_them_are_written_out() {
 }
 
 #[test]
-fn json_means_the_same_and_shows_nothing_hidden() {
+fn escaped_json_keeps_its_meaning_and_hides_nothing() {
     let (text, _) = hostile_text();
     let json = serde_json::to_string_pretty(&[&text, "\u{e0041}", "é 👩\u{200d}🚒"]).unwrap();
     let safe = escape_json(&json);
@@ -113,7 +113,7 @@ fn any_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn nothing_hidden_is_shown_and_no_pile_of_marks(text in any_text()) {
+    fn escaped_text_has_no_hidden_characters_or_piles_of_marks(text in any_text()) {
         let shown = escape_line(&text);
         let mut marks = 0;
         for (character, next) in shown.chars().zip(shown.chars().skip(1).map(Some).chain([None])) {

@@ -83,7 +83,7 @@ fn bodies(count: usize, data: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_hour_in_which_the_function_cannot_start_dead_letters_nothing_and_spends_nothing() {
+fn a_function_that_cannot_start_for_an_hour_spends_no_attempt() {
     let (dead_letters, attempts, took) = after_an_outage_of(3600, &bodies(100, ""));
     assert_eq!(dead_letters, BTreeMap::new());
     assert_eq!(attempts, [0; 100]);
@@ -91,7 +91,7 @@ fn an_hour_in_which_the_function_cannot_start_dead_letters_nothing_and_spends_no
 }
 
 #[test]
-fn a_message_that_kills_the_function_each_time_ends_after_about_four_hours() {
+fn a_message_that_kills_the_function_is_dead_after_about_four_hours() {
     let (dead_letters, attempts, took) = after_an_outage_of(0, &bodies(1, "kills"));
     assert_eq!(dead_letters, BTreeMap::from([("ORCHESTRATION_FAILED".to_owned(), 1)]));
     assert!(attempts.is_empty(), "{attempts:?}");

@@ -109,7 +109,7 @@ fn ten() -> Attributes {
 }
 
 #[test]
-fn an_answered_call_is_not_made_again_however_full_the_message_is_and_its_reason_arrives() {
+fn a_full_message_keeps_its_reason_and_is_not_called_again() {
     let refused = HandlerError::permanent("HttpStatus.400", "HTTP 400: no such order");
     let busy = HandlerError::transient("HttpStatus.503", "HTTP 503: come later");
     let mut wrong = Vec::new();

@@ -22,7 +22,7 @@ struct Accepted {
 }
 
 #[test]
-fn the_worst_case_and_the_retention_that_it_needs_are_those_of_the_vectors() {
+fn worst_cases_and_retentions_match_the_vectors() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../../schemas/vectors/policies.json")).unwrap();
     for (name, accepted) in

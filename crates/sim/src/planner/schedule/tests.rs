@@ -54,7 +54,7 @@ fn a_message_survives_until_its_last_attempt() {
 }
 
 #[test]
-fn what_would_come_after_the_age_limit_is_not_made() {
+fn attempts_after_the_age_limit_are_not_made() {
     let limited = r#"{"max_attempts":9,"max_age_seconds":150,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     assert_eq!(moments(limited), [(60, 60, 60), (120, 120, 120)]);
     assert_eq!((survives(limited, 120).0, survives(limited, 121).0), (1.0, 0.0));

@@ -202,7 +202,7 @@ fn loses_nothing(strategy: Strategy, policy: &str) -> BTreeMap<String, BTreeSet<
 }
 
 #[test]
-fn a_process_that_dies_at_any_moment_loses_nothing() {
+fn a_killed_poller_loses_no_message() {
     loses_nothing(Strategy::DelayedResend, FIXED);
 }
 
@@ -219,17 +219,17 @@ fn a_message_that_succeeds_twice_has_one_id_and_a_death_spends_no_attempt() {
 }
 
 #[test]
-fn nor_does_one_whose_messages_hop() {
+fn a_killed_poller_loses_no_hopping_message() {
     loses_nothing(Strategy::DelayedResend, LONG);
 }
 
 #[test]
-fn nor_does_one_that_sends_its_own_failed_messages_again() {
+fn a_killed_poller_loses_no_direct_resend() {
     loses_nothing(Strategy::DirectResend, FIXED);
     loses_nothing(Strategy::DirectResend, LONG);
 }
 
 #[test]
-fn nor_does_one_whose_messages_stay_on_their_queue() {
+fn a_killed_poller_loses_no_message_hidden_on_its_queue() {
     loses_nothing(Strategy::Visibility, FIXED);
 }

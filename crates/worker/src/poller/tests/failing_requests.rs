@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn receives_that_fail_are_told_and_tried_again_after_growing_pauses() {
+fn failed_receives_are_reported_and_retried_after_growing_pauses() {
     let world = World::new();
     world.faults(
         SqsAction::ReceiveMessage,
@@ -40,7 +40,7 @@ fn receives_that_fail_are_told_and_tried_again_after_growing_pauses() {
 }
 
 #[test]
-fn a_pause_ends_with_the_stop_and_the_next_failure_after_a_success_pauses_shortly() {
+fn a_pause_ends_at_the_stop_and_is_short_again_after_a_success() {
     let world = World::new();
     world.faults(
         SqsAction::ReceiveMessage,
@@ -56,7 +56,7 @@ fn a_pause_ends_with_the_stop_and_the_next_failure_after_a_success_pauses_shortl
 }
 
 #[test]
-fn what_was_in_a_lost_answer_comes_back() {
+fn messages_of_a_lost_answer_come_back() {
     let world = World::new();
     world.faults(
         SqsAction::ReceiveMessage,
@@ -92,7 +92,7 @@ fn a_delete_that_fails_for_a_while_is_tried_again_entry_by_entry() {
 }
 
 #[test]
-fn a_record_that_cannot_be_deleted_is_told_and_comes_back() {
+fn an_undeletable_record_is_reported_and_comes_back() {
     let world = World::new();
     world.faults(
         SqsAction::DeleteMessageBatch,

@@ -23,7 +23,7 @@ impl World {
 }
 
 #[test]
-fn a_poller_is_well_during_a_long_batch_and_after_it() {
+fn a_poller_is_healthy_during_and_after_a_long_batch() {
     let world = World::new();
     world.run_long(world.taking(200), async {
         world.send(&["a"]).await;
@@ -38,7 +38,7 @@ fn a_poller_is_well_during_a_long_batch_and_after_it() {
 }
 
 #[test]
-fn a_poller_whose_polls_fail_after_a_long_batch_is_ill_a_minute_later() {
+fn a_poller_is_unhealthy_a_minute_after_its_last_poll() {
     for function in ["that ends", "that is broken off"] {
         let world = World::new();
         let later = (2..=100).collect();
@@ -70,7 +70,7 @@ fn a_poller_whose_polls_fail_after_a_long_batch_is_ill_a_minute_later() {
 }
 
 #[test]
-fn an_idle_poller_is_well_each_long_poll_is_a_sign_of_life() {
+fn an_idle_poller_is_healthy() {
     let world = World::new();
     world.run(world.taking(0), async {
         world.clock.sleep(Duration::from_millis(500)).await;
@@ -82,7 +82,7 @@ fn an_idle_poller_is_well_each_long_poll_is_a_sign_of_life() {
 }
 
 #[test]
-fn one_function_that_is_ill_makes_the_whole_process_ill() {
+fn an_unhealthy_function_makes_the_process_unhealthy() {
     let mut world = World::new();
     let other = Arc::new(Heartbeat::new("other", world.clock.now()));
     world.health.pollers.push(Arc::clone(&other));

@@ -69,7 +69,7 @@ async fn deploy_functions(name: &str) {
 }
 
 #[tokio::test]
-async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages_say() {
+async fn console_pages_are_accessible_in_both_themes_and_by_keyboard() {
     let topology = console_topology().await;
     let numbers: Vec<_> = (0..40).chain([LARGE]).collect();
     let ids = fill_dlq(&topology, &numbers).await;
@@ -125,7 +125,7 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
 
 /// Cookies know no ports, and every port of 127.0.0.1 is the same site.
 #[tokio::test]
-async fn another_users_server_on_another_port_gets_nothing_and_reads_nothing() {
+async fn a_page_of_another_port_cannot_read_or_change_the_console() {
     let topology = console_topology().await;
     fill_dlq(&topology, &[1]).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
@@ -144,7 +144,7 @@ async fn another_users_server_on_another_port_gets_nothing_and_reads_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_they_click() {
+async fn repeated_clicks_redrive_edit_and_delete_once() {
     let topology = console_topology().await;
     let ids = fill_dlq(&topology, &(0..40).collect::<Vec<_>>()).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
@@ -203,7 +203,7 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
 }
 
 #[tokio::test]
-async fn a_cause_that_was_resolved_comes_back_with_a_newer_message() {
+async fn a_resolved_cause_reappears_with_a_newer_message() {
     let topology = console_topology().await;
     fill_dlq(&topology, &[1, 2, 6]).await;
     let folder = new_folder();
@@ -230,7 +230,7 @@ async fn a_cause_that_was_resolved_comes_back_with_a_newer_message() {
 
 /// A tab stays open while the program dies and is started again.
 #[tokio::test]
-async fn an_open_page_notices_that_its_console_has_died_keeps_what_was_typed_and_finds_the_next_one() {
+async fn an_open_page_keeps_its_input_and_reconnects_to_a_new_console() {
     let topology = console_topology().await;
     fill_dlq(&topology, &[1, 2]).await;
     let folder = new_folder();
@@ -275,7 +275,7 @@ const ON_A_TERMINAL: &str =
 
 /// Every user of the machine sees the arguments of a process, so the link is in a private file.
 #[tokio::test]
-async fn the_browser_that_the_console_opens_gets_in_and_its_arguments_have_no_token() {
+async fn the_opened_browser_signs_in_without_a_token_in_its_arguments() {
     let topology = console_topology().await;
     let folder = new_folder();
     let opener = "#!/bin/sh\ncp \"$1\" \"$(dirname \"$0\")/opened.html\"\nprintf %s \"$*\" > \"$(dirname \"$0\")/arguments\"\n";
@@ -318,7 +318,7 @@ async fn the_browser_that_the_console_opens_gets_in_and_its_arguments_have_no_to
 }
 
 #[tokio::test]
-async fn a_cause_is_mended_with_one_edit_and_what_was_deleted_is_restored_once() {
+async fn one_edit_fixes_a_cause_and_a_deletion_is_restored_once() {
     let topology = console_topology().await;
     fill_dlq(&topology, &(0..40).collect::<Vec<_>>()).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
@@ -350,7 +350,7 @@ async fn a_cause_is_mended_with_one_edit_and_what_was_deleted_is_restored_once()
 }
 
 #[tokio::test]
-async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
+async fn a_restarted_console_finishes_a_killed_redrive() {
     let topology = console_topology().await;
     fill_dlq(&topology, &(0..500).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
     let folder = new_folder();

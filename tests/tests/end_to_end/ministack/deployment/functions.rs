@@ -10,7 +10,7 @@ const APP: &str = "test/functions-app.ts";
 const LANGUAGES: [&str; 2] = ["Node", "Python"];
 
 #[tokio::test]
-async fn a_function_of_a_users_own_hands_off_what_fails_and_it_comes_back_or_is_explained() {
+async fn a_deployed_own_function_hands_off_failures() {
     let cloud = Cloud::start().await.unwrap();
     let outputs = cloud.deploy_of(APP, &local_context()).await.unwrap();
 

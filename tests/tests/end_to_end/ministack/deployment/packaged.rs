@@ -240,7 +240,7 @@ fn constant(architecture: &str) -> &str {
 }
 
 #[tokio::test]
-async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_deployed() {
+async fn a_typescript_app_deploys_the_construct_from_npm() {
     let app = App::in_typescript().await;
     // A umask took rights away when the package was installed.
     let functions = app.folder.path().join("node_modules/@redeliver/cdk/functions");
@@ -253,7 +253,7 @@ async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_de
 }
 
 #[tokio::test]
-async fn an_app_in_python_has_the_construct_from_pip_and_works_when_it_is_deployed() {
+async fn a_python_app_deploys_the_construct_from_pip() {
     let app = App::in_python().await;
     assert_error_remedy(&app).await;
     is_used_and_deployed("pip", app).await;

@@ -13,7 +13,7 @@ use super::{boto3_script, queue_url, run_boto3};
 const APP: &str = "examples/producers-app.ts";
 
 #[tokio::test]
-async fn what_aws_and_existing_producers_send_is_retried_as_it_came() {
+async fn messages_of_aws_services_are_retried_unchanged() {
     let target = HttpTargetServer::start().await;
     let cloud = Cloud::start().await.unwrap();
     let context = [local_context().as_slice(), &[format!("target={}", target.url())]].concat();

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use super::run_boto3;
 
 #[tokio::test]
-async fn the_smoke_test_passes_on_an_emulator_and_says_what_that_lacks() {
+async fn the_smoke_test_passes_on_an_emulator_and_lists_its_gaps() {
     let prefix = "smoke-in-tests";
     let mut smoke = Command::new(tested_program("smoke"));
     smoke.args(["--emulator", "--yes", "--prefix", prefix]).kill_on_drop(true);
@@ -46,7 +46,7 @@ async fn the_smoke_test_passes_on_an_emulator_and_says_what_that_lacks() {
 }
 
 #[tokio::test]
-async fn the_smoke_test_creates_nothing_unless_it_is_told_yes() {
+async fn the_smoke_test_creates_nothing_without_consent() {
     let mut smoke = Command::new(tested_program("smoke"));
     smoke.args(["--emulator", "--prefix", "smoke-unasked"]).stdin(Stdio::null()).kill_on_drop(true);
     let run = smoke.output().await.unwrap();
@@ -62,7 +62,7 @@ async fn the_smoke_test_creates_nothing_unless_it_is_told_yes() {
 
 /// With a profile, as in an account: the emulator is where the variables say.
 #[tokio::test]
-async fn an_interrupted_smoke_test_destroys_what_it_has_created_and_two_of_a_name_are_refused() {
+async fn an_interrupted_smoke_test_cleans_up_and_duplicates_are_refused() {
     let cloud = Cloud::start().await.unwrap();
     let prefix = "smoke-interrupted";
     let mut first = with_a_profile(&cloud, prefix).stderr(Stdio::piped()).spawn().unwrap();

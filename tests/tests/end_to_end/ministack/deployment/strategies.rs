@@ -14,7 +14,7 @@ use crate::ministack::calls_of_group;
 const APP: &str = "test/strategies-app.ts";
 
 #[tokio::test]
-async fn each_strategy_of_a_deployed_stack_does_what_it_is_for() {
+async fn each_deployed_strategy_retries_as_designed() {
     let target = HttpTargetServer::start().await;
     let cloud = Cloud::start().await.unwrap();
     let context = [local_context(), vec![format!("target={}", target.url())]].concat();

@@ -16,7 +16,7 @@ use crate::ministack::calls_of_group;
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
 
 #[tokio::test]
-async fn the_templates_are_deployed_by_sam_with_a_url_with_a_function_and_ordered() {
+async fn sam_deploys_each_variant_of_the_templates() {
     let http = HttpTargetServer::start().await;
     let cloud = Cloud::start_empty();
     let account: Value =

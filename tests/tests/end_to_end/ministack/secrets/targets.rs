@@ -37,7 +37,7 @@ fn data_schema() -> String {
 }
 
 #[tokio::test]
-async fn of_an_http_target() {
+async fn secrets_of_an_http_target_stay_out_of_logs() {
     let (topology, target, tap) = (new_topology().await, HttpTargetServer::start().await, tap().await);
     let secret = json!({ "Authorization": format!("Bearer {HEADER}"), "X-Api-Key": HEADER }).to_string();
     let aws = FakeAws::with_secret(&secret).await;
@@ -89,7 +89,7 @@ async fn of_an_http_target() {
 }
 
 #[tokio::test]
-async fn of_a_lambda_target() {
+async fn secrets_of_a_lambda_target_stay_out_of_logs() {
     let (topology, tap) = (new_topology().await, tap().await);
     let aws = FakeAws::start((500, json!({})), LAMBDA_LOG).await;
     let error = FakeInvocation::FunctionError(ERROR_TYPE, ERROR_TEXT);
@@ -123,7 +123,7 @@ async fn of_a_lambda_target() {
 }
 
 #[tokio::test]
-async fn of_a_handler_in_rust() {
+async fn secrets_of_a_rust_handler_stay_out_of_logs() {
     let (topology, tap, journal) = (new_topology().await, tap().await, new_journal());
     let scripts = [
         json!(["ok"]),
@@ -151,7 +151,7 @@ async fn of_a_handler_in_rust() {
 }
 
 #[tokio::test]
-async fn of_an_sqs_that_throttles_and_fails() {
+async fn secrets_stay_out_of_logs_while_sqs_fails() {
     let (topology, target, tap) = (new_topology().await, HttpTargetServer::start().await, tap().await);
     tap.fail_sends_to(&topology.intermediate.url);
     target.script_replies(&id(0), [Reply::Status(500)]);

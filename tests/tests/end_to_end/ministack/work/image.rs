@@ -96,7 +96,7 @@ async fn run(command: &mut Command) -> String {
 }
 
 #[tokio::test]
-async fn it_runs_the_program_as_nobody_in_particular() {
+async fn the_image_runs_the_program_as_an_unprivileged_user() {
     let image = UnpackedImage::unpack().await;
     let process = &image.config["process"];
     assert_eq!((&process["args"], &process["cwd"]), (&json!(["/usr/bin/redeliver"]), &json!("/")));
@@ -109,7 +109,7 @@ async fn it_runs_the_program_as_nobody_in_particular() {
 }
 
 #[tokio::test]
-async fn it_says_whose_files_are_inside_and_has_their_licences() {
+async fn the_image_lists_its_packages_with_their_licences() {
     let image = UnpackedImage::unpack().await;
     let label = image.config["annotations"]["redeliver.packages"].as_str().unwrap();
     let packages: Vec<_> =
@@ -130,7 +130,7 @@ async fn it_says_whose_files_are_inside_and_has_their_licences() {
 }
 
 #[tokio::test]
-async fn it_works_on_queues_until_sigterm() {
+async fn the_image_processes_queues_until_sigterm() {
     let (topology, target, image) =
         (new_topology().await, HttpTargetServer::start().await, UnpackedImage::unpack().await);
     target.script_replies(&id(1), [Reply::Status(410)]);
@@ -163,7 +163,7 @@ async fn it_works_on_queues_until_sigterm() {
 
 /// The same call with and without one more authority in the image's file: so the file decides.
 #[tokio::test]
-async fn a_target_is_believed_by_the_authorities_in_the_image() {
+async fn the_image_trusts_targets_by_its_bundled_authorities() {
     let (image, authority) = (UnpackedImage::unpack().await, TestAuthority::new());
     let target = TlsTarget::start(&authority, Certificate::Good).await;
     fs::write(image.path("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
@@ -196,7 +196,7 @@ async fn a_target_is_believed_by_the_authorities_in_the_image() {
 }
 
 #[tokio::test]
-async fn each_certificate_in_the_image_is_one() {
+async fn every_certificate_file_of_the_image_is_a_certificate() {
     let image = UnpackedImage::unpack().await;
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(image.path(AUTHORITIES)).unwrap() {

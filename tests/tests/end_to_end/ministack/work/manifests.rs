@@ -28,7 +28,7 @@ const VARIABLES: [&str; 7] = [
 ];
 
 #[tokio::test]
-async fn what_kubernetes_is_told_to_run_runs() {
+async fn the_kubernetes_manifest_runs_the_worker() {
     let manifests = documents("kubernetes.yaml").await;
     let deployment = manifests.iter().find(|one| one["kind"] == "Deployment").unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
@@ -54,7 +54,7 @@ async fn what_kubernetes_is_told_to_run_runs() {
 }
 
 #[tokio::test]
-async fn what_ecs_is_told_to_run_runs() {
+async fn the_ecs_task_definition_runs_the_worker() {
     let template = &documents("ecs.yaml").await[0];
     let task = &template["Resources"]["Task"]["Properties"];
     let container = &task["ContainerDefinitions"][0];

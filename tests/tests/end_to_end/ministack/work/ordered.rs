@@ -46,7 +46,7 @@ fn ordered_command(
 }
 
 #[tokio::test]
-async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_killed() {
+async fn groups_keep_their_order_through_failures_and_a_killed_process() {
     for batch in ["1", "10"] {
         let ((topology, source_dlq), target) = (ordered().await, HttpTargetServer::start().await);
         target.script_replies(&id(1), [Reply::Status(500), Reply::Status(500)]);

@@ -13,7 +13,7 @@ async fn unended(answer: Answer) -> (Result<(), HandlerError>, Loopback, ManualC
 
 /// The outcome is known with the head: it waits for no clock and no body.
 #[tokio::test]
-async fn an_outcome_that_the_head_has_told_waits_for_no_body() {
+async fn an_outcome_by_the_head_waits_for_no_body() {
     for (answer, expected) in [
         (Answer::dripping(200), Ok(())),
         (Answer::unfinished(201, 10), Ok(())),
@@ -50,7 +50,7 @@ async fn no_more_than_64_kib_of_an_answer_is_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_answers_holds_64_connections_at_most() {
+async fn unread_response_bodies_hold_64_connections_at_most() {
     let server = Loopback::start((0..65).map(|_| Answer::unfinished(200, 10))).await;
     let clock = ManualClock::default();
     let target = target_at(server.url(), &clock);

@@ -72,7 +72,7 @@ impl Resolve for Rebound {
 }
 
 #[tokio::test]
-async fn localhost_is_this_machine_whatever_a_name_server_says() {
+async fn localhost_is_this_machine_without_a_name_server() {
     // Nothing listens on port 0 of 127.0.0.2, so a call that used the name server would fail.
     let decoy = Rebound("127.0.0.2:0".parse().unwrap());
     let server = Loopback::start([Answer::new(200, &[], "")]).await;

@@ -120,7 +120,7 @@ async fn no_tls(authority: &Authority, server: &Server, what: &'static str) {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_good_says_what_is_wrong_with_it() {
+async fn an_invalid_certificate_has_its_reason_in_the_error() {
     let (authority, other, renewed) = (Authority::new(), Authority::named("other"), Authority::new());
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
     let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(4000, 1, 1);
@@ -137,7 +137,7 @@ async fn a_certificate_that_is_not_good_says_what_is_wrong_with_it() {
 
 /// The server's alert comes after the client's handshake with TLS 1.3: the request is sent by then, but not handled.
 #[tokio::test]
-async fn a_target_that_wants_a_client_certificate_says_so() {
+async fn a_required_client_certificate_is_named_in_the_error() {
     let authority = Authority::new();
     for version in [&tokio_rustls::rustls::version::TLS12, &tokio_rustls::rustls::version::TLS13] {
         let mut roots = RootCertStore::empty();
@@ -154,7 +154,7 @@ async fn a_target_that_wants_a_client_certificate_says_so() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_breaks_off_says_how() {
+async fn a_broken_handshake_has_its_reason_in_the_error() {
     // A record has its type, a version and its length; an alert its level and its number (RFC 8446, sections 5.1 and 6).
     for (bytes, what) in [
         (&b"\x15\x03\x01\x00\x02\x02\x46"[..], "protocol version"),
@@ -169,7 +169,7 @@ async fn a_handshake_that_breaks_off_says_how() {
 
 /// The target may have done its work by then, so the message is not held for it.
 #[test]
-fn an_alert_after_the_handshake_is_a_broken_connection_unless_it_is_about_the_client() {
+fn a_late_tls_alert_is_a_broken_connection_except_for_client_auth() {
     use tokio_rustls::rustls::{AlertDescription as A, Error};
     for (alert, before, after) in [
         (A::CertificateRequired, Some("the target asks for a client certificate"), true),

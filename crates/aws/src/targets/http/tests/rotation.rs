@@ -139,7 +139,7 @@ async fn a_refusal_that_asks_for_a_delay_is_not_called_again_at_once() {
 
 /// A gateway's response to an unknown key.
 #[tokio::test]
-async fn a_403_is_a_refusal_of_the_key_too() {
+async fn a_403_reads_the_secret_again() {
     let answer = |request: &Request| {
         Answer::kept(if request.header("authorization") == ["new"] { 200 } else { 403 }, &[], "{}")
     };
@@ -149,7 +149,7 @@ async fn a_403_is_a_refusal_of_the_key_too() {
 }
 
 #[tokio::test]
-async fn a_refusal_whose_code_is_recorded_is_one_too() {
+async fn a_refusal_with_a_recorded_code_reads_the_secret_again() {
     for status in [401, 403] {
         let answer = move |request: &Request| {
             let is_new = request.header("authorization") == ["new"];
@@ -190,7 +190,7 @@ async fn ten_calls_that_are_refused_at_once_read_the_secret_once() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_no_rotation_explains_reads_the_secret_every_30_seconds_at_most() {
+async fn a_lasting_refusal_reads_the_secret_at_most_every_30_seconds() {
     let secrets = [secret("old"), secret("old"), secret("new")];
     let setup = Setup::new(secrets, Loopback::answering(only("new")).await).await;
     assert_eq!((setup.call().await, setup.secrets.requests().len()), (REFUSED, 2));
@@ -203,7 +203,7 @@ async fn a_refusal_that_no_rotation_explains_reads_the_secret_every_30_seconds_a
 }
 
 #[tokio::test]
-async fn a_secret_that_cannot_be_read_again_leaves_the_old_key_and_is_told_without_its_text() {
+async fn a_failed_refresh_keeps_the_old_key_and_is_reported_without_its_text() {
     let text = |text: &str| Answer::kept(200, &[], &format!(r#"{{"SecretString":"{text}"}}"#));
     let secrets = [
         secret("old"),
@@ -265,7 +265,7 @@ async fn a_reading_that_hangs_holds_up_no_call_and_is_tried_again_after_30_secon
 }
 
 #[tokio::test]
-async fn a_reading_that_a_freeze_has_broken_off_tells_nothing_and_the_next_call_reads() {
+async fn a_refresh_cut_off_by_a_freeze_is_not_reported_but_repeated() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
     let setup = Setup::new([secret("old"), Answer::hang(), secret("new")], server).await;
     setup.clock.advance(AGE_MAX);
@@ -317,7 +317,7 @@ async fn a_refusal_stays_where_the_end_cuts_off_the_reading_or_the_call_after_it
 }
 
 #[tokio::test]
-async fn at_the_end_nothing_is_read_and_nobody_called_again() {
+async fn at_the_deadline_no_secret_is_read_and_no_call_repeated() {
     let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
     assert_eq!(setup.call_until(Timestamp::UNIX_EPOCH).await, REFUSED);
     assert_eq!((setup.secrets.requests().len(), keys(&setup.server)), (1, vec!["old".to_owned()]));

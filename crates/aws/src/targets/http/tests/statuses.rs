@@ -153,7 +153,7 @@ async fn every_class_of_statuses_arrives_as_it_was_sent() {
 }
 
 #[test]
-fn a_status_that_says_when_to_call_again_is_never_permanent() {
+fn a_status_with_retry_after_is_never_permanent() {
     for status in (100..=199).chain(300..=999) {
         let error = status_outcome(status, Some("5")).unwrap_err();
         assert_eq!(error.kind, FailureKind::TransientAfter(Duration::from_secs(5)), "{status}");

@@ -24,7 +24,7 @@ fn thrown(json: &str) -> HandlerError {
 }
 
 #[test]
-fn an_answer_that_names_no_failure_is_a_success_whatever_else_it_is() {
+fn a_response_without_failures_is_a_success_in_any_form() {
     for answer in [
         "",
         " \n",
@@ -121,7 +121,7 @@ fn an_answer_that_cannot_be_understood_fails_all_records_as_with_sqs() {
 }
 
 #[test]
-fn a_handler_says_more_than_success_and_failure_by_what_it_returns() {
+fn a_handlers_redeliver_member_sets_the_outcome() {
     let said = |words: &str| {
         let answer = format!(r#"{{"redeliver":{words},"batchItemFailures":[]}}"#);
         let error = single_outcome(&FunctionResponse::Response(answer.into()), "a").unwrap_err();
@@ -153,7 +153,7 @@ fn a_handler_says_more_than_success_and_failure_by_what_it_returns() {
 /// Exceptions of awslambdaric 4.2, aws-lambda-ric 4.1, aws_lambda_ric (Ruby) 3.1 and Amazon.Lambda.RuntimeSupport 1.13;
 /// Java's and Go's own runtimes run in the end-to-end tests.
 #[test]
-fn an_exception_says_where_it_happened_in_each_runtimes_words() {
+fn an_exceptions_location_is_read_from_each_runtimes_stack_trace() {
     for (json, error_type, details) in [
         (
             r#"{"errorMessage":"'id'","errorType":"KeyError","requestId":"r","stackTrace":["  File \"/var/task/app.py\", line 3, in handler\n    charge(event)\n","  File \"/var/task/orders.py\", line 31, in charge\n    event[\"id\"]\n"]}"#,
@@ -190,7 +190,7 @@ fn an_exception_says_where_it_happened_in_each_runtimes_words() {
 }
 
 #[test]
-fn a_chain_of_causes_is_told_in_part() {
+fn a_chain_of_causes_is_recorded_in_part() {
     let chain = (0..10).fold("null".to_owned(), |cause, n| {
         format!(r#"{{"errorType":"E{n}","errorMessage":"m{n}","cause":{cause}}}"#)
     });
@@ -207,7 +207,7 @@ fn a_name_that_a_function_gives_is_never_logged() {
 }
 
 #[test]
-fn what_a_handler_returns_to_another_event_is_passed_on_as_it_is() {
+fn the_response_to_another_services_event_is_passed_on_unchanged() {
     let response =
         |text: &'static str| return_value(FunctionResponse::Response(Bytes::from_static(text.as_bytes())));
     assert_eq!(response(r#"{ "n": 1.0 }"#).unwrap().get(), r#"{ "n": 1.0 }"#);

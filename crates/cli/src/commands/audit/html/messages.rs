@@ -115,7 +115,7 @@ mod tests {
     use crate::commands::audit::examples::{record, report};
 
     #[test]
-    fn a_group_has_ten_messages_and_each_has_one_before_any_has_two() {
+    fn each_group_shows_one_message_before_any_shows_two() {
         let message = |bytes: usize| (Timestamp::UNIX_EPOCH, maud::PreEscaped("x".repeat(bytes)));
         let many = vec![message(10); 3];
         assert_eq!(count_shown(&[&many, &[message(10)]]), [3, 1]);

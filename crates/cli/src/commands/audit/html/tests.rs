@@ -42,7 +42,7 @@ fn hostile() -> Vec<DeadLetterRecord> {
 }
 
 #[test]
-fn a_page_needs_nothing_but_itself() {
+fn the_audit_page_loads_no_other_resource() {
     let page = page(&[record("RETRY_ATTEMPT_EXCEEDED", "x", 1), foreign("plain", 2)], false);
     for absent in ["<script", "<link", "<img", "src=", "http:", "https:", "url(", "@import", "javascript:"] {
         assert!(!page.contains(absent), "{absent}");
@@ -86,7 +86,7 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
 }
 
 #[test]
-fn bodies_and_attributes_but_the_tenant_are_masked_unless_they_are_revealed() {
+fn bodies_and_attributes_but_the_tenant_are_masked_by_default() {
     let mut with_attribute = record("NON_RETRYABLE_ERROR", "x", 1);
     for (name, value) in [("email", "secret-address"), ("tenant", "Ärger AG")] {
         with_attribute.message.attributes.insert(name.to_owned(), Attribute::string(value));
@@ -113,7 +113,7 @@ fn a_page_of_5000_messages_has_less_than_a_megabyte() {
 }
 
 #[test]
-fn nothing_that_others_wrote_becomes_markup() {
+fn untrusted_text_never_becomes_markup() {
     for reveal in [false, true] {
         let page = page(&hostile(), reveal);
         assert!(!page.contains("<script") && !page.contains("<img") && !page.contains("</script"));
@@ -124,7 +124,7 @@ fn nothing_that_others_wrote_becomes_markup() {
 }
 
 #[test]
-fn what_was_not_seen_and_what_was_filtered_is_said() {
+fn the_audit_page_states_coverage_and_filter() {
     let coverage = Coverage {
         seen: 1,
         approximate: 9,
@@ -146,7 +146,7 @@ fn what_was_not_seen_and_what_was_filtered_is_said() {
 }
 
 #[test]
-fn whatever_scrolls_can_be_reached_by_keyboard() {
+fn scrolling_elements_are_reachable_by_keyboard() {
     let long = annotated("{}", "NON_RETRYABLE_ERROR", &"long ".repeat(100), 1);
     let page = page(&[long], true);
     redeliver_testing::browser::assert_reachable(&page);

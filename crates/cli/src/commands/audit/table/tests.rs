@@ -63,7 +63,7 @@ fn error_types_come_by_count() {
 }
 
 #[test]
-fn a_report_for_people_reads_like_this() {
+fn the_audit_table_matches_its_sample() {
     let report = report(&[
         with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 0),
         with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 60),
@@ -159,7 +159,7 @@ fn tenants_come_by_count_and_those_that_name_none_last() {
 }
 
 #[test]
-fn what_sqs_deletes_soon_comes_first() {
+fn soon_deleted_messages_head_the_audit_table() {
     let sent = |number, seconds| with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", number), seconds);
     // The last fifth of a day and ten seconds is 4 hours, 48 minutes and 2 seconds.
     let soon = printed(&report_with_retention(&[sent(1, 0), sent(2, 17_271), sent(3, 17_272)]), false);
@@ -182,7 +182,7 @@ fn what_sqs_deletes_soon_comes_first() {
 }
 
 #[test]
-fn an_empty_queue_is_one_line_and_what_was_not_seen_another() {
+fn an_empty_queue_is_one_line_and_missing_coverage_another() {
     assert_eq!(printed(&report(&[]), false), "0 dead letters in final-dlq (1970-01-02T00:00:00.000Z)\n");
     let coverage = Coverage {
         seen: 0,
@@ -201,7 +201,7 @@ fn an_empty_queue_is_one_line_and_what_was_not_seen_another() {
 }
 
 #[test]
-fn only_our_own_escapes_reach_the_terminal_and_only_where_colours_are_wanted() {
+fn only_own_escapes_reach_the_terminal_and_only_with_colours() {
     let mut hostile = record("NON_RETRYABLE_ERROR", "x", 1);
     hostile.error_details = "\u{1b}]0;owned\u{7} \u{9b}31m\u{202e}".to_owned();
     let report = report(&[hostile]);

@@ -19,7 +19,7 @@ fn sample_page(policies: usize) -> String {
 
 #[test]
 #[ignore = "needs Chromium: cargo xtask test"]
-fn a_plan_can_be_read_on_a_phone() {
+fn the_plan_page_fits_a_phone() {
     let scratch = BrowserScratch::new();
     let (one, six) = (sample_page(1), sample_page(6));
     for (page, width) in [(&one, 390), (&six, 390), (&six, 500), (&six, 920)] {

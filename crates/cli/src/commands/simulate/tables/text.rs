@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_is_wider_than_a_terminal_goes_on_below_with_the_names_of_its_rows() {
+    fn a_table_wider_than_the_terminal_continues_below_with_row_names() {
         let columns = ["attempt", &"a".repeat(40), &"b".repeat(40), &"c".repeat(40), &"d".repeat(120), "e"];
         let columns = columns.map(str::to_owned).to_vec();
         let rows = vec![(0..6).map(|column| column.to_string()).collect()];

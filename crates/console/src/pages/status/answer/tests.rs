@@ -52,7 +52,7 @@ fn down(minutes: i64, sign_minutes: i64) -> Option<TargetStatus> {
 }
 
 #[test]
-fn quiet_is_said_as_far_as_it_is_known() {
+fn the_status_line_is_quiet_or_names_the_unknown() {
     assert_eq!(line(QUIET), "All quiet.");
     assert_eq!(line(Facts { target: None, held: None, ..QUIET }), "All quiet.");
     assert_eq!(
@@ -68,7 +68,7 @@ fn quiet_is_said_as_far_as_it_is_known() {
 }
 
 #[test]
-fn a_hold_of_over_an_hour_is_told_and_a_shorter_one_only_in_an_outage() {
+fn a_hold_over_an_hour_is_shown_and_a_shorter_one_only_in_an_outage() {
     let of = |target, seconds| line(Facts { target, longest_hold_seconds: Some(seconds), ..QUIET });
     assert_eq!(of(QUIET.target, 3600), "All quiet.");
     assert_eq!(of(QUIET.target, 4320), "The longest hold of a message is 1h 12m.");
@@ -77,7 +77,7 @@ fn a_hold_of_over_an_hour_is_told_and_a_shorter_one_only_in_an_outage() {
 }
 
 #[test]
-fn an_outage_that_may_be_older_than_what_can_be_seen_says_so() {
+fn an_outage_older_than_its_metrics_is_marked_as_or_longer() {
     let of = |days: i64, minutes: i64| {
         let since = now() - TimeDelta::days(days) - TimeDelta::minutes(minutes);
         let seconds = (now() - since).num_seconds();
@@ -89,7 +89,7 @@ fn an_outage_that_may_be_older_than_what_can_be_seen_says_so() {
 }
 
 #[test]
-fn a_target_that_is_down_comes_first_with_what_is_held_for_it() {
+fn a_target_that_is_down_comes_first_with_its_held_messages() {
     let of = |target, held| line(Facts { target, held, ..QUIET });
     assert_eq!(
         of(down(20, 5), Some(12_300)),
@@ -120,7 +120,7 @@ fn a_target_without_a_recent_sign_of_its_outage_may_be_up_again() {
 }
 
 #[test]
-fn a_pause_says_what_waits() {
+fn a_pause_shows_the_waiting_messages() {
     assert_eq!(
         line(Facts { paused: Some(12), ..QUIET }),
         "[Paused](pause): [about 12 messages](#queue-0) to be received."
@@ -128,7 +128,7 @@ fn a_pause_says_what_waits() {
 }
 
 #[test]
-fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
+fn dead_letters_show_their_new_causes_after_a_reading() {
     let of = |dead_letters, reading| line(Facts { dead_letters: Some(dead_letters), reading, ..QUIET });
     let reading = |new_causes| {
         let [taken_at, last_look] = [17, 200].map(|minutes| now() - TimeDelta::minutes(minutes));
@@ -163,7 +163,7 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
 }
 
 #[test]
-fn dead_letters_that_arrived_after_the_look_are_counted_and_nothing_is_said_of_their_causes() {
+fn dead_letters_after_the_reading_are_counted_without_causes() {
     let of = |dead_letters, new_causes, last_look| {
         let taken_at = now() - TimeDelta::minutes(17);
         let reading = LastReading {
@@ -198,7 +198,7 @@ fn dead_letters_that_arrived_after_the_look_are_counted_and_nothing_is_said_of_t
 }
 
 #[test]
-fn what_sqs_deletes_soon_is_said_by_the_reading_or_else_by_cloudwatch() {
+fn expiring_letters_come_from_the_reading_or_else_from_cloudwatch() {
     let of = |oldest_ends_in_seconds, deleted_soon: Option<Option<(u64, i64)>>| {
         let read = |deleted_soon: Option<(u64, i64)>| LastReading {
             taken_at: now(),

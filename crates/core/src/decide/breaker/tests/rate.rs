@@ -61,7 +61,7 @@ fn drive<const N: usize>(
 const MINUTE: u32 = 60 * TICKS;
 
 #[test]
-fn environments_that_start_unequal_end_equal_and_use_what_the_target_takes() {
+fn environments_with_unequal_rates_converge_and_use_the_targets_rate() {
     let mut environments: [Environment; 4] = Default::default();
     // One environment has the target for itself; the others come later.
     let mut target = Target::taking(10);
@@ -120,7 +120,7 @@ fn rate(environment: &Environment, key: &str) -> f32 {
 
 /// The rate of a busy hour would overrun a target that refuses calls in a quiet one.
 #[test]
-fn a_first_refusal_starts_at_the_rate_of_the_last_second_and_not_at_an_old_one() {
+fn a_first_refusal_starts_at_the_answer_rate_of_the_last_second() {
     let mut environment = Environment::default();
     (0..40).for_each(|number| {
         assert_eq!(environment.call("a", Answer, 1.0 + f64::from(number) / 20.0), Ok(None))
@@ -169,7 +169,7 @@ fn after_an_outage_the_rate_doubles_each_second() {
 
 /// All at the same moment would overrun the target again.
 #[test]
-fn a_hold_waits_for_those_before_it_and_at_most_4_percent_of_the_time_since_the_trouble_began() {
+fn a_hold_waits_for_earlier_holds_up_to_4_percent_of_the_limits_age() {
     let mut environment = Environment::default();
     (0..10).for_each(|_| assert_eq!(environment.call("a", Answer, 0.0), Ok(None)));
     let _ = environment.call("a", Refusal(None), 0.0);
@@ -332,7 +332,7 @@ fn refusals_lower_the_rate_though_the_clock_is_set_back() {
 
 /// Otherwise all would come back each second, and most of them be held again.
 #[test]
-fn messages_held_by_a_rate_above_a_hundred_a_second_wait_for_those_before_them() {
+fn holds_by_a_rate_above_100_per_second_keep_their_order() {
     let mut environment = Environment::default();
     (0..400).for_each(|_| assert_eq!(environment.call("a", Answer, 0.0), Ok(None)));
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
@@ -352,7 +352,7 @@ fn messages_held_by_a_rate_above_a_hundred_a_second_wait_for_those_before_them()
 
 /// A moment has four bytes. Without more time a limited rate has no more places.
 #[test]
-fn a_process_that_runs_for_years_goes_on_calling() {
+fn a_process_that_runs_for_years_continues_to_call() {
     let mut environment = Environment::default();
     let years = 2.0 * 365.0 * 86_400.0;
     for seconds in [0.0, years, 2.0 * years] {
@@ -364,7 +364,7 @@ fn a_process_that_runs_for_years_goes_on_calling() {
 }
 
 #[test]
-fn one_keys_refusals_limit_nobody_else() {
+fn refusals_of_a_key_limit_no_other_key() {
     let mut environment = Environment::default();
     for number in 0..600 {
         let seconds = f64::from(number) / 10.0;
@@ -385,7 +385,7 @@ fn several_keys_that_are_refused_together_limit_the_target() {
 
 /// Otherwise two tenants with limits of their own would slow down all others, however rarely they meet them.
 #[test]
-fn keys_that_are_refused_with_answers_or_time_in_between_limit_nobody_else() {
+fn refusals_of_keys_apart_in_time_and_answers_limit_only_those_keys() {
     for (answers, seconds, is_limited) in
         [(20, 5.0, false), (19, 5.0, true), (20, 4.9, true), (0, 3600.0, true), (20, 3600.0, false)]
     {

@@ -8,7 +8,7 @@ fn wrong(attribute: Attribute) -> String {
 }
 
 #[test]
-fn it_is_what_metadata_is_in_an_envelope() {
+fn redeliver_document_follows_the_rules_of_metadata() {
     let text = format!(
         r#" {{ "retry_attempt" : 2 , "message_id":"{ID}", "mine":[1e400], "max_attempts":3,"expires_at":"2026-07-26T00:00:00Z","next_retry_time":"2026-07-25T17:20:00Z" }} "#
     );
@@ -29,7 +29,7 @@ fn it_is_what_metadata_is_in_an_envelope() {
 }
 
 #[test]
-fn the_key_is_written_as_json() {
+fn idempotency_key_is_written_as_json() {
     let by_attribute =
         IdSources { attribute: Some(IdAttribute::new("Id".to_owned()).unwrap()), pointer: None };
     let schema = MessageSchema::default().with_plain(PlainMessages { id: by_attribute, body: None });
@@ -45,7 +45,7 @@ fn the_key_is_written_as_json() {
 }
 
 #[test]
-fn what_is_wrong_with_it_is_said_with_its_place() {
+fn redeliver_violations_have_their_pointers() {
     for (text, words) in [
         ("x", "/Redeliver is not JSON: expected value at line 1 column 1"),
         ("[]", "/Redeliver is not a JSON object"),

@@ -99,7 +99,7 @@ fn a_pointer_finds_strings_and_numbers() {
 }
 
 #[test]
-fn a_pointer_that_is_none_is_refused() {
+fn invalid_id_pointer_is_refused() {
     for wrong in ["", "id", "#/id", "$.id", "/a~", "/a~2", "/~/b"] {
         assert_eq!(Pointer::new(wrong), Err(PointerError), "{wrong}");
     }
@@ -111,7 +111,7 @@ fn a_pointer_that_is_none_is_refused() {
 }
 
 #[test]
-fn an_attribute_that_can_have_no_id_is_refused() {
+fn invalid_id_attribute_is_refused() {
     for ours in ["Redeliver", "Failure"] {
         assert_eq!(IdAttribute::new(ours.to_owned()), Err(IdAttributeError::Reserved));
     }
@@ -136,7 +136,7 @@ fn a_cloud_event_is_known_by_three_strings() {
 }
 
 #[test]
-fn what_is_no_uuid_becomes_one() {
+fn id_that_is_not_a_uuid_is_hashed_to_one() {
     let id = of_text("order-17");
     assert_eq!(id.uuid, Uuid::new_v5(&NAMESPACE, b"order-17"));
     assert_eq!((id.text, id.key.as_deref()), (id.uuid.to_string(), Some("order-17")));

@@ -20,7 +20,7 @@ fn with_metadata(members: &str) -> String {
 
 /// The fast path reads everything that redeliver writes. Only speed depends on this.
 #[test]
-fn what_redeliver_writes_is_plain() {
+fn fast_path_reads_metadata_written_by_redeliver() {
     let entry = r#"{"attempt":0,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"HttpStatus.503","error_details":"\"é\"\n"}"#;
     let body = with_metadata(&format!(
         r#""message_id":{ID},"own":{{}},"retry_attempt":1000,"next_retry_time":"2026-07-25T17:20:00.000000Z",
@@ -33,7 +33,7 @@ fn what_redeliver_writes_is_plain() {
 }
 
 #[test]
-fn nothing_is_said_where_a_rule_may_be_broken() {
+fn fast_path_leaves_doubtful_metadata_to_the_schema() {
     for name in RULED_MEMBERS {
         for wrong in ["null", "true", "{}", "\"\"", "-1", "1210501", "1.0", "0e0", "\"2026-07-25\""] {
             let id = if name == "message_id" { String::new() } else { format!(r#""message_id":{ID},"#) };
@@ -197,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn what_is_read_here_is_what_the_schema_allows_and_means_the_same(members in metadata()) {
+    fn fast_path_agrees_with_the_schema_on_any_metadata(members in metadata()) {
         let body = with_metadata(&members);
         let (plain, by_schema) = both_ways(&body);
         if plain.is_some() {
@@ -209,7 +209,7 @@ proptest! {
     }
 
     #[test]
-    fn a_time_is_read_here_as_the_schema_reads_it(time in value()) {
+    fn fast_path_reads_times_like_the_schema(time in value()) {
         let body = with_metadata(&format!(r#""message_id":{ID},"expires_at":{time}"#));
         let (plain, by_schema) = both_ways(&body);
         if plain.is_some() {

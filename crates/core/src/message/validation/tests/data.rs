@@ -201,7 +201,7 @@ fn a_reference_that_leads_nowhere_is_refused() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused() {
+fn invalid_data_schema_is_refused() {
     assert!(matches!(DataSchema::new("{"), Err(DataSchemaError(SchemaError::NotJson(_)))));
     for wrong in ["5", "[]", r#"{"type":"objekt"}"#, r#"{"minimum":"1"}"#, r#"{"pattern":"("}"#] {
         let error = DataSchema::new(wrong);
@@ -329,7 +329,7 @@ fn names_in_pointers_are_escaped() {
 }
 
 #[test]
-fn an_object_with_a_name_that_the_json_library_keeps_for_itself_is_an_object() {
+fn data_object_with_a_name_reserved_by_serde_json_is_an_object() {
     let schema = r#"{"properties":{"v":{"type":"object"},"n":{"type":"number"}}}"#;
     for name in [
         "$serde_json::private::Number",

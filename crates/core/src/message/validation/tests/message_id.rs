@@ -33,7 +33,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn what_gets_through_is_36_characters_of_a_uuid(
+    fn only_36_character_uuids_are_accepted_as_message_ids(
         text in prop_oneof![almost_a_uuid(), any::<String>(), Just(ID.to_uppercase())],
         escaped: bool,
     ) {

@@ -48,7 +48,7 @@ impl World {
 }
 
 #[test]
-fn what_had_no_answer_may_be_there_twice_once_it_is_sent_again_and_what_was_refused_is_not() {
+fn unanswered_sends_count_as_possible_copies_and_refused_ones_do_not() {
     for (injection, copies) in
         [(Injection::LostRequest, 5), (Injection::LostAnswer, 5), (Injection::Sender, 0)]
     {
@@ -70,7 +70,7 @@ fn what_had_no_answer_may_be_there_twice_once_it_is_sent_again_and_what_was_refu
 }
 
 #[test]
-fn what_was_sent_and_cannot_be_deleted_is_neither_sent_again_nor_counted_as_deleted() {
+fn a_sent_message_that_stays_in_the_dlq_is_not_sent_again() {
     for injection in [Injection::Sender, Injection::Throttled, Injection::LostRequest] {
         let world = World::new((0..10).map(dead).collect());
         fail(&world, &world.dlq, SqsAction::DeleteMessageBatch, injection);
@@ -85,7 +85,7 @@ fn what_was_sent_and_cannot_be_deleted_is_neither_sent_again_nor_counted_as_dele
 }
 
 #[test]
-fn a_round_begins_a_second_after_the_one_before_however_long_its_sends_take_or_whether_they_are_refused() {
+fn rounds_start_a_second_apart_despite_slow_or_refused_sends() {
     let mut world = World::new((0..40).map(dead).collect());
     world.limits.rate = Some(10);
     let slow = slow(&world.source, &world.clock);
@@ -100,7 +100,7 @@ fn a_round_begins_a_second_after_the_one_before_however_long_its_sends_take_or_w
 }
 
 #[test]
-fn what_somebody_else_holds_is_for_another_pass() {
+fn messages_that_another_program_holds_are_sent_in_a_later_pass() {
     for sent_before in [false, true] {
         let world = World::new((0..30).map(dead).collect());
         if sent_before {
@@ -127,7 +127,7 @@ fn what_somebody_else_holds_is_for_another_pass() {
 }
 
 #[test]
-fn at_the_limit_in_flight_it_goes_on_pass_by_pass() {
+fn a_redrive_at_the_in_flight_limit_continues_pass_by_pass() {
     let world = World::new((0..100).map(dead).collect());
     let full =
         FullQueue { queue: &world.dlq, in_flight_max: 30, code: "OverLimit", receives: AtomicU32::new(0) };
@@ -142,7 +142,7 @@ fn at_the_limit_in_flight_it_goes_on_pass_by_pass() {
 }
 
 #[test]
-fn a_dead_letter_that_comes_out_again_while_it_waits_for_its_turn_is_sent_once_and_deleted() {
+fn a_dead_letter_that_reappears_before_its_send_is_sent_once() {
     let mut world = World::new((0..160).map(dead).collect());
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     // Nothing can be hidden for longer than the two minutes of its receive.
@@ -157,7 +157,7 @@ fn a_dead_letter_that_comes_out_again_while_it_waits_for_its_turn_is_sent_once_a
 }
 
 #[test]
-fn what_somebody_else_has_taken_out_meanwhile_is_not_sent_too() {
+fn a_message_that_another_program_redrove_is_not_sent() {
     let mut world = World::new((0..160).map(dead).collect());
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     // Nothing can be hidden for longer than the two minutes of its receive; then the console redrives all that is

@@ -32,7 +32,7 @@ fn summarize(report: &RedriveReport) -> (u64, u64, Option<u64>, RedriveEnding) {
 }
 
 #[test]
-fn a_role_that_may_not_delete_sends_few_is_told_so_and_sends_none_twice() {
+fn a_redrive_without_the_right_to_delete_stops_after_few_sends() {
     let world = World::new((0..200).map(dead).collect());
     world.delete_fails(FaultTrigger::Chance(1.0), Injection::Sender);
     let first = world.apply(&everything()).unwrap();
@@ -50,7 +50,7 @@ fn a_role_that_may_not_delete_sends_few_is_told_so_and_sends_none_twice() {
 }
 
 #[test]
-fn a_run_that_may_no_longer_delete_counts_also_the_messages_that_it_did_not_try() {
+fn undeleted_messages_of_earlier_runs_are_counted() {
     let mut world = World::new((0..200).map(dead).collect());
     world.limits.max = 200;
     world.limits.watch = Duration::ZERO;
@@ -64,7 +64,7 @@ fn a_run_that_may_no_longer_delete_counts_also_the_messages_that_it_did_not_try(
 }
 
 #[test]
-fn a_single_deletion_that_fails_is_made_in_the_same_run() {
+fn a_single_failed_deletion_is_repeated_in_the_same_run() {
     let world = World::new((0..30).map(dead).collect());
     world.delete_fails(FaultTrigger::Numbers(vec![2, 5]), Injection::Sender);
     assert_eq!(summarize(&world.apply(&everything()).unwrap()), (30, 2, Some(0), RedriveEnding::Done));
@@ -72,7 +72,7 @@ fn a_single_deletion_that_fails_is_made_in_the_same_run() {
 }
 
 #[test]
-fn deletions_that_fail_here_and_there_do_not_end_a_run_however_many_they_are() {
+fn scattered_failed_deletions_do_not_end_a_redrive() {
     let world = World::new((0..200).map(dead).collect());
     world.delete_fails(FaultTrigger::Numbers((1..=20).map(|n| n * 10).collect()), Injection::Sender);
     assert_eq!(summarize(&world.apply(&everything()).unwrap()), (200, 20, Some(0), RedriveEnding::Done));
@@ -80,7 +80,7 @@ fn deletions_that_fail_here_and_there_do_not_end_a_run_however_many_they_are() {
 }
 
 #[test]
-fn what_was_sent_and_is_held_by_somebody_else_is_not_taken_for_deleted() {
+fn a_sent_message_that_another_program_holds_is_not_deleted() {
     let world = World::new(vec![dead(1)]);
     world.delete_fails(FaultTrigger::Chance(1.0), Injection::Sender);
     assert_eq!(summarize(&world.apply(&everything()).unwrap()), (1, 0, Some(1), RedriveEnding::NotDeleted));
@@ -116,7 +116,7 @@ impl Alteration for Late<'_> {
 }
 
 #[test]
-fn what_somebody_else_received_before_its_send_was_confirmed_is_not_taken_for_deleted() {
+fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
     let mut world = World::new((0..106).map(dead).collect());
     // One a second, and nothing is hidden for longer than the first two minutes: the last two are sent before they are
     // over, and the answers are there half a second and more after.

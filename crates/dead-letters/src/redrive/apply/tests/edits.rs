@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[test]
-fn an_edit_replaces_what_it_changes_and_the_original_is_in_the_journal() {
+fn an_edit_keeps_the_original_body_in_the_journal() {
     let world = World::new(vec![dead(1)]);
     let plan = RedrivePlan { edit: Some(BodyEdit::new(".body.data.fixed = true").unwrap()), ..everything() };
     let report = world.apply(&plan).unwrap();
@@ -28,7 +28,7 @@ fn edited_under_a_new_id() -> RedrivePlan {
 }
 
 #[test]
-fn an_edited_message_gets_a_new_id_and_both_ids_are_told() {
+fn an_edited_message_gets_a_new_id_and_both_are_reported() {
     let world = World::new(vec![dead(1)]);
     let planned = world.clock.block_on(world.redrive(&edited_under_a_new_id()).dry_run()).unwrap();
     let report = world.apply(&edited_under_a_new_id()).unwrap();
@@ -57,7 +57,7 @@ fn count_sent(sent: &Cell<u64>, progress: RedriveProgress) {
 }
 
 #[test]
-fn what_comes_straight_back_under_its_new_id_is_known_again() {
+fn a_message_that_fails_again_is_recognized_by_its_new_id() {
     let world = World::new(vec![dead(1)]);
     let (mut journal, plan) = (world.journal(), edited_under_a_new_id());
     // A run that came to its end would have forgotten it: then it may be sent back once more.
@@ -73,7 +73,7 @@ fn what_comes_straight_back_under_its_new_id_is_known_again() {
 }
 
 #[test]
-fn a_message_that_the_edit_does_not_change_keeps_its_id() {
+fn a_message_unchanged_by_the_edit_keeps_its_id() {
     let world = World::new(vec![dead(1), dead(2)]);
     let edit = "if .body.data.n == 1 then .body.data.fixed = true else . end";
     let plan = RedrivePlan { edit: Some(BodyEdit::new(edit).unwrap()), new_id: true, ..everything() };
@@ -84,7 +84,7 @@ fn a_message_that_the_edit_does_not_change_keeps_its_id() {
 }
 
 #[test]
-fn copies_and_the_run_that_finishes_an_interrupted_one_come_to_the_same_new_id() {
+fn copies_and_resumed_runs_derive_the_same_new_id() {
     const MESSAGES: usize = 3;
     let mut copies_seen = 0;
     for polls in 1.. {
@@ -125,7 +125,7 @@ fn repaired_in(run: usize) -> RedrivePlan {
 }
 
 #[test]
-fn an_id_that_the_edit_gives_names_the_message_in_the_journal_with_the_one_that_it_had() {
+fn the_journal_has_the_old_and_the_new_id_of_an_edited_message() {
     let world = World::new(vec![without_an_id(1)]);
     let (mut journal, plan) = (world.journal(), repaired_in(1));
     let sent = Cell::new(0);
@@ -144,7 +144,7 @@ fn an_id_that_the_edit_gives_names_the_message_in_the_journal_with_the_one_that_
 }
 
 #[test]
-fn a_run_that_finishes_an_interrupted_one_sends_no_message_under_a_second_id() {
+fn a_resumed_redrive_sends_no_message_under_a_second_id() {
     const MESSAGES: usize = 3;
     let (mut copies, mut left) = (0, 0);
     for polls in 1.. {
@@ -174,7 +174,7 @@ fn a_run_that_finishes_an_interrupted_one_sends_no_message_under_a_second_id() {
 
 /// Two copies of each plain message, whose final records differ in all that SQS gives them.
 #[test]
-fn a_plain_message_has_one_new_id_whichever_copy_and_whichever_run_sends_it_back() {
+fn all_copies_and_runs_give_a_plain_message_the_same_new_id() {
     const MESSAGES: usize = 6;
     let plain = |n: usize| {
         let body = format!(r#"{{"order":{n}}}"#);

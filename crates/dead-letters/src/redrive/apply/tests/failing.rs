@@ -7,7 +7,7 @@ use super::*;
 use crate::ReaderError;
 
 #[test]
-fn a_dlq_that_fails_in_the_middle_takes_the_report_of_what_was_sent_with_it_into_no_grave() {
+fn a_redrive_whose_dlq_fails_midway_still_reports_its_sends() {
     let world = World::new((0..400).map(dead).collect());
     // The first pass is under way, and then the credentials expire.
     world.fail(
@@ -35,14 +35,14 @@ fn a_dlq_that_fails_in_the_middle_takes_the_report_of_what_was_sent_with_it_into
 }
 
 #[test]
-fn what_fails_before_anything_is_done_is_an_error_and_nothing_else() {
+fn a_redrive_that_fails_before_its_first_send_is_an_error() {
     let world = World::new((0..3).map(dead).collect());
     world.fail(SqsAction::ReceiveMessage, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     assert!(world.apply(&everything()).unwrap_err().is::<ReaderError>());
 }
 
 #[test]
-fn a_role_that_may_not_send_tries_a_hundred_and_not_all_of_the_dlq() {
+fn a_redrive_without_the_right_to_send_stops_after_a_hundred_tries() {
     for count in [100, 500] {
         let mut world = World::new((0..count).map(dead).collect());
         world.limits.watch = Duration::ZERO;
@@ -65,7 +65,7 @@ fn a_role_that_may_not_send_tries_a_hundred_and_not_all_of_the_dlq() {
 }
 
 #[test]
-fn refusals_between_sends_that_are_taken_end_nothing() {
+fn scattered_refused_sends_do_not_end_a_redrive() {
     let mut world = World::new((0..300).map(dead).collect());
     world.limits.watch = Duration::ZERO;
     let refused = FaultTrigger::Numbers((1..=300).filter(|number| number % 50 != 0).collect());
@@ -88,7 +88,7 @@ fn fill_the_disk(mut file: &File) {
 }
 
 #[test]
-fn what_the_journal_cannot_keep_is_neither_sent_nor_deleted_and_the_next_run_finishes_it() {
+fn without_a_journal_entry_no_message_is_sent_or_deleted() {
     let mut world = World::new((0..150).map(dead).collect());
     world.limits.watch = Duration::ZERO;
     let plan = everything();

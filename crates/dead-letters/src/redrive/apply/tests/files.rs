@@ -28,7 +28,7 @@ fn from_file<'a>(
 }
 
 #[test]
-fn they_are_sent_to_a_queue_once_however_often_it_is_run() {
+fn repeated_redrives_of_a_file_send_each_message_once() {
     let world = World::new(Vec::new());
     let messages: Vec<_> = (0..120).map(dead).collect();
     let plan = everything();
@@ -45,7 +45,7 @@ fn they_are_sent_to_a_queue_once_however_often_it_is_run() {
 
 /// Another selection has the same journal: of a file each dead letter is sent once.
 #[test]
-fn a_letter_sent_by_an_earlier_selection_is_neither_sent_again_nor_missing() {
+fn a_message_sent_by_an_earlier_selection_is_not_sent_or_missing() {
     let world = World::new(Vec::new());
     let messages = [dead(0), dead(1)];
     let plan = everything();
@@ -62,7 +62,7 @@ fn a_letter_sent_by_an_earlier_selection_is_neither_sent_again_nor_missing() {
 
 /// Archives of several days in one file: a message that was sent back and died again is in it twice.
 #[test]
-fn a_later_generation_of_a_message_is_sent_too_and_is_not_taken_for_one_that_came_straight_back() {
+fn a_later_generation_in_a_file_does_not_count_as_come_back() {
     let world = World::new(Vec::new());
     let mut messages: Vec<_> = (0..120).map(dead).collect();
     messages.push(dead_in_generation(0, r#""redrive_generation":1,"#));
@@ -73,7 +73,7 @@ fn a_later_generation_of_a_message_is_sent_too_and_is_not_taken_for_one_that_cam
 }
 
 #[test]
-fn an_interrupted_run_is_finished_by_the_next_one() {
+fn an_interrupted_redrive_of_a_file_is_finished_by_the_next_run() {
     let world = World::new(Vec::new());
     let messages: Vec<_> = (0..250).map(dead).collect();
     let plan = everything();
@@ -91,7 +91,7 @@ fn an_interrupted_run_is_finished_by_the_next_one() {
 }
 
 #[test]
-fn they_are_written_a_body_a_line_and_what_a_line_cannot_hold_is_left_out() {
+fn a_redrive_into_a_file_writes_one_body_per_line() {
     let world = World::new(Vec::new());
     let bare = |body: &str| Content { body: body.to_owned(), ..Content::default() };
     let body = format!("{{\"metadata\":{{\"message_id\":\"{}\"}},\r\n \"data\":{{\"n\":1.50}}}}", id(1));
@@ -123,7 +123,7 @@ fn they_are_written_a_body_a_line_and_what_a_line_cannot_hold_is_left_out() {
 }
 
 #[test]
-fn a_message_of_a_group_is_no_line() {
+fn a_message_with_a_group_is_not_written_as_a_line() {
     let world = World::new(Vec::new());
     let grouped =
         Content { attributes: Attributes::new(), message_group_id: Some("tenant-1".to_owned()), ..dead(1) };
@@ -136,7 +136,7 @@ fn a_message_of_a_group_is_no_line() {
 
 /// The same filter that `audit` and `purge` refuse.
 #[test]
-fn a_filter_that_fails_on_every_message_is_an_error_and_nothing_goes_anywhere() {
+fn a_filter_that_fails_on_every_message_ends_the_redrive_at_once() {
     let world = World::new((0..3).map(dead).collect());
     let file = file(&[dead(0), dead(1)]);
     let plan = || RedrivePlan {

@@ -14,7 +14,7 @@ pub(super) fn count(lines: &[(String, Value)], kind: &str) -> u64 {
 }
 
 #[test]
-fn the_journal_of_a_run_that_was_killed_at_any_moment_tells_what_the_next_one_did() {
+fn the_journal_separates_a_killed_run_from_the_next_one() {
     const MESSAGES: u64 = 15;
     let mut deaths = 0;
     for polls in 1.. {
@@ -67,7 +67,7 @@ fn the_journal_of_a_run_that_was_killed_at_any_moment_tells_what_the_next_one_di
 }
 
 #[test]
-fn what_comes_back_from_a_killed_run_is_a_dead_letter_like_any_other_for_the_next() {
+fn a_failed_message_of_a_killed_run_is_sent_by_the_next_run() {
     let world = World::new((0..60).map(dead).collect());
     let plan = everything();
     let killed = {

@@ -47,7 +47,7 @@ impl World {
 }
 
 #[test]
-fn a_death_leaves_at_most_a_hundred_intents_and_the_next_run_loses_nothing_and_tells_all_copies() {
+fn a_killed_redrive_leaves_at_most_a_hundred_open_intents() {
     let (mut deaths, mut most, mut copies_seen) = (0, 0, 0);
     for polls in (1..).step_by(7) {
         let world = world();
@@ -74,7 +74,7 @@ fn a_death_leaves_at_most_a_hundred_intents_and_the_next_run_loses_nothing_and_t
 }
 
 #[test]
-fn a_request_that_is_refused_keeps_its_ten_and_the_others_go() {
+fn a_refused_request_keeps_only_its_own_ten_messages() {
     let world = world();
     world.fail(
         SqsAction::SendMessageBatch,
@@ -90,7 +90,7 @@ fn a_request_that_is_refused_keeps_its_ten_and_the_others_go() {
 }
 
 #[test]
-fn the_number_in_all_is_never_exceeded_although_sends_fail() {
+fn the_maximum_of_a_redrive_is_never_exceeded_although_sends_fail() {
     let mut world = world();
     world.limits.max = 95;
     let refused = FaultTrigger::Numbers((1..=200).step_by(3).collect());
@@ -100,7 +100,7 @@ fn the_number_in_all_is_never_exceeded_although_sends_fail() {
 }
 
 #[test]
-fn an_interrupt_waits_for_what_is_under_way_and_for_no_more() {
+fn an_interrupt_waits_only_for_requests_under_way() {
     let world = world();
     let is_interrupted = Cell::new(None);
     let progress = |progress| {
@@ -114,7 +114,7 @@ fn an_interrupt_waits_for_what_is_under_way_and_for_no_more() {
 }
 
 #[test]
-fn what_is_under_way_when_the_dlq_fails_is_finished_and_is_in_the_journal() {
+fn requests_under_way_when_the_dlq_fails_are_finished_and_journaled() {
     let world = world();
     let expired = FaultTrigger::Numbers((12..=5000).collect());
     world.fail(SqsAction::ReceiveMessage, FaultScope::Request, expired, Injection::Sender);
@@ -124,7 +124,7 @@ fn what_is_under_way_when_the_dlq_fails_is_finished_and_is_in_the_journal() {
 }
 
 #[test]
-fn three_hundred_messages_need_no_more_time_than_their_requests() {
+fn a_redrive_of_three_hundred_messages_runs_requests_in_parallel() {
     let world = world();
     let begun = world.clock.now();
     let last = Cell::new(begun);

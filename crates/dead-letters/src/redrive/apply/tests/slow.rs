@@ -66,7 +66,7 @@ impl Queue for Impatient<'_> {
 }
 
 #[test]
-fn three_hundred_messages_at_one_a_second_go_back_in_one_run() {
+fn a_redrive_at_one_message_per_second_ends_in_a_single_run() {
     let mut world = World::new((0..300).map(dead).collect());
     world.limits.rate = Some(1);
     let dlq = Impatient { queue: &world.dlq, clock: &world.clock };
@@ -83,7 +83,7 @@ fn three_hundred_messages_at_one_a_second_go_back_in_one_run() {
 }
 
 #[test]
-fn what_a_killed_redrive_held_is_visible_again_within_two_minutes() {
+fn messages_of_a_killed_redrive_are_visible_again_within_two_minutes() {
     let mut world = World::new((0..300).map(dead).collect());
     world.limits.rate = Some(1);
     let plan = everything();
@@ -106,7 +106,7 @@ fn what_a_killed_redrive_held_is_visible_again_within_two_minutes() {
 
 /// The run would last for hours, as long as the other program.
 #[test]
-fn a_message_that_another_program_keeps_is_waited_for_once() {
+fn a_redrive_waits_once_for_a_message_that_another_program_holds() {
     let mut world = World::new((0..161).map(dead).collect());
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     world.fail(
@@ -122,7 +122,7 @@ fn a_message_that_another_program_keeps_is_waited_for_once() {
 }
 
 #[test]
-fn large_messages_go_back_one_after_the_other_however_many_they_are() {
+fn large_messages_are_sent_one_after_another() {
     let large = |n| Content { body: dead(n).body + &" ".repeat(900_000), ..dead(n) };
     let mut world = World::new((0..30).map(large).collect());
     world.limits.watch = Duration::ZERO;

@@ -47,7 +47,7 @@ impl World {
 }
 
 #[test]
-fn what_came_back_from_a_run_that_stopped_is_sent_by_the_next_run_and_is_not_its_failure() {
+fn returned_messages_of_a_stopped_run_are_sent_by_the_next_run() {
     let world = World::new((0..60).map(dead).collect());
     let plan = everything();
     let first = world.apply_while(&plan, async |messages| world.again(&world.dlq, messages, 0).await);
@@ -66,7 +66,7 @@ fn what_came_back_from_a_run_that_stopped_is_sent_by_the_next_run_and_is_not_its
 }
 
 #[test]
-fn what_came_back_and_stays_is_never_told_as_done() {
+fn a_redrive_with_returned_messages_does_not_end_as_done() {
     let mut world = World::new((0..60).map(dead).collect());
     world.limits.stop_after_failures_percent = 100;
     let plan = everything();
@@ -76,7 +76,7 @@ fn what_came_back_and_stays_is_never_told_as_done() {
 }
 
 #[test]
-fn a_redrive_of_at_most_no_message_sends_none() {
+fn a_redrive_with_a_maximum_of_zero_sends_nothing() {
     let mut world = World::new((0..3).map(dead).collect());
     world.limits.max = 0;
     assert_eq!(world.apply(&everything()).unwrap().sent, 0);

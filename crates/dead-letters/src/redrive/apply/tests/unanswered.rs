@@ -19,7 +19,7 @@ impl World {
 }
 
 #[test]
-fn a_send_that_delivery_itself_made_once_more_is_a_possible_copy() {
+fn a_repeated_send_without_an_answer_is_a_possible_copy() {
     let world = World::new((0..10).map(dead).collect());
     world.sends_fail(FaultTrigger::Numbers((1..=5).collect()), Injection::LostAnswer);
     let report = world.apply(&everything()).unwrap();
@@ -28,7 +28,7 @@ fn a_send_that_delivery_itself_made_once_more_is_a_possible_copy() {
 }
 
 #[test]
-fn as_many_copies_are_told_as_there_are_when_answers_are_lost_and_the_program_dies_at_any_moment() {
+fn a_redrive_killed_without_answers_reports_every_possible_copy() {
     const MESSAGES: usize = 12;
     let (mut deaths, mut copies_seen) = (0, 0);
     for polls in 1.. {

@@ -10,7 +10,7 @@ use super::*;
 
 /// SQS's id is the only one that such a message has. A run that did not know it again would send it round and round.
 #[test]
-fn letters_of_others_that_sqs_moves_to_the_dlq_again_stop_it() {
+fn foreign_messages_that_sqs_moves_again_stop_a_redrive() {
     let letter = |n: usize| Content { body: format!("order {n}"), ..Content::default() };
     let mut world = World::new((0..100).map(letter).collect());
     let redrive = RedrivePolicy { target_arn: world.dlq.arn().to_owned(), max_receive_count: 1 };
@@ -41,7 +41,7 @@ fn letters_of_others_that_sqs_moves_to_the_dlq_again_stop_it() {
 }
 
 #[test]
-fn messages_that_fail_and_wait_for_a_retry_stop_it_although_none_has_come_back_yet() {
+fn pilot_messages_that_wait_for_a_retry_stop_a_redrive() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
     // The default policy: a re-send after up to 900 s, five times, before anything is dead-lettered again.
@@ -55,7 +55,7 @@ fn messages_that_fail_and_wait_for_a_retry_stop_it_although_none_has_come_back_y
 }
 
 #[test]
-fn the_last_look_is_taken_although_the_one_before_it_has_lasted_too_long() {
+fn the_last_check_of_a_pilot_is_made_after_a_late_one() {
     let mut world = World::new((0..500).map(dead).collect());
     // The look at 10 s takes a second.
     world.limits.watch = Duration::from_millis(10_500);
@@ -66,7 +66,7 @@ fn the_last_look_is_taken_although_the_one_before_it_has_lasted_too_long() {
 }
 
 #[test]
-fn messages_that_are_done_do_not_stop_it() {
+fn a_successful_pilot_does_not_stop_a_redrive() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
     let report = world.apply_while(&plan, async |_| ());
@@ -78,7 +78,7 @@ fn messages_that_are_done_do_not_stop_it() {
 }
 
 #[test]
-fn the_report_tells_what_was_watched_and_what_was_seen() {
+fn the_report_has_the_result_of_the_pilot() {
     let world = World::new((0..100).map(dead).collect());
     let plan = everything();
     // Of the first ten one is given up and three wait for a retry; the rest is done.
@@ -96,7 +96,7 @@ fn the_report_tells_what_was_watched_and_what_was_seen() {
 }
 
 #[test]
-fn it_waits_as_long_as_it_is_told_to_and_not_at_all_for_zero() {
+fn a_pilot_is_watched_for_the_configured_time_and_not_for_zero() {
     for (seconds, waited) in [(0, 0), (5, 5), (90, 90), (900, 900)] {
         let mut world = World::new((0..100).map(dead).collect());
         world.limits.watch = Duration::from_secs(seconds);
@@ -118,7 +118,7 @@ fn it_waits_as_long_as_it_is_told_to_and_not_at_all_for_zero() {
 }
 
 #[test]
-fn an_interrupt_ends_the_watch_within_a_second() {
+fn an_interrupt_ends_the_watch_of_a_pilot_within_a_second() {
     let world = World::new((0..100).map(dead).collect());
     let plan = everything();
     let began = std::cell::Cell::new(None);
@@ -140,7 +140,7 @@ fn an_interrupt_ends_the_watch_within_a_second() {
 }
 
 #[test]
-fn what_waited_before_is_no_failure_of_the_pilot() {
+fn messages_delayed_before_the_pilot_are_not_its_failures() {
     let world = World::new((0..500).map(dead).collect());
     let delay = DelaySeconds::new(900).unwrap();
     world.put(&world.source, (600..640).map(|n| Content { delay, ..dead(n) }).collect());
@@ -154,7 +154,7 @@ fn what_waited_before_is_no_failure_of_the_pilot() {
 }
 
 #[test]
-fn what_waits_is_judged_at_the_end_only_since_sqs_counts_late() {
+fn delayed_messages_count_only_at_the_end_of_the_pilot() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
     // More than 20 % wait at the first look, after 15 seconds, and are done when it ends.
@@ -173,7 +173,7 @@ fn what_waits_is_judged_at_the_end_only_since_sqs_counts_late() {
 }
 
 #[test]
-fn a_pilot_whose_result_is_decided_is_not_watched_on() {
+fn a_decided_pilot_is_not_watched_any_longer() {
     // Of the 50: how many come back, after how many seconds, and how many may; then: when that was known, and what was
     // sent.
     for (back, after, percent, known_after, sent) in [

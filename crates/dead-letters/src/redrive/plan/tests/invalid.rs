@@ -23,7 +23,7 @@ fn send_back(plan: &RedrivePlan, record: &DeadLetterRecord) -> SendBack {
 }
 
 #[test]
-fn a_body_that_is_no_json_is_text_and_becomes_a_message() {
+fn an_edit_turns_a_body_that_is_not_json_into_a_message() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"n":1.50}}"#);
     let record = found_invalid(&body, "INVALID_MESSAGE_FORMAT");
     let repaired = send_back(&plan(r#".body = .body + "}""#), &record);
@@ -43,7 +43,7 @@ fn a_body_that_is_no_json_is_text_and_becomes_a_message() {
 }
 
 #[test]
-fn an_id_that_is_none_is_replaced_and_both_are_told() {
+fn an_invalid_id_is_replaced_and_both_ids_are_reported() {
     let record = found_invalid(
         r#"{"metadata":{"message_id":"order-5"}, "data":{"n":1.50}}"#,
         "INVALID_MESSAGE_SCHEMA",
@@ -72,7 +72,7 @@ fn an_id_that_is_none_is_replaced_and_both_are_told() {
 
 /// By the message-processor, which alone has the schema for `data`.
 #[test]
-fn what_a_schema_of_the_users_refused_may_change_its_id_wherever_the_verdict_stands() {
+fn a_message_refused_by_the_users_schema_may_change_its_id() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
     let edit = plan(&format!(r#".body.metadata.message_id = "{NEW}""#));
     for reason in [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema] {
@@ -88,7 +88,7 @@ fn what_a_schema_of_the_users_refused_may_change_its_id_wherever_the_verdict_sta
 
 /// An invalid body does not say its generation, or an older one.
 #[test]
-fn the_generation_of_the_final_record_counts_for_the_limit_and_is_told() {
+fn the_generation_of_the_final_record_counts_for_the_limit() {
     let body = r#"{"metadata":{"message_id":"order-5"},"data":{}}"#;
     let given_up_in = |generation: u32| {
         let mut message = annotated_record(body, "INVALID_MESSAGE_SCHEMA", "it is wrong", 1);
@@ -106,7 +106,7 @@ fn the_generation_of_the_final_record_counts_for_the_limit_and_is_told() {
 }
 
 #[test]
-fn what_is_redelivers_own_is_mended_too_and_begins_anew() {
+fn an_edit_can_repair_invalid_metadata_and_resets_its_budget() {
     let record = found_invalid(
         &format!(
             r#"{{"metadata":{{"message_id":"{ID}","retry_attempt":"two","retry_history":7}},"data":{{}}}}"#
@@ -122,7 +122,7 @@ fn what_is_redelivers_own_is_mended_too_and_begins_anew() {
 }
 
 #[test]
-fn what_nobody_has_judged_yet_and_cannot_be_read_is_invalid_too() {
+fn an_unreadable_message_without_a_verdict_counts_as_invalid() {
     let raw = |body: &str| DeadLetterRecord::new(received_message(body, Attributes::new(), 1));
     let edit = format!(r#".body.metadata.message_id = "{NEW}""#);
     let no_id = raw(r#"{"metadata":{},"data":{}}"#);
@@ -140,7 +140,7 @@ fn what_nobody_has_judged_yet_and_cannot_be_read_is_invalid_too() {
 }
 
 #[test]
-fn what_comes_out_must_be_a_message() {
+fn the_result_of_an_edit_must_be_a_valid_message() {
     let stays = |record: &DeadLetterRecord, edit: &str| match plan(edit).decide(record).unwrap() {
         RedriveDecision::Stays(reason) => reason.to_string(),
         other => panic!("{edit}: {other:?}"),
@@ -161,7 +161,7 @@ fn what_comes_out_must_be_a_message() {
 
 /// Members that count twice in a body are in none of its values.
 #[test]
-fn a_duplicate_member_goes_when_the_body_is_written_anew() {
+fn an_edited_body_loses_its_duplicate_members() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":1}},"data":{{"a":2}}}}"#);
     let record = found_invalid(&body, "INVALID_MESSAGE_FORMAT");
     let repaired = send_back(&plan(".body |= tojson"), &record).message.into_content();

@@ -30,7 +30,7 @@ fn name() -> impl Strategy<Value = String> {
 proptest! {
     /// A framework that finds a header missing, or one more, may not understand its own message.
     #[test]
-    fn a_letter_of_others_goes_back_byte_for_byte(
+    fn a_foreign_message_goes_back_byte_for_byte(
         body in prop_oneof![
             "[ -~]{1,40}",
             Just(r#"{"metadata":{"message_id":"no UUID"},"data":{}}"#.to_owned()),
@@ -54,7 +54,7 @@ proptest! {
 }
 
 #[test]
-fn only_the_edit_changes_a_letter_of_others() {
+fn only_the_edit_changes_a_foreign_message() {
     let attributes = Attributes::from([("Failure".to_owned(), Attribute::string("x"))]);
     let record = DeadLetterRecord::new(received_message(r#"{"n":1.50}"#, attributes.clone(), 1));
     let edit = || Some(BodyEdit::new(".body.n = 2").unwrap());
@@ -66,7 +66,7 @@ fn only_the_edit_changes_a_letter_of_others() {
 
 /// Its code is in its trace header, too: without that any producer may have written the `ErrorType`.
 #[test]
-fn a_final_record_without_room_for_its_document_is_no_letter_of_others() {
+fn a_final_record_without_its_document_is_not_foreign() {
     let verdict = GivenUp::from_code(DeadLetterReason::RetryAttemptExceeded);
     let code = Attributes::from([(ERROR_TYPE.to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"))]);
     let trace_header = Some(verdict.in_trace_header(None));
@@ -78,7 +78,7 @@ fn a_final_record_without_room_for_its_document_is_no_letter_of_others() {
 }
 
 #[test]
-fn bodies_of_others_match_the_schema_that_is_asked_for() {
+fn foreign_bodies_must_match_the_given_schema() {
     let body = DataSchema::new(r#"{"type":"object"}"#).unwrap();
     let schema =
         MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..PlainMessages::default() });
@@ -91,7 +91,7 @@ fn bodies_of_others_match_the_schema_that_is_asked_for() {
 
 /// Each letter of a shared DLQ goes back to its own queue, as with SQS's own redrive.
 #[test]
-fn a_letter_of_a_shared_queue_is_selected_for_its_own_source_alone() {
+fn a_message_of_a_shared_dlq_is_selected_only_for_its_source() {
     let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");
     let letter = |from: Option<&str>| {
         let redriven_from = from.map(arn);

@@ -49,7 +49,7 @@ fn whole() -> RedrivePlan {
 }
 
 #[test]
-fn it_starts_afresh_and_its_body_stays() {
+fn a_redriven_plain_message_keeps_its_body_and_gets_a_fresh_budget() {
     for producers in [0, 3, 9] {
         let record = plain("no envelope", producers);
         assert_eq!(record.message_id(), ID);
@@ -65,7 +65,7 @@ fn it_starts_afresh_and_its_body_stays() {
 }
 
 #[test]
-fn a_json_body_can_be_edited_and_its_id_stays_unless_a_new_one_is_asked_for() {
+fn an_edited_plain_body_keeps_its_id_without_new_id() {
     let record = plain(r#"{"order":1.50,"n":1e400}"#, 0);
     let content = sent(plan(".body.order = 2").decide(&record).unwrap());
     assert_eq!(content.body, r#"{"order":2,"n":1e400}"#);
@@ -83,7 +83,7 @@ fn a_json_body_can_be_edited_and_its_id_stays_unless_a_new_one_is_asked_for() {
 
 /// As SQS itself moves it to a deployment's DLQ.
 #[test]
-fn without_our_attribute_it_is_sent_back_only_if_plain_messages_are_taken() {
+fn a_plain_message_without_redeliver_goes_back_only_if_plain_is_on() {
     let raw = DeadLetterRecord::new(received_message("no envelope", Attributes::new(), 1));
     let refused = whole().decide(&raw).unwrap();
     assert!(matches!(refused, RedriveDecision::Stays(StayReason::NotAMessage(_))), "{refused:?}");
@@ -115,7 +115,7 @@ fn unnamed(body: &str, sqs_message_id: &str) -> DeadLetterRecord {
 /// A target that remembers ids would do the work of a message twice. The second one comes of a send that had no answer,
 /// or is what an interrupted run left behind.
 #[test]
-fn all_copies_of_a_dead_letter_go_back_under_one_id() {
+fn all_copies_of_a_plain_dead_letter_go_back_under_one_id() {
     let schema = || MessageSchema::default().with_plain(PlainMessages::default());
     let first = "0c5b415a-8a55-4c8e-9a3f-2b1d7e5f9a01";
     for record in [

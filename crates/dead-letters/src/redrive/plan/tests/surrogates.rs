@@ -13,7 +13,7 @@ fn edited(edit: &str) -> String {
 }
 
 #[test]
-fn an_edit_beside_one_keeps_it_byte_for_byte() {
+fn an_edit_beside_a_lone_surrogate_keeps_it_byte_for_byte() {
     let metadata = format!(r#"{{"message_id":"{ID}","redrive_generation":1}}"#);
     assert_eq!(
         edited(".body.data.n = 2"),
@@ -37,7 +37,7 @@ fn an_edit_beside_one_keeps_it_byte_for_byte() {
 }
 
 #[test]
-fn an_edit_that_would_replace_one_unasked_is_refused() {
+fn an_edit_that_would_replace_a_lone_surrogate_is_refused() {
     for edit in [".body.data.all[1] = 2", ".body.data.copy = .body.data.name"] {
         let verdict = plan(edit).decide(&cut()).unwrap();
         let RedriveDecision::Stays(StayReason::EditRefused(why)) = verdict else {
@@ -48,7 +48,7 @@ fn an_edit_that_would_replace_one_unasked_is_refused() {
 }
 
 #[test]
-fn a_new_id_is_given_beside_one_too() {
+fn a_new_id_is_assigned_beside_a_lone_surrogate() {
     let renewing = RedrivePlan { new_id: true, ..plan(".body.data.n = 2") };
     let RedriveDecision::Send(sent) = renewing.decide(&cut()).unwrap() else { panic!("it is valid") };
     assert_eq!(sent.old_message_id.as_deref(), Some(ID));

@@ -7,7 +7,7 @@ use crate::queues::AwsConnection;
 use crate::queues::cloudwatch::METRICS_MAX;
 
 #[test]
-fn the_newest_point_counts_in_whichever_order_they_come() {
+fn the_newest_age_point_counts_in_any_order() {
     let at = |seconds| Timestamp::from_timestamp(seconds, 0).unwrap();
     let age = |points: &[(i64, i64)]| {
         newest_age(&points.iter().map(|(seconds, value)| (at(*seconds), *value)).collect::<Vec<_>>())
@@ -19,7 +19,7 @@ fn the_newest_point_counts_in_whichever_order_they_come() {
 }
 
 #[tokio::test]
-async fn a_metric_that_is_refused_is_not_taken_for_one_without_points() {
+async fn a_refused_metric_is_an_error_and_not_an_empty_one() {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("MetricDataResults").array(1).map(2).str("Id").str("q0");
     cbor.str("StatusCode").str("Forbidden");
@@ -50,7 +50,7 @@ fn page(seconds: f64, at: i64, next: Option<&str>) -> (u16, LoopbackBody) {
 }
 
 #[tokio::test]
-async fn five_hundred_ages_are_one_request_and_what_is_newest_of_several_pages_counts() {
+async fn five_hundred_ages_are_one_request_and_the_newest_point_counts() {
     let newer = page(120.0, 1_800_000_060, Some("more"));
     let server =
         Loopback::start_scripted([newer, page(60.0, 1_800_000_000, None), page(30.0, 1_800_000_000, None)]);

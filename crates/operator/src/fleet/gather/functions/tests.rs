@@ -29,7 +29,7 @@ fn a_function_sends_to_the_queue_that_is_its_dlq() {
 }
 
 #[test]
-fn a_mapping_of_a_stream_sends_to_its_destination_and_one_of_a_queue_reads_it_unless_it_is_paused() {
+fn stream_mappings_are_senders_and_active_queue_mappings_are_readers() {
     let stream = mapping("arn:aws:kinesis:eu-central-1:123456789012:stream/clicks", "Enabled", Some(DLQ));
     let to = QueueId::from_arn(DLQ).unwrap();
     let sender = FailureSender { name: "mailer:live".to_owned(), to: to.clone() };
@@ -45,7 +45,7 @@ fn a_mapping_of_a_stream_sends_to_its_destination_and_one_of_a_queue_reads_it_un
 }
 
 #[test]
-fn a_reader_has_what_its_queue_is_checked_by() {
+fn a_reader_has_the_settings_for_the_checks_of_its_queue() {
     let reads = |types: Option<Vec<FunctionResponseType>>, window| {
         let mapping = EventSourceMappingConfiguration::builder().function_arn(FUNCTION).event_source_arn(DLQ);
         let mapping = mapping.uuid("one").set_function_response_types(types);

@@ -37,7 +37,7 @@ impl Directory {
 }
 
 #[test]
-fn a_journal_is_gone_on_with_after_what_a_crash_left_of_its_last_record() {
+fn a_journal_with_a_torn_last_record_is_continued() {
     let directory = Directory::new();
     directory.begun();
     let path = directory.file("input.sent");
@@ -51,7 +51,7 @@ fn a_journal_is_gone_on_with_after_what_a_crash_left_of_its_last_record() {
 }
 
 #[test]
-fn a_journal_of_something_else_is_refused() {
+fn a_journal_of_another_input_or_queue_is_refused() {
     let directory = Directory::new();
     directory.begun();
     assert!(directory.refusal("arn:two").contains("belongs to a send to arn:one"));
@@ -62,7 +62,7 @@ fn a_journal_of_something_else_is_refused() {
 }
 
 #[test]
-fn somebody_elses_file_is_refused_and_stays_as_it_is() {
+fn a_file_that_is_not_a_journal_is_refused_and_unchanged() {
     let directory = Directory::new();
     for content in ["notes\n", "notes"] {
         replace_file(&directory.file("input.sent"), content.as_bytes()).unwrap();
@@ -82,7 +82,7 @@ fn two_sends_at_once_do_not_share_a_journal() {
 
 #[test]
 #[cfg(unix)]
-fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
+fn a_journal_that_another_user_can_write_is_refused_and_unchanged() {
     let directory = Directory::new();
     let path = directory.file("input.sent");
     let forged = "{\"redeliver_send\":1,\"queue\":\"arn:one\"}\n{\"lines\":[[1,3";
@@ -98,7 +98,7 @@ fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
 
 #[test]
 #[cfg(unix)]
-fn nobody_else_can_read_or_lock_the_journal_of_a_send() {
+fn the_journal_of_a_send_is_private_to_its_user() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = Directory::new();
     directory.begun();

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 #[ignore = "needs Chromium: cargo xtask test"]
-fn the_browser_sees_the_page_as_it_was_meant_and_runs_nothing() {
+fn untrusted_text_runs_no_script_in_chromium() {
     let scratch = BrowserScratch::new();
     let page = page(&hostile(), true);
     let dom = scratch.open_page(&page, 1280, &["--dump-dom".to_owned()]);
@@ -25,7 +25,7 @@ fn the_browser_sees_the_page_as_it_was_meant_and_runs_nothing() {
 
 #[test]
 #[ignore = "needs Chromium: cargo xtask test"]
-fn the_browser_draws_the_page() {
+fn chromium_renders_the_audit_page() {
     let scratch = BrowserScratch::new();
     let records: Vec<_> = (0..40)
         .map(|number| {
@@ -64,7 +64,7 @@ fn long() -> Vec<DeadLetterRecord> {
 
 #[test]
 #[ignore = "needs Chromium: cargo xtask test"]
-fn a_page_can_be_read_on_a_phone() {
+fn the_audit_page_fits_a_phone() {
     let scratch = BrowserScratch::new();
     let page = page(&long(), true);
     for width in [390, 500, 768, 1200] {
