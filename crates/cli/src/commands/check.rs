@@ -15,7 +15,7 @@ use redeliver_operator::terminal::units::format_count;
 use redeliver_operator::{CommandFailure, ExitCode};
 use serde::Serialize;
 
-/// The end of the help of `check`.
+/// The closing section of `check --help`.
 const CLOSING: Closing = Closing {
     command: "check",
     page: "send",
@@ -30,7 +30,7 @@ const CLOSING: Closing = Closing {
               messages), findings}]}",
     ],
     exit_codes: &[
-        (ExitCode::Done, "", "All is valid."),
+        (ExitCode::Done, "", "Everything is valid."),
         (ExitCode::Failed, "", "A file cannot be read."),
         (ExitCode::Usage, "", ""),
         (ExitCode::Found, "violations", ""),
@@ -44,8 +44,8 @@ const CLOSING: Closing = Closing {
 pub struct Arguments {
     /// A file with one message per line, or `-` for standard input
     ///
-    /// JSON Lines, one body per line, or one JSON document over several lines; the output of `aws sqs receive-message`, an
-    /// SQS event of Lambda, or a JSON array of messages.
+    /// JSON Lines, one body per line, or one JSON document over several lines; the output of `aws sqs
+    /// receive-message`, a Lambda SQS event, or a JSON array of messages.
     #[arg(value_name = "FILE")]
     messages: Option<PathBuf>,
     /// A retry policy
@@ -53,7 +53,7 @@ pub struct Arguments {
     policy: Option<PathBuf>,
     /// JSON Schema for the `data` of each message
     ///
-    /// The schema is checked itself, and messages against it.
+    /// The schema itself is checked, and messages are checked against it.
     #[arg(long, help_heading = VALIDATE, value_name = "FILE")]
     data_schema: Option<PathBuf>,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub struct Arguments {
     printing: Printing,
 }
 
-/// The result as a program reads it.
+/// The result for `--format json`.
 #[derive(Serialize)]
 struct CheckReport<'a> {
     valid: bool,
@@ -74,7 +74,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     arguments.printing.check_destination()?;
     let checked = check_files(arguments)?;
     let is_valid = checked.iter().all(|file| file.findings.is_empty());
-    // Members of messages, and files, have names that others chose.
+    // The names of files and message members come from outside, so they are escaped.
     let table = || escape_lines(&checked.iter().map(describe_checked).collect::<String>());
     arguments.printing.print_report("check", &CheckReport { valid: is_valid, files: &checked }, table)?;
     let counts = checked.iter().filter_map(|file| file.messages).filter(|_| !arguments.plain.plain);
@@ -117,7 +117,7 @@ fn describe_checked(checked: &FileCheck) -> String {
     }
 }
 
-/// Counts plain messages and their ids, to show when a pointer points nowhere.
+/// Counts plain messages and those without an id, so that a wrong `--message-id-pointer` is noticed.
 fn plain_counts(counts: MessageCounts) -> String {
     match counts {
         MessageCounts { plain: 0, .. } => String::new(),

@@ -24,8 +24,8 @@ pub(crate) struct SwitchForm {
 /// Shows the readers, and the buttons that switch them.
 pub(crate) fn render_switches(at: &AtDeployment) -> Markup {
     html! {
-        p { "Pausing stops calling the target: messages wait in the source queue and spend no attempts. What is being processed is brought to \
-             its end. Resuming starts all of it again." }
+        p { "While paused, the target is not called: messages wait in the source queue and spend no attempts. \
+             Messages that are already being processed are finished first. Resuming starts the calls again." }
         @match at.status.last_seen.last_result() {
             Some(seen) => {
                 @if let Some(why) = at.status.last_seen.last_error() { p class="warning" role="alert" { (why) } }
@@ -41,7 +41,7 @@ pub(crate) fn render_switches(at: &AtDeployment) -> Markup {
 /// Lists the readers of the queues, except the final DLQ, which no function should read.
 fn render_readers(dlq: &str, queues: &[QueueStatus]) -> Markup {
     html! {
-        div class="scroll" tabindex="0" role="region" aria-label="What reads the queues" { table {
+        div class="scroll" tabindex="0" role="region" aria-label="Readers of the queues" { table {
             thead { tr { th { "Queue" } th { "Read by" } th { "State" } } }
             tbody { @for queue in queues {
                 @for mapping in queue.mappings.iter().flatten() {
@@ -73,7 +73,7 @@ fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Mark
                 @if of_source {
                     form method="post" action=(action) {
                         input type="hidden" name="wanted" value="paused";
-                        label class="check" { input type="checkbox" name="all" value="1"; "Also the functions that schedule retries and annotate" }
+                        label class="check" { input type="checkbox" name="all" value="1"; "Also pause retries and annotation" }
                         button { "Pause " (name) }
                     }
                 }
@@ -82,7 +82,7 @@ fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Mark
                     button { "Resume " (name) }
                 }
             }
-            p class="remark" { "Lambda takes up to a minute; the page waits for it, three minutes at most." }
+            p class="remark" { "Lambda takes up to a minute; this page waits at most three." }
         }
         @if !of_source {
             p { "No event source mapping reads the source queue, so the calls cannot be stopped from here. Stop \
@@ -118,7 +118,7 @@ pub(crate) async fn switch_readers(
             )
             .await
         }
-        _ => Err("a deployment is paused or resumed".into()),
+        _ => Err("a deployment can only be paused or resumed".into()),
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
             assert_eq!((found.as_slice(), page.contains("kubectl scale")), (buttons, says_why), "{page}");
         }
         let unknown = render_switch_forms("/0/pause", "orders", &[queue("source", DLQ)]).into_string();
-        assert!(!unknown.contains("<button>"), "Lambda does not say what there is to switch: {unknown}");
+        assert!(!unknown.contains("<button>"), "the event source mappings are unknown: {unknown}");
     }
 
     #[test]
