@@ -18,16 +18,16 @@ use thiserror::Error;
 
 use crate::failed_request::entry_error;
 
-/// The timeout of a connection.
+/// The timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The timeout of a response's first byte.
+/// The timeout for the first byte of a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The id of an AWS account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountId(u64);
 
-/// The reason why a text is not the id of an account.
+/// The error for text that is not an AWS account id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("is not the id of an AWS account, which has 12 digits, such as 123456789012")]
 pub struct AccountIdError;
@@ -47,7 +47,7 @@ impl fmt::Display for AccountId {
     }
 }
 
-/// Splits `s3://BUCKET/PREFIX` into the bucket and the prefix, which may be empty; `None` if it is no such address.
+/// Splits `s3://BUCKET/PREFIX` into the bucket and the prefix, which may be empty. Returns `None` for any other text.
 #[must_use]
 pub fn bucket_of_uri(uri: &str) -> Option<(&str, &str)> {
     let (bucket, prefix) =
@@ -83,7 +83,7 @@ fn client_config(config: &SdkConfig) -> Builder {
     Builder::from(config)
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts.build())
-        // An emulator has no host for each bucket.
+        // Emulators do not have a hostname per bucket.
         .force_path_style(has_custom_endpoint(config))
 }
 
@@ -127,7 +127,7 @@ impl ReadableStore for S3Bucket {
             .send()
             .await
             .map_err(|error| classify_refusal(&error))?;
-        // A listing without its end would pass for a whole one.
+        // A truncated listing must not be mistaken for a complete one.
         if answer.is_truncated == Some(true) && answer.next_continuation_token.is_none() {
             return Err(EntryError::new(Fault::NoAnswer, "UnreadableAnswer"));
         }
@@ -144,9 +144,9 @@ impl ReadableStore for S3Bucket {
 fn classify_refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
     let code = |status| error.code().map_or_else(|| format!("HTTP {status}"), str::to_owned);
     match response_status(error) {
-        // The bucket is in another region: nothing was done, and another try gets the same answer.
+        // The bucket is in another region: nothing was done, and a retry would get the same response.
         Some(status @ 300..=399) => EntryError::new(Fault::Sender, code(status)),
-        // `ConditionalRequestConflict`, a concurrent write of the same object: the next try finds it written.
+        // `ConditionalRequestConflict`, a concurrent write of the same object: a retry will find that it exists.
         Some(409) => EntryError::new(Fault::Throttled, code(409)),
         _ => entry_error(error),
     }

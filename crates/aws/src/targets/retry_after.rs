@@ -1,4 +1,5 @@
-//! `Retry-After` (RFC 9110, section 10.2.3) as people write it. docs/policy.md has the table, docs/decisions.md the reasons.
+//! Parses `Retry-After` (RFC 9110, section 10.2.3) in the forms that servers send in practice. docs/policy.md has the
+//! table, docs/decisions.md the reasons.
 
 use std::time::Duration;
 
@@ -7,12 +8,13 @@ use redeliver_core::message::Timestamp;
 
 /// Longer than any possible delay, but safe for arithmetic.
 pub(super) const LONGEST: Duration = Duration::from_secs(14 * 24 * 3600);
-/// A larger number is a moment in Unix time.
+/// A larger number is a Unix timestamp.
 const YEAR: u64 = 365 * 24 * 3600;
-/// A larger number is a moment in milliseconds: as seconds it is in the year 5138.
+/// A larger number is a timestamp in milliseconds; in seconds it would be in the year 5138.
 const MILLISECONDS: u64 = 100_000_000_000;
 
-/// The delay of a `Retry-After`, zero for a past date; `None` if it cannot be read. Of several numbers the largest.
+/// Returns the delay, which is zero for a past date, or `None` if the value cannot be parsed. Of several numbers the
+/// largest counts.
 pub(super) fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim().trim_matches('"').trim();
     let delay = match parse_date(value) {
@@ -24,7 +26,7 @@ pub(super) fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration>
     Some(delay.min(LONGEST))
 }
 
-/// A date of HTTP, with `UTC` or an offset in place of `GMT`, or of RFC 3339.
+/// Parses an HTTP date, which may have `UTC` or an offset in place of `GMT`, or an RFC 3339 date.
 fn parse_date(value: &str) -> Option<Timestamp> {
     use chrono::DateTime;
     let gmt = value.strip_suffix(" UTC").map(|date| format!("{date} GMT"));
@@ -33,7 +35,7 @@ fn parse_date(value: &str) -> Option<Timestamp> {
     date.or_else(|| Some(other()?.to_utc()))
 }
 
-/// A number of seconds, or a moment in Unix time: `120`, `2.5`, `30s`.
+/// Parses a number of seconds, such as `120`, `2.5` or `30s`, or a Unix timestamp.
 fn parse_seconds(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     let (whole, milliseconds) = parse_decimal(value.strip_suffix('s').unwrap_or(value))?;
@@ -46,8 +48,8 @@ fn parse_seconds(value: &str, now: Timestamp) -> Option<Duration> {
     Some(moment.map_or(LONGEST, |moment| time_until(now, moment)))
 }
 
-/// A decimal number without a sign: what is before its point, and after it in thousandths. Too many digits make it the
-/// largest one.
+/// Splits an unsigned decimal number into its whole part and its fraction in milliseconds. A whole part that overflows
+/// becomes `u64::MAX`.
 fn parse_decimal(value: &str) -> Option<(u64, Duration)> {
     let (whole, fraction) = value.split_once('.').unwrap_or((value, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The spans of a message, by OpenTelemetry's conventions ("Semantic conventions for AWS SQS").
+//! The spans of a message, following OpenTelemetry's conventions ("Semantic conventions for AWS SQS").
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use crate::message::{ReceivedMessage, Timestamp};
 /// The version of the semantic conventions.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
 
-/// An operation on a queue: its name and its type are the same for SQS.
+/// The attributes of an operation on a queue. For SQS, its name and its type are the same.
 fn queue_attributes<'a>(operation: &'static str, queue: &'a str) -> Vec<(&'static str, SpanValue<'a>)> {
-    // Room for those that follow.
+    // Leaves room for the attributes that callers add.
     let mut attributes = Vec::with_capacity(10);
     attributes.extend([
         ("messaging.system", "aws_sqs".into()),
@@ -29,7 +29,7 @@ fn queue_name(arn: &str) -> &str {
     &arn[begin..]
 }
 
-/// One message that is sent.
+/// The span of sending one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendSpan<'a> {
     pub(crate) queue: &'a str,
@@ -71,7 +71,7 @@ impl<'a> SendSpan<'a> {
     }
 }
 
-/// A batch that was received from the queue with this ARN.
+/// The span of receiving a batch from the queue with this ARN.
 #[must_use]
 pub fn receive_span(
     context: SpanContext,
@@ -97,7 +97,7 @@ pub fn receive_span(
     }
 }
 
-/// One message that is processed: an attempt, a decision or a dead letter.
+/// The span of processing one message: an attempt, a decision or a dead letter.
 #[derive(Clone, Debug)]
 pub struct ProcessSpan<'a> {
     pub record: &'a ReceivedMessage,
@@ -110,7 +110,7 @@ pub struct ProcessSpan<'a> {
 }
 
 impl<'a> ProcessSpan<'a> {
-    /// Its span, without the outcome.
+    /// The span, still without an outcome.
     #[must_use]
     pub fn into_span(self, context: SpanContext) -> Span<'a> {
         let queue = queue_name(&self.record.queue_arn);

@@ -1,5 +1,5 @@
 //! Comparisons with missing members. jq reads a missing member as `null`, which is less than any number and unequal to
-//! any value: `.body.data.cents < 1000` picks messages without `cents`. That is rarely meant, so such messages are
+//! any value: `.body.data.cents < 1000` picks messages without `cents`. That is rarely intended, so such messages are
 //! counted.
 
 use jaq_core::load;
@@ -16,7 +16,7 @@ pub struct MissingMembers {
     pub messages: u64,
     /// The members as the filter writes them; at least one.
     pub members: Vec<String>,
-    /// For each comparison, the text that leaves such messages out; at least one.
+    /// For each comparison, a replacement that excludes such messages; at least one.
     pub instead: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct MissingMemberWatch {
     pub(super) is_absent: String,
 }
 
-/// A comparison that is true of a member that is not there.
+/// A comparison that is true for a missing member.
 #[derive(Debug)]
 struct Comparison {
     member: ComparedMember,
@@ -40,9 +40,9 @@ struct Comparison {
 struct ComparedMember {
     /// The name that is shown to users.
     name: String,
-    /// As its author wrote it, with each `?`.
+    /// The path as the filter's author wrote it, including each `?`.
     own_path: String,
-    /// The path that jq evaluates; any name is possible.
+    /// The path in bracket notation, which works for any name.
     path: String,
 }
 
@@ -68,7 +68,7 @@ impl MissingMemberWatch {
     }
 }
 
-/// Comparisons that are true because a member of the message is missing.
+/// Finds the comparisons that are true when a member is missing.
 fn find_comparisons(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Comparison>) {
     let Term::BinOp(left, operator, right) = term else {
         return;
@@ -95,13 +95,14 @@ fn find_comparisons(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Com
             find_comparisons(left, is_alternative, found);
             find_comparisons(right, is_alternative, found);
         }
-        // The rest does not have the message as its input.
+        // Only the left side of a pipe has the message as its input.
         BinaryOp::Pipe(_) => find_comparisons(left, is_alternative, found),
         _ => {}
     }
 }
 
-/// The comparison that leaves missing members out, in brackets: `|` binds weakest, and `and` weaker than a comparison.
+/// Returns a comparison that excludes missing members, in parentheses: `|` binds weakest, and `and` binds more weakly
+/// than a comparison.
 fn suggest_comparison(path: &str, sign: &str, other: &Term<&str>, is_alternative: bool) -> String {
     let (kind, value) = match other {
         Term::Num(number) => (Some("numbers"), (*number).to_owned()),
@@ -111,8 +112,7 @@ fn suggest_comparison(path: &str, sign: &str, other: &Term<&str>, is_alternative
         },
     };
     match kind {
-        // `| numbers` drops a value that is not a number, so there is neither true nor false, and with `or` the other
-        // side would not count.
+        // `| numbers` yields nothing for a value that is not a number, so the other side of an `or` would not count.
         Some(kind) if sign != "!=" && !is_alternative => format!("({path} | {kind} {sign} {value})"),
         _ => format!("({path} != null and {path} {sign} {value})"),
     }
@@ -122,7 +122,7 @@ fn is_null(term: &Term<&str>) -> bool {
     matches!(term, Term::Call("null", arguments) if arguments.is_empty())
 }
 
-/// `.a.b`.
+/// Parses a path of names, such as `.a.b`.
 fn parse_member(term: &Term<&str>) -> Option<ComparedMember> {
     let Term::Path(start, path) = term else {
         return None;

@@ -1,6 +1,6 @@
 //! The messages that SQS accepts: "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, "Amazon SQS
-//! message metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. Independent of the checks
-//! of `redeliver-core`, so that each finds the errors of the other.
+//! message metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. These checks are independent of
+//! those in `redeliver-core`, so that each catches errors in the other.
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use redeliver_core::ports::EntryError;
@@ -10,8 +10,8 @@ use super::sender_fault;
 /// Body and attributes together.
 const BYTES_MAX: usize = 1024 * 1024;
 const ATTRIBUTES_MAX: usize = 10;
-/// Names and types are "up to 256 characters long" by the Developer Guide, and "must be shorter than 256 bytes" by SQS
-/// itself.
+/// Names and types are "up to 256 characters long" according to the Developer Guide, while SQS itself says that they
+/// "must be shorter than 256 bytes".
 const NAME_BYTES: std::ops::RangeInclusive<usize> = 1..=255;
 
 /// Checks a message against the documented limits of SQS: 1 MiB of body and attributes, 10 attributes, and the legal
@@ -43,7 +43,8 @@ pub(crate) fn check_queue_type(is_fifo: bool, content: &Content) -> Result<(), E
     let Content { message_group_id, deduplication_id, delay, .. } = content;
     match (is_fifo, message_group_id, deduplication_id) {
         (true, None, _) => Err(sender_fault("MissingParameter")),
-        // "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly".
+        // "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided
+        // explicitly".
         (true, Some(_), None) => Err(sender_fault("InvalidParameterValue")),
         // "When you set FifoQueue, you can't set DelaySeconds per message."
         (true, Some(_), Some(_)) if delay.get() > 0 => Err(sender_fault("InvalidParameterValue")),
@@ -69,8 +70,8 @@ fn attribute_bytes(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, attribute)| name.len() + attribute.data_type.len() + value(attribute)).sum()
 }
 
-/// A-Z, a-z, 0-9, underscore, hyphen and period. No period at the beginning or the end, nor after another; and not in the
-/// namespace of AWS.
+/// A-Z, a-z, 0-9, underscore, hyphen and period. A name must not start or end with a period, contain two in a row, or
+/// start with a prefix that AWS reserves.
 fn is_name(name: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let lower = name.to_ascii_lowercase();
@@ -81,7 +82,7 @@ fn is_name(name: &str) -> bool {
         && !lower.starts_with("amazon.")
 }
 
-/// `String`, `Number` or `Binary` with a value of that kind; a label follows the rules of a body.
+/// `String`, `Number` or `Binary` with a value of that kind; a custom label may contain the same characters as a body.
 fn is_typed(Attribute { data_type, value }: &Attribute) -> bool {
     let (kind, label) = data_type.split_once('.').unwrap_or((data_type, "none"));
     let is_type = NAME_BYTES.contains(&data_type.len()) && !label.is_empty() && is_text(label);

@@ -5,31 +5,31 @@ use super::moment::Moment;
 use super::rate::{RateLimit, Reserve};
 use super::{Caller, RETRY_AFTER_SECONDS_MAX};
 
-/// After its last confirmation an outage counts as current for three times as long as it was confirmed, within these
-/// limits. A fault confirms it only for a message that never failed before.
+/// After its last confirmation, an outage counts as current for three times the period over which it was confirmed,
+/// within these limits. A fault confirms it only if the message never failed before.
 const BELIEVED_SHARE: f32 = 3.0;
 const BELIEVED_SECONDS_MIN: f32 = 300.0;
 const BELIEVED_SECONDS_MAX: f32 = 1800.0;
-/// The part of the outage's age that a probe interval takes.
+/// The probe interval as a share of the outage's age.
 const PROBE_SHARE: f32 = 0.75;
-/// The first probe intervals, until thirty calls in a row have failed: at a target that fails 85 % of its calls by chance
-/// one run in a hundred is as long, so such a target is called as always.
+/// The probe interval until thirty calls in a row have failed. Even for a target that randomly fails 85 % of its calls,
+/// only one run in a hundred is that long, so such a target is still called as usual.
 const PROBE_SECONDS_FIRST: f32 = 1.5;
 const CHANCE_FAILURES: u16 = 30;
-/// The failures before the end of an outage that count as chance. If it was chance, a few such outages show it; if it was
-/// not, 250 answers later it is forgotten.
+/// The most failures before the end of an outage that count as random. If they were random, a few such outages show it;
+/// if not, they are forgotten 250 answers later.
 const RUN_MAX_AFTER_OUTAGE: u16 = 12;
-/// A target that was down less than this ago needs less evidence.
+/// If the target was down within this time, less evidence opens the circuit.
 const RECENT_SECONDS: f32 = 60.0;
-/// An environment that had an answer less than this ago ignores reports of an outage.
+/// An environment that received an answer within this time ignores reports of an outage.
 const NEW_ANSWER_SECONDS: f32 = 30.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Circuit {
     pub(super) evidence: OutageEvidence,
-    /// First calls since the last answer: all of them failed.
+    /// The number of first calls since the last answer, all of which failed.
     pub(super) run: u16,
-    /// The first of them, here or in another environment.
+    /// When the first of them failed, here or in another environment.
     since: Option<Moment>,
     pub(super) state: CircuitState,
     /// Number of the last change of state: calls that began before it do not count.
@@ -75,22 +75,22 @@ pub(super) struct HeldReport {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndedOutage {
     pub(super) seconds: f32,
-    /// Probes made, the answered one included.
+    /// The number of probes, including the one that was answered.
     pub(super) probes: u16,
 }
 
-/// A circuit's answer to a request for a call.
+/// A circuit's decision on a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum CircuitVerdict {
     Call,
     Probe,
     /// The outage is no longer confirmed: the call is made, and a fault spends an attempt.
     Unconfirmed,
-    /// The target is down, and a running probe shows if it is back.
+    /// The target is down, and a running probe will show whether it is back.
     Probing,
     /// The target is down.
     Down,
-    /// The rate is used up.
+    /// The rate limit is reached.
     Limited,
 }
 
@@ -104,7 +104,8 @@ impl Circuit {
         Self { answered_at: target.answered_at, ..Self::default() }
     }
 
-    /// Decides on a call that no `Retry-After` forbids. Takes no token: [`Circuit::take_token`] does, once all circuits agree.
+    /// Decides on a call that no `Retry-After` forbids. Takes no token: [`Circuit::take_token`] does, once all circuits
+    /// agree.
     pub(super) fn decide_call(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> CircuitVerdict {
         let open = match &mut self.state {
             CircuitState::Closed => return CircuitVerdict::Call,
@@ -159,7 +160,7 @@ impl Circuit {
         }
     }
 
-    /// The probe was not made.
+    /// Undoes [`Circuit::begin_probe`] because the probe was not made.
     pub(super) fn give_back_probe(&mut self) {
         if let CircuitState::Open(open) = &mut self.state {
             open.is_probing = false;
@@ -190,8 +191,8 @@ impl Circuit {
         }
     }
 
-    /// The failures before an answer, as chance: all of a run that opened nothing, and the first ones of an outage, which
-    /// may have been chance.
+    /// The failures before an answer that count as random: all of a run that did not open the circuit, or the first
+    /// ones of an outage.
     pub(super) fn chance_failures(&self) -> u16 {
         match &self.state {
             CircuitState::Open(open) => open.failed_calls().min(RUN_MAX_AFTER_OUTAGE),
@@ -216,7 +217,7 @@ impl Circuit {
         began < self.changed
     }
 
-    /// Evidence that opens the circuit, in nats.
+    /// The evidence needed to open the circuit, in nats.
     pub(super) fn evidence_threshold(&self, now: Moment) -> f32 {
         if self.was_down_recently(now) { LIKELY } else { CERTAIN }
     }
@@ -231,8 +232,8 @@ impl Circuit {
         self.since.get_or_insert(now);
     }
 
-    /// True if the first calls in a row that failed show an outage. `share` is the part of the target's calls that fail
-    /// anyway.
+    /// True if the current run of failed first calls shows an outage. `share` is the target's failure rate while it
+    /// is up.
     pub(super) fn shows_outage(&self, share: f32, now: Moment) -> bool {
         evidence_nats(self.run, self.evidence.share_with_prior(share)) >= self.evidence_threshold(now)
     }
@@ -260,13 +261,13 @@ impl Circuit {
         self.answered_at.is_some_and(|at| reported_at <= at)
     }
 
-    /// True if the target has answered a moment ago.
+    /// True if the target has answered recently.
     pub(super) fn has_answered_recently(&self, now: Moment) -> bool {
         self.answered_at.is_some_and(|at| at.seconds_until(now) < NEW_ANSWER_SECONDS)
     }
 
-    /// Continues to count from the report of a held message, unless an answer is newer. Opens the circuit if that is
-    /// enough, with a probe that is due at once.
+    /// Continues counting from a held message's report, unless there has been an answer since. If the evidence
+    /// suffices, opens the circuit with a probe that is due at once.
     pub(super) fn apply_report(&mut self, report: HeldReport, share: f32, changes: &mut u32, now: Moment) {
         let HeldReport { since, first_failures, reported_at } = report;
         if !matches!(self.state, CircuitState::Closed) || self.has_answered_since(reported_at) {
@@ -320,8 +321,8 @@ impl Circuit {
         interval.max(self.asked_seconds(now))
     }
 
-    /// Records the answer to a call that began after change number `began`, after `chance` failures that were therefore
-    /// chance. Returns the outage that it ends.
+    /// Records the answer to a call that began after change number `began`. The `chance` failures before it count as
+    /// random. Returns the outage that the answer ends.
     pub(super) fn record_answer(
         &mut self,
         began: u32,
@@ -359,7 +360,7 @@ impl Circuit {
     }
 
     /// Records a refused call. `answered_per_second` is the rate before the first refusal. Returns true if the refusal
-    /// lowers the rate, with this number of the change.
+    /// lowers the rate, which is then change number `change`.
     pub(super) fn record_refusal(
         &mut self,
         began: u32,

@@ -1,4 +1,4 @@
-//! `--edit`: a change of the body, and of nothing else.
+//! `--edit` changes the body of a message and nothing else.
 
 use redeliver_core::message::metadata::OUR_MEMBERS;
 use serde_json::Value;
@@ -7,30 +7,30 @@ use crate::edit::splice_edit;
 use crate::surrogates::{loses_surrogates, read_lossy};
 use crate::{DeadLetterRecord, Filter, FilterError};
 
-/// The error of `--edit .body.data`, which selects a part instead of changing it.
-pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is no longer the whole message; write an assignment, which keeps \
-                                            the rest, such as `.body.data.currency = \"EUR\"`";
+/// The error for `--edit .body.data`, which selects a part instead of changing it.
+pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is no longer the whole message; write an assignment, which \
+                                            keeps the rest, such as `.body.data.currency = \"EUR\"`";
 /// The reason why an edit cannot be applied to a valid message.
 const NOT_AN_OBJECT: &str = "the body is not a JSON object, before or after";
 
-/// A change of `.body`.
+/// An edit of a message's `.body`.
 #[derive(Debug)]
 pub struct BodyEdit(EditKind);
 
 #[derive(Debug)]
 enum EditKind {
-    /// A jq filter, and the same document through the same writer, unchanged.
+    /// A jq filter, and the identity filter, whose output shows how jq writes the unchanged document.
     Filter { change: Box<Filter>, identity: Box<Filter> },
-    /// The body that it becomes.
+    /// The new body.
     Body(String),
 }
 
 /// The parts of a message that an edit may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Editable {
-    /// All but redeliver's own metadata and the id: a change would forge the history or break idempotency.
+    /// Everything but redeliver's own metadata and the id: changing those would forge the history or break idempotency.
     WhatIsTheProducers,
-    /// All of it: it was found invalid, so no target has seen its id.
+    /// Everything: the message was invalid, so no target has seen its id.
     All,
 }
 
@@ -45,7 +45,7 @@ impl BodyEdit {
         Ok(Self(EditKind::Filter { change, identity }))
     }
 
-    /// An edit that replaces the body of one message with a text that a person wrote.
+    /// Creates an edit that replaces the body of one message with text that a person wrote.
     #[must_use]
     pub fn replace_body(text: &str) -> Self {
         Self(EditKind::Body(text.to_owned()))
@@ -60,7 +60,7 @@ impl BodyEdit {
         }
     }
 
-    /// The body with what the edit changed in it; the inner error says why the edit must not be made.
+    /// Applies the edit and returns the new body. The inner error is the reason to refuse the edit.
     pub(super) fn edit_body(
         &self,
         record: &DeadLetterRecord,
@@ -79,8 +79,8 @@ fn apply_filter(
     record: &DeadLetterRecord,
     editable: Editable,
 ) -> Result<Result<String, String>, FilterError> {
-    // The document goes through the same tool twice, once unchanged. Comparing these two shows what the edit has
-    // changed, and not how the tool writes a number or an escape.
+    // The document goes through jq twice, once unchanged. Comparing the two outputs shows only what the edit changed,
+    // not how jq writes numbers and escapes.
     let id = &record.message.sqs_message_id;
     let document = record.filter_document();
     let outputs = [identity.edit_document(id, &document)?, change.edit_document(id, &document)?];
@@ -90,7 +90,7 @@ fn apply_filter(
 /// `.body` before and after the edit, which must have changed nothing else.
 fn compare_outputs([before, after]: [Result<String, String>; 2]) -> Result<[Value; 2], String> {
     let read = |text: String| {
-        read_lossy(&text).map_err(|_| "its output is not JSON, or the body is nested too deep to be edited")
+        read_lossy(&text).map_err(|_| "its output is not JSON, or the body is nested too deeply to edit")
     };
     let (Value::Object(mut document), Value::Object(mut changed)) = (read(before?)?, read(after?)?) else {
         return Err(NOT_AN_ASSIGNMENT.to_owned());
@@ -108,7 +108,7 @@ fn compare_outputs([before, after]: [Result<String, String>; 2]) -> Result<[Valu
     Ok(bodies)
 }
 
-/// The text that an editor has given back.
+/// Applies the text that came back from an editor.
 fn apply_text(record: &DeadLetterRecord, text: &str, editable: Editable) -> Result<String, String> {
     let body = &record.message.body;
     match (read_lossy(body), read_lossy(text)) {
@@ -118,7 +118,7 @@ fn apply_text(record: &DeadLetterRecord, text: &str, editable: Editable) -> Resu
         (_, Err(error)) if editable != Editable::All => Err(format!("the body is not JSON: {error}")),
         _ if editable != Editable::All => Err(NOT_AN_OBJECT.to_owned()),
         _ => {
-            // Forms end lines in their own way.
+            // HTML forms submit CRLF line endings.
             let lines = |text: &str| text.replace("\r\n", "\n");
             Ok(if lines(text) == lines(body) { body.clone() } else { lines(text) })
         }
@@ -147,7 +147,7 @@ fn splice_body(
         }
     }
     let edited = match after {
-        // The whole body as text, as it was if it was not JSON.
+        // The whole body as text: this is how the document holds a body that is not JSON.
         Value::String(text) => text.clone(),
         _ if are_objects => splice_edit(body, before, after),
         _ => after.to_string(),

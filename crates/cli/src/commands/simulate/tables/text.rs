@@ -1,4 +1,4 @@
-//! The tables on a terminal: a table that is too wide continues below.
+//! Renders tables for a terminal. A table that is too wide continues below.
 
 use super::section::Section;
 use redeliver_operator::terminal::units::format_table;
@@ -16,7 +16,7 @@ pub(super) fn render_tables(verdict: &str, scenario: &str, sections: &[Section])
     format!("{verdict}\n{scenario}\n\n{}", tables.collect::<Vec<_>>().join("\n"))
 }
 
-/// The columns of each part of a table that is too wide. Each part has the names of the rows.
+/// Splits the columns of a wide table into parts that fit. Each part repeats the row names.
 fn split_columns(section: &Section) -> Vec<Vec<usize>> {
     let width = |column: usize| {
         let cells = section.rows.iter().map(|row| row[column].chars().count());
