@@ -1,4 +1,4 @@
-//! The loop in real time, on queues of its own at an SQS-compatible endpoint; they are deleted at the end.
+//! Runs the loop in real time, on temporary queues at an SQS-compatible endpoint, which are deleted at the end.
 
 use std::io::Write;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use redeliver_operator::CommandFailure;
 use redeliver_operator::queues::{RequestLog, emulator_credentials, is_on_this_machine};
 use redeliver_operator::terminal::signals::stop_on_signal;
 
-/// Runs the loop in real time on queues of its own at this endpoint.
+/// Runs the loop in real time on temporary queues at this endpoint.
 pub(crate) async fn run_at_endpoint(
     setup: LocalSetup,
     url: &str,
@@ -38,16 +38,16 @@ pub(crate) async fn run_at_endpoint(
     let service = SqsService::new(aws_sdk_sqs::Client::from_conf(config));
     let requests = || sent.counts_by_action();
     let backend = Backend {
-        // Emulators name senders in their own way.
+        // Emulators have their own format of sender ids.
         of_functions: Topology::clone,
         service: &service,
         clock: &SystemClock,
         is_virtual: false,
         hold: None,
-        // At random: two runs with the same seed must not share queues.
+        // Random: two runs with the same seed must not share queues.
         prefix: format!("redeliver-local-{:.8}", Uuid::new_v4().simple().to_string()),
         wait: Duration::from_secs(2),
-        // The queues are not in our memory, so the whole input is sent at once.
+        // The queues are not in our memory, so there is no need to wait until they drain.
         visible: &|_| 0,
         requests: &requests,
     };

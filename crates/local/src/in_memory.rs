@@ -1,4 +1,4 @@
-//! The loop in virtual time, on an SQS in memory.
+//! Runs the loop in virtual time, on an in-memory SQS.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,7 +16,7 @@ use crate::target::LocalTarget;
 use redeliver_operator::CommandFailure;
 use redeliver_operator::terminal::signals::stop_on_signal;
 
-/// Runs the loop in virtual time, which stands still during calls of a real target.
+/// Runs the loop in virtual time, which is paused during calls of a real target.
 pub(crate) async fn run_in_memory(
     setup: LocalSetup,
     bar: &ProgressBar,

@@ -1,4 +1,4 @@
-//! The input in chunks, so that memory does not grow with it.
+//! Reads the input in chunks, so that memory use does not grow with it.
 
 use std::io::{self, BufRead};
 use std::path::Path;
@@ -16,14 +16,14 @@ use redeliver_operator::message_file::{
 pub(crate) struct Chunk {
     pub(crate) messages: Vec<OutgoingMessage>,
     pub(crate) refused: Vec<RefusedLine>,
-    /// The first line of the whole input that is a dead letter, and a hint about it.
+    /// The first line of the whole input that is a dead letter, with a hint for the user.
     pub(crate) dead_letter: Option<(usize, String)>,
 }
 
-/// A line that SQS would refuse as a message.
+/// A line that SQS would reject as a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RefusedLine {
-    /// 1 for the first line.
+    /// The line number, from 1.
     pub(crate) line: usize,
     pub(crate) reason: String,
 }
@@ -36,8 +36,8 @@ pub struct ChunkSize {
 }
 
 impl ChunkSize {
-    /// 10,000 messages or 64 MiB: small enough for the memory, and large enough that the functions do not wait for the
-    /// next chunk.
+    /// 10,000 messages or 64 MiB: small enough for memory, and large enough that the functions do not wait for the next
+    /// chunk.
     pub const SMALL: Self = Self { messages: 10_000, bytes: 64 << 20 };
     /// The whole input as one chunk.
     pub const WHOLE: Self = Self { messages: usize::MAX, bytes: usize::MAX };
@@ -46,16 +46,16 @@ impl ChunkSize {
 /// The message groups of a FIFO queue.
 #[derive(Clone, Debug)]
 pub struct InputGroups {
-    /// The place of a message's group in its body; `None` if all messages are one group.
+    /// The JSON pointer to the group in a message's body; `None` if all messages form one group.
     pub pointer: Option<Pointer>,
 }
 
 impl InputGroups {
-    /// The message with its group, and its line as the deduplication id.
+    /// Adds the message's group, and its line number as the deduplication id.
     fn add_group(&self, message: OutgoingMessage, line: usize) -> Result<OutgoingMessage, String> {
         let content = message.into_content();
         let group = match &self.pointer {
-            // An export has the groups that its messages had.
+            // Exported messages keep their original groups.
             None => content.message_group_id.clone().unwrap_or_else(|| "all".to_owned()),
             Some(pointer) => pointer.find_text(&content.body).ok_or("no message group at --group-pointer")?,
         };
@@ -79,7 +79,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Opens the input and reads its first chunk, so that an unreadable input fails before the run begins.
+    /// Opens the input and reads its first chunk, so that unreadable input fails before the run begins.
     ///
     /// # Errors
     /// If the input cannot be read.
@@ -107,14 +107,14 @@ impl Chunks {
         Ok(chunks)
     }
 
-    /// Takes the next chunk and reads the one after it; `None` at the end.
+    /// Returns the next chunk and reads ahead by one; `None` at the end.
     pub(crate) fn next_chunk(&mut self) -> Result<Option<Chunk>, FileError> {
         let following = self.read_chunk().map_err(|error| input_error(&self.path, &error))?;
         let is_empty = following.messages.is_empty() && following.refused.is_empty();
         Ok(std::mem::replace(&mut self.next, (!is_empty).then_some(following)))
     }
 
-    /// The chunk that [`next`](Self::next) will return.
+    /// The chunk that [`next_chunk`](Self::next_chunk) will return.
     pub(crate) fn peek_chunk(&self) -> Option<&Chunk> {
         self.next.as_ref()
     }

@@ -1,7 +1,7 @@
-//! `redeliver local`: the whole retry loop on a file of messages, with the functions' own code.
+//! `redeliver local`: runs the whole retry loop, with the code of the deployed functions, on a file of messages.
 //!
-//! The input is read in [`Chunks`], so that memory does not grow with it. [`run_locally`] runs the loop in virtual
-//! time on an SQS in memory, or in real time on queues of its own at an SQS-compatible endpoint, and returns a
+//! The input is read in [`Chunks`], so that memory use does not grow with it. [`run_locally`] runs the loop in virtual
+//! time on an in-memory SQS, or in real time on temporary queues at an SQS-compatible endpoint, and returns a
 //! [`RunReport`].
 
 mod at_endpoint;
@@ -27,7 +27,7 @@ pub use target::LocalTarget;
 /// The setup of a run, read and checked before it starts.
 pub struct LocalSetup {
     pub chunks: Chunks,
-    /// Seeds the message ids and receipt handles of the SQS in memory, and request ids.
+    /// Seeds the message ids and receipt handles of the in-memory SQS, and the request ids.
     pub seed: u64,
     pub retry_loop: RetryLoop,
     pub policy: Policy,
@@ -35,11 +35,12 @@ pub struct LocalSetup {
     pub target: LocalTarget,
 }
 
-/// Starts the target and runs the loop, at this endpoint or else in memory. The final records go to `output`.
+/// Starts the target and runs the loop, at this endpoint if set, otherwise in memory. Final records are written to
+/// `output`.
 ///
 /// # Errors
-/// The target does not start, the input cannot be read, the output cannot be written, the endpoint refuses a request,
-/// or a signal came before all messages were sent.
+/// If the target does not start, the input cannot be read, the output cannot be written, the endpoint rejects a
+/// request, or a signal arrives before all messages are sent.
 pub async fn run_locally(
     setup: LocalSetup,
     endpoint_url: Option<&str>,

@@ -1,4 +1,4 @@
-//! The producer of a run: it announces the input to the tracker, chunk by chunk, and warns of refused lines.
+//! The producer of a run: it announces the input to the tracker, chunk by chunk, and warns about rejected lines.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::input_name;
 use redeliver_operator::terminal::stderr;
 
-/// Each chunk is announced before the one before it is sent: otherwise the run could settle between the two.
+/// Each chunk is announced before the previous one is sent: otherwise the run could settle between the two.
 pub(crate) struct Producer<'a> {
     chunks: Chunks,
     tracker: &'a Mutex<Tracker>,
     bar: &'a ProgressBar,
-    /// Lines so far that cannot be messages.
+    /// The number of rejected lines so far.
     pub(crate) refused: u64,
 }
 
@@ -50,8 +50,8 @@ impl<'a> Producer<'a> {
     }
 }
 
-/// Completes when no message is visible. While their number falls, the functions are busy at this very moment; otherwise
-/// they wait for something real, and time must pass.
+/// Completes when no message is visible. While the number falls, the functions are making progress without waiting;
+/// otherwise they wait for something external, so this sleeps.
 pub(crate) async fn wait_until_drained(visible: impl Fn() -> u64, clock: &impl Clock) {
     let mut before = u64::MAX;
     loop {

@@ -14,38 +14,38 @@ use redeliver_operator::terminal::units::{draw_bar, format_count, format_span, f
 pub struct RunReport {
     /// Messages sent to the source queue.
     pub sent: u64,
-    /// Lines that SQS would refuse.
+    /// Lines that SQS would reject.
     pub refused: u64,
     /// Successful calls of the target.
     pub processed: u64,
-    /// Re-sends with a delay, or messages that were hidden for one.
+    /// Delayed re-sends, or messages hidden for a delay.
     pub retries: u64,
-    /// Hops of messages whose delay is above 900 s.
+    /// Hops of messages with a delay above 900 s.
     pub hops: u64,
     /// Second calls within the same invocation.
     pub immediate_retries: u64,
-    /// Holds; a message counts each time.
+    /// Holds; a message counts once per hold.
     pub holds: u64,
-    /// Calls that tested whether a target that was down was back.
+    /// Calls that probed whether a failing target had recovered.
     pub probes: u64,
     /// Final records by `ErrorType`.
     pub dead_lettered: BTreeMap<String, u64>,
-    /// Messages that have not come out and are in a queue.
+    /// Unfinished messages that are in a queue.
     pub waiting: u64,
-    /// Messages that came out more often than they were sent.
+    /// Messages that finished more often than they were sent.
     pub copies: u64,
-    /// Messages that have not come out and are in no queue.
+    /// Unfinished messages that are in no queue.
     pub unaccounted: u64,
-    /// True if a signal ended the run before every message had come out.
+    /// True if a signal ended the run before all messages had finished.
     pub interrupted: bool,
-    /// True if each line that SQS accepts was sent.
+    /// True if all acceptable lines were sent.
     pub all_sent: bool,
     /// The error of the last failed call, unless the target is the built-in one.
     pub last_failure: Option<String>,
-    /// Shapes of a user's own function's answers that look like reports of failures and are successes.
+    /// Kinds of responses of the user's own function that look like failure reports but count as successes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken_as_success: Vec<&'static str>,
-    /// From the first send until the last message came out, or until the interrupt.
+    /// Seconds from the first send until the last message finished, or until the interrupt.
     pub seconds: f64,
     /// True if time was virtual.
     pub is_virtual: bool,
@@ -67,8 +67,8 @@ const BUCKETS: u16 = 10;
 /// The length of the longest bar, in characters.
 const BAR: u64 = 40;
 
-/// Divides the delays from 0 to the longest into at most ten buckets of equal width; `counts[s]` re-sends had a delay of
-/// `s` seconds.
+/// Divides the delays from 0 to the longest into at most ten buckets of equal width; `counts[s]` is the number of
+/// re-sends with a delay of `s` seconds.
 fn build_histogram(counts: &[u64]) -> Vec<DelayBucket> {
     let Some(longest) = counts.iter().rposition(|count| *count > 0) else {
         return Vec::new();
@@ -86,7 +86,7 @@ fn build_histogram(counts: &[u64]) -> Vec<DelayBucket> {
 }
 
 impl RunReport {
-    /// The counts of messages and events.
+    /// Builds a report from the counts of messages and events.
     pub(crate) fn new(tracker: &Tracker, events: &EventCounts, waiting: u64) -> Self {
         Self {
             sent: tracker.total_sent(),
@@ -106,7 +106,7 @@ impl RunReport {
         }
     }
 
-    /// A hint with the last error, for a run without a successful call; `None` otherwise, and for the built-in target.
+    /// A hint with the last error if no call succeeded; `None` otherwise, and for the built-in target.
     #[must_use]
     pub fn failure_hint(&self) -> Option<String> {
         let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;
@@ -116,7 +116,8 @@ impl RunReport {
         ))
     }
 
-    /// A hint for answers that look like failure reports and that Lambda counts as successes; `None` if there are none.
+    /// A hint about responses that look like failure reports but that Lambda counts as successes; `None` if there are
+    /// none.
     #[must_use]
     pub fn success_hint(&self) -> Option<String> {
         let shapes = &self.taken_as_success;
@@ -130,7 +131,7 @@ impl RunReport {
         })
     }
 
-    /// The reasons why the run failed; none if each line was sent and each message came out.
+    /// The reasons why the run failed; empty if all lines were sent and all messages finished.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();

@@ -31,7 +31,7 @@ use crate::report::RunReport;
 use crate::target::TrackedTarget;
 use redeliver_operator::CommandFailure;
 
-/// An SQS in memory and in virtual time, or an endpoint in real time.
+/// An in-memory SQS in virtual time, or an endpoint in real time.
 pub(crate) struct Backend<'a, S: QueueService, C> {
     pub(crate) service: &'a S,
     /// The queues as the functions use them.
@@ -39,19 +39,19 @@ pub(crate) struct Backend<'a, S: QueueService, C> {
     pub(crate) clock: &'a C,
     /// True if the clock is virtual.
     pub(crate) is_virtual: bool,
-    /// The clock to hold during real calls, if time is virtual.
+    /// The clock to pause during real calls, if time is virtual.
     pub(crate) hold: Option<VirtualClock>,
     /// The prefix of the queues' names.
     pub(crate) prefix: String,
-    /// The longest long poll.
+    /// The wait time of a long poll.
     pub(crate) wait: Duration,
-    /// The exact number of messages that can be received now from the queue with this ARN.
+    /// The exact number of messages that are visible in the queue with this ARN.
     pub(crate) visible: &'a dyn Fn(&str) -> u64,
     /// The number of requests so far, by action.
     pub(crate) requests: &'a dyn Fn() -> BTreeMap<String, u64>,
 }
 
-/// Runs the loop, and deletes its queues even if it fails.
+/// Runs the loop, and deletes its queues even on failure.
 pub(crate) async fn run_loop<S: QueueService, C: Clock>(
     setup: LocalSetup,
     backend: Backend<'_, S, C>,
@@ -148,7 +148,7 @@ async fn build_report<S: QueueService, C: Clock>(
     interrupted_at: Option<Timestamp>,
 ) -> Result<RunReport, CommandFailure> {
     let tracker = tracker.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // A message that has come out is not waiting, even if a copy of it is in a queue or SQS's count lags behind.
+    // A finished message is not waiting, even if a copy of it is in a queue or SQS's count lags behind.
     let waiting = match tracker.missing_count() {
         0 => 0,
         missing => topology
@@ -160,7 +160,7 @@ async fn build_report<S: QueueService, C: Clock>(
     let interrupted_at = interrupted_at.filter(|_| !tracker.is_settled());
     let end = interrupted_at.or_else(|| tracker.last_settled_at());
     let mut requests = (backend.requests)();
-    // Without those that create, count and delete the queues.
+    // Omits the requests that create, count and delete the queues.
     requests.retain(|action, _| action.contains("Message"));
     Ok(RunReport {
         interrupted: interrupted_at.is_some(),
@@ -194,7 +194,7 @@ impl<Q: Queue + Clone, C: Clock> LocalRun<'_, Q, C> {
         }
     }
 
-    /// `async-retry`: the function is invoked with each message, then its failed invocations are retried.
+    /// `async-retry`: invokes the function with each message, then retries the failed invocations.
     async fn retry_invocations<F: Future<Output = ()>>(
         &self,
         producer: &mut Producer<'_>,
@@ -212,7 +212,7 @@ impl<Q: Queue + Clone, C: Clock> LocalRun<'_, Q, C> {
         Ok(engine.run_functions(&functions, output, stop()).await?)
     }
 
-    /// All strategies: messages are sent while the functions run.
+    /// All strategies: sends messages while the functions run.
     async fn retry_messages<F: Future<Output = ()>>(
         &self,
         producer: &mut Producer<'_>,
@@ -229,7 +229,7 @@ impl<Q: Queue + Clone, C: Clock> LocalRun<'_, Q, C> {
             engine.send_messages(chunk.messages, stop()).await?;
         }
         let sending = async {
-            // The next chunk waits until the source queue is empty, so that memory does not grow with the input.
+            // The next chunk is sent once the source queue is empty, so that memory use does not grow with the input.
             while let Some(chunk) = producer.next_chunk()? {
                 let drained = wait_until_drained(visible, engine.clock);
                 if let Either::Left(_) = select(pin!(stop()), pin!(drained)).await {

@@ -53,7 +53,7 @@ impl LocalTarget {
     }
 }
 
-/// A target whose successes are tracked, and whose last failure is kept.
+/// A target that tracks its successes and keeps its last failure.
 #[derive(Clone, Debug)]
 pub(crate) struct TrackedTarget<'a, C> {
     pub(crate) target: &'a LocalTarget,
@@ -61,10 +61,10 @@ pub(crate) struct TrackedTarget<'a, C> {
     /// The last failure of a real target; the built-in one fails on purpose.
     pub(crate) last_failure: &'a Mutex<Option<String>>,
     pub(crate) clock: C,
-    /// The clock to hold during real calls, if time is virtual.
+    /// The clock to pause during real calls, if time is virtual.
     pub(crate) hold: Option<VirtualClock>,
-    /// Ends the calls of a user's own function, which may hang. Those of an endpoint are waited for: they cannot be
-    /// undone there.
+    /// Cancels calls of the user's own function, which may hang. Calls of an endpoint are awaited, since they cannot be
+    /// undone.
     pub(crate) stop: &'a Stop,
 }
 
@@ -79,7 +79,7 @@ impl<C: Clock> TrackedTarget<'_, C> {
         })
     }
 
-    /// Dropping the call kills the function. Its message comes back without having spent an attempt.
+    /// Dropping the call kills the function. Its message is received again without having used an attempt.
     async fn call_until_stop(
         &self,
         call: impl Future<Output = Result<(), HandlerError>>,

@@ -1,4 +1,4 @@
-//! The functions of a process, and their names.
+//! The functions that a process runs, and their names.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ impl FunctionName {
         }
     }
 
-    /// The queue that it polls, and with the strategy `ordered` the annotator a second one.
+    /// The queue that the function polls. With the strategy `ordered` the annotator polls a second one.
     pub(crate) const fn polled_role(self) -> Role {
         match self {
             Self::MessageProcessor => Role::Source,
@@ -45,7 +45,7 @@ pub struct WorkerFunctions {
 }
 
 impl WorkerFunctions {
-    /// The functions of a process, each once. In logs and metrics `prefix-` precedes their names.
+    /// Deduplicates the functions. In logs and metrics, `prefix-` precedes their names.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = FunctionName>, prefix: Option<String>) -> Self {
         Self { names: names.into_iter().collect(), prefix }
@@ -68,7 +68,7 @@ impl WorkerFunctions {
         }
     }
 
-    /// The name of this process as a service, after `redeliver-`.
+    /// The service name of this process, without `redeliver-`.
     pub(crate) fn service_name(&self) -> String {
         match self.iter().collect::<Vec<_>>()[..] {
             [function] => self.full_name(function),

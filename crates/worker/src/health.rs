@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use redeliver_core::lock;
 
-/// A poller is unhealthy when its last successful poll is longer ago: a long poll and a pause take less.
+/// A poller is unhealthy if its last successful poll is older than this; a long poll plus a pause is shorter.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
 
 /// The last poll and the batches of one poller.
@@ -36,7 +36,7 @@ impl Heartbeat {
         self.batches_in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The time of a batch is not time without a poll.
+    /// Resets the time since the last poll: a batch in progress does not count against the poller.
     pub(crate) fn end_batch(&self, now: Timestamp) {
         self.record_poll(now);
         self.batches_in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -47,7 +47,7 @@ impl Heartbeat {
         let batches_in_flight = self.batches_in_flight.load(Ordering::Relaxed);
         FunctionHealth {
             function: self.function.clone(),
-            // A batch ends by its deadline, so a poller with a batch is not stuck.
+            // A batch ends at its deadline at the latest, so a poller with a batch is not stuck.
             healthy: since <= UNHEALTHY_AFTER || batches_in_flight > 0,
             seconds_since_poll: since.as_secs(),
             batches_in_flight,
@@ -77,7 +77,7 @@ pub(crate) struct FunctionHealth {
     pub(crate) function: String,
     /// True if the function reaches its queue.
     pub(crate) healthy: bool,
-    /// Since the queue answered a receive, or a batch ended.
+    /// Seconds since the last successful receive or the end of the last batch.
     pub(crate) seconds_since_poll: u64,
     pub(crate) batches_in_flight: usize,
 }
@@ -89,7 +89,7 @@ impl Health {
         HealthReport { healthy, functions }
     }
 
-    /// True while the process receives messages: until it is asked to stop.
+    /// True while the process receives messages, that is, until a stop is requested.
     pub(crate) fn is_ready(&self) -> bool {
         !self.stop.is_requested()
     }

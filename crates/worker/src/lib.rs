@@ -1,11 +1,11 @@
 //! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of
 //! Lambda.
 //!
-//! [`run`] prepares everything before it receives anything. Then a poller does for each function what an event source
-//! mapping does in Lambda. After a stop it receives no more, and finishes what it has received. A receive under way is
-//! not cancelled, since SQS may be handing out messages in that moment. These are handled, too: their only receive on
-//! the source queue is spent (`maxReceiveCount` 1), so SQS would move them to the intermediate DLQ as if they had
-//! failed.
+//! [`run`] prepares everything before it receives anything. Then each function gets a poller, which does the work of an
+//! event source mapping. After a stop request the poller receives no more messages, and finishes those in flight. A
+//! pending receive is not cancelled, since SQS may already have returned messages. These are handled, too: their only
+//! receive on the source queue is used up (`maxReceiveCount` 1), so SQS would move them to the intermediate DLQ as if
+//! they had failed.
 
 mod functions;
 mod health;
@@ -39,38 +39,38 @@ use otlp::SpanExport;
 use prepared::{Prepared, prepare_worker};
 use server::{HealthServer, ServedState};
 
-/// The end of a process.
+/// The way a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerEnding {
-    /// Everything that was received is handled.
+    /// All received messages were handled.
     Finished,
-    /// The same, after Ctrl-C.
+    /// All received messages were handled, after Ctrl-C.
     Interrupted,
-    /// Some batches are not handled: their messages come back.
+    /// Some batches were cancelled; their messages will be received again.
     Cancelled,
-    /// Nothing was received; the log has the reason.
+    /// Nothing was received; the log states the reason.
     NotStarted,
 }
 
 impl WorkerEnding {
-    /// The end of a process that has handled everything since this signal.
+    /// The ending of a process that handled everything after this signal.
     const fn after_signal(signal: Signal) -> Self {
         if signal.is_interrupt { Self::Interrupted } else { Self::Finished }
     }
 }
 
-/// Polls until a signal comes, then handles what was received. All errors are lines of the log on standard error.
+/// Polls until a signal arrives, then handles the messages already received. All errors are logged to standard error.
 #[must_use]
 pub fn run(options: &WorkerOptions) -> WorkerEnding {
     telemetry::init_telemetry();
-    // Standard error has JSON lines.
+    // Standard error is reserved for JSON lines.
     stderr::be_quiet();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return log_not_started(&error),
     };
     let ended = runtime.block_on(run_functions(options));
-    // A DNS lookup must not delay the end of the process.
+    // A DNS lookup must not delay the exit.
     runtime.shutdown_background();
     ended.unwrap_or_else(|error| log_not_started(&error))
 }
@@ -82,7 +82,7 @@ fn log_not_started(error: &impl ToString) -> WorkerEnding {
 
 async fn run_functions(options: &WorkerOptions) -> Result<WorkerEnding, StartError> {
     let export = SpanExport::from_environment(&options.functions.service_name());
-    // Before the first receive, so that no signal kills a process that has received a message.
+    // Installed before the first receive: a signal must not kill a process that has received a message.
     let mut signals = Signals::listen()?;
     let stop = Stop::default();
     let server = match options.health {
@@ -111,14 +111,14 @@ async fn run_functions(options: &WorkerOptions) -> Result<WorkerEnding, StartErr
     if let Some(serving) = serving {
         serving.abort();
     }
-    // A process that is cut short ends at once.
+    // A cancelled process exits immediately.
     if let (WorkerEnding::Finished | WorkerEnding::Interrupted, Some(export)) = (ending, export) {
         export.finish_export(&SystemClock).await;
     }
     Ok(ending)
 }
 
-/// Polls until the first signal, then until everything is handled, a second signal comes, or the time is over.
+/// Polls until the first signal, then drains until everything is handled, a second signal arrives, or time runs out.
 async fn poll_until_signal(
     pollers: impl Future,
     signals: &mut Signals,
@@ -131,8 +131,8 @@ async fn poll_until_signal(
         Either::Right((signal, _)) => signal,
     };
     log::info("stopping", json!({ "signal": signal.name }));
-    // From here on nothing is received. A poller ends when its receive is answered and its batch is handled and
-    // deleted.
+    // From here on no new receive starts. A poller ends once its pending receive has returned and its batch is handled
+    // and deleted.
     stop.request();
     let cancelled = async {
         match select(pin!(signals.next()), pin!(SystemClock.sleep(shutdown))).await {
@@ -145,8 +145,8 @@ async fn poll_until_signal(
             log::info("stopped", json!({}));
             WorkerEnding::after_signal(signal)
         }
-        // The pollers are dropped. Nothing is lost: messages that are not deleted become visible again, and SQS counts
-        // their receive.
+        // The pollers are dropped. No message is lost: undeleted messages become visible again, and SQS counts the
+        // receive.
         Either::Right((reason, _)) => {
             log::info(
                 "broken_off",

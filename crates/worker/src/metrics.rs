@@ -1,5 +1,5 @@
-//! `/metrics`: the functions' metrics, added up for Prometheus. Names and labels are those of CloudWatch in snake case. The
-//! number of time series does not depend on the messages, only on the functions and the values of dimensions.
+//! `/metrics`: the functions' metrics, aggregated for Prometheus. Names and labels are those of CloudWatch in snake
+//! case. The number of time series depends only on the functions and the dimension values, not on the messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use redeliver_core::trace::Tracer;
 
 use crate::health::HealthReport;
 
-/// From an HTTP call to a week in a queue.
+/// Buckets from the duration of an HTTP call to a week in a queue.
 const SECONDS: &[f64] = &[
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0,
     10_800.0, 43_200.0, 86_400.0, 604_800.0,
 ];
-/// Up to the intermediate DLQ's `maxReceiveCount`; the annotation queue's is ten more.
+/// Buckets up to the intermediate DLQ's `maxReceiveCount`; that of the annotation queue is ten higher.
 const RECEIVES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
 type Labels = Vec<(String, String)>;
-/// One histogram for each set of labels.
+/// One histogram per label set.
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// The metrics of all functions of a process.
@@ -42,7 +42,8 @@ pub(crate) struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// The metrics of the functions with these names. All counters begin at zero, so that a first event is an increase.
+    /// Creates the metrics of the functions with these names. All counters start at zero, so that a first event shows
+    /// as an increase.
     pub(crate) fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix(NAMESPACE.to_snake_case()),
@@ -104,7 +105,7 @@ impl WorkerMetrics {
         }
     }
 
-    /// All metrics in the text format of OpenMetrics.
+    /// Renders all metrics in the OpenMetrics text format.
     pub(crate) fn render_openmetrics(&self, report: &HealthReport) -> String {
         for function in &report.functions {
             let labels = vec![("function".to_owned(), function.function.clone())];
@@ -120,7 +121,7 @@ impl WorkerMetrics {
     }
 }
 
-/// Adds each event to the metrics, and passes it on.
+/// Records each event in the metrics, and forwards it.
 #[derive(Debug)]
 pub(crate) struct MeteredObserver<O> {
     observer: O,
@@ -160,7 +161,7 @@ fn metric_labels(metric: Metric, function: &str, by: Option<&'static str>) -> La
     [Some(function), by].into_iter().flatten().collect()
 }
 
-/// The labels of all time series that a counter has for a function.
+/// The label sets of all time series of a counter for one function.
 fn all_labels(metric: Metric, function: &str) -> Vec<Labels> {
     match metric.dimension() {
         Some(dimension) => {

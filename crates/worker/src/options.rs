@@ -9,7 +9,7 @@ use redeliver_operator::queues::AwsConnection;
 use crate::functions::WorkerFunctions;
 use crate::poller::PollerLimits;
 
-/// The functions that a process runs, and how. Their settings are environment variables.
+/// The functions that a process runs, and its limits. The functions' settings are environment variables.
 #[derive(Debug)]
 pub struct WorkerOptions {
     pub functions: WorkerFunctions,
@@ -19,8 +19,8 @@ pub struct WorkerOptions {
     pub limits: PollerLimits,
     /// The address of `/healthz`, `/readyz` and `/metrics`.
     pub health: Option<SocketAddr>,
-    /// The longest time from the first signal to the end. Batches that are not handled by then are broken off, and
-    /// their messages come back.
+    /// The longest time from the first signal to the exit. Batches that are still in progress by then are aborted, and
+    /// their messages are received again.
     pub shutdown: Duration,
     pub connection: AwsConnection,
 }

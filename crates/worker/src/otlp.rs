@@ -1,5 +1,5 @@
-//! Exports the functions' spans by OTLP, where OpenTelemetry's variables ask for it. It is a task of its own, and what it
-//! sends waits in bounded buffers: a collector that is slow or gone delays no batch.
+//! Exports the functions' spans over OTLP if OpenTelemetry's environment variables enable it. The exporter is a
+//! separate task with bounded buffers, so a slow or unreachable collector delays no batch.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::log;
 
-/// The longest time that the end of the process waits for the last export.
+/// The longest time that shutdown waits for the last export.
 const LAST_EXPORT_MAX: Duration = Duration::from_secs(3);
-/// The span's attribute with the function's name: all functions of a process are one service.
+/// The span attribute for the function's name, since all functions of a process form one service.
 const FUNCTION: &str = "redeliver.function";
 
-/// A function's name, and the observer that has its tracer.
+/// A function's name, and the observer that holds its tracer.
 pub(crate) type TracedFunction = (String, Arc<dyn Observer>);
 
-/// Where spans go, and how often.
+/// The destination of spans, and the export interval.
 pub(crate) struct SpanExport {
     exporter: Exporter,
     interval: Duration,
 }
 
 impl SpanExport {
-    /// `None` if OpenTelemetry's variables do not ask for spans, or name an unsupported protocol, which is logged.
-    /// `service` is the service's name after `redeliver-`, unless the variables name another.
+    /// `None` if OpenTelemetry's variables do not enable spans, or set an unsupported protocol, which is logged.
+    /// `service` is the service name without `redeliver-`, unless the variables set another.
     pub(crate) fn from_environment(service: &str) -> Option<Self> {
         let exporter = exporter_from_env(service).unwrap_or_else(|error| {
             log::warn("otlp", &error);
@@ -41,21 +41,21 @@ impl SpanExport {
         Some(Self { exporter: exporter?, interval: span_interval(&Variables::from_env()) })
     }
 
-    /// Begins to export the spans of these functions.
+    /// Starts exporting the spans of these functions.
     pub(crate) fn start_export(self, functions: Vec<TracedFunction>) -> RunningExport {
         let end = Stop::default();
         let task = tokio::spawn(self.export_until(end.clone(), functions));
         RunningExport { end, task }
     }
 
-    /// Sends the spans that have ended, at each interval and once after `end` is requested.
+    /// Sends ended spans at each interval, and once more after `end` is requested.
     async fn export_until(self, end: Stop, functions: Vec<TracedFunction>) {
         let (exporter, functions) = (self.exporter, Arc::new(functions));
         let mut is_last = false;
         while !is_last {
             select(pin!(SystemClock.sleep(self.interval)), pin!(end.wait_requested())).await;
             is_last = end.is_requested();
-            // On a thread of its own: the pollers share one, and 8,192 spans take milliseconds to encode.
+            // On a separate thread: the pollers share one, and encoding 8,192 spans takes milliseconds.
             let (encoder, functions) = (exporter.clone(), Arc::clone(&functions));
             let taken = spawn_blocking(move || take_ended(&encoder, &functions)).await;
             let Ok(Some(ExportRequest { request, dropped })) = taken else { continue };
@@ -71,28 +71,28 @@ impl SpanExport {
     }
 }
 
-/// The export of a process that works.
+/// The export of a running process.
 pub(crate) struct RunningExport {
     end: Stop,
     task: JoinHandle<()>,
 }
 
 impl RunningExport {
-    /// Exports what is left, for 3 s at most.
+    /// Exports the remaining spans, for at most 3 s.
     pub(crate) async fn finish_export(self, clock: &impl Clock) {
         self.end.request();
         select(self.task, pin!(clock.sleep(LAST_EXPORT_MAX))).await;
     }
 }
 
-/// A request with the spans that have ended since the last one.
+/// A request with the spans that have ended since the previous request.
 struct ExportRequest {
     request: Vec<u8>,
-    /// The number of those that had no room.
+    /// The number of spans dropped because the buffer was full.
     dropped: u64,
 }
 
-/// `None` if none has ended.
+/// `None` if no span has ended.
 fn take_ended(exporter: &Exporter, functions: &[TracedFunction]) -> Option<ExportRequest> {
     let (mut all, mut all_dropped) = (Vec::new(), 0);
     for (function, observer) in functions {

@@ -1,4 +1,4 @@
-//! Polls one queue for one function: receive → invoke → delete, several batches at a time, until it is asked to stop.
+//! Polls one queue for one function: receive → invoke → delete, several batches at a time, until a stop is requested.
 
 use std::num::NonZeroU16;
 use std::panic::AssertUnwindSafe;
@@ -17,9 +17,9 @@ use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unread
 
 use crate::health::Heartbeat;
 
-/// The pause after the first failed receive; it doubles with each one.
+/// The pause after the first failed receive; it doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause before jitter, which at most doubles it: a pause takes at most 30 s.
+/// The longest pause before jitter, which at most doubles it, so a pause lasts at most 30 s.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// A function and the queue that it polls.
@@ -41,30 +41,31 @@ pub struct PollerLimits {
     pub concurrency: NonZeroU16,
     /// The largest batch, 1..=10.
     pub batch_size: u8,
-    /// The longest long poll, 1..=20 s.
+    /// The wait time of a long poll, 1..=20 s.
     pub wait: Duration,
-    /// The time for one batch; not longer than the queue's visibility timeout. After it the batch is broken off, and
-    /// its messages come back.
+    /// The time limit for one batch, at most the queue's visibility timeout. A batch that exceeds it is aborted, and
+    /// its messages are received again.
     pub invocation: Duration,
 }
 
 impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
-    /// Polls until `stop` is requested and everything that was received is handled. Dropping the future loses nothing:
-    /// messages that were not deleted come back.
+    /// Polls until `stop` is requested and all received messages are handled. Dropping the future loses no message:
+    /// undeleted messages become visible again.
     pub(crate) async fn run_until_stop(&self, stop: &Stop) {
-        // Each loop has at most one batch: no message waits for one that is being handled.
+        // Each loop has at most one batch, so no received message waits behind another batch.
         join_all((0..self.limits.concurrency.get()).map(|_| self.poll_until(stop))).await;
     }
 
     async fn poll_until(&self, stop: &Stop) {
         let mut pauses = pause_backoff();
         while !stop.is_requested() {
-            // Never cancelled: messages that SQS hands out in that moment would be hidden for a whole visibility timeout.
+            // Never cancelled: messages that SQS returns at that point would be hidden for a whole visibility timeout.
             match receive_records(&self.queue, self.limits.batch_size, self.limits.wait).await {
                 Ok(mut records) => {
                     pauses = self::pause_backoff();
                     self.heartbeat.record_poll(self.clock.now());
-                    // Only those of this receive: all pollers share one task, and nothing is awaited in between.
+                    // Only the unreadable messages of this receive: all pollers share one task, and nothing is awaited
+                    // in between.
                     let unreadable = self.queue.take_unreadable();
                     take_waiting(&self.function, &mut records, &unreadable);
                     self.report_unreadable(unreadable);
@@ -115,8 +116,8 @@ fn pause_backoff() -> ExponentialBackoff {
     builder.without_max_times().with_jitter().build()
 }
 
-/// Reports all records as failed, and an event, if the function panics or misses its deadline: in Lambda the process would
-/// end.
+/// Reports all records as failed, and emits an event, if the function panics or misses its deadline; in Lambda the
+/// process would end.
 #[derive(Debug)]
 struct GuardedFunction<'a, F, C, O> {
     function: &'a F,
@@ -135,7 +136,7 @@ impl<F: Function, C: Clock, O: Observer> Function for GuardedFunction<'_, F, C, 
             Either::Left((Err(_), _)) => "panic",
             Either::Right(_) => "timeout",
         };
-        // It is unknown which records are done. None is confirmed, so nothing is deleted and everything comes back.
+        // It is unknown which records were processed. None is confirmed, so none is deleted and all are received again.
         self.observer.observe(&Event::BatchBrokenOff { records: all, reason });
         Vec::new()
     }

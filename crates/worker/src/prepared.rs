@@ -1,4 +1,4 @@
-//! From options and settings to pollers. Everything is checked before anything is received.
+//! Turns options and settings into pollers. Everything is checked before the first receive.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -35,19 +35,19 @@ use crate::settings::{CallTarget, MessageProcessorSetup, WorkerSettings};
 
 /// A process that is ready to receive.
 pub(crate) struct Prepared {
-    /// Each ends when the stop is requested and everything that it has begun is finished.
+    /// Each ends once a stop is requested and its work in progress is finished.
     pub(crate) pollers: Vec<LocalBoxFuture<'static, ()>>,
     pub(crate) health: Health,
     pub(crate) metrics: Arc<WorkerMetrics>,
     pub(crate) traced: Vec<TracedFunction>,
-    /// The function of `--exec`, which ends after the pollers.
+    /// The function of `--exec`, which outlives the pollers.
     pub(crate) own_function: Option<Arc<OwnFunction>>,
 }
 
 /// Reads the settings, finds and checks the queues, and makes a poller for each function.
 pub(crate) async fn prepare_worker(options: &WorkerOptions, stop: &Stop) -> Result<Prepared, StartError> {
-    // Checks that need no request come first: settings, queue names, queue attributes. A process that cannot work must
-    // not receive a single message, since each message on the source queue has only one receive.
+    // Settings, queue names and queue attributes are checked first, in this order. A process that cannot work must not
+    // receive a single message, since each message on the source queue has only one receive.
     let settings = WorkerSettings::read_settings(options)?;
     let named = settings.named_queues(options.limits.invocation);
     named.check_distinct()?;
@@ -102,11 +102,11 @@ impl Prepared {
     }
 }
 
-/// The parts of the functions, and the pollers that are ready.
+/// The components that the functions share, and the pollers built so far.
 struct Preparation<'a> {
     options: &'a WorkerOptions,
     config: SdkConfig,
-    /// The queues without a poller yet.
+    /// The queues that have no poller yet.
     queues: BTreeMap<Role, KnownQueue>,
     prepared: Prepared,
 }
@@ -146,7 +146,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// `schema` is the message-processor's.
+    /// `schema` is the schema of the message-processor.
     fn build_observer(
         &self,
         function: FunctionName,
@@ -173,7 +173,7 @@ impl Preparation<'_> {
         start::build_target(&self.config, target, Arc::clone(observer)).await
     }
 
-    /// Starts the user's own function, with a process for each batch.
+    /// Starts the user's own function, with one process per concurrent batch.
     async fn start_own_function(
         &mut self,
         command: RuntimeCommand,

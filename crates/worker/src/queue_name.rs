@@ -1,7 +1,7 @@
-//! Queue names, to check whether two of them may be the same queue.
+//! Queue names, for checking whether two of them may identify the same queue.
 
-/// A queue's name, and its account if that is known: the parts that its URL and its ARN have in common. The host of a URL
-/// does not identify a queue (VPC endpoint, legacy endpoint, emulator).
+/// A queue's name, and its account if known: the parts common to its URL and its ARN. The host of a URL does not
+/// identify a queue (VPC endpoint, legacy endpoint, emulator).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QueueName<'a> {
     account: Option<&'a str>,
@@ -25,7 +25,7 @@ impl<'a> QueueName<'a> {
         }
     }
 
-    /// True if both may be the same queue.
+    /// True if both may identify the same queue.
     pub(crate) fn may_equal(&self, other: &Self) -> bool {
         let accounts = self.account.zip(other.account);
         self.name == other.name && accounts.is_none_or(|(one, other)| one == other)

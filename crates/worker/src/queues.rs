@@ -1,4 +1,4 @@
-//! Checks the queues before anything is received: they must be distinct, and configured as the functions need them.
+//! Checks the queues before the first receive: they must be distinct, and configured as the functions require.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use thiserror::Error;
 use crate::queue_name::QueueName;
 use redeliver_operator::queues::RedrivePolicy;
 
-/// The retries of failed messages, by the settings of this process.
+/// The retry settings of this process for failed messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetrySetup {
     pub(crate) strategy: Strategy,
     pub(crate) max_attempts: u32,
-    /// The source queue's times by the settings, if failed messages stay on it.
+    /// The source queue's times according to the settings, if failed messages remain on it.
     pub(crate) queue_times: Option<QueueTimes>,
 }
 
-/// Assumed if another process runs the message-processor: failed messages are handed off.
+/// The assumption if another process runs the message-processor: failed messages are handed off.
 pub(crate) const ASSUMED: RetrySetup =
     RetrySetup { strategy: Strategy::DelayedResend, max_attempts: 0, queue_times: None };
 
-/// The queues that the environment names.
+/// The queues named in the environment.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedQueues {
     pub(crate) urls: BTreeMap<Role, String>,
     /// `None` if another process runs the message-processor.
     pub(crate) retrying: Option<RetrySetup>,
-    /// The time for one batch, in seconds.
+    /// The time limit for one batch, in seconds.
     pub(crate) invocation: u64,
 }
 
@@ -103,7 +103,7 @@ impl NamedQueues {
         }
     }
 
-    /// Failed messages stay on this queue, so its attributes must be those of the settings.
+    /// Failed messages remain on this queue, so its attributes must match the settings.
     fn check_hiding(
         &self,
         attributes: &BTreeMap<String, String>,
@@ -127,9 +127,9 @@ impl NamedQueues {
         }
     }
 
-    /// Checks where and when SQS moves messages that a function could not handle.
+    /// Checks the redrive policy for messages that a function could not handle.
     fn check_redrive(&self, role: Role, attributes: &BTreeMap<String, String>, findings: &mut QueueFindings) {
-        // It has no DLQ: that would have to be a FIFO queue, too.
+        // It has no DLQ, which would have to be a FIFO queue as well.
         if role == Role::SourceDlq {
             return;
         }
@@ -209,11 +209,11 @@ impl NamedQueues {
     }
 }
 
-/// The queue to which SQS must move messages, and the smallest number of receives before that.
+/// The queue to which SQS must move messages, and the minimum number of receives before it does.
 struct DlqRule {
     to: Role,
     receives: u64,
-    /// The effect of fewer receives.
+    /// The consequence of fewer receives.
     why: String,
 }
 

@@ -25,9 +25,9 @@ pub(crate) struct ServedState {
     pub(crate) metrics: Arc<WorkerMetrics>,
 }
 
-/// The content type of health and errors.
+/// The content type of health and error responses.
 const JSON: &str = "application/json";
-/// "OpenMetrics 1.0", *Protocol Negotiation*; Prometheus asks for it.
+/// "OpenMetrics 1.0", *Protocol Negotiation*; Prometheus requests it.
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Debug, Error)]
@@ -52,7 +52,7 @@ impl HealthServer {
         bound.await.map_err(|error| BindError { address, error })
     }
 
-    /// The address that it listens on, with the real port if port 0 was requested.
+    /// The listening address, with the actual port if port 0 was requested.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,4 +1,4 @@
-//! The settings of all functions of a process; their errors come together in one message.
+//! The settings of all functions of a process; their errors are reported in one message.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) final_dlq_annotator: Option<FinalDlqAnnotatorSettings>,
 }
 
-/// The message-processor and what it calls.
+/// The settings of the message-processor, and its target.
 #[derive(Debug)]
 pub(crate) struct MessageProcessorSetup {
     pub(crate) settings: MessageProcessorSettings,
@@ -38,7 +38,7 @@ pub(crate) enum CallTarget {
 }
 
 impl WorkerSettings {
-    /// Reads the settings from the environment. A call of the target ends before its batch.
+    /// Reads the settings from the environment. A call of the target times out before its batch does.
     pub(crate) fn read_settings(options: &WorkerOptions) -> Result<Self, StartError> {
         let WorkerOptions { functions, exec, limits, .. } = options;
         if exec.is_some() && !functions.has_function(FunctionName::MessageProcessor) {
@@ -56,7 +56,7 @@ impl WorkerSettings {
     fn from_env(functions: &WorkerFunctions, exec: Option<&RuntimeCommand>) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         let mut errors = SettingsErrors(None);
-        // The message-processor comes first.
+        // The message-processor's settings are read first.
         let mut is_fifo = false;
         for function in functions.iter() {
             match function {
@@ -77,7 +77,8 @@ impl WorkerSettings {
                         function.polled_role().setting_name(),
                         QueueKind::Standard,
                     ));
-                    // Unread, what SQS moved there would be deleted at the end of its retention.
+                    // If nothing read this queue, messages that SQS moved there would be deleted at the end of their
+                    // retention.
                     if is_fifo || queue_url_if_set(Role::SourceDlq.setting_name()).is_some() {
                         errors
                             .collect_error(polled_queue_url(Role::SourceDlq.setting_name(), QueueKind::Fifo));
@@ -88,7 +89,7 @@ impl WorkerSettings {
         errors.0.map_or(Ok(settings), Err)
     }
 
-    /// The queues that the environment names, even if this process does not use them.
+    /// The queues named in the environment, even if this process does not use them.
     pub(crate) fn named_queues(&self, invocation: Duration) -> NamedQueues {
         let named = |role: Role| Some((role, queue_url_if_set(role.setting_name())?));
         let retrying = match &self.message_processor {
@@ -120,7 +121,7 @@ impl MessageProcessorSetup {
     }
 }
 
-/// The part of a batch's time that is left for hand-offs and deletes.
+/// The part of a batch's time limit that is reserved for hand-offs and deletes.
 const RESERVE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -135,7 +136,7 @@ pub(crate) struct TargetTimeoutTooLong {
     invocation: u64,
 }
 
-/// The timeout of a call: as set, or 30 s, or what a batch of less than 35 s leaves.
+/// The timeout of a call: the configured value, or else 30 s, or less if a batch has less than 35 s.
 pub(crate) fn target_timeout(
     set: Option<Duration>,
     invocation: Duration,
@@ -146,12 +147,12 @@ pub(crate) fn target_timeout(
             Err(TargetTimeoutTooLong { target: set.as_secs(), invocation: invocation.as_secs() })
         }
         Some(set) => Ok(set),
-        // A batch with less time than that is cut off at its own deadline.
+        // A batch with less time than that is aborted at its own deadline.
         None => Ok(DEFAULT_TIMEOUT.min(longest).max(Duration::from_secs(1))),
     }
 }
 
-/// The errors so far.
+/// The errors collected so far.
 struct SettingsErrors(Option<SettingsError>);
 
 impl SettingsErrors {
