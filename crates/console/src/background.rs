@@ -1,12 +1,12 @@
-//! Tasks on threads of their own, while pages show the last result: a redrive takes hours, and reading a large queue
-//! keeps a processor busy.
+//! Background tasks on separate threads, while pages show the last result: a redrive takes hours, and reading a large
+//! queue keeps a processor busy.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redeliver_core::lock;
 use redeliver_operator::CommandFailure;
 
-/// The last result of a task, and whether the task is running.
+/// The last result of a task, and the state of the current run.
 #[derive(Debug)]
 pub(crate) struct LastSeen<T> {
     state: Mutex<LastSeenState<T>>,
@@ -39,7 +39,7 @@ impl<T: Send + Sync + 'static> LastSeen<T> {
         self.lock_state().is_running
     }
 
-    /// Starts the task, unless it is running: two readings at once would hide messages from each other.
+    /// Starts the task unless it is running: two concurrent readings would hide messages from each other.
     pub(crate) fn start_task<F: Future<Output = ()>>(
         self: &Arc<Self>,
         look: impl FnOnce() -> F + Send + 'static,
@@ -51,7 +51,7 @@ impl<T: Send + Sync + 'static> LastSeen<T> {
         spawn_task(look, move || last_seen.lock_state().is_running = false);
     }
 
-    /// Publishes a result. After an error, the previous result stays, with the error.
+    /// Publishes a result. After an error, the previous result is kept, together with the error.
     pub(crate) fn publish_result(&self, looked: Result<T, CommandFailure>) {
         let mut state = self.lock_state();
         match looked {
@@ -68,7 +68,7 @@ impl<T: Send + Sync + 'static> LastSeen<T> {
     }
 }
 
-/// Runs a task on a thread of its own. `at_end` is called when it ends, also after a panic, and if there is no thread.
+/// Runs a task on a separate thread. Calls `at_end` when it ends, also after a panic or if no thread can be created.
 pub(crate) fn spawn_task<F: Future<Output = ()>>(
     work: impl FnOnce() -> F + Send + 'static,
     at_end: impl Fn() + Send + 'static,

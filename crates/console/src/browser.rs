@@ -1,7 +1,7 @@
-//! Opens the link in the person's own browser.
+//! Opens the link in the user's browser.
 //!
-//! The link has the token, and every user of a machine can read the arguments of its processes. So the browser gets the
-//! path of a private file, whose page leads to the link.
+//! The link contains the token, and every user of a machine can read the arguments of its processes. So the browser
+//! gets the path of a private file, whose page redirects to the link.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -13,12 +13,12 @@ use redeliver_operator::markup;
 use redeliver_platform::process::keep_from_interrupts;
 use tempfile::NamedTempFile;
 
-/// Variables of sessions whose browser, if there is one, is not this machine's, or not a person's.
+/// Variables that mark a CI or an SSH session, where a browser, if any, is not on the user's machine.
 const ELSEWHERE: [&str; 4] = ["CI", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY"];
 const DISPLAYS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
 
-/// Opens the link in a browser, if the person has one here. Returns the file that leads to it, which must stay until the
-/// console ends.
+/// Opens the link in a browser if the session has one. Returns the file that redirects to the link; it must exist until
+/// the console ends.
 #[expect(clippy::disallowed_methods, reason = "they describe the person's session; none is a setting")]
 pub(crate) fn open_browser(link: &str, folder: &Path) -> Option<NamedTempFile> {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -28,13 +28,13 @@ pub(crate) fn open_browser(link: &str, folder: &Path) -> Option<NamedTempFile> {
     let mut command = Command::new(program);
     command.args(options).arg(page.path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // It may become the browser itself, which the Ctrl-C that ends the console must not close.
+    // The opener may become the browser itself, which must survive the Ctrl-C that ends the console.
     keep_from_interrupts(&mut command);
-    // Without the program, the printed link is there.
+    // Without an opener, the user still has the printed link.
     command.spawn().ok().map(|_| page)
 }
 
-/// The program that opens a page in the browser, and its first arguments; `None` without a browser in the session.
+/// The program that opens a page in the browser, and its first arguments; `None` if the session has no browser.
 fn select_opener(
     system: &str,
     is_terminal: bool,
@@ -45,13 +45,13 @@ fn select_opener(
     }
     match system {
         "macos" => Some(("open", &[])),
-        // Its first argument in quotes is a window's title.
+        // `start` treats its first quoted argument as a window title.
         "windows" => Some(("cmd", &["/C", "start", ""])),
         _ => DISPLAYS.iter().any(|name| is_set(name)).then_some(("xdg-open", &[])),
     }
 }
 
-/// Writes the page that leads to the link. Only its owner can read it.
+/// Writes the page that redirects to the link. Only its owner can read it.
 fn write_link_page(link: &str, folder: &Path) -> io::Result<NamedTempFile> {
     let mut file =
         tempfile::Builder::new().prefix("redeliver-console-").suffix(".html").tempfile_in(folder)?;

@@ -25,12 +25,12 @@ use crate::status_poll::StatusPoll;
 pub(crate) struct ConsoleDeployment {
     pub(crate) name: String,
     pub(crate) source: DeadLetterSource,
-    /// The part of an archive that is read.
+    /// The period of an archive to read.
     pub(crate) period: PeriodArgs,
     pub(crate) queues: QueueSelection,
-    /// The DLQ's ARN, or what stands for it in a file.
+    /// The DLQ's ARN, or its substitute for a file.
     pub(crate) from: String,
-    /// The source queue's ARN, if it is known.
+    /// The source queue's ARN, if known.
     to: Option<String>,
     pub(crate) connection: AwsConnection,
     pub(crate) reading: Arc<DlqReading>,
@@ -38,17 +38,17 @@ pub(crate) struct ConsoleDeployment {
     pub(crate) status: Arc<StatusPoll>,
 }
 
-/// The places of a console's files.
+/// The paths of a console's files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConsoleFiles<'f> {
     /// The folder of plans, journals, backups and, by default, the known causes.
     pub(crate) folder: &'f Path,
-    /// Another file of known causes.
+    /// A different file of known causes.
     pub(crate) known_causes: Option<&'f Path>,
 }
 
 impl ConsoleDeployment {
-    /// Opens the queues, so that their errors come before the first page.
+    /// Opens the queues, so that errors appear before the first page.
     pub(crate) async fn open_queues(
         which: OneQueue,
         to: Option<QueueAddress>,
@@ -61,7 +61,7 @@ impl ConsoleDeployment {
         let source = match (&to, which.deployment_name()) {
             (Some(address), _) => Some(address.clone()),
             (None, None) => None,
-            // An existing source queue may not be found. The dead letters can be shown without it.
+            // The lookup of the source queue may fail. The dead letters can be shown without it.
             (None, Some(_)) => which.find_address(&connection, Role::Source).await.ok(),
         };
         let to = match source {
@@ -92,7 +92,7 @@ impl ConsoleDeployment {
         })
     }
 
-    /// Opens a file or an archive, which is only shown.
+    /// Opens a file or an archive, which is read-only.
     pub(crate) async fn from_file(
         path: &Path,
         period: PeriodArgs,
@@ -130,7 +130,7 @@ impl ConsoleDeployment {
         self.source.file.is_some()
     }
 
-    /// The way to send the dead letters of a file or an archive, which can only be shown; `None` of a queue.
+    /// Explains how to send the dead letters of a file or an archive, which the console only shows; `None` for a queue.
     pub(crate) fn read_only_hint(&self) -> Option<String> {
         let file = "A file can only be shown: `redeliver redrive FILE` edits its messages, and sends them or writes them to \
                     another file.";
@@ -141,12 +141,12 @@ impl ConsoleDeployment {
         })
     }
 
-    /// The source queue's ARN, or an error that says what needs it.
+    /// The source queue's ARN, or an error that names the feature that needs it.
     pub(crate) fn source_arn(&self) -> Result<&str, &'static str> {
         self.to.as_deref().ok_or(NO_SOURCE_QUEUE)
     }
 
-    /// The context in which its plans are carried out.
+    /// The context in which plans are carried out.
     pub(crate) fn run_context<'d>(&'d self, schema: &'d MessageSchema) -> RunContext<'d> {
         RunContext { from: &self.from, to: self.to.as_deref(), queue: &self.source.queue, schema }
     }
@@ -157,7 +157,7 @@ impl ConsoleDeployment {
     }
 }
 
-/// Opens a file that can be read again at each look.
+/// Opens a file that can be read again for each reading.
 fn open_rereadable(path: &Path) -> Result<FileQueue, CommandFailure> {
     // Opening it reports a missing file or a folder.
     let is_pipe = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());

@@ -34,7 +34,7 @@ impl PageError {
     }
 }
 
-/// The request is wrong, or AWS refuses it; the error says which.
+/// Either the request is invalid, or AWS refuses it; the error says which.
 impl<E: Into<CommandFailure>> From<E> for PageError {
     fn from(error: E) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error.into().to_string())

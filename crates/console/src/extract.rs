@@ -26,7 +26,7 @@ use crate::url::percent_encode;
 
 pub(crate) const NOT_READ_YET: &str = "The queue was not read yet: open \"Dead letters\" first.";
 
-/// A request at one of the site's deployments.
+/// A request to one of the site's deployments.
 #[derive(Clone, Debug)]
 pub(crate) struct AtDeployment {
     pub(crate) site: Arc<Site>,
@@ -59,12 +59,12 @@ impl FromRequestParts<Arc<Site>> for AtDeployment {
 }
 
 impl AtDeployment {
-    /// The address of one of its pages.
+    /// The URL of one of its pages.
     pub(crate) fn page_path(&self, page: &str) -> String {
         format!("{}{}/{page}", self.site.guard.base_path(), self.number)
     }
 
-    /// Asks for the queues' counts while a page is open, and looks at the dead letters again with `--look-every`.
+    /// Refreshes the queues' counts while a page is open, and with `--look-every` reads the dead letters again.
     pub(crate) fn refresh_status(&self) {
         self.status.keep_polling(&self.queues, &self.connection, &self.from);
         if let (Some(every), Some(count)) = (self.site.look_every, self.status.messages_in(&self.from)) {
@@ -72,7 +72,7 @@ impl AtDeployment {
         }
     }
 
-    /// A redrive of its messages, with an edit.
+    /// A redrive of this deployment's messages, with an optional edit.
     pub(crate) fn redrive_plan(&self, edit: Option<BodyEdit>, new_id: bool) -> RedrivePlan {
         let (max_generation, schema) = (self.site.max_generation, self.site.schema.clone());
         let from_deployment = self.source.queue.is_of_deployment();
@@ -102,12 +102,12 @@ impl AtDeployment {
         self.read_only_hint().map_or(Ok(()), |why| Err(PageError::not_found(why)))
     }
 
-    /// The address of a dead letter's page.
+    /// The URL of a dead letter's page.
     pub(crate) fn letter_path(&self, sqs_message_id: &str) -> String {
         self.page_path(&format!("letters/{}", percent_encode(sqs_message_id)))
     }
 
-    /// The address of a cause's page.
+    /// The URL of a cause's page.
     pub(crate) fn cause_path(&self, fingerprint: &str) -> String {
         self.page_path(&format!("causes/{}", percent_encode(fingerprint)))
     }
@@ -117,7 +117,7 @@ impl AtDeployment {
         Ok(self.reading.last_seen.last_result().ok_or(NOT_READ_YET)?)
     }
 
-    /// Runs a task that keeps a processor busy on another thread.
+    /// Runs a CPU-bound task on another thread.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         task: impl FnOnce(&Self) -> Result<T, CommandFailure> + Send + 'static,
@@ -130,7 +130,7 @@ impl AtDeployment {
     }
 }
 
-/// A request at a dead letter of the last snapshot.
+/// A request to a dead letter of the last snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct AtDeadLetter {
     pub(crate) at: AtDeployment,
@@ -162,7 +162,7 @@ impl AtDeadLetter {
         self.snapshot.read_record(&self.letter)
     }
 
-    /// The address of its page.
+    /// The URL of its page.
     pub(crate) fn dead_letter_path(&self) -> String {
         self.at.letter_path(&self.letter.sqs_message_id)
     }

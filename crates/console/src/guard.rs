@@ -1,10 +1,10 @@
-//! Decides from a request's headers and address who may see a page and who may change something, before anything else.
+//! Decides from a request's headers and URL who may see a page and who may change something, before anything else.
 //!
 //! The page is for the person who started it. Another web page that this person opens must not read or change anything
-//! here, and neither must another user's server on this machine. So requests need a cookie with a token, and they are
-//! checked for `Host` (DNS rebinding), `Origin` (forms of other sites) and `Sec-Fetch-Site` (requests of other sites and
-//! ports). Browsers send a cookie to every port of its host (RFC 6265, section 8.5), so the cookie has a
-//! secret path: a server on another port cannot name an address that gets it.
+//! here, and neither must another user's server on this machine. So requests need a cookie with a token, and their
+//! headers `Host` (DNS rebinding), `Origin` (forms of other sites) and `Sec-Fetch-Site` (requests from other sites and
+//! ports) are checked. Browsers send a cookie to every port of its host (RFC 6265, section 8.5), so the cookie has a
+//! secret path: a server on another port cannot name a URL that receives it.
 
 use std::net::SocketAddr;
 
@@ -33,7 +33,7 @@ impl SecretToken {
         &self.0
     }
 
-    /// Compares digests, so that the time it takes does not show how much of a guess is right.
+    /// Compares digests, so that the duration does not reveal how much of a guess is correct.
     pub(crate) fn matches_guess(&self, guess: &str) -> bool {
         Sha256::digest(&self.0) == Sha256::digest(guess)
     }
@@ -55,9 +55,10 @@ pub(crate) struct Guard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Admitted,
-    /// The address has the token of the link: move it to the cookie.
+    /// The URL contains the link's token: move it to the cookie.
     Enters,
-    /// The same, in a page that leads to the link. Browsers send the new cookie only once a page of this site asks.
+    /// The same, but requested by the page that redirects to the link. Browsers send the new cookie only with requests
+    /// from a page of this site.
     EntersFromPage,
     Refused(GuardRefusal),
 }
@@ -80,7 +81,7 @@ impl GuardRefusal {
         }
     }
 
-    /// Explains the refusal, and what to do.
+    /// Explains the refusal and its remedy.
     pub(crate) const fn explain_refusal(self) -> &'static str {
         match self {
             Self::Host => {
@@ -122,7 +123,7 @@ impl Guard {
         format!("{}{}?token={}", self.origin(), self.base_path(), self.token.as_str())
     }
 
-    /// For `Set-Cookie`. No `Secure`: it is HTTP, and never leaves this machine.
+    /// The value of `Set-Cookie`. Without `Secure`: the connection is HTTP and never leaves this machine.
     pub(crate) fn cookie_header(&self) -> String {
         format!("{COOKIE}={}; Path={}; HttpOnly; SameSite=Strict", self.token.as_str(), self.base_path())
     }
@@ -132,24 +133,26 @@ impl Guard {
         if text(header::HOST) != Some(self.address.to_string().as_str()) {
             return Admission::Refused(GuardRefusal::Host);
         }
-        // All current browsers send it; other programs do not.
+        // All current browsers send this header; other programs do not.
         let is_from_elsewhere =
             headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none");
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let has_token =
             || uri.query().and_then(find_token).is_some_and(|guess| self.token.matches_guess(guess));
-        // Before the cookie, since the link may be opened again; and from any page, since none but the person's has it.
+        // Checked before the cookie, since the link may be opened again. Any page may request it: only the user's page
+        // has the token.
         if reads && uri.path().starts_with(&self.base_path()) && has_token() {
             return if is_from_elsewhere { Admission::EntersFromPage } else { Admission::Enters };
         }
         if is_from_elsewhere {
             return Admission::Refused(GuardRefusal::Site);
         }
-        // Every browser sends it with a form.
+        // Every browser sends this header with a form.
         if !reads && text(header::ORIGIN) != Some(self.origin().as_str()) {
             return Admission::Refused(GuardRefusal::Origin);
         }
-        // It shows and changes nothing, and is asked before a page trusts the program on this port with its cookie.
+        // `/alive` shows and changes nothing. A page requests it before it trusts the program on this port with its
+        // cookie.
         if uri.path() == ALIVE && matches!(*method, Method::GET | Method::POST) {
             return Admission::Admitted;
         }
@@ -173,7 +176,7 @@ impl Guard {
     }
 }
 
-/// The path of the one page without a secret part: open pages query it to see whether the console is running.
+/// The path of the only page without a secret part: open pages query it to check that the console is running.
 pub(crate) const ALIVE: &str = "/alive";
 
 /// The cookie's name. Its path distinguishes several consoles.

@@ -1,9 +1,9 @@
-//! The frame of all pages: style, script, and nothing from another site.
+//! The layout of all pages: style and script, with nothing from another site.
 
 use maud::{Markup, html};
 use redeliver_operator::{dead_letter, markup};
 
-/// The style of all pages, of a dead letter's story, and of the console.
+/// The combined styles: those of all pages, of a dead letter's story, and of the console.
 pub(crate) fn combined_style() -> String {
     [markup::STYLE, dead_letter::STYLE, include_str!("console.css")].concat()
 }
@@ -11,20 +11,20 @@ pub(crate) fn combined_style() -> String {
 pub(crate) const FLEET_STYLE: &str = redeliver_operator::fleet::html::STYLE;
 pub(crate) const SCRIPT: &str = include_str!("console.js");
 
-/// Nothing is loaded from another site, no page contains a script or a style, and no site may frame a page.
+/// Nothing is loaded from another site, no page contains an inline script or style, and no site may frame a page.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
      img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// A page of a deployment, without its frame.
+/// A page of a deployment, without the layout.
 pub(crate) struct TitledPage {
     pub(crate) title: String,
     pub(crate) body: Markup,
 }
 
-/// The id of the table of causes, which a page with one offers to skip to.
+/// The id of the table of causes; a page that has one offers a link to skip to it.
 pub(crate) const CAUSES: &str = "causes";
 
-/// The pages of a deployment that the navigation names.
+/// The pages of a deployment in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NavigationTab {
     Now,
@@ -34,13 +34,13 @@ pub(crate) enum NavigationTab {
 }
 
 impl NavigationTab {
-    /// True for the page that a file has, too.
+    /// True for the page that also exists for a file.
     pub(crate) const fn has_file_page(self) -> bool {
         matches!(self, Self::DeadLetters)
     }
 }
 
-/// Each with its path and name.
+/// The pages, each with its path and name.
 pub(crate) const PLACES: [(NavigationTab, &str, &str); 4] = [
     (NavigationTab::Now, "", "Now"),
     (NavigationTab::DeadLetters, "letters", "Dead letters"),
@@ -48,7 +48,7 @@ pub(crate) const PLACES: [(NavigationTab, &str, &str); 4] = [
     (NavigationTab::Pause, "pause", "Pause"),
 ];
 
-/// A page of no deployment, or about an error.
+/// A page without a deployment, or about an error.
 pub(crate) fn render_bare_page(base: &str, title: &str, body: &Markup) -> String {
     render_document(
         base,

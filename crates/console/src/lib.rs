@@ -199,7 +199,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
         if arguments.no_open { None } else { browser::open_browser(&link, &arguments.folder) };
     let is_opened = if leads_to_link.is_some() { "opening it in your browser" } else { "open this link" };
     stderr::remark(format_args!("{is_opened}; Ctrl-C ends the console"));
-    // Polled to the very end, so that no answer is cut off.
+    // Polled until it completes, so that no response is cut off.
     let mut serving = pin!(http_server::serve_router(listener, router::build_router(Arc::clone(&site))));
     let signal = tokio::select! {
         never = serving.as_mut() => match never {},
@@ -212,8 +212,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     }
 }
 
-/// Listens on the port of `--port`, or else on the first free one of [`PORTS`], so that open pages find the
-/// console again; if all are taken, on any free port.
+/// Listens on `--port`, or on the first free port of [`PORTS`], so that open pages find the console again; if all are
+/// taken, on any free port.
 async fn bind_listener(port: Option<u16>) -> Result<TcpListener, CommandFailure> {
     let bind = async |port| {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
@@ -243,7 +243,7 @@ async fn open_site(arguments: &Arguments, guard: Guard) -> Result<Site, CommandF
         .into());
     }
     if !arguments.read_only && arguments.file.is_none() {
-        // Plans need a folder that can be written to.
+        // Plans need a writable folder.
         Spool::new(&folder).map_err(|error| {
             format!(
                 "--folder {}: {error}; name one that you can write to, or add --read-only",
@@ -291,7 +291,7 @@ fn metrics_containers(arguments: &Arguments) -> Result<Option<Containers>, Comma
         return Ok(None);
     }
     if arguments.stacks.len() > 1 {
-        // Counters name their function, not the stack of its queues.
+        // The counters carry the function's name, but not the stack that owns its queues.
         return Err(
             UsageError::new("--metrics is for one deployment: start a console for each --stack").into()
         );
@@ -299,7 +299,7 @@ fn metrics_containers(arguments: &Arguments) -> Result<Option<Containers>, Comma
     Containers::new(arguments.metrics.clone()).map(Some)
 }
 
-/// A digest of the command and of its queues: under another one, a page would show and change something else.
+/// A digest of the command and of its queues: with different queues, a page would show and change the wrong deployment.
 fn command_digest(arguments: &Arguments, folder: &Path, deployments: &[ConsoleDeployment]) -> String {
     let queues: Vec<_> = deployments.iter().map(|one| (&one.from, one.source_arn().ok())).collect();
     let digest = Sha256::digest(format!("{arguments:?} {} {queues:?}", folder.display()));

@@ -1,4 +1,4 @@
-//! The pages: each is a function from what is known to markup.
+//! The pages: each is a function from the state to markup.
 
 pub(crate) mod bulk_edit;
 pub(crate) mod cause;

@@ -7,7 +7,7 @@ use redeliver_core::message::Timestamp;
 
 use crate::dead_letters::snapshot::LetterEntry;
 
-/// Up to this span, messages are counted by hour; above it by day.
+/// The longest span that is counted by hour; longer spans are counted by day.
 const BY_HOUR_MAX: TimeDelta = TimeDelta::hours(48);
 
 /// The number of selected messages of a cause, and when they were sent to the DLQ.
@@ -45,7 +45,7 @@ pub(crate) fn count_by_value<'l>(
     counts
 }
 
-/// Counts of equal spans of time.
+/// Counts per time span.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TimeCounts {
     /// The start of each span with messages, newest first.
@@ -54,7 +54,7 @@ pub(crate) struct TimeCounts {
     pub(crate) span: TimeDelta,
 }
 
-/// Counts by hour, or by day if there are more than two.
+/// Counts by hour, or by day if the messages span more than two days.
 pub(crate) fn count_by_time(letters: &[&LetterEntry]) -> TimeCounts {
     let times = || letters.iter().map(|letter| letter.sent_at);
     let span = times().max().zip(times().min()).map(|(last, first)| last - first).unwrap_or_default();
@@ -68,14 +68,14 @@ pub(crate) fn count_by_time(letters: &[&LetterEntry]) -> TimeCounts {
     TimeCounts { counts: counts.into_iter().rev().collect(), span: length }
 }
 
-/// Counts in columns of equal length.
+/// Counts in columns of equal duration.
 pub(crate) struct ColumnCounts<const COLUMNS: usize> {
     pub(crate) counts: [u64; COLUMNS],
-    /// The length of a column.
+    /// The duration of a column.
     pub(crate) seconds: i64,
 }
 
-/// Counts when letters were sent, in columns from one time to another.
+/// Counts letters by send time, in columns between two timestamps.
 pub(crate) fn count_columns<'l, const COLUMNS: usize>(
     letters: impl Iterator<Item = &'l LetterEntry>,
     [first, last]: [Timestamp; 2],

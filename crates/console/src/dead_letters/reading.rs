@@ -1,4 +1,4 @@
-//! Reads a whole DLQ without consuming it, on a thread of its own and with the operator's current credentials.
+//! Reads a whole DLQ without consuming it, on a separate thread and with the operator's current credentials.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,23 +24,23 @@ use crate::background::LastSeen;
 use crate::dead_letters::snapshot::{CauseHistory, Snapshot, SnapshotBuilder};
 use crate::dead_letters::spool::Spool;
 
-/// Causes so far are shown from this number of messages on, and each time that it has doubled.
+/// Preliminary causes are shown from this number of messages on, and each time the number has doubled.
 const FIRST_SHOWN: usize = 10;
-/// Characters of a note, and of what resolved a cause.
+/// Maximum characters of a note, or of the description of a fix.
 const NOTE_MAX: usize = 500;
 
-/// The last snapshot, and the reading that is under way.
+/// The last snapshot, and the current reading.
 #[derive(Debug)]
 pub(crate) struct DlqReading {
     pub(crate) last_seen: Arc<LastSeen<Snapshot>>,
-    /// The file with the causes that were seen before.
+    /// The file of known causes.
     causes_file: PathBuf,
     seen: AtomicU64,
     approximate: AtomicU64,
     stopping: AtomicBool,
-    /// The causes of the reading that is under way, as of a moment ago.
+    /// The causes that the current reading has found so far, updated at intervals.
     so_far: Mutex<Arc<Vec<DeadLetterGroup>>>,
-    /// The causes of the readings before this console's first one; without such a reading, those of the first one.
+    /// The causes known before this console's first reading; if none were, the causes of its first reading.
     known_before: Mutex<Option<KnownCauses>>,
 }
 
@@ -65,7 +65,7 @@ impl DlqReading {
         }
     }
 
-    /// The progress of the reading that is under way.
+    /// The progress of the current reading.
     pub(crate) fn current_progress(&self) -> Option<ReadingProgress> {
         self.last_seen.is_running().then(|| ReadingProgress {
             seen: self.seen.load(Ordering::Relaxed),
@@ -82,13 +82,13 @@ impl DlqReading {
         lock(&self.so_far)
     }
 
-    /// Asks the reading to stop and give its messages back. Returns true while one is under way.
+    /// Asks the reading to stop and release its messages. Returns true while a reading is running.
     pub(crate) fn request_stop(&self) -> bool {
         self.stopping.store(true, Ordering::Relaxed);
         self.last_seen.is_running()
     }
 
-    /// Starts to read, unless a reading is under way.
+    /// Starts a reading unless one is running.
     pub(crate) fn start_reading(self: &Arc<Self>, source: &DeadLetterSource, period: PeriodArgs) {
         if self.last_seen.is_running() {
             return;
@@ -110,8 +110,8 @@ impl DlqReading {
         }
     }
 
-    /// Starts to read if the last reading is `every` old and the queue has another number of messages since, or if
-    /// nothing was read before. After one that failed nothing starts by itself.
+    /// Starts a reading if the last one is `every` old and the number of messages has changed since, or if there was
+    /// none. After a failed reading, nothing starts automatically.
     pub(crate) fn start_if_due(
         self: &Arc<Self>,
         (source, period): (&DeadLetterSource, PeriodArgs),
@@ -159,7 +159,7 @@ impl DlqReading {
             Ok::<_, CommandFailure>(true)
         };
         let read = read.await;
-        // Give every message back first, whatever happened.
+        // Release every message first, whatever happened.
         let coverage = reader.finish().await;
         let coverage = Coverage { complete: coverage.complete && read?, ..coverage };
         let mut snapshot = collecting.into_snapshot(coverage, taken_at, retention);
@@ -180,7 +180,8 @@ impl DlqReading {
         Ok(snapshot)
     }
 
-    /// The causes that are new to this console, with the notes on all. At the very first reading nothing is new.
+    /// The causes that are new to this console, with the notes on all of them. In the very first reading nothing is
+    /// new.
     fn update_causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<CauseHistory, CommandFailure> {
         let path = &self.causes_file;
         let is_first = !path.exists();
@@ -202,7 +203,7 @@ impl DlqReading {
         Ok(CauseHistory::new(known, new, last_look))
     }
 
-    /// Marks a cause of the last snapshot, in the file and in the snapshot.
+    /// Marks a cause of the last snapshot, both in the file and in the snapshot.
     pub(crate) fn mark_cause(
         &self,
         queue_arn: &str,
@@ -239,10 +240,10 @@ pub(crate) fn causes_file_name(queue_arn: &str) -> String {
 /// A person's mark on a cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// With a note, which may be empty.
+    /// Known, with a note, which may be empty.
     Known(String),
     NotKnown,
-    /// By the fix, such as a version of the function; may be empty.
+    /// Resolved, with the fix, such as a version of the function; may be empty.
     Resolved(String),
     NotResolved,
 }

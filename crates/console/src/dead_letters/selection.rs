@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::url::percent_encode;
 
-/// Characters of a value in a sentence.
+/// Maximum characters of a value in a sentence.
 const VALUE_MAX: usize = 200;
 
-/// The value of `new` for causes that no earlier look has seen.
+/// The value of `new` for causes that no earlier reading has seen.
 pub(crate) const SINCE_LAST_LOOK: &str = "last-look";
 
-/// Selects dead letters. An empty member selects all.
+/// Selects dead letters. An empty field does not filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Selection {
@@ -24,27 +24,27 @@ pub(crate) struct Selection {
     /// An `ErrorType`.
     #[serde(rename = "type")]
     pub(crate) error_type: String,
-    /// Text of its error or its body, in upper or lower case; or one of its ids.
+    /// Text in the error or the body, ignoring case; or one of the message's ids.
     pub(crate) q: String,
     /// The value of an attribute or metadata member named `tenant`; without one, the message group.
     pub(crate) tenant: String,
-    /// The function that gave it up.
+    /// The function that gave up the message.
     pub(crate) function: String,
     /// Only causes that are new since the `last-look`, or since a time or span.
     pub(crate) new: String,
     /// Only messages since this time, or within this span, such as `2h`.
     pub(crate) since: String,
-    /// Only messages before this time or span.
+    /// Only messages before this time, or older than this span.
     pub(crate) until: String,
     /// A jq filter.
     #[serde(rename = "where")]
     pub(crate) filter: String,
-    /// One message, by SQS's id.
+    /// One message, by its SQS message id.
     pub(crate) id: String,
 }
 
 impl Selection {
-    /// One message, by SQS's id.
+    /// Selects one message by its SQS message id.
     pub(crate) fn for_message(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
     }
@@ -53,7 +53,7 @@ impl Selection {
         *self == Self::default()
     }
 
-    /// The members that are set, with their names in addresses and forms.
+    /// The fields that are set, by their names in URLs and forms.
     pub(crate) fn active_members(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let Self { group, error_type, q, tenant, function, new, since, until, filter, id } = self;
         let parts = [
@@ -71,7 +71,7 @@ impl Selection {
         parts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.as_str()))
     }
 
-    /// The members that are set, each with its name and in words.
+    /// The fields that are set, each with its name and its description.
     pub(crate) fn describe_members(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.active_members().map(|(name, value)| {
             let words = match name {
@@ -86,7 +86,7 @@ impl Selection {
         })
     }
 
-    /// The selection without one of its members.
+    /// The selection without one of its fields.
     pub(crate) fn without_member(&self, name: &str) -> Self {
         let mut rest = self.clone();
         let Self { group, error_type, q, tenant, function, new, since, until, filter, id } = &mut rest;
@@ -113,7 +113,7 @@ impl Selection {
         if words.is_empty() { "all".to_owned() } else { words.join(", ") }
     }
 
-    /// The address of a page with this selection.
+    /// The URL of a page with this selection.
     pub(crate) fn page_address(&self, page: &str) -> String {
         let query: Vec<_> =
             self.active_members().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();
@@ -121,7 +121,7 @@ impl Selection {
     }
 }
 
-/// Reads a time, or a span before `now`.
+/// Parses a time, or a span before `now`.
 pub(crate) fn parse_moment(
     name: &str,
     text: &str,
@@ -132,7 +132,7 @@ pub(crate) fn parse_moment(
         return Ok(None);
     }
     let span = humantime::parse_duration(text).ok().and_then(|span| TimeDelta::from_std(span).ok());
-    // A form's field has no offset: it is UTC, like all times of the page.
+    // The value of a form field has no offset; like all times on the page, it is in UTC.
     let found = span
         .and_then(|span| now.checked_sub_signed(span))
         .or_else(|| parse_rfc3339(text))

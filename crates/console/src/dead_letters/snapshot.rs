@@ -19,16 +19,16 @@ use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection, parse_moment};
 use crate::dead_letters::spool::{BYTES_MAX, Spool, SpoolPosition};
 use crate::dead_letters::text_search::TextSearch;
 
-/// Characters of a headline in the list.
+/// Maximum characters of a headline in the list.
 const HEADLINE_MAX: usize = 200;
-/// Characters of a headline in a sentence.
+/// Maximum characters of a headline in a sentence.
 const HEADLINE_IN_SENTENCE_MAX: usize = 160;
-/// Characters of a tenant's or a function's name. A longer one is shortened, also in filters.
+/// Maximum characters of the name of a tenant or a function. Longer names are truncated, also in filters.
 const NAME_MAX: usize = 128;
-/// Messages that were received this often are left out of SQS's age metric ("Available CloudWatch metrics for Amazon
+/// Messages received this many times are excluded from SQS's age metric ("Available CloudWatch metrics for Amazon
 /// SQS").
 const RECEIVES_HIDDEN_FROM_AGE: u32 = 3;
-/// Characters of an id that is not ours.
+/// Maximum characters of a foreign id.
 const ID_MAX: usize = 128;
 /// Maximum messages of one snapshot. An entry takes less than a kibibyte.
 pub(crate) const LETTERS_MAX: usize = 120_000;
@@ -40,9 +40,9 @@ pub(crate) struct Snapshot {
     pub(crate) groups: Vec<DeadLetterGroup>,
     pub(crate) coverage: Coverage,
     pub(crate) taken_at: Timestamp,
-    /// The moment from which ages count: that of the reading, or the end of a file's virtual time.
+    /// The reference time for ages: that of the reading, or the end of a file's virtual time.
     pub(crate) now: Timestamp,
-    /// The queue's retention, if it is known.
+    /// The queue's retention, if known.
     pub(crate) retention: Option<Retention>,
     pub(crate) causes: CauseHistory,
     /// A sentence about what could not be determined.
@@ -50,12 +50,13 @@ pub(crate) struct Snapshot {
     spool: Spool,
 }
 
-/// The causes of a queue in earlier readings, and what people have marked them as.
+/// The causes of a queue in earlier readings, and the marks on them.
 #[derive(Debug)]
 pub(crate) struct CauseHistory {
     /// Fingerprints that no reading before this console has seen.
     pub(crate) new: BTreeSet<String>,
-    /// The time of the last reading before this console, or else of its first one; `None` for that one itself.
+    /// The time of the last reading before this console started, else of this console's first reading; `None` during
+    /// that first reading.
     pub(crate) last_look: Option<Timestamp>,
     known: Mutex<KnownCauses>,
 }
@@ -71,16 +72,16 @@ impl CauseHistory {
         Self { new, last_look, known: Mutex::new(known) }
     }
 
-    /// The known causes as they are in the file, after each change.
+    /// The known causes as stored in the file, updated with each change.
     pub(crate) fn lock_known(&self) -> MutexGuard<'_, KnownCauses> {
         lock(&self.known)
     }
 }
 
-/// A cause in its life: new, known, resolved, come back.
+/// The state of a cause: new, known, resolved or returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CauseLife {
-    /// True if no earlier reading has it, and it is not marked as known or resolved.
+    /// True if no earlier reading has seen it, and it is not marked as known or resolved.
     pub(crate) is_new: bool,
     pub(crate) note: Option<CauseNote>,
     pub(crate) state: CauseState,
@@ -91,7 +92,7 @@ impl CauseLife {
         matches!(self.state, CauseState::CameBack(_))
     }
 
-    /// The place in lists: those that came back or are new first, known ones later, resolved ones last.
+    /// The sort rank in lists: returned and new causes first, known ones later, resolved ones last.
     pub(crate) const fn list_rank(&self) -> u8 {
         match (&self.state, &self.note) {
             (CauseState::CameBack(_), _) => 0,
@@ -106,16 +107,16 @@ impl CauseLife {
 /// An entry of the list.
 #[derive(Clone, Debug)]
 pub(crate) struct LetterEntry {
-    /// SQS's id in this queue. Addresses and plans name the message by it.
+    /// The SQS message id in this queue. URLs and plans identify the message by it.
     pub(crate) sqs_message_id: String,
     pub(crate) message_id: String,
     pub(crate) sent_at: Timestamp,
-    /// The error in a line.
+    /// The error in one line.
     pub(crate) headline: String,
     pub(crate) error_type: String,
     pub(crate) fingerprint: String,
     pub(crate) tenant: Option<String>,
-    /// The function that gave it up, if that is known.
+    /// The function that gave up the message, if known.
     pub(crate) function: Option<String>,
     pub(crate) attempts: Option<u32>,
     receive_count: u32,
@@ -175,7 +176,7 @@ impl SnapshotBuilder {
         retention: Option<Retention>,
     ) -> Snapshot {
         let Self { mut letters, groups, spool } = self;
-        // Newest first. Ids break ties, so that a page looks the same each time.
+        // Newest first. Ids break ties, so that the order is stable.
         letters.sort_by(|one, other| {
             other.sent_at.cmp(&one.sent_at).then_with(|| one.sqs_message_id.cmp(&other.sqs_message_id))
         });
@@ -197,14 +198,14 @@ impl SnapshotBuilder {
 #[derive(Debug, Default)]
 pub(crate) struct Selected<'l> {
     pub(crate) letters: Vec<&'l LetterEntry>,
-    /// Messages that the jq filter failed on. They are not selected.
+    /// Messages for which the jq filter failed. They are not selected.
     pub(crate) not_judged: NotJudged,
 }
 
-/// Messages that SQS deletes soon.
+/// Messages that are about to expire.
 pub(crate) struct EndingSoon {
     pub(crate) count: u64,
-    /// When it deletes the first.
+    /// The expiry of the first one.
     pub(crate) first: Timestamp,
 }
 
@@ -218,12 +219,13 @@ impl Snapshot {
         self.coverage.seen.max(self.coverage.approximate)
     }
 
-    /// Finds a dead letter by SQS's id.
+    /// Finds a dead letter by its SQS message id.
     pub(crate) fn find_letter(&self, sqs_message_id: &str) -> Option<&LetterEntry> {
         self.letters.iter().find(|letter| letter.sqs_message_id == sqs_message_id)
     }
 
-    /// The causes that messages died of again: they were sent back in these generations, by their own ids, and are here.
+    /// The causes of messages that failed again: they were sent back in these generations, by their `message_id`, and
+    /// are in the DLQ.
     ///
     /// # Errors
     /// The spool cannot be read.
@@ -231,7 +233,7 @@ impl Snapshot {
         let mut all = Vec::new();
         for letter in &self.letters {
             let Some(generation) = sent.get(&letter.message_id) else { continue };
-            // One that is not of a later generation was never away.
+            // Without a later generation, the message never left the DLQ.
             let record = self.read_record(letter)?;
             if record.metadata.is_some_and(|metadata| metadata.generation() >= *generation) {
                 let died = DiedAgain {
@@ -251,13 +253,13 @@ impl Snapshot {
         self.retention?.ends_at(letter.sent_at)
     }
 
-    /// A sentence about messages that SQS deletes soon; `None` if there are none.
+    /// A sentence about messages that are about to expire; `None` if there are none.
     pub(crate) fn deleted_soon(&self) -> Option<String> {
         let EndingSoon { count, first } = self.expiring_soon(self.taken_at)?;
         deleted_soon(count, Some(first), self.retention, self.taken_at)
     }
 
-    /// The messages that SQS deletes soon; `None` if there are none.
+    /// The messages that are about to expire; `None` if there are none.
     pub(crate) fn expiring_soon(&self, now: Timestamp) -> Option<EndingSoon> {
         let retention = self.retention?;
         let ends = self.letters.iter().filter_map(|letter| self.expires_at(letter));
@@ -265,12 +267,12 @@ impl Snapshot {
         Some(EndingSoon { count: soon.len() as u64, first: soon.into_iter().min()? })
     }
 
-    /// The time from which a message must have been sent so that SQS does not delete it soon.
+    /// The send time before which a message is about to expire.
     pub(crate) fn expiry_cutoff(&self) -> Option<Timestamp> {
         self.taken_at.checked_sub_signed(self.retention?.ends_soon_after())
     }
 
-    /// The number of receives that looking has cost so far.
+    /// Describes the number of receives that readings have cost so far.
     pub(crate) fn describe_look_cost(&self) -> Option<String> {
         let most = self.letters.iter().map(|letter| letter.receive_count).max()?;
         let left_out =
@@ -288,12 +290,12 @@ impl Snapshot {
         })
     }
 
-    /// A cause in its life.
+    /// The state of a cause.
     pub(crate) fn cause_life(&self, group: &DeadLetterGroup) -> CauseLife {
         self.life_with(&group.fingerprint, Some(group))
     }
 
-    /// A cause in its life, of which this look has no message.
+    /// The state of a cause without messages in this reading.
     pub(crate) fn life_without_messages(&self, fingerprint: &str) -> CauseLife {
         self.life_with(fingerprint, None)
     }
@@ -309,7 +311,7 @@ impl Snapshot {
         self.groups.iter().find(|group| group.fingerprint == fingerprint)
     }
 
-    /// The number of causes that are new since the last look, and of those that were resolved and came back.
+    /// The number of new causes since the last reading, and of resolved causes that have returned.
     pub(crate) fn new_and_returned(&self) -> [u64; 2] {
         let lives: Vec<_> = self.groups.iter().map(|group| self.cause_life(group)).collect();
         let count = |is: fn(&CauseLife) -> bool| lives.iter().filter(|life| is(life)).count() as u64;
@@ -332,8 +334,8 @@ impl Snapshot {
         Ok(Some(all.filter(is_new).map(|group| group.fingerprint.as_str()).collect()))
     }
 
-    /// Returns the selected dead letters, newest first. A body is read back from the disk only if the list alone does
-    /// not rule the message out.
+    /// Returns the selected dead letters, newest first. Reads a body from the disk only if the list alone does not rule
+    /// the message out.
     ///
     /// # Errors
     /// A time or the filter is invalid, or the filter fails.
@@ -374,7 +376,7 @@ impl Snapshot {
         Ok(selected)
     }
 
-    /// A selection in words: a cause by its headline, with its fingerprint beside it.
+    /// Describes a selection: a cause by its headline, followed by its fingerprint.
     pub(crate) fn describe_selection(&self, selection: &Selection) -> String {
         let Some(group) = self.find_group(&selection.group) else {
             return selection.describe();

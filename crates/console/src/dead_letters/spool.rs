@@ -1,6 +1,6 @@
-//! Keeps the messages of a snapshot on the disk instead of in memory: a DLQ may hold a hundred thousand of a mebibyte
-//! each. The file has no name while it is used, so no payload is left behind, whatever happens. Only its owner can read
-//! it.
+//! Keeps the messages of a snapshot on disk instead of in memory: a DLQ may hold a hundred thousand messages of a
+//! mebibyte each. The file has no name while in use, so no payload is left behind, whatever happens. Only its owner can
+//! read it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -12,7 +12,7 @@ use redeliver_core::message::ReceivedMessage;
 use redeliver_dead_letters::ArchivedMessage;
 use redeliver_dead_letters::files::keep_private;
 
-/// Maximum bytes of one snapshot. Reading stops there, and the page says so.
+/// Maximum bytes per snapshot. The reading stops there, and the page reports it.
 pub(crate) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 #[derive(Debug)]

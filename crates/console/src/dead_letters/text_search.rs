@@ -1,11 +1,11 @@
-//! Text search that finds what people mean: text and numbers, and no part of an id.
+//! Text search as people expect it: matches text and numbers, but not parts of an id.
 
-/// Characters from which a word with a digit is an id.
+/// Minimum length in characters of a word with a digit that counts as an id.
 const ID_MIN: usize = 16;
-/// Characters of an id that find it.
+/// Minimum length in characters of a part of an id that matches it.
 const PART_MIN: usize = 8;
 
-/// Finds a text, in upper or lower case. A number is found as a whole word; an id by 8 of its characters.
+/// Searches for a text, ignoring case. A number matches as a whole word, an id by 8 of its characters.
 #[derive(Debug)]
 pub(crate) struct TextSearch {
     wanted: String,
@@ -13,7 +13,7 @@ pub(crate) struct TextSearch {
 }
 
 impl TextSearch {
-    /// `None` if there is nothing to find.
+    /// `None` if the text is empty.
     pub(crate) fn new(text: &str) -> Option<Self> {
         let wanted = text.trim().to_lowercase();
         let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
@@ -25,7 +25,7 @@ impl TextSearch {
         text.match_indices(&self.wanted).any(|(at, _)| self.is_relevant(&text, at))
     }
 
-    /// True for an occurrence that is not a part of a longer number or of an id.
+    /// True for an occurrence that is not part of a longer number or an id.
     fn is_relevant(&self, text: &str, at: usize) -> bool {
         let end = at + self.wanted.len();
         let is_of_word = |character: char| character.is_alphanumeric() || character == '-';

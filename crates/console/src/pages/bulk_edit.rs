@@ -1,4 +1,4 @@
-//! The page that edits everything that is selected, and shows on examples what the edit does while you type.
+//! The page that edits all selected messages, and previews the edit on examples while the user types.
 
 use maud::{Markup, html};
 use redeliver_dead_letters::redrive::{BodyEdit, RedriveDecision, RedrivePlan, RedriveReport};
@@ -15,11 +15,11 @@ use crate::pages::diff::render_diff;
 use crate::pages::edit::format_editable;
 use crate::pages::letter_links::{letter_link, render_staying};
 
-/// Examples that are shown.
+/// The number of examples shown.
 const EXAMPLES: usize = 3;
-/// Messages that are tried while one types. The plan tries all of them.
+/// Messages tried while the user types. The plan tries all of them.
 const TRIED: usize = 500;
-/// Bytes of a body that are shown.
+/// Maximum bytes of a body to show.
 const SHOWN_MAX: usize = 100_000;
 
 /// The edit in a form: a jq expression, or a field with its old and its new value.
@@ -47,7 +47,7 @@ impl BulkEdit {
     }
 }
 
-/// The place in the body as a jq path, from a JSON Pointer (`/data/currency`) or names with dots.
+/// Converts a JSON Pointer (`/data/currency`) or a dotted path into a jq path.
 fn parse_field_path(field: &str) -> Result<String, CommandFailure> {
     let names: Vec<String> = match field.strip_prefix('/') {
         Some(pointer) => pointer.split('/').map(|name| name.replace("~1", "/").replace("~0", "~")).collect(),
@@ -68,7 +68,7 @@ fn parse_field_path(field: &str) -> Result<String, CommandFailure> {
     Ok(format!(".body{}", steps.collect::<String>()))
 }
 
-/// A message whose field has another value, or no such field, stays as it is.
+/// A message whose field is missing or has another value is left unchanged.
 fn build_assignment(path: &str, old: &str, new: &str) -> String {
     let value = |text: &str| match serde_json::from_str::<Value>(text) {
         Ok(value) => value.to_string(),
@@ -76,11 +76,11 @@ fn build_assignment(path: &str, old: &str, new: &str) -> String {
     };
     let new = value(new);
     let condition = match old {
-        // A mistyped name must not add a member to every message.
+        // A mistyped name must not add a field to every message.
         "" => format!("{path} != null"),
         old => format!("{path} == {}", value(old)),
     };
-    // Of a text or an array there is no such member, which is an error in jq.
+    // In jq, accessing such a field of a string or an array is an error.
     format!("if (try ({condition}) catch false) then {path} = {new} else . end")
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn render_bulk_form(at: &AtDeployment, selection: &Selection) -> Resu
     })
 }
 
-/// Shows what the edit does.
+/// Previews the edit.
 pub(crate) fn render_bulk_verdict(
     at: &AtDeployment,
     selection: &Selection,
@@ -150,7 +150,7 @@ pub(crate) fn render_bulk_verdict(
     })
 }
 
-/// The edit on some of the messages.
+/// The edit, tried on some of the messages.
 struct EditTrial<'l> {
     report: RedriveReport,
     examples: Vec<Example<'l>>,
@@ -180,7 +180,7 @@ impl<'l> EditTrial<'l> {
             let Some(send_back) = edited.decide_and_count(&record, &mut tried.report)? else { continue };
             tried.report.count_planned(&record, &send_back);
             if tried.examples.len() < EXAMPLES {
-                // Without what a redrive changes by itself, such as the generation.
+                // Excludes the changes that a redrive itself makes, such as the generation.
                 let before = match as_it_is.decide(&record)? {
                     RedriveDecision::Send(unedited) => format_body(&unedited.message.content().body),
                     RedriveDecision::Stays(_) | RedriveDecision::NotSelected => {
@@ -195,7 +195,7 @@ impl<'l> EditTrial<'l> {
     }
 }
 
-/// A body for people. Characters that hide others are escaped.
+/// Formats a body for people. Characters that hide others are escaped.
 fn format_body(body: &str) -> String {
     let mut text = format_editable(body).unwrap_or_else(|| escape_lines(body));
     if text.len() > SHOWN_MAX {
@@ -232,7 +232,7 @@ mod tests {
             edit("data.n", "1.50", "{\"a\": null}").unwrap(),
             r#"if (try (.body["data"]["n"] == 1.50) catch false) then .body["data"]["n"] = {"a":null} else . end"#
         );
-        // A quotation mark ends no string, and a program in a value is a text.
+        // A quotation mark does not end the string, and a program in a value is plain text.
         assert!(edit("a", "", "\") | halt").unwrap().contains(r#" then .body["a"] = "\") | halt" else"#));
         assert!(edit("a..b", "", "1").unwrap_err().starts_with("field: write its names with dots"));
         assert_eq!(

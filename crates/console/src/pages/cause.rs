@@ -22,9 +22,9 @@ use crate::layout::TitledPage;
 use crate::pages::facets::render_facets;
 use crate::pages::selected::{render_actions, render_active_filters, render_change_warning};
 
-/// Columns of the trend.
+/// The number of columns in the trend.
 const TREND: usize = 96;
-/// Characters of the title.
+/// Maximum characters of the title.
 const TITLE_MAX: usize = 160;
 /// A cause without a new dead letter for this long is quiet.
 const QUIET_SECONDS: i64 = 3600;
@@ -59,7 +59,7 @@ impl From<ResolvedForm> for Mark {
     }
 }
 
-/// The page of a cause. `selection` may narrow it to some of its messages.
+/// Renders the page of a cause. `selection` may narrow it to some of its messages.
 pub(crate) fn render_cause(
     at: &AtDeployment,
     fingerprint: &str,
@@ -93,7 +93,7 @@ pub(crate) fn render_cause(
     Ok(TitledPage { title: shorten_text(&group.headline, TITLE_MAX), body })
 }
 
-/// The page of a known cause without messages: it can still be marked.
+/// Renders the page of a known cause without messages: it can still be marked.
 fn render_gone_cause(
     at: &AtDeployment,
     snapshot: &Snapshot,
@@ -116,7 +116,7 @@ fn render_gone_cause(
     Ok(TitledPage { title: shorten_text(&error_type, TITLE_MAX), body })
 }
 
-/// Summarizes the messages: their number, their first and last time, and whether they still come.
+/// Summarizes the messages: their number, the first and last timestamp, and whether new ones are still arriving.
 fn render_summary(
     snapshot: &Snapshot,
     group: &DeadLetterGroup,
@@ -139,7 +139,7 @@ fn render_summary(
     }
 }
 
-/// The retries that they had.
+/// Describes the retries of the messages.
 fn describe_attempts(letters: &[&LetterEntry]) -> Option<String> {
     let known = || letters.iter().filter_map(|letter| letter.attempts);
     let (least, most) = (known().min()?, known().max()?);
@@ -154,7 +154,7 @@ fn format_retries(count: u32) -> String {
     if count == 1 { "1 retry".to_owned() } else { format!("{count} retries") }
 }
 
-/// News about the cause: that it is new, came back or is resolved, and the note of the person who has examined it.
+/// The state of the cause (new, returned or resolved), and the note of the person who has examined it.
 fn render_standing(snapshot: &Snapshot, life: &CauseLife, path: &str) -> Markup {
     html! {
         @match &life.state {
@@ -197,7 +197,7 @@ fn render_differences(compared: &CauseComparison) -> Markup {
     }
 }
 
-/// Shows the counts of the cause beside those of all others.
+/// Shows the counts of the cause next to those of all other causes.
 fn render_comparison(compared: &CauseComparison) -> Markup {
     let versions = [("first version", &compared.first_version), ("last version", &compared.last_version)];
     let names = [("tenant", &compared.tenants), ("function", &compared.functions)];
@@ -222,7 +222,7 @@ fn render_comparison(compared: &CauseComparison) -> Markup {
     }
 }
 
-/// A time in a sentence.
+/// Formats a timestamp for a sentence.
 fn format_minute(at: Timestamp) -> String {
     at.format("%Y-%m-%d %H:%M").to_string()
 }
@@ -267,7 +267,7 @@ fn render_mark_forms(at: &AtDeployment, life: &CauseLife, path: &str) -> Markup 
     }
 }
 
-/// Charts the life of a cause.
+/// Charts the messages of the cause over time.
 fn render_trend(letters: &[&LetterEntry]) -> Markup {
     let (Some(last), Some(first)) = (letters.first(), letters.last()) else { return Markup::default() };
     let ColumnCounts { counts, seconds } =

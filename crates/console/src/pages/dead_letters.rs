@@ -1,4 +1,4 @@
-//! The page of dead letters: the causes of what is selected, its counts, and its messages.
+//! The page of dead letters: the causes of the selected messages, their counts, and the messages.
 
 use std::collections::HashMap;
 
@@ -25,14 +25,14 @@ use crate::pages::selected::{
 
 /// Messages per page.
 const ON_A_PAGE: usize = 20;
-/// Causes that are shown.
+/// Maximum number of causes shown.
 const CAUSES_MAX: usize = 200;
-/// Causes that are shown while the queue is read.
+/// Maximum number of causes shown during a reading.
 const SO_FAR_MAX: usize = 20;
-/// Columns of a cause's trend.
+/// The number of columns in a cause's trend.
 const TREND: usize = 24;
 
-/// The part of a list that is shown.
+/// The part of a list to show.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Paging {
@@ -52,7 +52,7 @@ pub(crate) fn render_dead_letters(
     selection: &Selection,
     paging: Paging,
 ) -> Result<Markup, CommandFailure> {
-    // Ask for the progress first: a reading publishes its result before it ends.
+    // Query the progress first: a reading publishes its result before it ends.
     let running = at.reading.current_progress();
     let seen = at.reading.last_seen.last_result();
     Ok(html! {
@@ -65,7 +65,7 @@ pub(crate) fn render_dead_letters(
     })
 }
 
-/// Shows the progress of a reading, and at the first one the causes so far.
+/// Shows the progress of a reading, and during the first one the causes found so far.
 pub(crate) fn render_running(
     progress: ReadingProgress,
     is_first: bool,
@@ -89,7 +89,7 @@ pub(crate) fn render_running(
     }
 }
 
-/// The number of messages that the queue has more than at the look. `count` is SQS's.
+/// Shows how many more messages the queue has than at the last reading. `count` is the SQS count.
 pub(crate) fn render_arrived(snapshot: &Snapshot, count: Option<u64>) -> Markup {
     let arrived = count.unwrap_or(0).saturating_sub(snapshot.message_count());
     html! { @if arrived > 0 { strong role="status" { (group_digits(arrived)) " more since this look" } } }
@@ -155,7 +155,7 @@ fn render_found(
     })
 }
 
-/// The first line: how much of what, and what to do now.
+/// The first line: the number of messages and causes, and the next step.
 fn render_headline(
     at: &AtDeployment,
     snapshot: &Snapshot,
@@ -196,14 +196,14 @@ fn describe_incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
     }
 }
 
-/// A cause, and what of it is selected.
+/// A cause, and its selected messages.
 struct SelectedCause<'s> {
     group: &'s DeadLetterGroup,
     selected: CauseCount,
     life: CauseLife,
 }
 
-/// The causes of the selected messages: those that came back and new ones first, known and resolved ones last, else the
+/// The causes of the selected messages: returned and new ones first, known and resolved ones last; within a rank, the
 /// largest first.
 fn selected_causes<'s>(snapshot: &'s Snapshot, selected: &[&LetterEntry]) -> Vec<SelectedCause<'s>> {
     let counts = count_by_cause(selected);
@@ -247,7 +247,7 @@ fn render_cause_table(
     }
 }
 
-/// The marks of people on a cause, in a few words.
+/// Labels for the marks on a cause.
 fn render_marks(CauseLife { note, state, .. }: &CauseLife) -> Markup {
     html! {
         @if let CauseState::Resolved(resolved) = state {
@@ -257,9 +257,9 @@ fn render_marks(CauseLife { note, state, .. }: &CauseLife) -> Markup {
     }
 }
 
-/// Charts when the messages of each cause came.
+/// Charts the send times of each cause's messages.
 fn render_trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
-    // The newest message is the first.
+    // The list is sorted newest first.
     let (Some(newest), Some(oldest)) = (snapshot.letters.first(), snapshot.letters.last()) else {
         return HashMap::new();
     };
@@ -306,7 +306,7 @@ fn render_expiry(snapshot: &Snapshot, letter: &LetterEntry) -> Markup {
     }
 }
 
-/// Returns the number of the last page, or an error if the page asked for does not exist.
+/// Returns the number of the last page, or an error if the requested page does not exist.
 fn last_page(Paging { page }: Paging, selected: usize) -> Result<usize, CommandFailure> {
     let last = selected.div_ceil(ON_A_PAGE).saturating_sub(1);
     if page > last {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redeliver_operator::diff::{DiffLine, diff_lines};
 
-/// The difference as a block with a name. The texts must be escaped for people.
+/// Renders the difference as a named block. The texts must already be escaped for people.
 pub(crate) fn render_diff(name: &str, before: &str, after: &str) -> Markup {
     html! {
         pre class="diff" tabindex="0" role="region" aria-label=(name) {

@@ -1,4 +1,4 @@
-//! The page that edits a message, and shows its errors while you type.
+//! The page that edits a message, and shows its errors while the user types.
 
 use maud::{Markup, html};
 use redeliver_dead_letters::read_lossy;
@@ -58,7 +58,7 @@ pub(crate) fn render_edit_form(one: &AtDeadLetter) -> Result<Markup, CommandFail
     })
 }
 
-/// Shows whether the edited message could be sent back, or the reason why it would stay.
+/// Shows whether the edited message could be sent back, or the reason why it would be skipped.
 pub(crate) fn render_edit_verdict(one: &AtDeadLetter, edited: &EditForm) -> Result<Markup, CommandFailure> {
     let wrong = |why: &str| html! { p class="warning" { (why) } };
     let plan = one.at.redrive_plan(Some(BodyEdit::replace_body(&edited.body)), edited.new_id.is_some());
@@ -72,8 +72,8 @@ pub(crate) fn render_edit_verdict(one: &AtDeadLetter, edited: &EditForm) -> Resu
     })
 }
 
-/// Lays out a body to be edited. Characters that a browser would change, or that hide others, become JSON escapes.
-/// `None` if it is not a JSON object.
+/// Formats a body for editing. Characters that a browser would change, or that hide others, become JSON escapes. `None`
+/// if the body is not a JSON object.
 pub(crate) fn format_editable(body: &str) -> Option<String> {
     let value = read_lossy(body).ok().filter(serde_json::Value::is_object)?;
     serde_json::to_string_pretty(&value).ok().map(|laid_out| escape_json(&laid_out))

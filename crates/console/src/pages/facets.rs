@@ -1,4 +1,4 @@
-//! Counts of what is selected, each a link that narrows the selection.
+//! Counts of the selected messages, each a link that narrows the selection.
 
 use maud::{Markup, html};
 use redeliver_dead_letters::groups::format_timestamp;
@@ -8,17 +8,17 @@ use crate::dead_letters::facets::{TimeCounts, count_by_time, count_by_value};
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::LetterEntry;
 
-/// Values of a facet that are shown.
+/// Maximum number of values shown per facet.
 const VALUES_MAX: usize = 12;
 
-/// A value with its count, and the selection that it leads to.
+/// A value with its count, and the selection that its link opens.
 struct FacetValue {
     name: String,
     count: u64,
     selection: Selection,
 }
 
-/// Counts by tenant, error type, function and time. A facet that the selection already narrows is left out.
+/// Counts by tenant, error type, function and time. Facets that the selection already narrows are omitted.
 pub(crate) fn render_facets(page: &str, selection: &Selection, letters: &[&LetterEntry]) -> Markup {
     let facet = |of: fn(&LetterEntry) -> Option<&str>, narrow: fn(&mut Selection, String)| {
         let values = count_by_value(letters, of).into_iter().map(|(name, count)| {
@@ -51,7 +51,7 @@ fn render_time_facet(page: &str, selection: &Selection, letters: &[&LetterEntry]
         FacetValue { name, count, selection: Selection { since, until, ..selection.clone() } }
     });
     let values: Vec<_> = values.collect();
-    // One hour is as far as it goes.
+    // A single hour cannot be narrowed further.
     if is_hours && values.len() < 2 {
         return Markup::default();
     }

@@ -1,4 +1,4 @@
-//! Every DLQ of the account, as the first page.
+//! Every DLQ of the account, as the start page.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use redeliver_operator::queues::AwsConnection;
 
 use crate::site::FleetSeen;
 
-/// Starts to read, unless a reading is under way.
+/// Starts a survey unless one is running.
 pub(crate) fn start_survey(fleets: &FleetSeen, connection: &AwsConnection) {
     let (last_seen, connection) = (Arc::clone(fleets), connection.clone());
     fleets

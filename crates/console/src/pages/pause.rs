@@ -32,7 +32,7 @@ pub(crate) fn render_switches(at: &AtDeployment) -> Markup {
                 (render_readers(&at.from, &seen.status.queues))
                 @if !at.site.guard.read_only { (render_switch_forms(&at.page_path("pause"), &at.name, &seen.status.queues)) }
             }
-            // The page reloads when there is something to see.
+            // The page reloads when the status has arrived.
             None => div data-live=(at.page_path("pause/live")) { (render_waiting(at)) },
         }
     }
@@ -57,7 +57,7 @@ fn render_readers(dlq: &str, queues: &[QueueStatus]) -> Markup {
     }
 }
 
-/// Shows only buttons that can work: event source mappings can be switched, containers cannot.
+/// Shows only the buttons that can work: event source mappings can be switched, containers cannot.
 fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
     let has_mapping = |all: bool| {
         let roles = queues.iter().map(|queue| {

@@ -1,4 +1,4 @@
-//! The list of plans, and the page of one: before it starts, while it runs, and its outcome.
+//! The list of plans, and the page of a plan: before it starts, while it runs, and its outcome.
 
 use maud::{Markup, html};
 use redeliver_aws::SystemClock;
@@ -27,7 +27,7 @@ use crate::plans::outcome::journal_counts;
 use crate::plans::plan::{ConsolePlan, PlanAction, PlanFiles, PlanOutcome, StartedPlan};
 use crate::plans::runner::{PlanState, RunningPlan, UNKNOWN_PLAN};
 
-/// The fields of a form that makes a plan.
+/// The fields of a form that creates a plan.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PlanForm {
@@ -42,12 +42,12 @@ pub(crate) struct PlanForm {
 }
 
 impl PlanForm {
-    /// Shows what the edit of the form does.
+    /// Previews the edit of the form.
     pub(crate) fn edit_verdict(&self, at: &AtDeployment) -> Result<Markup, CommandFailure> {
         bulk_edit::render_bulk_verdict(at, &self.selection, &self.edit, self.new_id.is_some())
     }
 
-    /// The jq expression of the plan; `None` if its messages go back as they are.
+    /// The jq expression of the plan; `None` if its messages are sent back unchanged.
     fn edit_program(&self) -> Result<Option<String>, CommandFailure> {
         match self.action.as_str() {
             "edit" => self.edit.build_program().map(Some),
@@ -56,10 +56,10 @@ impl PlanForm {
     }
 }
 
-/// Messages that are listed.
+/// Maximum number of messages listed.
 const LISTED: usize = 100;
 
-/// Makes a plan of the selected messages that can go.
+/// Creates a plan for those selected messages that can be sent.
 pub(crate) fn make_plan(at: &AtDeployment, asked: &PlanForm) -> Result<ConsolePlan, CommandFailure> {
     let snapshot = at.last_snapshot()?;
     let action = match asked.action.as_str() {
@@ -83,7 +83,7 @@ pub(crate) fn make_plan(at: &AtDeployment, asked: &PlanForm) -> Result<ConsolePl
     if is_edited && going.is_empty() {
         return Err("nothing would be sent: go back, and see below the edit why each message stays".into());
     }
-    // If no message can go, the plan has all of them, and its page says why each stays.
+    // If no message can be sent, the plan contains all of them, and its page gives the reason for each.
     let messages = if going.is_empty() { ids } else { going };
     let given =
         asked.selection.active_members().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -91,7 +91,7 @@ pub(crate) fn make_plan(at: &AtDeployment, asked: &PlanForm) -> Result<ConsolePl
     Ok(ConsolePlan::new(format_rfc3339(SystemClock.now()), &at.from, action, selected, given, messages))
 }
 
-/// The list of plans that were started.
+/// Renders the list of plans that were started.
 pub(crate) fn render_plans(at: &AtDeployment) -> Markup {
     let PlanFiles { started, damaged } = at.runner.started_plans(&at.from);
     let running = at.runner.running_id();
@@ -129,7 +129,7 @@ fn plan_path(at: &AtDeployment, id: &str) -> String {
     at.page_path(&format!("plans/{id}"))
 }
 
-/// A time from a file, or the text as it is if it is not a time.
+/// Renders a timestamp from a file, or the raw text if it cannot be parsed.
 fn render_moment(text: &str) -> Markup {
     parse_rfc3339(text).map_or_else(|| html! { (text) }, render_timestamp)
 }
@@ -145,7 +145,7 @@ const fn plan_heading(action: &PlanAction) -> &'static str {
     }
 }
 
-/// The page of a plan.
+/// Renders the page of a plan.
 pub(crate) fn render_plan(at: &AtDeployment, id: &str) -> Result<TitledPage, CommandFailure> {
     let standing = at.runner.find_plan(&at.from, id).ok_or(UNKNOWN_PLAN)?;
     let (plan, what) = match &standing {
@@ -166,7 +166,7 @@ fn render_facts(plan: &ConsolePlan) -> Markup {
     html! {
         p {
             (format_count(plan.messages.len() as u64, "message")) " of " code { (plan.from) }
-            // Whole: another account's queue may have the same name.
+            // The whole ARN: another account's queue may have the same name.
             @if let Some(to) = plan.action.destination_arn() { " to " code { (to) } }
             ", selected by " (plan.selected) ". The set is fixed: what came since is not in it."
         }
@@ -185,7 +185,7 @@ fn render_facts(plan: &ConsolePlan) -> Markup {
     }
 }
 
-/// Shows what the plan would do, and the forms that start and drop it.
+/// Shows what the plan would do, and the forms that start and discard it.
 fn render_shown(at: &AtDeployment, plan: &ConsolePlan) -> Result<Markup, CommandFailure> {
     let snapshot = at.last_snapshot()?;
     let PlanDecision { report, going } =
@@ -219,12 +219,12 @@ fn render_shown(at: &AtDeployment, plan: &ConsolePlan) -> Result<Markup, Command
     })
 }
 
-/// Makes the plan that sends again what a plan has deleted.
+/// Creates the plan that re-sends the messages that another plan has deleted.
 pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<ConsolePlan, CommandFailure> {
     let Some(PlanState::Ended(started)) = at.runner.find_plan(&at.from, deletion) else {
         return Err(UNKNOWN_PLAN.into());
     };
-    // Until then messages may be in a backup and in the DLQ.
+    // Until the deletion is finished, messages may be both in a backup and in the DLQ.
     if started.plan.action != PlanAction::Delete || !started.is_finished() {
         return Err("Only a finished deletion can be restored: continue it to its end first.".into());
     }
@@ -249,7 +249,7 @@ fn render_backups(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
     html! { ul { @for path in plan.backup_paths(&at.runner.folder) { li { code { (escape_lines(&path.display().to_string())) } } } } }
 }
 
-/// The messages of the plan, each with its page.
+/// Lists the messages of the plan, each with a link to its page.
 fn render_messages(at: &AtDeployment, snapshot: &Snapshot, going: &[String]) -> Markup {
     let first = going.iter().take(LISTED).filter_map(|id| snapshot.find_letter(id));
     html! {
@@ -263,7 +263,7 @@ fn render_messages(at: &AtDeployment, snapshot: &Snapshot, going: &[String]) -> 
     }
 }
 
-/// The command that does the same.
+/// Shows the equivalent command.
 fn render_command(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
     let command = build_command(plan, &at.connection.given_options());
     html! {
@@ -365,7 +365,7 @@ fn render_ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
     }
 }
 
-/// The next step after a cause was sent back.
+/// A link to the next step after a cause was sent back.
 fn render_resolve_link(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
     let cause = plan.selection.iter().find(|(name, _)| name == "group").map(|(_, fingerprint)| fingerprint);
     html! {
@@ -375,7 +375,7 @@ fn render_resolve_link(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
     }
 }
 
-/// The causes that messages of the plan died of again, by the last look or as the runs have seen them.
+/// The causes of messages that failed again after this plan, according to the last reading or to the runs.
 fn render_died_again(
     at: &AtDeployment,
     started: &StartedPlan,

@@ -1,4 +1,4 @@
-//! The filters of a selection, the actions on all of its messages, and a warning if it is out of date.
+//! The filters of a selection, the actions on all of its messages, and a warning if the selection is out of date.
 
 use maud::{Markup, html};
 use redeliver_operator::terminal::units::format_count;
@@ -7,7 +7,7 @@ use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::Snapshot;
 use crate::extract::AtDeployment;
 
-/// A warning if a plan has changed the queue since the look.
+/// A warning if a plan has changed the queue since the last reading.
 pub(crate) fn render_change_warning(at: &AtDeployment, snapshot: &Snapshot) -> Markup {
     html! {
         @if at.runner.has_run_since(snapshot.taken_at) {
@@ -19,7 +19,7 @@ pub(crate) fn render_change_warning(at: &AtDeployment, snapshot: &Snapshot) -> M
     }
 }
 
-/// The filters in use, each with a link to the page without it.
+/// The active filters, each with a link that removes it.
 pub(crate) fn render_active_filters(page: &str, selection: &Selection) -> Markup {
     html! {
         @if !selection.is_everything() {
@@ -61,7 +61,7 @@ pub(crate) fn render_filter_form(at: &AtDeployment, selection: &Selection) -> Ma
     }
 }
 
-/// The buttons for this many selected messages, or where else something can be done with them.
+/// The buttons for `count` selected messages; for a file or an archive, a hint instead.
 pub(crate) fn render_actions(at: &AtDeployment, selection: &Selection, count: usize) -> Markup {
     let all = format_count(count as u64, "message");
     html! {
@@ -75,7 +75,7 @@ pub(crate) fn render_actions(at: &AtDeployment, selection: &Selection, count: us
     }
 }
 
-/// The buttons for everything that is selected.
+/// The buttons for all selected messages.
 pub(crate) fn render_plan_forms(
     at: &AtDeployment,
     selection: &Selection,

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::plans::plan::PlanAction;
 use crate::plans::runner::StartRequest;
 
-/// The form that starts a plan, or continues one with this pace.
+/// Renders the form that starts a plan, or continues one with this pace.
 pub(crate) fn render_start_form(
     action: &PlanAction,
     path: &str,
@@ -22,7 +22,7 @@ pub(crate) fn render_start_form(
     count: usize,
 ) -> Markup {
     let pace = stored.unwrap_or_default();
-    // Another tab may start the plan with other settings meanwhile.
+    // Meanwhile, another tab may start the plan with different settings.
     let shown = stored.and_then(|pace| serde_json::to_string(&pace).ok());
     let field = |name: &str, label: &str, value: &str, least: u64, most: u64| {
         html! { label { (label) input type="number" name=(name) value=(value) min=(least) max=(most); } }
@@ -59,15 +59,15 @@ pub(crate) struct PaceForm {
     watch_seconds: String,
     stop_after_failures_percent: String,
     into_paused: Option<String>,
-    /// The settings that the form began with.
+    /// The settings with which the form was rendered.
     shown: Option<String>,
 }
 
 impl PaceForm {
-    /// Reads the fields. An empty one has its default: no rate limit, and the watch and the stop of [`Pace`].
+    /// Parses the fields. An empty field has its default: no rate limit, and the watch and the stop of [`Pace`].
     ///
     /// # Errors
-    /// The name of the wrong field, with its range.
+    /// The name of the invalid field, with its range.
     pub(crate) fn parse_request(&self) -> Result<StartRequest, CommandFailure> {
         let default = RedrivePace::default();
         let watch_seconds = parse_number("seconds", &self.watch_seconds, 0..=WATCH_SECONDS_MAX)?;
@@ -83,7 +83,7 @@ impl PaceForm {
     }
 }
 
-/// Reads a field; `None` if it is empty.
+/// Parses a field; `None` if it is empty.
 fn parse_number<N>(name: &str, text: &str, range: RangeInclusive<N>) -> Result<Option<N>, CommandFailure>
 where
     N: FromStr + PartialOrd + Display,

@@ -1,4 +1,4 @@
-//! The status page: what is wrong, in one sentence; what waits where and what flows; and the last day.
+//! The status page: a sentence on problems, the messages waiting in and flowing through each queue, and the last day.
 
 mod answer;
 mod last_day;
@@ -22,11 +22,11 @@ use crate::extract::AtDeployment;
 use crate::status_poll::LiveStatus;
 use answer::{Facts, LastReading, build_status_line};
 
-/// Points of a small chart: an hour of five minutes each.
+/// The number of points in a small chart: an hour in steps of five minutes.
 const POINTS: usize = 13;
 const POINT_SECONDS: i64 = 300;
 
-/// The part of the page that changes.
+/// Renders the live part of the page.
 pub(crate) fn render_status(at: &AtDeployment) -> Markup {
     html! {
         @match at.status.last_seen.last_result() {
@@ -39,7 +39,7 @@ pub(crate) fn render_status(at: &AtDeployment) -> Markup {
     }
 }
 
-/// `base` is the address of the deployment's pages.
+/// `base` is the URL of the deployment's pages.
 fn render_now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) -> Markup {
     let LiveStatus { at, status, flows, alarms, day } = seen;
     let on: Vec<_> =
@@ -136,7 +136,7 @@ fn summarize_reading(snapshot: &Snapshot, now: Timestamp) -> LastReading {
     }
 }
 
-/// One line about all failed requests to a service.
+/// Renders one line for all failed requests to a service.
 fn render_problems(service: QueriedService, problems: &[Problem]) -> Markup {
     let of_service: Vec<_> = problems.iter().filter(|problem| problem.service == service).collect();
     if of_service.is_empty() {
@@ -185,7 +185,7 @@ fn render_blocked(groups: &[BlockedGroup]) -> Markup {
     }
 }
 
-/// The queue's role. Queues that were named by --queue and --to have the role of their option.
+/// The queue's role. Queues named by `--queue` and `--to` have the role of that option.
 fn queue_role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
     match queue.role {
         "queue" if queue.arn == dlq => "DLQ",
@@ -194,7 +194,7 @@ fn queue_role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
     }
 }
 
-/// A queue. `letters` is the address of the DLQ's pages, if it is the DLQ.
+/// Renders a queue. `letters` is the URL of the dead-letter page if this is the DLQ.
 fn render_card(role: &str, queue: &QueueStatus, flow: Option<&QueueFlow>, letters: Option<&str>) -> Markup {
     let count = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), group_digits);
     let is_dlq = letters.is_some();
@@ -229,7 +229,7 @@ fn oldest_age(flow: &QueueFlow) -> Option<i64> {
     flow.age_seconds.iter().max_by_key(|(at, _)| *at).map(|(_, age)| *age)
 }
 
-/// True if SQS deletes the queue's oldest message soon, by CloudWatch's age.
+/// True if SQS will soon delete the queue's oldest message, according to CloudWatch's age metric.
 fn ends_soon(queue: &QueueStatus, age_seconds: i64) -> bool {
     let age = TimeDelta::try_seconds(age_seconds);
     queue.counts.retention().zip(age).is_some_and(|(retention, age)| retention.ends_soon_at_age(age))
@@ -240,7 +240,7 @@ fn render_reader(mapping: &LambdaMapping) -> Markup {
     html! { p class=(if is_on { "remark" } else { "warning" }) { "read by " (mapping.function) @if !is_on { ": " (mapping.state) } } }
 }
 
-/// Charts an hour of a metric.
+/// Charts one hour of a metric.
 fn render_sparkline(name: &str, points: &[Point]) -> Markup {
     let Some(last) = points.iter().map(|(at, _)| at.timestamp()).max() else { return Markup::default() };
     let sum: i64 = points.iter().map(|(_, value)| value).sum();
@@ -257,7 +257,7 @@ fn render_sparkline(name: &str, points: &[Point]) -> Markup {
     }
 }
 
-/// Shown until the first status is there.
+/// Shown until the first status has arrived.
 pub(crate) fn render_waiting(deployment: &ConsoleDeployment) -> Markup {
     html! {
         @match deployment.status.last_seen.last_error() {

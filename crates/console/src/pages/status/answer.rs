@@ -1,38 +1,38 @@
-//! The first line of *Now*: what is wrong, in sentences, or that all is quiet. Each number leads to what it counts.
+//! The first line of *Now*: sentences on what is wrong, or that all is quiet. Each number links to what it counts.
 
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 use redeliver_operator::status::TargetStatus;
 use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 
-/// An outage without a sign for longer than this may be over: the metric is two minutes late, and its signs are the
-/// starts of five minutes.
+/// Seconds without a sign of an outage after which it may be over: the metric lags by two minutes, and each of its data
+/// points carries the start of its five minutes.
 const SIGN_IS_OLD_SECONDS: i64 = 600;
 
-/// As for the alarm `held-too-long` (infra/lib/alarm.ts).
+/// The threshold of the alarm `held-too-long` (infra/lib/alarm.ts).
 const HOLD_IS_LONG_SECONDS: i64 = 3600;
 
-/// The time for which CloudWatch is asked. Containers are asked from the console's start on.
+/// The time range of CloudWatch queries. Containers are queried from the console's start on.
 const LONGEST_SECONDS: i64 = 14 * 86_400;
 
-/// The values that the sentences are made of.
+/// The facts that the sentences report.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts<'a> {
     pub(super) now: Timestamp,
     pub(super) target: Option<TargetStatus>,
-    /// The longest time that a message has been held in all, if one was held lately.
+    /// The longest total time for which a message was held, if one was held recently.
     pub(super) longest_hold_seconds: Option<i64>,
-    /// Messages that wait for a retry or are held: delayed in the source queue, and all in the intermediate DLQ.
+    /// Messages that are waiting for a retry or are held: delayed in the source queue, and all in the intermediate DLQ.
     pub(super) held: Option<u64>,
-    /// The place of the source queue on the page.
+    /// The position of the source queue on the page.
     pub(super) source: usize,
-    /// Messages of the source queue that wait to be received, if its event source mappings are all off.
+    /// Visible messages of the source queue, if all of its event source mappings are disabled.
     pub(super) paused: Option<u64>,
-    /// The number of blocked groups, and since when the first one waits.
+    /// The number of blocked groups, and since when the first one has been waiting.
     pub(super) blocked: Option<(u64, &'a str)>,
     /// `None` if the count could not be read.
     pub(super) dead_letters: Option<u64>,
-    /// The time left for the oldest dead letter, by CloudWatch, if it is short.
+    /// The time until the oldest dead letter expires, according to CloudWatch, if it is short.
     pub(super) oldest_ends_in_seconds: Option<i64>,
     pub(super) reading: Option<LastReading>,
     pub(super) alarms_on: &'a [&'a str],
@@ -44,14 +44,15 @@ pub(super) struct Facts<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastReading {
     pub(super) taken_at: Timestamp,
-    /// Messages that were in the queue, read or not.
+    /// Messages in the queue, read or not.
     pub(super) count: u64,
     pub(super) new_causes: u64,
     /// Causes that were resolved and have newer messages.
     pub(super) returned_causes: u64,
-    /// The look before, since which they are new. `None` at the first look: no cause is known to be new or old.
+    /// The time of the previous reading, since which causes are new. `None` in the first reading: no cause is known to
+    /// be new or old.
     pub(super) last_look: Option<Timestamp>,
-    /// Those that SQS deletes soon, and the seconds until the first one.
+    /// The number of messages that are about to expire, and the seconds until the first one does.
     pub(super) deleted_soon: Option<(u64, i64)>,
 }
 
@@ -59,11 +60,11 @@ pub(super) struct LastReading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LinePart {
     Text(String),
-    /// A number with its address within the deployment's pages, or on this page.
+    /// A number with its URL within the deployment's pages, or on this page.
     Link(String, String),
 }
 
-/// The line, and whether something is wrong.
+/// The line, and a flag that is set if it reports a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StatusLine {
     parts: Vec<LinePart>,
@@ -132,7 +133,7 @@ fn describe_target(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     Some(sentence)
 }
 
-/// The sentence on the longest hold: in an outage, or without one if it is long enough to need a look.
+/// The sentence on the longest hold: during an outage, or at any time if it is long enough to need attention.
 fn describe_long_hold(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let seconds = facts.longest_hold_seconds?;
     let is_shown = seconds > HOLD_IS_LONG_SECONDS || matches!(facts.target, Some(TargetStatus::Down(_)));
@@ -173,7 +174,7 @@ fn describe_dead_letters(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     Some(sentence)
 }
 
-/// The new causes of a look, and the number of messages that arrived since, whose causes an old look does not have.
+/// The new causes of a reading, and the number of messages that have arrived since, whose causes are not known yet.
 fn describe_since_look(reading: LastReading, count: u64, now: Timestamp) -> Vec<LinePart> {
     let LastReading { taken_at, new_causes, returned_causes, last_look, .. } = reading;
     let taken_at = format_clock(taken_at, now);
@@ -210,7 +211,7 @@ fn describe_deleted_soon(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     if facts.dead_letters == Some(0) {
         return None;
     }
-    // A reading knows each message. CloudWatch's age leaves out messages that were received three times or more.
+    // A reading has every message. CloudWatch's age excludes messages that were received three times or more.
     let read = facts.reading.map(|reading| reading.deleted_soon);
     let (subject, seconds) = match (read, facts.oldest_ends_in_seconds) {
         (Some(None), _) | (None, None) => return None,
@@ -250,14 +251,14 @@ const fn link_part(words: String, to: String) -> LinePart {
     LinePart::Link(words, to)
 }
 
-/// The time of day, with the date if that is another day.
+/// The time of day, with the date if it is not today.
 fn format_clock(at: Timestamp, now: Timestamp) -> String {
     let format = if at.date_naive() == now.date_naive() { "%H:%M" } else { "%Y-%m-%d %H:%M" };
     at.format(format).to_string()
 }
 
 impl StatusLine {
-    /// The line, with links to pages of the deployment whose address begins with `base`.
+    /// Renders the line, with links to pages of the deployment whose URL begins with `base`.
     pub(super) fn render_line(&self, base: &str) -> Markup {
         html! {
             p class=(if self.is_bad { "answer bad" } else { "answer" }) {

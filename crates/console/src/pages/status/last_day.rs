@@ -1,4 +1,4 @@
-//! The last day as a picture: rows of columns for what came in, was done, was held and died, with outages as bands.
+//! The last day as a chart: rows of columns for messages received, done, held and dead, with outages as bands.
 
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
@@ -7,14 +7,14 @@ use redeliver_operator::status::day::{Day, HalfHourCounts, PERIODS, Series, Seri
 use redeliver_operator::terminal::units::{as_float, group_digits};
 
 const WIDTH: f64 = 576.0;
-/// The width of a half hour, with a gap of two.
+/// The width of half an hour, including a gap of two.
 const STEP: f64 = 12.0;
-/// The line with a row's name and sum.
+/// The height of the line with a row's name and sum.
 const LABEL: f64 = 26.0;
 const COLUMNS: f64 = 38.0;
 const ROW: f64 = LABEL + COLUMNS + 6.0;
 const AXIS: f64 = 30.0;
-/// Half hours between two marks of the axis.
+/// The number of half hours between two marks on the axis.
 const MARK_EVERY: usize = 12;
 
 pub(super) fn render_last_day(day: &Day) -> Markup {
@@ -53,10 +53,10 @@ pub(super) fn render_last_day(day: &Day) -> Markup {
 
 struct ChartRow<'a> {
     name: &'static str,
-    /// The colour's class.
+    /// The CSS class of the colour.
     class: &'static str,
     counts: &'a HalfHourCounts,
-    /// The start of counts from containers.
+    /// The time from which containers were counted.
     since: Option<Timestamp>,
     meaning: &'static str,
 }
@@ -107,7 +107,7 @@ fn chart_rows(day: &Day) -> Vec<ChartRow<'_>> {
     .collect()
 }
 
-/// The origins of the rows. Outages have the origin of holds.
+/// Describes the data sources of the rows. Outages have the same source as holds.
 fn describe_origins(day: &Day, rows: &[ChartRow<'_>]) -> String {
     let of_containers: Vec<_> = rows.iter().filter_map(|row| Some((row.name, row.since?))).collect();
     let Some((_, since)) = of_containers.first() else { return "from CloudWatch".to_owned() };
@@ -122,7 +122,7 @@ fn describe_origins(day: &Day, rows: &[ChartRow<'_>]) -> String {
     format!("from CloudWatch; {} {since}", names.collect::<Vec<_>>().join(", "))
 }
 
-/// Each row has its own scale: a few dead letters among thousands of messages must be seen.
+/// Each row has its own scale: a few dead letters among thousands of messages must be visible.
 fn render_columns(counts: &HalfHourCounts, top: f64) -> Markup {
     let most = as_float(counts.iter().copied().max().unwrap_or(0).max(1));
     html! {
