@@ -1,4 +1,4 @@
-//! The parts of a request: path, query and form. Errors are answered with a page, like everything else.
+//! The parts of a request: path, query and form. Like everything else, errors are answered with a page.
 
 use axum::extract::{Form, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -58,7 +58,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for InForm<T> {
 
 pub(crate) const NO_SUCH_PAGE: &str = "There is no such page.";
 
-/// Answers a GET of an address that only acts, and a form sent to one that only shows.
+/// Rejects a GET of an action-only URL, and a form sent to a read-only one.
 pub(crate) async fn reject_method(method: Method, uri: Uri) -> PageError {
     let words = match method {
         Method::GET | Method::HEAD => {
@@ -69,12 +69,13 @@ pub(crate) async fn reject_method(method: Method, uri: Uri) -> PageError {
     PageError::new(StatusCode::METHOD_NOT_ALLOWED, words).with_back_link(parent_page(&uri))
 }
 
-/// The page of a button's address, after the secret part: `0/look` is on `0/`, `0/plans/7/start` on `0/plans/7`.
+/// The page with the button for an action, by the URL after the secret part: `0/` for `0/look`, `0/plans/7` for
+/// `0/plans/7/start`.
 fn parent_page(uri: &Uri) -> &str {
     let path = uri.path();
     match path.trim_end_matches('/').rsplit_once('/') {
         Some(("", _)) | None => path,
-        // The start page, and the first one of a deployment.
+        // Both the start page and the first page of a deployment.
         Some((page, _)) if page.matches('/').count() <= 2 => &path[..=page.len()],
         Some((page, _)) => page,
     }

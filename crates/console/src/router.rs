@@ -75,15 +75,15 @@ pub(crate) fn build_router(site: Arc<Site>) -> Router {
         .with_state(site)
 }
 
-/// A message has a mebibyte at most; percent-encoding makes three bytes of one.
+/// Large enough for a message: at most 1 MiB, tripled by percent-encoding.
 const FORM_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Admits the request first, and adds the headers of every response last.
+/// Checks admission before anything else, and adds the headers to every response.
 async fn guard_request(State(site): SiteState, request: Request, next: Next) -> Response {
     let (method, headers, uri) = (request.method(), request.headers(), request.uri());
     let mut response = match site.guard.admit_request(method, headers, uri) {
         Admission::Admitted => render_error(next.run(request).await, &site.guard.base_path()),
-        // The token leaves the address, so that it is in no history and on no screenshot.
+        // The token is removed from the URL, so that it appears in no history and no screenshot.
         Admission::Enters => {
             let cookie = [(header::SET_COOKIE, site.guard.cookie_header())];
             (cookie, Redirect::to(&site.guard.base_path())).into_response()
@@ -100,7 +100,7 @@ async fn guard_request(State(site): SiteState, request: Request, next: Next) -> 
         }
         Admission::Refused(refusal) => {
             let body = html! { p class="warning" role="alert" { (refusal.explain_refusal()) } };
-            // The path is a secret, too.
+            // The path is a secret, too, so the page does not link to it.
             let base =
                 if refusal == GuardRefusal::ReadOnly { site.guard.base_path() } else { "/".to_owned() };
             (refusal.status_code(), Html(render_bare_page(&base, "Not here", &body))).into_response()
@@ -124,7 +124,7 @@ fn render_error(mut response: Response, base: &str) -> Response {
 const HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, layout::CONTENT_SECURITY_POLICY),
     (header::CACHE_CONTROL, "no-store"),
-    // With `no-referrer` browsers send no `Origin` with a form.
+    // With `no-referrer`, browsers do not send the `Origin` of a form.
     (header::REFERRER_POLICY, "same-origin"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
@@ -150,12 +150,12 @@ async fn serve_script(State(site): SiteState) -> Response {
     )
 }
 
-/// Anyone on this machine may ask: the answer has nothing that lets in.
+/// Anyone on this machine may query it: the response contains nothing that grants access.
 async fn serve_alive(State(site): SiteState) -> Response {
     json_response(&site.session.alive_answer())
 }
 
-/// The link for a page of the start before.
+/// The link for a page of the previous start.
 async fn renew_link(State(site): SiteState, ticket: String) -> Response {
     if !site.session.matches_previous(&ticket) {
         return StatusCode::UNAUTHORIZED.into_response();
@@ -232,7 +232,7 @@ async fn reading_live(at: AtDeployment) -> Response {
     })
 }
 
-/// Shows the number of messages that arrived since the look, until there is another look.
+/// Shows the number of messages that have arrived since the reading, until the next reading.
 async fn arrived_live(at: AtDeployment) -> Response {
     stream_part(move || {
         at.refresh_status();
@@ -252,7 +252,7 @@ async fn show_cause(
     InPath(PathId { id }): InPath<PathId>,
     InQuery(selection): InQuery<Selection>,
 ) -> PageResult {
-    // The address may be opened in a new console.
+    // The URL may be opened in a new console, which has read nothing yet.
     if at.reading.last_seen.last_result().is_none() {
         at.reading.start_first_reading(&at.source, at.period);
         let body = html! { div data-live=(at.page_path("letters/live")) { (dead_letters::render_progress(at.reading.current_progress().unwrap_or_default())) } };
@@ -382,7 +382,7 @@ async fn show_switches(at: AtDeployment) -> PageResult {
     at.render_page(NavigationTab::Pause, "Pause and resume", &pause::render_switches(&at))
 }
 
-/// Updates the page until there is something to see.
+/// Updates the page until the status has arrived.
 async fn switches_live(at: AtDeployment) -> Response {
     stream_part(move || {
         at.status.keep_polling(&at.queues, &at.connection, &at.from);

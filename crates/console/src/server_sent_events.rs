@@ -1,4 +1,4 @@
-//! Server-sent events: a part of a page, whenever it changes.
+//! Server-sent events: update a part of a page whenever it changes.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use redeliver_operator::markup::escape_markup;
 /// The pause between two checks.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Sends a part of a page whenever it changes. `None` ends it, and the browser reloads the page.
+/// Sends a part of a page whenever it changes. `None` ends the stream, and the browser reloads the page.
 pub(crate) fn stream_part(part: impl Fn() -> Option<Markup> + Send + 'static) -> Response {
     let events = unfold((part, Some(String::new())), async |(part, before)| {
         // `None` after the last event.

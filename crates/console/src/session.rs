@@ -1,10 +1,10 @@
 //! Lets open pages find the console again after a restart.
 //!
-//! The path and the token are new at each start. While the console is down, another user's server may take its port,
-//! and receives the cookie of anyone who loads a page again; so no restarted console accepts that cookie. A page has two
-//! more secrets, which no address and no cookie carries. A console that was started with the same command has both from
-//! a private file: it proves itself to the page with the one, and only then does the page show the other and get the
-//! new link. They work once: the next start has new ones, and does not know those of the start before the last.
+//! The path and the token are new at each start. While the console is down, another user's server may take its port and
+//! receive the cookie of anyone who reloads a page; so no restarted console accepts that cookie. A page has two more
+//! secrets, which neither a URL nor a cookie carries. A console started with the same command reads both from a private
+//! file: it proves itself to the page with the first, and only then does the page present the second and receive the
+//! new link. Both work once: the next start has new ones, and knows only those of the start directly before it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::SecretToken;
 
-/// A start of the console, and the one before.
+/// A start of the console, and the previous one.
 #[derive(Debug)]
 pub(crate) struct Session {
     own: Secrets,
@@ -24,23 +24,23 @@ pub(crate) struct Session {
 struct Secrets {
     /// Identifies the command and its queues.
     command: String,
-    /// Names the start. No secret.
+    /// Identifies the start. Not a secret.
     id: SecretToken,
-    /// Shows a page that this is the console that it belongs to.
+    /// Proves to a page that this is its console.
     proof: SecretToken,
-    /// Shows the console that a page belongs to it.
+    /// Proves to the console that a page belongs to it.
     ticket: SecretToken,
 }
 
-/// The answer to a page that checks which console is running.
+/// The response to a page that checks which console is running.
 #[derive(Debug, Serialize)]
 pub(crate) struct AliveAnswer<'a> {
     id: &'a str,
-    /// The proof of the start before, for pages of that.
+    /// The proof of the previous start, for its pages.
     proof: Option<&'a str>,
 }
 
-/// The secrets of a start that its pages know.
+/// The secrets of a start that its pages receive.
 #[derive(Debug, Serialize)]
 pub(crate) struct PageSecrets<'a> {
     id: &'a SecretToken,
@@ -48,7 +48,7 @@ pub(crate) struct PageSecrets<'a> {
     ticket: &'a SecretToken,
 }
 
-/// The answer to a page of the start before that has shown its ticket.
+/// The response to a page of the previous start that has presented its ticket.
 #[derive(Debug, Serialize)]
 pub(crate) struct RenewedLink<'a> {
     pub(crate) link: String,
@@ -57,14 +57,14 @@ pub(crate) struct RenewedLink<'a> {
 }
 
 impl Session {
-    /// A session that ends with the program.
+    /// A session without a previous start.
     pub(crate) fn new(command: String) -> Self {
         let [id, proof, ticket] = [(); 3].map(|()| SecretToken::new());
         Self { own: Secrets { command, id, proof, ticket }, before: None }
     }
 
-    /// Continues the session of the same command that was kept in the folder, and keeps this one for the next start.
-    /// Without a folder of one's own, pages have to be opened with the new link.
+    /// Continues the stored session of the same command, and stores this one for the next start. Without a folder for
+    /// the user's own files, pages have to be opened with the new link.
     pub(crate) fn restore_from(folder: Option<&Path>, port: u16, command: String) -> Self {
         let session = Self::new(command);
         let Some(path) = folder.map(|folder| folder.join(format!("redeliver-console-{port}.json"))) else {
@@ -91,14 +91,14 @@ impl Session {
         AliveAnswer { id: self.own.id.as_str(), proof }
     }
 
-    /// True if a page of the start before shows its ticket.
+    /// True if a page of the previous start presents its ticket.
     pub(crate) fn matches_previous(&self, ticket: &str) -> bool {
         self.before.as_ref().is_some_and(|before| before.ticket.matches_guess(ticket))
     }
 }
 
-/// The folder for what lasts until the user logs out, or else the user's state. Neither is shared or under version
-/// control, as `--folder` may be.
+/// The user's runtime folder, which lasts until logout, or else the user's state folder. Unlike `--folder`, neither is
+/// shared or under version control.
 #[expect(clippy::disallowed_methods, reason = "they are folders of the user, not settings")]
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

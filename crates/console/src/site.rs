@@ -16,7 +16,7 @@ use crate::deployment::ConsoleDeployment;
 use crate::guard::Guard;
 use crate::session::Session;
 
-/// The last survey of the account, and whether another one is running.
+/// The last survey of the account, and the state of the current one.
 pub(crate) type FleetSeen = Arc<LastSeen<Fleet>>;
 
 #[derive(Debug)]
@@ -27,25 +27,25 @@ pub(crate) struct Site {
     pub(crate) schema: MessageSchema,
     pub(crate) traces: TraceUrlArgs,
     pub(crate) max_generation: u32,
-    /// The age at which a look at the dead letters is repeated while a page is open.
+    /// The age at which the dead letters are read again while a page is open.
     pub(crate) look_every: Option<Duration>,
     /// Every DLQ of the account, with `--fleet`.
     pub(crate) fleet: Option<FleetSeen>,
-    /// The connection for the fleet.
+    /// The connection for the fleet survey.
     pub(crate) connection: AwsConnection,
     /// Held while a deployment is paused or resumed, which may take minutes.
     pub(crate) switching: Mutex<()>,
 }
 
 impl Site {
-    /// Stops all readings and plans, and waits until hidden messages are given back.
+    /// Stops all readings and plans, and waits until hidden messages are visible again.
     pub(crate) async fn stop_work(&self) {
         let is_at_work = |deployment: &ConsoleDeployment| {
             let plan = deployment.runner.running_id();
             plan.iter().for_each(|id| deployment.runner.pause_run(id));
             deployment.reading.request_stop() || plan.is_some()
         };
-        // `any` would stop only the first one.
+        // `any` would stop only the first deployment.
         while self.deployments.iter().filter(|deployment| is_at_work(deployment)).count() > 0 {
             SystemClock.sleep(Duration::from_millis(100)).await;
         }

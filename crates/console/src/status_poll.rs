@@ -1,5 +1,5 @@
-//! Queries the status while a page is open: SQS's counts every ten seconds; readers, the target and ages every
-//! minute, and so containers' metrics; the last day every five minutes.
+//! Queries the status while a page is open: SQS's counts every ten seconds; readers, the target, ages and containers'
+//! metrics every minute; the last day every five minutes.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -18,11 +18,11 @@ use redeliver_operator::status::{MetricsClient, Problem, QueriedService, QueueFl
 
 use crate::background::LastSeen;
 
-/// The pause between two requests for counts. SQS refreshes them about every minute.
+/// The interval between two requests for counts. SQS refreshes them about every minute.
 pub(crate) const COUNTS_EVERY: Duration = Duration::from_secs(10);
-/// Requests for counts per request for everything.
+/// Requests for counts per full query.
 const COUNTS_PER_ROUND: u32 = 6;
-/// The pause between two requests for the last day, which is shown by half hours.
+/// The interval between two requests for the last day, which is shown in half hours.
 const DAY_EVERY: TimeDelta = TimeDelta::minutes(5);
 /// Polling ends after this time without a request for the page.
 const IDLE_AFTER: TimeDelta = TimeDelta::seconds(30);
@@ -43,15 +43,15 @@ pub(crate) struct StatusPoll {
 pub(crate) struct LiveStatus {
     pub(crate) at: Timestamp,
     pub(crate) status: Status,
-    /// One for each queue, in the order of the status; empty if CloudWatch cannot be queried.
+    /// One per queue, in the order of the status; empty if CloudWatch cannot be queried.
     pub(crate) flows: Vec<QueueFlow>,
     /// The deployment's alarms, each with its state.
     pub(crate) alarms: Vec<(String, String)>,
-    /// `None` if neither CloudWatch nor a container could be asked.
+    /// `None` if neither CloudWatch nor a container could be queried.
     pub(crate) day: Option<Arc<Day>>,
 }
 
-/// The answer to the last request for the last day, and its time.
+/// The response to the last request for the last day, and its time.
 type LastDay = Option<(Timestamp, Result<Arc<Day>, String>)>;
 
 impl StatusPoll {
@@ -59,7 +59,7 @@ impl StatusPoll {
         Self { containers, ..Self::default() }
     }
 
-    /// Records that a page is open, and starts to poll if none was. Polling ends 30 s after the last call.
+    /// Records that a page is open, and starts polling unless it is running. Polling ends 30 s after the last call.
     pub(crate) fn keep_polling(
         self: &Arc<Self>,
         queues: &QueueSelection,
@@ -105,14 +105,15 @@ impl StatusPoll {
         });
     }
 
-    /// The number of messages in a queue, as SQS counted them a moment ago.
+    /// The number of messages in a queue, according to SQS's most recent count.
     pub(crate) fn messages_in(&self, queue_arn: &str) -> Option<u64> {
         let seen = self.last_seen.last_result()?;
         let queue = seen.status.queues.iter().find(|queue| queue.arn == queue_arn)?;
         queue.counts.visible.map(|_| queue.counts.total_messages())
     }
 
-    /// Asks the containers of `--metrics`, for the target's state and for the day what CloudWatch lacks.
+    /// Queries the containers of `--metrics` for the target's state, and for the data of the last day that CloudWatch
+    /// lacks.
     async fn add_containers(
         &self,
         status: &mut Status,
@@ -131,7 +132,7 @@ impl StatusPoll {
         Day::with_containers(day.as_deref(), &history, at).map(Arc::new)
     }
 
-    /// Refreshes the counts until it is time for everything again.
+    /// Refreshes the counts until the next full query is due.
     async fn refresh_counts(&self, open: &[OpenQueue]) -> Result<(), CommandFailure> {
         for _ in 1..COUNTS_PER_ROUND {
             SystemClock.sleep(COUNTS_EVERY).await;
@@ -172,7 +173,7 @@ struct FlowsAndAlarms {
     alarms: Vec<(String, String)>,
 }
 
-/// Asks CloudWatch for flows and alarms. An error becomes one of the status's problems.
+/// Queries CloudWatch for flows and alarms. An error is added to the status's problems.
 async fn query_cloudwatch(connection: &AwsConnection, status: &mut Status, at: Timestamp) -> FlowsAndAlarms {
     let Some(first) = status.queues.first() else { return FlowsAndAlarms::default() };
     let names: Vec<_> = status.queues.iter().map(|queue| queue.name.as_str()).collect();

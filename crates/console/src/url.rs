@@ -1,8 +1,8 @@
-//! Addresses of pages.
+//! URLs of pages.
 
 use std::fmt::Write as _;
 
-/// Percent-encodes a part of an address.
+/// Percent-encodes a part of a URL.
 pub(crate) fn percent_encode(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

@@ -1,30 +1,30 @@
-//! The command that does what a plan does.
+//! The command that is equivalent to a plan.
 
 use redeliver_operator::terminal::escape::escape_lines;
 use redeliver_operator::terminal::shell::quote_word;
 
 use crate::plans::plan::{ConsolePlan, PlanAction};
 
-/// A longer list of ids makes a command that is too long to copy.
+/// Maximum number of ids: a longer list makes a command that is too long to copy.
 const IDS_MAX: usize = 500;
 
-/// A command that does the same as a plan.
+/// A command that is equivalent to a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlanCommand {
     pub(crate) line: String,
-    /// It names each message. Otherwise it selects what is in the queue when it runs.
+    /// True if the command names each message. Otherwise it selects from the messages in the queue when it runs.
     pub(crate) is_exact: bool,
 }
 
-/// The command of a plan, with the options that choose the account; `None` if no command does the same.
+/// The command for a plan, with the options that choose the account; `None` if no command is equivalent.
 pub(crate) fn build_command(plan: &ConsolePlan, connection: &[(&str, &str)]) -> Option<PlanCommand> {
     let mut words = vec!["redeliver".to_owned()];
     let mut option = |name: &str, value: &str| words.extend([format!("--{name}"), quote_word(value)]);
     option("queue", &plan.from);
     let verb = match &plan.action {
-        // A page's form has rewritten one body: no expression does the same.
+        // The form of a page has rewritten one body: no expression does the same.
         PlanAction::SendBack { edit: Some(_), .. } => return None,
-        // It sends several backups as one: `send` would send twice what is in two of them.
+        // A restore merges several backups: `send` would send a message twice if two of them contain it.
         PlanAction::Restore { .. } => return None,
         PlanAction::SendBack { to, program, new_id, max_generation, .. } => {
             option("to", to);
@@ -44,7 +44,7 @@ pub(crate) fn build_command(plan: &ConsolePlan, connection: &[(&str, &str)]) -> 
     };
     words.insert(1, verb.to_owned());
     words.extend(connection.iter().flat_map(|(name, value)| [format!("--{name}"), quote_word(value)]));
-    // The command would also send what the expression leaves as it is.
+    // The command would also send the messages that the expression leaves unchanged.
     let has_program = matches!(plan.action, PlanAction::SendBack { program: Some(_), .. });
     let selected = if has_program { None } else { selection_options(plan) };
     let is_exact = match selected {
@@ -59,11 +59,11 @@ pub(crate) fn build_command(plan: &ConsolePlan, connection: &[(&str, &str)]) -> 
         None => return None,
     };
     let line = words.join(" ");
-    // What one copies must be what one sees.
+    // The copied text must equal the text on the page.
     (escape_lines(&line) == line).then_some(PlanCommand { line, is_exact })
 }
 
-/// The options of a selection; `None` if it has a condition that commands do not have.
+/// The options for a selection; `None` if no option exists for one of its conditions.
 fn selection_options(plan: &ConsolePlan) -> Option<Vec<String>> {
     let (mut words, mut filters) = (Vec::new(), Vec::new());
     for (name, value) in &plan.selection {

@@ -1,4 +1,4 @@
-//! Decides what would happen to messages, with the engine of `redeliver redrive` and the messages of the snapshot.
+//! Decides what would happen to messages, using the engine of `redeliver redrive` on the messages of the snapshot.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(crate) const NOT_IN_SNAPSHOT: &str =
 #[derive(Debug, Default)]
 pub(crate) struct PlanDecision {
     pub(crate) report: RedriveReport,
-    /// SQS's ids of the messages that would go.
+    /// SQS message ids of the messages that would be sent or deleted.
     pub(crate) going: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The outcome of a run in words: its ending, its numbers and what to do next.
+//! Describes the outcome of a run: its ending, its counts and the next step.
 
 use redeliver_dead_letters::purge::PurgeReport;
 use redeliver_dead_letters::redrive::{EarlyEnd, JournalCounts, RedriveEnding, RedriveReport};
@@ -8,11 +8,11 @@ use redeliver_operator::terminal::escape::escape_lines;
 
 use crate::plans::plan::{ConsolePlan, PlanAction, PlanOutcome};
 
-/// The buttons of a plan's page, in a sentence.
+/// The buttons of a plan's page, as named in sentences.
 const CONTINUATION: Continuation = Continuation { again: "continue here", anyway: "100 %" };
 
-/// The outcome of a redrive: how its last run ended, and how far all of them are. `came_back` is how many a run has seen
-/// in the DLQ again.
+/// The outcome of a redrive: the ending of its last run, and the progress over all runs. `came_back` is the number of
+/// messages that runs have seen in the DLQ again.
 pub(crate) fn redrive_outcome(
     report: &RedriveReport,
     all: &JournalCounts,
@@ -21,12 +21,12 @@ pub(crate) fn redrive_outcome(
 ) -> PlanOutcome {
     let is_restore = matches!(plan.action, PlanAction::Restore { .. });
     let ending = match RedriveEnding::from_report(report, u64::MAX) {
-        // A file has no other consumer: what was not seen are its damaged lines, and they stay damaged.
+        // A file has no other consumer: lines that were not seen are damaged, and remain damaged.
         RedriveEnding::NotSeen if is_restore => RedriveEnding::Left,
         ending => ending,
     };
     let mut counts = journal_counts(all, came_back, plan);
-    // Another run would not change the reasons why the others stay.
+    // Another run would not change the reasons why the others are skipped.
     let finished = matches!(ending, RedriveEnding::Done | RedriveEnding::Left) && report.to_retry == 0;
     let gone = (plan.messages.len() as u64).saturating_sub(all.sent + report.staying_count());
     counts.extend(nonzero_counts(&[
@@ -57,7 +57,7 @@ pub(crate) fn redrive_outcome(
         .to_owned(),
         counts,
         remarks: remarks.iter().map(|remark| escape_lines(remark)).collect(),
-        // By the journal: after an error, the report knows only the deletions that were tried.
+        // Taken from the journal: after an error, the report includes only the attempted deletions.
         in_both_queues: !finished && (all.sent > all.deleted || all.unknown > 0),
         ..PlanOutcome::default()
     }
@@ -76,7 +76,7 @@ pub(crate) fn journal_counts(all: &JournalCounts, came_back: u64, plan: &Console
     counts
 }
 
-/// The outcome of a deletion, of which earlier runs have done a part.
+/// The outcome of a deletion that includes earlier runs.
 pub(crate) fn purge_outcome(
     purged: &PurgeReport,
     deleted_before: u64,

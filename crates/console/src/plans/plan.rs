@@ -1,7 +1,7 @@
 //! Plans: a fixed set of dead letters and an action on it.
 //!
-//! The set is fixed when the plan is shown; later messages are not in it. A plan's id is a digest of what it does, so a
-//! second click or a second tab leads to the same plan. It is on the disk before its first message is touched, so the
+//! The set is fixed when the plan is shown; later messages are not included. A plan's id is a digest of its effect, so
+//! a second click or a second tab leads to the same plan. It is on disk before its first message is touched, so the
 //! next console can finish it.
 
 use std::fs;
@@ -27,12 +27,12 @@ pub(crate) struct ConsolePlan {
     pub(crate) from: String,
     #[serde(rename = "work")]
     pub(crate) action: PlanAction,
-    /// The selection in words.
+    /// A description of the selection.
     pub(crate) selected: String,
-    /// The members of the selection, with their names in addresses.
+    /// The fields of the selection, by their names in URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) selection: Vec<(String, String)>,
-    /// SQS's ids in the DLQ.
+    /// SQS message ids in the DLQ.
     pub(crate) messages: Vec<String>,
 }
 
@@ -45,16 +45,16 @@ pub(crate) enum PlanAction {
         /// The new body of the plan's only message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edit: Option<String>,
-        /// The jq expression that changes each message. Those that it does not change are not in the plan.
+        /// The jq expression that changes each message. Messages that it leaves unchanged are not in the plan.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         program: Option<String>,
         /// The edited body gets a new `message_id`.
         new_id: bool,
-        /// Messages that were sent back this often stay.
+        /// Messages that were sent back this many times are skipped.
         max_generation: u32,
     },
     Delete,
-    /// Sends the backups of a deletion again.
+    /// Re-sends the messages in the backups of a deletion.
     Restore {
         /// The source queue's ARN.
         to: String,
@@ -64,7 +64,7 @@ pub(crate) enum PlanAction {
 }
 
 impl PlanAction {
-    /// The ARN of the queue that it sends to.
+    /// The ARN of the destination queue.
     pub(crate) fn destination_arn(&self) -> Option<&str> {
         match self {
             Self::SendBack { to, .. } | Self::Restore { to, .. } => Some(to),
@@ -72,7 +72,7 @@ impl PlanAction {
         }
     }
 
-    /// The action done, in a sentence about messages.
+    /// The past participle of the action, for a sentence about messages.
     pub(crate) const fn past_participle(&self) -> &'static str {
         match self {
             Self::SendBack { .. } => "sent back",
@@ -85,7 +85,7 @@ impl PlanAction {
     /// action does not redrive.
     ///
     /// # Errors
-    /// The jq expression is wrong.
+    /// The jq expression is invalid.
     pub(crate) fn planned_redrive(
         &self,
         plan: redrive::RedrivePlan,
@@ -102,7 +102,7 @@ impl PlanAction {
                 plan.new_id = *new_id;
                 plan.max_generation = *max_generation;
             }
-            // What was chosen to be deleted is not parked.
+            // The generation limit does not apply to messages that a person chose to delete.
             Self::Restore { .. } => plan.max_generation = GENERATION_MAX,
             Self::Delete => {}
         }
@@ -110,21 +110,21 @@ impl PlanAction {
     }
 }
 
-/// A redrive, as the engine takes it.
+/// A redrive in the form that the engine expects.
 pub(crate) struct PlannedRedrive<'a> {
     /// The source queue's ARN.
     pub(crate) to: &'a str,
     pub(crate) plan: redrive::RedrivePlan,
 }
 
-/// A plan that was started, as it is on the disk.
+/// A plan that was started, as stored on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StartedPlan {
     pub(crate) plan: ConsolePlan,
     pub(crate) pace: RedrivePace,
-    /// The outcome of its last run; `None` if that was killed.
+    /// The outcome of its last run; `None` if that run was killed.
     pub(crate) outcome: Option<PlanOutcome>,
-    /// The causes that messages died of again while a run was watching, over all runs.
+    /// The causes of messages that failed again while a run was watching, over all runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) died_again: Vec<DiedAgain>,
     /// Messages that earlier runs have deleted.
@@ -136,13 +136,13 @@ pub(crate) struct StartedPlan {
 pub(crate) struct PlanOutcome {
     /// RFC 3339.
     pub(crate) ended_at: String,
-    /// True if nothing is left to do.
+    /// True if no work is left.
     pub(crate) finished: bool,
     /// The ending in a word or two.
     pub(crate) ending: String,
-    /// Counts with their names, over all runs.
+    /// Named counts, over all runs.
     pub(crate) counts: Vec<(String, u64)>,
-    /// Sentences: what stays and why, what to do next.
+    /// Sentences: skipped messages with the reasons, and the next step.
     pub(crate) remarks: Vec<String>,
     /// True if messages are in both queues: no other plan may send before this one has deleted them.
     pub(crate) in_both_queues: bool,
@@ -164,8 +164,8 @@ impl ConsolePlan {
         Self { id: plan_id(&parts), made_at, from: from.to_owned(), action, selected, selection, messages }
     }
 
-    /// The journal of the redrive, next to the plan. That of a restore is beside the first backup, where `redrive FILE`
-    /// and `send --backup` look for it, so that neither sends a message again.
+    /// The journal of the redrive, next to the plan. The journal of a restore is next to the first backup, where
+    /// `redrive FILE` and `send --backup` look for it, so that neither sends a message again.
     pub(crate) fn journal_path(&self, folder: &Path) -> PathBuf {
         match (&self.action, self.backup_paths(folder).first()) {
             (PlanAction::Restore { .. }, Some(first)) => redrive_journal_path(first),
@@ -173,18 +173,18 @@ impl ConsolePlan {
         }
     }
 
-    /// Counts over the runs of a redrive; `None` without a journal that can be read.
+    /// Counts over the runs of a redrive; `None` without a readable journal.
     pub(crate) fn journal_counts(&self, folder: &Path) -> Option<JournalCounts> {
         RedriveJournal::read_counts(&self.journal_path(folder)).ok()
     }
 
-    /// The backup of deleted messages. Each run has a file of its own.
+    /// The path for the next backup of deleted messages. Each run has a separate file.
     pub(crate) fn next_backup_path(&self, folder: &Path) -> PathBuf {
         let run = self.backup_paths(folder).len() + 1;
         folder.join(backup_name(&self.id, run))
     }
 
-    /// The backups of its runs, in order, or those that it restores.
+    /// The backups of its runs, in order, or the backups that it restores.
     pub(crate) fn backup_paths(&self, folder: &Path) -> Vec<PathBuf> {
         let id = match &self.action {
             PlanAction::Restore { deletion, .. } => deletion,
@@ -194,7 +194,7 @@ impl ConsolePlan {
         names.take_while(|path| path.symlink_metadata().is_ok()).collect()
     }
 
-    /// True if it may have sent or deleted messages. `all` is how far its redrive is.
+    /// True if the plan may have sent or deleted messages. `all` is the progress of its redrive.
     pub(crate) fn may_have_begun(&self, folder: &Path, all: Option<&JournalCounts>) -> bool {
         match &self.action {
             PlanAction::Delete => !self.backup_paths(folder).is_empty(),
@@ -217,15 +217,15 @@ const PREFIX: &str = "redeliver-plan-";
 const SUFFIX: &str = ".json";
 
 impl StartedPlan {
-    /// A plan that is about to be started for the first time.
+    /// A plan before its first start.
     pub(crate) fn new(plan: ConsolePlan, pace: RedrivePace) -> Self {
         Self { plan, pace, outcome: None, died_again: Vec::new(), deleted_before: 0 }
     }
 
-    /// Writes it atomically: a reader finds the old file or this one.
+    /// Writes the plan atomically: a reader finds either the old file or the new one.
     ///
     /// # Errors
-    /// The disk refuses. Nothing of the plan may be done then.
+    /// The file cannot be written. The plan must not be carried out then.
     pub(crate) fn write_file(&self, folder: &Path) -> Result<(), FileError> {
         let path = self.plan.file_path(folder);
         let text = serde_json::to_vec(self).map_err(|error| FileError::new(&path, error))?;
@@ -237,7 +237,7 @@ impl StartedPlan {
     }
 }
 
-/// A file that is named like a plan and cannot be read as one.
+/// A file named like a plan that cannot be read as one.
 #[derive(Debug, Error)]
 #[error("{} cannot be read as a plan: {why}", .path.display())]
 pub(crate) struct DamagedPlan {
@@ -250,7 +250,7 @@ pub(crate) struct DamagedPlan {
 pub(crate) struct PlanFiles {
     /// Newest first.
     pub(crate) started: Vec<StartedPlan>,
-    /// Files that look like plans and are not.
+    /// Files named like plans that cannot be read as such.
     pub(crate) damaged: Vec<DamagedPlan>,
 }
 
@@ -266,7 +266,7 @@ pub(crate) fn read_plans(folder: &Path, from: &str) -> PlanFiles {
         let mut report = |why: String| damaged.push(DamagedPlan { path: path.clone(), why });
         let read = read_own(&path).and_then(|text| Ok(serde_json::from_str::<StartedPlan>(&text)?));
         match read {
-            // Its journal and its backups are named by its id.
+            // The names of its journal and backups contain its id.
             Ok(StartedPlan { plan, .. }) if plan.file_path(folder) != path => {
                 report(format!("it is the plan {}", plan.id))
             }
@@ -373,7 +373,8 @@ mod tests {
         assert_eq!((plans, damaged[0].to_string(), damaged.len()), (Vec::new(), why, 1));
     }
 
-    /// `redrive FILE` and `send --backup` look for it beside each backup, and the run begins the others' by itself.
+    /// `redrive FILE` and `send --backup` look for a journal beside each backup; the run itself creates those of the
+    /// others.
     #[test]
     fn the_journal_of_a_restore_is_beside_the_first_of_its_backups() {
         let folder = tempfile::tempdir().unwrap();

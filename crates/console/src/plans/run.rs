@@ -1,4 +1,4 @@
-//! Carries out a plan, with the engine of `redeliver redrive` and `redeliver purge`.
+//! Carries out a plan, using the engine of `redeliver redrive` and `redeliver purge`.
 
 use std::path::PathBuf;
 
@@ -39,13 +39,13 @@ impl PlanRun {
                     .map(|all| journal_counts(&all, self.returned_count(), &self.started.plan))
                     .unwrap_or_default(),
                 remarks: vec![error.to_string()],
-                // If there is a journal, messages may have been sent, and are not deleted.
+                // If a journal exists, messages may have been sent without being deleted.
                 in_both_queues: self.started.plan.journal_path(&self.folder).exists(),
                 ..PlanOutcome::default()
             }
         });
         self.started.outcome = Some(PlanOutcome { ended_at: format_rfc3339(SystemClock.now()), ..outcome });
-        // Without the outcome the plan looks as after a kill, and can continue.
+        // Without the outcome, the plan looks as if it had been killed, and can continue.
         let _as_after_a_kill = self.started.write_file(&self.folder);
     }
 
@@ -64,7 +64,8 @@ impl PlanRun {
         }
     }
 
-    /// Messages that a run has seen in the DLQ again. The next run sends none of them, so none counts twice.
+    /// The number of messages that runs have seen in the DLQ again. The next run sends none of them, so each counts
+    /// once.
     fn returned_count(&self) -> u64 {
         self.started.died_again.iter().map(|died| died.count).sum()
     }

@@ -26,7 +26,7 @@ pub(crate) const UNKNOWN_PLAN: &str = "this plan no longer exists: make it again
 pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is unknown, so nothing can be sent back: start the console \
      with --to, or with the stack's name.";
 
-/// The plans of a DLQ, and the one that is being carried out.
+/// The plans of a DLQ, and the running one.
 #[derive(Debug)]
 pub(crate) struct PlanRunner {
     pub(crate) folder: PathBuf,
@@ -37,10 +37,10 @@ pub(crate) struct PlanRunner {
 
 #[derive(Debug, Default)]
 struct RunnerState {
-    /// Plans that were shown and not started. They are in this process alone, not on the disk.
+    /// Plans that were shown but not started. They exist only in this process, not on disk.
     shown: BTreeMap<String, ConsolePlan>,
     running: Option<ActiveRun>,
-    /// When the last run of this process ended.
+    /// The time at which the last run of this process ended.
     last_ended: Option<Timestamp>,
 }
 
@@ -55,7 +55,7 @@ impl ActiveRun {
         &self.plan.started.plan.id
     }
 
-    /// Returns an error unless this is the plan, with these settings.
+    /// Returns an error unless the running plan has this id and these settings.
     fn check_same(&self, id: &str, wanted: RedrivePace) -> Result<(), NotStarted> {
         let (running, pace) = (self.id(), self.plan.started.pace);
         if running != id {
@@ -71,7 +71,7 @@ impl ActiveRun {
     }
 }
 
-/// A plan that is being carried out, and its progress.
+/// A running plan and its progress.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningPlan {
     pub(crate) started: StartedPlan,
@@ -83,12 +83,12 @@ pub(crate) struct RunningPlan {
 pub(crate) struct RunProgress {
     /// Messages sent back, or deleted, by this run.
     pub(crate) done: u64,
-    /// The same by the runs before it.
+    /// Messages sent back, or deleted, by earlier runs.
     pub(crate) before: u64,
     pub(crate) came_back: u64,
-    /// The reason why the run waits.
+    /// The reason why the run is waiting.
     pub(crate) waits: Option<String>,
-    /// Set while it works.
+    /// Set while the run is working.
     remaining: Option<Remaining>,
     pub(crate) stopping: bool,
 }
@@ -107,12 +107,12 @@ impl RunProgress {
             }
             RedriveProgress::CameBack(count) => self.came_back = count,
             RedriveProgress::Read { .. } => {}
-            // Waiting is not work.
+            // A wait resets the estimate.
             RedriveProgress::Watching(_) | RedriveProgress::Waiting(_) => self.remaining = None,
         }
     }
 
-    /// The seconds that the rest of the plan's messages takes, if enough was done to estimate it.
+    /// The estimated seconds until the plan's remaining messages are done; `None` if too few were done for an estimate.
     pub(crate) fn remaining_seconds(&self, total: u64, now: Timestamp) -> Option<i64> {
         let mut remaining = self.remaining?;
         remaining.estimate_seconds(self.done, total.saturating_sub(self.before), now)
@@ -122,10 +122,10 @@ impl RunProgress {
 /// A plan and its state.
 #[derive(Clone, Debug)]
 pub(crate) enum PlanState {
-    /// It was not started yet.
+    /// Not started yet.
     Shown(ConsolePlan),
     Running(RunningPlan),
-    /// It has ended, or was killed.
+    /// Ended, or killed.
     Ended(StartedPlan),
 }
 
@@ -134,7 +134,7 @@ impl PlanRunner {
         Self { folder, starting: Mutex::default(), state: Mutex::default() }
     }
 
-    /// The plans of a DLQ that were started.
+    /// The started plans of a DLQ.
     pub(crate) fn started_plans(&self, from: &str) -> PlanFiles {
         plan::read_plans(&self.folder, from)
     }
@@ -149,7 +149,7 @@ impl PlanRunner {
         self.lock_state().shown.values().filter(|plan| plan.from == from).cloned().collect()
     }
 
-    /// True if a run has changed the queue since then, or is at it.
+    /// True if a run has changed the queue since then, or is running.
     pub(crate) fn has_run_since(&self, then: Timestamp) -> bool {
         let state = self.lock_state();
         state.running.is_some() || state.last_ended.is_some_and(|ended| ended > then)
@@ -175,7 +175,7 @@ impl PlanRunner {
         self.lock_state().running.as_ref().map(|running| running.id().to_owned())
     }
 
-    /// Asks the run to stop after the batch that is under way. The plan can continue later.
+    /// Asks the run to stop after the current batch. The plan can continue later.
     pub(crate) fn pause_run(&self, id: &str) {
         if let Some(running) = self.lock_state().running.as_mut().filter(|running| running.id() == id) {
             running.stop.request();
@@ -183,10 +183,10 @@ impl PlanRunner {
         }
     }
 
-    /// Drops a plan that has never sent or deleted anything.
+    /// Discards a plan that has never sent or deleted anything.
     ///
     /// # Errors
-    /// It has, or may have, or is at it.
+    /// The plan has sent or deleted messages, or may have, or is running.
     pub(crate) fn cancel_plan(&self, from: &str, id: &str) -> Result<(), CommandFailure> {
         let _one_at_a_time = lock(&self.starting);
         let Some(state) = self.find_plan(from, id) else { return Ok(()) }; // a second click
@@ -196,11 +196,12 @@ impl PlanRunner {
         if let PlanState::Ended(StartedPlan { plan, .. }) = &state {
             let journal = plan.journal_path(&self.folder);
             let mut has_journal = journal.symlink_metadata().is_ok();
-            // Locked, so that no other console carries it out meanwhile.
+            // Locked, so that no other console can carry it out at the same time.
             let all = match plan.action.destination_arn() {
                 Some(to) if has_journal => match RedriveJournal::open(&journal, &plan.id, &plan.from, to) {
                     Ok(journal) => Some(journal.counts()),
-                    // Of `redrive FILE` or another restore: this one has sent nothing, and the journal stays.
+                    // The journal of `redrive FILE` or another restore: this plan has sent nothing, and the journal is
+                    // kept.
                     Err(error)
                         if error.is_other_redrive() && matches!(plan.action, PlanAction::Restore { .. }) =>
                     {
@@ -218,7 +219,7 @@ impl PlanRunner {
                 )
                 .into());
             }
-            // The plan first: a journal without a plan shows that nothing was sent.
+            // The plan is removed first: a journal without a plan shows that nothing was sent.
             fs::remove_file(plan.file_path(&self.folder))?;
             if has_journal {
                 fs::remove_file(journal)?;
@@ -231,18 +232,18 @@ impl PlanRunner {
         Ok(())
     }
 
-    /// Starts or continues a plan. If it is running or finished, this does nothing: it was a second click.
+    /// Starts or continues a plan. If it is running or finished, this is a second click and does nothing.
     ///
     /// # Errors
-    /// Another plan must be finished first, another tab has changed the settings, or the disk refuses. Nothing was done
-    /// then.
+    /// Another plan must be finished first, another tab has changed the settings, or a file cannot be written. Nothing
+    /// was done in these cases.
     pub(crate) fn start_plan(
         self: &Arc<Self>,
         id: &str,
         wanted: StartRequest,
         at: &RunContext<'_>,
     ) -> Result<(), NotStarted> {
-        // A lock of its own: pages do not wait for files.
+        // A separate lock: pages do not wait for file access.
         let _one_at_a_time = lock(&self.starting);
         if let Some(running) = &self.lock_state().running {
             return running.check_same(id, wanted.pace);
@@ -256,7 +257,7 @@ impl PlanRunner {
         Ok(())
     }
 
-    /// The plan as its next run begins it; `None` if it is finished.
+    /// The plan at the start of its next run; `None` if it is finished.
     fn next_run(
         &self,
         id: &str,
@@ -278,7 +279,7 @@ impl PlanRunner {
         Ok(Some(StartedPlan { pace, outcome: None, ..started.clone() }))
     }
 
-    /// Carries a plan out on a thread of its own.
+    /// Carries out a plan on a separate thread.
     fn spawn_run(self: &Arc<Self>, started: StartedPlan, at: &RunContext<'_>) {
         let sent_before = started.plan.journal_counts(&self.folder).map_or(0, |all| all.sent);
         let progress = RunProgress { before: sent_before + started.deleted_before, ..RunProgress::default() };
@@ -311,19 +312,19 @@ impl PlanRunner {
     }
 }
 
-/// The parts of its deployment that a run needs.
+/// The parts of the deployment that a run needs.
 #[derive(Debug)]
 pub(crate) struct RunContext<'d> {
     /// The DLQ's ARN.
     pub(crate) from: &'d str,
-    /// The source queue's ARN, if it is known.
+    /// The source queue's ARN, if known.
     pub(crate) to: Option<&'d str>,
     pub(crate) queue: &'d DeadLetterQueue,
     pub(crate) schema: &'d MessageSchema,
 }
 
 impl RunContext<'_> {
-    /// Returns an error if the plan sends elsewhere than to the source queue.
+    /// Returns an error if the plan's destination is not the source queue.
     fn check_destination(&self, ConsolePlan { id, action, .. }: &ConsolePlan) -> Result<(), CommandFailure> {
         let Some(planned) = action.destination_arn() else { return Ok(()) };
         let here = self.to.ok_or(NO_SOURCE_QUEUE)?;
@@ -338,9 +339,9 @@ impl RunContext<'_> {
     }
 }
 
-/// Returns an error if a plan may have sent messages that it has not deleted: another one would send them again.
+/// Returns an error if a plan may have sent messages without deleting them: another plan would send them again.
 fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Result<(), NotStarted> {
-    // A damaged plan may have messages in both queues. Files of other users do not count.
+    // A damaged plan may have left messages in both queues. Files of other users are ignored.
     if let Some(own) = damaged.iter().find(|damaged| is_owned_by_user(&damaged.path)) {
         return Err(format!(
             "{own}. Check it, and fix it (`chmod 600` if only its mode is wrong) or remove it; without its plan, \
@@ -356,7 +357,7 @@ fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Resu
     Err(NotStarted::with_link(other, words))
 }
 
-/// The settings of a run, and those that the form began with.
+/// The settings for a run, and those with which the form was rendered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StartRequest {
     pub(crate) pace: RedrivePace,
@@ -367,7 +368,7 @@ pub(crate) struct StartRequest {
 #[derive(Debug)]
 pub(crate) struct NotStarted {
     pub(crate) why: CommandFailure,
-    /// The plan to which the error page links.
+    /// The plan that the error page links to.
     pub(crate) see: Option<String>,
 }
 
