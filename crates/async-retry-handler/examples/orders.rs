@@ -1,4 +1,4 @@
-//! A function of your own that uses the number of its retry.
+//! A function of your own that reads its retry number.
 //!
 //! Its asynchronous invocations have no built-in retries (`MaximumRetryAttempts` 0) and the retry queue as their
 //! on-failure destination. `cargo lambda watch --example orders` runs it on your machine.

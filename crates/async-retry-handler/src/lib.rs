@@ -22,14 +22,14 @@ use invocations::{Reinvocation, ReinvocationOutcomes};
 
 pub use on_aws::{NAME, run};
 
-/// Time at the end of an invocation that is reserved for verdicts on events that Lambda refused, and for the answer.
+/// Time reserved at the end of an invocation for verdicts on events that Lambda rejected, and for the response.
 const VERDICT_RESERVE: Duration = Duration::from_secs(5);
 
 /// The async-retry handler with its dependencies.
 #[derive(Debug)]
 pub struct AsyncRetryHandler<I, Q, C, O> {
     pub invoker: I,
-    /// Its own queue, on which records wait for the end of their backoff.
+    /// The queue that it consumes, on which records wait out their backoff.
     pub retry_queue: Q,
     pub annotation_queue: Q,
     pub clock: C,
@@ -61,7 +61,7 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
             outbox.send_hops(&self.retry_queue, hops),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
-        // Only after the invocations, since they decide which events Lambda refuses.
+        // After the invocations, since only they show which events Lambda rejects.
         let refused = outbox.send(&self.annotation_queue, "verdict", refused).await;
         done.extend(hops.into_iter().chain(verdicts).chain(refused));
         done
@@ -76,9 +76,9 @@ enum NextStep {
 }
 
 impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
-    /// Lambda sends no attributes, but a relay of its records may.
+    /// Decides the next step. Lambda's records have no attributes, but a relay may add some.
     fn next_step(&self, record: ReceivedMessage, now: Timestamp) -> NextStep {
-        // A `Failure` here is trusted no more than a relay's other attributes.
+        // A `Failure` here is as untrusted as a relay's other attributes.
         let arrival = Arrival::from_record(record, now);
         let failed = match FailedInvocation::parse(&arrival.record.body) {
             Ok(failed) => failed,
@@ -103,7 +103,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                     delay_seconds: waited,
                     age_seconds: time_until(failed.first_failed_at, now).as_secs_f64(),
                     error_type: Some(failed.error.error_type.loggable_name().into_owned()),
-                    // It is the message's id.
+                    // It is already the message's id.
                     request_id: None,
                 };
                 let function_arn = failed.function_arn;
@@ -116,7 +116,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                     scheduled,
                 }))
             }
-            // Unchanged: the record has everything that its due time depends on.
+            // Unchanged: the due time follows from the record alone.
             InvocationDecision::Hop(delay) => NextStep::Hop(Box::new(arrival.pass_on(delay, None))),
             InvocationDecision::GiveUp(give_up) => {
                 NextStep::Verdict(build_verdict(arrival, Some(request_id), failure, give_up))
@@ -137,7 +137,7 @@ fn last_failure(record: &ReceivedMessage, failed: &FailedInvocation<'_>) -> Fail
     }
 }
 
-/// A verdict on the record, which stays the message's body.
+/// A verdict on the record, which remains the message's body.
 fn build_verdict(
     arrival: Arrival,
     request_id: Option<String>,

@@ -1,4 +1,4 @@
-//! The async-retry handler on AWS: SQS, Lambda and real time, with the caller's observer.
+//! The async-retry handler on AWS: SQS, Lambda and the system clock, with the caller's observer.
 
 use std::process::ExitCode;
 
@@ -12,11 +12,11 @@ use redeliver_core::ports::Observer;
 
 use crate::AsyncRetryHandler;
 
-/// Its default name in logs and metrics.
+/// The default name in logs and metrics.
 pub const NAME: &str = "async-retry-handler";
 
 /// Runs an async-retry handler in Lambda until the process is stopped. If its settings are invalid, it logs all errors
-/// in one message and does not run.
+/// in one message and does not start.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = AsyncRetryHandlerSettings::from_env()?;

@@ -1,10 +1,10 @@
 //! AWS adapters for redeliver: queues, Lambda's runtime, targets, settings, telemetry.
 //!
-//! Everything here implements a port of `redeliver-core` or reads the outside world for it. Only this crate reads the
+//! Every module implements a port of `redeliver-core` or supplies its input from outside. Only this crate reads the
 //! clock ([`SystemClock`]) and the environment ([`settings`]). A function's `main` calls [`start::run`] with its
 //! settings and dependencies.
 //!
-//! A function that is started outside Lambda reports an error instead of waiting:
+//! Outside Lambda, a function reports an error instead of waiting:
 //!
 //! ```
 //! assert!(redeliver_aws::settings::started_by_lambda().is_err());

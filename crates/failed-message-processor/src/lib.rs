@@ -19,19 +19,20 @@ use redeliver_core::trace::{Span, TraceContext, Tracer};
 
 pub use on_aws::{NAME, run};
 
-/// Receives that are normal. A message that SQS moved brings one from the source queue along (a redrive does not reset
-/// the count), and a throttle or a slow start adds one or two here; from the fourth on something keeps failing.
+/// The highest normal receive count. A message that SQS moved already has one receive from the source queue (a redrive
+/// does not reset the count), and a throttle or a slow start adds one or two; from the fourth on, something keeps
+/// failing.
 const RECEIVES_EXPECTED: u32 = 3;
 
 /// The failed-message-processor with its dependencies.
 #[derive(Debug)]
 pub struct FailedMessageProcessor<Q, C, O> {
-    /// Its queues for re-sends and hops; the intermediate DLQ is its own queue.
+    /// The queues for re-sends and hops. It consumes the intermediate DLQ itself.
     pub redelivery: Redelivery<Q>,
     pub annotation_queue: Q,
     pub clock: C,
     pub observer: O,
-    /// The schema of messages: an invalid one is never sent again.
+    /// The schema of valid messages. An invalid one is never re-sent.
     pub schema: MessageSchema,
     /// The policy for retries and for giving up.
     pub policy: Policy,
@@ -83,8 +84,8 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
         }
     }
 
-    /// Part of the attempt that failed. A message that SQS moved has none, so the decision begins a trace; one that was
-    /// not called has no span.
+    /// The decision's span, as part of the failed attempt. If SQS moved the message, that attempt is unknown, so the
+    /// decision begins a new one; a message without a call gets no span.
     fn decision_span(
         &self,
         accepted: &AcceptedMessage,

@@ -1,4 +1,4 @@
-//! The failed-message-processor on AWS: SQS and real time, with the caller's observer.
+//! The failed-message-processor on AWS: SQS and the system clock, with the caller's observer.
 
 use std::process::ExitCode;
 
@@ -12,11 +12,11 @@ use redeliver_core::redelivery::Redelivery;
 
 use crate::FailedMessageProcessor;
 
-/// Its default name in logs and metrics.
+/// The default name in logs and metrics.
 pub const NAME: &str = "failed-message-processor";
 
 /// Runs a failed-message-processor in Lambda until the process is stopped. If its settings are invalid, it logs all
-/// errors in one message and does not run.
+/// errors in one message and does not start.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FailedMessageProcessorSettings::from_env()?;

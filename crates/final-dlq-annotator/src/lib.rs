@@ -1,4 +1,4 @@
-//! The final-dlq-annotator: open → explain → archive, if there is one → send to the final DLQ → confirm → notify.
+//! The final-dlq-annotator: open → explain → archive, if configured → send to the final DLQ → confirm → notify.
 
 mod on_aws;
 
@@ -26,7 +26,7 @@ use redeliver_core::trace::{SpanContext, TraceContext, Tracer};
 
 pub use on_aws::{NAME, run};
 
-/// `ErrorDetails` of a message without a reason.
+/// `ErrorDetails` of a message whose reason is missing.
 const MOVED_BY_SQS: &str =
     "SQS moved the message to the annotation queue: the function that received it could not handle it";
 const WITHOUT_A_VERDICT: &str = "The message reached the annotation queue without a verdict";
@@ -39,9 +39,9 @@ const SEND_RESERVE: Duration = Duration::from_secs(5);
 pub struct FinalDlqAnnotator<Q, C, O, S = NoStore, N = NoNotifier> {
     /// The final DLQ, to which final records are sent.
     pub final_dlq: Q,
-    /// The archive, which a final record is written to before it is sent; `None` keeps no archive.
+    /// The archive, to which a final record is written before it is sent; `None` disables it.
     pub archive: Option<Archive<S>>,
-    /// Notices about the causes of dead letters; `None` sends none.
+    /// Notices about the causes of dead letters; `None` disables them.
     pub notices: Option<Notices<N>>,
     pub clock: C,
     pub observer: O,
@@ -88,7 +88,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         }
     }
 
-    /// Reports the deaths that have reached the final DLQ.
+    /// Sends notices of the deaths whose records have reached the final DLQ.
     async fn notify_deaths(
         &self,
         deaths: Vec<UnconfirmedDeath>,
@@ -107,7 +107,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         let received = record.without_content();
         let mut arrival = Arrival::from_record(record, now);
         let came_back = arrival.came_back_before_failure();
-        // Even an invalid body gets its record, without what cannot be read.
+        // Even an invalid body gets a final record, without its unreadable parts.
         let metadata = readable_metadata(&arrival.record.body, &arrival.record.attributes);
         let metadata = metadata.map(|metadata| in_current_generation(metadata, came_back));
         let verdict = arrival.take_verdict();
@@ -127,7 +127,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         }
     }
 
-    /// Records the span of the annotation: a child of the last attempt, or else of an attempt of its own.
+    /// Records the span of the annotation: a child of the last attempt or, without one, the beginning of an attempt.
     fn record_span(
         &self,
         record: &ReceivedMessage,
@@ -156,20 +156,20 @@ fn producers_context(record: &ReceivedMessage) -> Option<TraceContext> {
     TraceContext::from_parts(&record.attributes, &record.body, record.trace_header.as_deref())
 }
 
-/// A final record, and the death that it reports.
+/// A final record, and the death that it documents.
 struct Annotated {
     record: FinalRecord,
     death: UnconfirmedDeath,
 }
 
-/// A death whose final record is not sent yet.
+/// A death whose final record has not been sent yet.
 struct UnconfirmedDeath {
-    /// SQS's id of the record in the annotation queue.
+    /// The record's SQS message id in the annotation queue.
     sqs_message_id: String,
     notice: DeathNotice,
 }
 
-/// The annotation of a message that is given up, with the times of its first send and of its last failure.
+/// The annotation of a given-up message, with the times of its first send and last failure.
 struct Explained {
     annotation: Annotation,
     first_sent: Timestamp,
@@ -223,7 +223,7 @@ fn explain_death(
         Some(delivery) => Some(delivery.source_queue_arn.clone()),
         None => received.redriven_from.clone(),
     };
-    // Every receive of this record must give the same time: it identifies the death.
+    // The time must be the same for every receive of this record, since it identifies the death.
     let own_delivery = || Delivery::from_record(received, None, Origin::Unknown, received.sent_at);
     let delivery = delivery.unwrap_or_else(own_delivery);
     let last_attempt = delivery.last_attempt.or_else(|| metadata.and_then(|metadata| metadata.last_attempt));
@@ -232,8 +232,8 @@ fn explain_death(
     let record = DeadLetter {
         stage: stage.unwrap_or(Stage::FinalDlqAnnotator.into()),
         attempts: attempts.or_else(|| {
-            // A message that stays on its queue has no retries in its body; and it is unknown from where SQS moved this
-            // one.
+            // A message that stays on its queue has no retry count in its body, and the queue from which SQS moved this
+            // one is unknown.
             let made = metadata.map(|metadata| metadata.retry_attempt);
             made.filter(|attempts| !is_redriven || *attempts > 0)
         }),
@@ -255,12 +255,12 @@ fn explain_death(
     Explained { annotation: Annotation { reason: code, details, record }, first_sent, died_at }
 }
 
-/// The reason why a message is given up, as far as its verdict has it.
+/// The reason why a message is given up, as far as its verdict states it.
 struct GiveUpReason {
     code: ReasonCode,
     details: String,
     error: LastError,
-    /// True if anyone may have written the error.
+    /// True if the error's author is unverified.
     unverified: bool,
     stage: Option<OpenEnum<Stage>>,
     attempts: Option<u32>,
@@ -279,7 +279,8 @@ impl GiveUpReason {
         Self { error, stage, attempts, delivery: Some(delivery), ..reason }
     }
 
-    /// The error of an untrusted document is shown all the same, marked as such: it may be right, and a human judges.
+    /// The error of an untrusted document is still shown, marked as unverified: it may be correct, and a person can
+    /// judge.
     fn without_verdict(error: Option<LastError>, is_redriven: bool) -> Self {
         let details = if is_redriven { MOVED_BY_SQS } else { WITHOUT_A_VERDICT };
         let reason = Self::new(DeadLetterReason::OrchestrationFailed.into(), details.to_owned());

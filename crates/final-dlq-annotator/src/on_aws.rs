@@ -1,4 +1,4 @@
-//! The final-dlq-annotator on AWS: SQS, S3, notices and real time, with the caller's observer.
+//! The final-dlq-annotator on AWS: SQS, S3, notices and the system clock, with the caller's observer.
 
 use std::process::ExitCode;
 
@@ -15,11 +15,11 @@ use redeliver_core::ports::Observer;
 
 use crate::FinalDlqAnnotator;
 
-/// Its default name in logs and metrics.
+/// The default name in logs and metrics.
 pub const NAME: &str = "final-dlq-annotator";
 
 /// Runs a final-dlq-annotator in Lambda until the process is stopped. If its settings are invalid, it logs all errors
-/// in one message and does not run.
+/// in one message and does not start.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FinalDlqAnnotatorSettings::from_env()?;

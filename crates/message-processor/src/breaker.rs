@@ -1,4 +1,4 @@
-//! The circuit breaker of this environment: permits each call, and records its outcome.
+//! This environment's circuit breaker: permits calls and records their outcomes.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -19,11 +19,12 @@ use redeliver_core::ports::{Clock, Observer};
 use crate::MessageProcessor;
 use crate::outcome::{AttemptOutcome, timeout_error};
 
-/// A held message's report about its target is trusted for this long after its re-send: the longest delay, and as long
-/// again on the queue.
+/// The time after a re-send during which the held message's outage report is trusted: twice the maximum delay, since it
+/// may wait as long again on the queue.
 const HELD_MOMENTS_AGO: Duration = Duration::from_secs(1800);
 
-/// The breaker, shared by the calls of a batch, and by the concurrent batches of one process. Clones share its state.
+/// The circuit breaker, shared by the calls of a batch and by concurrent batches of one process. Clones share its
+/// state.
 #[derive(Clone, Debug)]
 pub struct SharedBreaker(Option<Arc<Mutex<Breaker>>>);
 
@@ -39,15 +40,15 @@ impl SharedBreaker {
     }
 }
 
-/// The breaker's answer for one message.
+/// The breaker's decision for one message.
 pub(super) enum BreakerAnswer<'a, H, Q, C: Clock, O: Observer> {
     Call(Permitted<'a, H, Q, C, O>),
-    /// A running probe decides, or the rate limit may have a place soon.
+    /// A probe in progress will decide, or the rate limit may soon permit a call.
     Wait,
     Hold(Hold),
 }
 
-/// One permitted call. If it is dropped without an outcome, the end of the invocation has cut it off.
+/// One permitted call. Dropping it without an outcome means that the end of the invocation cut it off.
 pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
     processor: &'a MessageProcessor<H, Q, C, O>,
     /// `None` without a breaker.
@@ -55,7 +56,7 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 }
 
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// Passes the outages that held messages report to the breaker: a new environment has no evidence of its own.
+    /// Reports the outages that held messages carry to the breaker: a new environment has no evidence yet.
     pub(super) fn learn_outages(&self, accepted: &[AcceptedMessage], now: Timestamp) {
         let Some(mut breaker) = self.breaker.lock_breaker() else { return };
         for message in accepted {
@@ -85,7 +86,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         per.key_of(record.message_group_id.as_deref(), &record.attributes).map(CircuitKey::from_text)
     }
 
-    /// Asks if this message may be called now.
+    /// Asks the breaker whether the target may be called for this message now.
     pub(super) fn ask_breaker<'a>(
         &'a self,
         accepted: &'a AcceptedMessage,
@@ -97,7 +98,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         };
         let now = self.clock.now();
         let caller = self.breaker_caller(accepted, now);
-        // A message at its hold limit is called in any state.
+        // At its hold limit, a message is processed in any state of the circuit.
         let permission = if self.on_failure.is_overdue(&self.policy, accepted, now) {
             breaker.request_overdue_call(caller, hold_grace(&self.policy, caller.held_seconds), now)
         } else {
@@ -110,14 +111,15 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// The hold of a message whose own call failed with this error; `None` if the call spends an attempt.
+    /// The hold for a message whose call failed with this error; `None` if the call spends an attempt.
     fn decide_hold(&self, accepted: &AcceptedMessage, error: &HandlerError) -> Option<Hold> {
         let met = call_outcome(&self.policy, error);
         let now = self.clock.now();
         self.breaker.lock_breaker()?.hold_after_call(self.breaker_caller(accepted, now), met, now)
     }
 
-    /// Holds the message, without spending an attempt, if its call was answered "not now" or observed an outage.
+    /// Holds the message, without spending an attempt, if the response to its call was "not now" or indicated an
+    /// outage.
     pub(super) fn held_or_failed(&self, accepted: &AcceptedMessage, error: HandlerError) -> AttemptOutcome {
         match self.decide_hold(accepted, &error) {
             Some(hold) => AttemptOutcome::Held { hold, error: Some(error) },
@@ -147,7 +149,7 @@ impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
         self.permit.as_ref().is_some_and(|permit| permit.may_be_held(met))
     }
 
-    /// True if it checks if the target is back.
+    /// True if the call is a probe, which checks whether the target has recovered.
     pub(super) fn is_probe(&self) -> bool {
         self.permit.as_ref().is_some_and(Permit::is_probe)
     }
@@ -164,7 +166,7 @@ impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
         }
     }
 
-    /// Returns the permit of a call that is not made.
+    /// Returns the permit without a call.
     pub(super) fn give_back(mut self) {
         if let (Some(permit), Some(mut breaker)) = (self.permit.take(), self.processor.breaker.lock_breaker())
         {

@@ -1,5 +1,5 @@
-//! The calls to the target: bounded concurrency, the circuit breaker before each, a guard around each, an immediate
-//! retry after a blip, and an end before the deadline.
+//! Calls to the target: bounded concurrency, a circuit breaker, isolation of panics, immediate retries after a blip,
+//! and a cutoff before the deadline.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -25,12 +25,12 @@ use crate::outcome::{AttemptOutcome, FinishedCall, summarize_held};
 use crate::spans::{BatchSpans, CallUnderWay, TracedAttempt};
 use crate::turns::{Turn, Turns};
 
-/// Before all calls are cut off, so that an immediate retry can be abandoned in time.
+/// Time before all calls are cut off at which an immediate retry is abandoned.
 const CUT_OFF: Duration = Duration::from_millis(100);
-/// Interval between checks of a breaker that another batch keeps waiting.
+/// Interval between checks of the breaker while another batch's call blocks it.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Side results of a call: its log lines and its span.
+/// Diagnostics of a call: its log lines and its span.
 #[derive(Clone, Copy)]
 struct Reports<'a> {
     logs: &'a CallLogs,
@@ -38,15 +38,15 @@ struct Reports<'a> {
 }
 
 impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// Where the log lines of each call are: those of this invocation, until the handler names others.
+    /// The location of each call's log lines: this invocation's, unless the handler sets another.
     pub(super) fn call_logs(&self, calls: usize) -> Vec<CallLogs> {
         let own = self.observer.log_location();
         (0..calls).map(|_| CallLogs::new(own.clone())).collect()
     }
 
-    /// Calls the handler for every message, `max_concurrency` at a time, as far as the circuit breaker permits. A
-    /// failing, panicking or hanging call does not affect the others. At `end` running calls are cut off as `Timeout`,
-    /// and no more are started: a handler that blocks its thread cannot be cut off, but it must not use up the time of
+    /// Calls the handler for every message that the circuit breaker permits, at most `max_concurrency` at a time. A
+    /// failing, panicking or hanging call does not affect the others. At `end`, running calls are cut off as `Timeout`
+    /// and no more are started: a handler that blocks its thread cannot be cut off, but must not use up the time for
     /// the hand-offs.
     pub(super) async fn call_all(
         &self,
@@ -55,7 +55,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         logs: &[CallLogs],
         spans: Option<&BatchSpans<'_>>,
     ) -> Vec<FinishedCall> {
-        // A loop of its own, since `buffer_unordered` does not report which calls had started when time ran out.
+        // A custom loop, since `buffer_unordered` does not report which calls had started when time ran out.
         let clock = &self.clock;
         let start = |Turn { index, permitted }| async move {
             let started = clock.now();
@@ -72,7 +72,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let time_is_up = clock.sleep(time_until(began, end)).fuse();
         pin_mut!(time_is_up);
         loop {
-            // Fills the concurrency limit; each call that ends makes room for the next.
+            // Starts calls up to the concurrency limit; each completed call frees a slot for the next.
             let mut pass = turns.begin_pass();
             while running.len() < self.max_concurrency.get() {
                 let patience = if !running.is_empty() {
@@ -88,7 +88,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             if running.is_empty() && turns.are_over() {
                 break;
             }
-            // The call of another batch may decide, and its end does not wake this loop.
+            // The outcome of another batch's call may decide, but its end does not wake this loop.
             let checks_again = if pass.is_kept_waiting() {
                 Either::Right(clock.sleep(CHECK_INTERVAL))
             } else {
@@ -96,19 +96,19 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             };
             let checks_again = checks_again.fuse();
             pin_mut!(checks_again);
-            // A completed call counts even at the very end: answers are checked before the time.
+            // A call that completes at the very end still counts: results are checked before the time.
             select_biased! {
                 (index, call) = running.select_next_some() => turns.end_call(index, call),
                 () = time_is_up => break,
                 () = checks_again => {}
             }
         }
-        // Stops all handlers: nothing would wait for their outcomes.
+        // Stops all handlers, since their outcomes are no longer awaited.
         drop(running);
         turns.into_calls()
     }
 
-    /// The events for held messages, one for each reason: an outage, an answer "not now", or the rate limit.
+    /// The events for held messages, one per reason: an outage, a "not now" response, or the rate limit.
     pub(super) fn held_events(
         &self,
         accepted: &[AcceptedMessage],
@@ -136,7 +136,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         [HoldReason::Down, HoldReason::NotNow, HoldReason::RateLimited].into_iter().filter_map(event)
     }
 
-    /// The consequence of a call: the record is done, or its message has failed.
+    /// Settles a call: the record is done, or its message has failed.
     pub(super) fn settle_call(
         &self,
         accepted: AcceptedMessage,
@@ -186,7 +186,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     }
 
     /// Calls the target until it succeeds, the policy's immediate retries are used up, or no time remains. An immediate
-    /// retry that the end cuts off does not count: it would leave a `Timeout` in place of the known error.
+    /// retry that is cut off does not count: its `Timeout` would replace the known error.
     async fn call_with_retries(
         &self,
         accepted: &AcceptedMessage,
@@ -195,14 +195,14 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         reports: Reports<'_>,
     ) -> AttemptOutcome {
         let end = end - CUT_OFF;
-        // A call started too late would be cut off at once, and spend an attempt for nothing.
+        // A call started too late would be cut off at once and waste an attempt.
         if self.clock.now() >= end {
             permitted.give_back();
             return AttemptOutcome::NotStarted;
         }
         let own_logs = reports.logs.location();
         let mut outcome = self.call_once(accepted, permitted, end, reports).await;
-        // For this delivery only: an immediate retry is not written to the message, and spends nothing.
+        // For this delivery only: an immediate retry is not recorded in the message and spends no attempt.
         let mut made = 0;
         loop {
             let (AttemptOutcome::Failure(error) | AttemptOutcome::Trouble(error)) = &outcome else {
@@ -214,7 +214,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 return outcome;
             };
             self.clock.sleep(again.delay).await;
-            // The target went down meanwhile, or reached its rate limit: the known error is worth more than a wait.
+            // The target has gone down or reached its rate limit: report the known error rather than wait.
             let BreakerAnswer::Call(permitted) = self.ask_breaker(accepted, Patience::OthersRun) else {
                 return outcome;
             };
@@ -225,7 +225,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             });
             made += 1;
             let logs = reports.logs.location();
-            // A call that no function answers has lines here alone.
+            // If no function is reached, the only log lines are this invocation's.
             reports.logs.set_location(own_logs.clone());
             let time_is_up = self.clock.sleep(time_until(self.clock.now(), end)).fuse();
             let call = self.call_once(accepted, permitted, end, reports).fuse();
@@ -242,8 +242,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         }
     }
 
-    /// One call, with its outcome for the breaker. A panic fails only this call. Its text is not read: it may hold
-    /// payload.
+    /// Makes one call and records its outcome in the breaker. A panic fails only this call. Its text is not read, since
+    /// it may contain payload.
     async fn call_once(
         &self,
         accepted: &AcceptedMessage,
@@ -260,7 +260,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let met = call.catch_unwind().await;
         let met = met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked")));
         if met.as_ref().is_err_and(|error| error.kind == FailureKind::NotStarted) {
-            // It has no outcome for the target.
+            // The target was not called, so the breaker gets no outcome.
             permitted.give_back();
             span.into_iter().for_each(CallUnderWay::not_made);
             return AttemptOutcome::NotStarted;

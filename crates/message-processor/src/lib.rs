@@ -1,5 +1,5 @@
-//! The message-processor as a library: write a [`Handler`] and pass it to [`run`], and failed messages are retried by
-//! your policy and explained in the final DLQ.
+//! The message-processor as a library: implement [`Handler`] and pass it to [`run`]. Failed messages are retried
+//! according to your policy, and each dead letter is explained in the final DLQ.
 //!
 //! ```no_run
 //! use redeliver_message_processor::{Handler, HandlerError, Message, run};
@@ -19,7 +19,7 @@
 //! }
 //! ```
 
-#![warn(missing_docs)] // a library for those who write a handler
+#![warn(missing_docs)] // public API for authors of handlers
 
 mod breaker;
 mod calls;
@@ -54,22 +54,23 @@ pub use redeliver_core::message::{ReceivedMessage, Timestamp};
 pub use redeliver_core::strategy::OnFailure;
 pub use redeliver_core::trace::{CallSpan, SpanKind, SpanValue};
 
-/// Time at the end of an invocation that is reserved for the sends and the answer.
+/// Time reserved at the end of an invocation for the sends and the response.
 const SEND_RESERVE: Duration = Duration::from_secs(5);
 
-/// The message-processor: open → accept → call the target → send failed messages on, by the strategy → confirm.
+/// The message-processor: open → accept → call the target → forward failed messages according to the strategy →
+/// confirm.
 #[derive(Debug)]
 pub struct MessageProcessor<H, Q, C, O> {
     /// The target.
     pub handler: H,
     /// The strategy for failed messages, with its queues.
     pub on_failure: OnFailure<Q>,
-    /// The retry policy. With `delayed-resend`, the failed-message-processor must have the same one: it decides about
-    /// the failed messages.
+    /// The retry policy. With `delayed-resend`, the failed-message-processor must have the same policy, since it
+    /// decides on the retries.
     pub policy: Policy,
-    /// The policy's `circuit_breaker`, with this environment's knowledge of the target.
+    /// The policy's `circuit_breaker`, with its state in this environment.
     pub breaker: SharedBreaker,
-    /// The annotation queue, to which messages that are given up are sent with their verdicts.
+    /// The annotation queue, which receives given-up messages with their verdicts.
     pub annotation_queue: Q,
     /// The clock.
     pub clock: C,
@@ -79,7 +80,7 @@ pub struct MessageProcessor<H, Q, C, O> {
     pub schema: MessageSchema,
     /// The roles whose messages count as re-sends (`RESEND_SENDER_IDS`).
     pub resenders: Resenders,
-    /// The limit of concurrent calls to the target within one batch: `MAX_CONCURRENCY`, 10 by default.
+    /// The maximum number of concurrent calls to the target per batch: `MAX_CONCURRENCY`, 10 by default.
     pub max_concurrency: NonZeroUsize,
 }
 
@@ -97,7 +98,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
                 Err(given_up) => unsent.given_up.push(*given_up),
             }
         }
-        // Fixed before the calls begin: a hanging target must leave time to send its messages on.
+        // Fixed before the calls begin: even if the target hangs, time must remain to forward its messages.
         let calls_end = stop_time(SEND_RESERVE, now, deadline);
         self.learn_outages(&accepted, now);
         let spans = BatchSpans::begin_batch(self, &accepted, now);
@@ -120,7 +121,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
                 Err(message) => unsent.failed.push(*message),
             }
         }
-        // Before the sends: these are done whatever happens to the others.
+        // Before the sends: these messages are done, regardless of the others.
         self.observer.observe_all(&events);
         let context = SendContext {
             policy: &self.policy,
@@ -145,7 +146,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
 }
 
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
-    /// A message to call the target for, or the verdict on one that must not be called.
+    /// Returns the accepted message, or a verdict if the target must not be called for it.
     fn accept_record(
         &self,
         record: ReceivedMessage,
@@ -153,9 +154,9 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     ) -> Result<AcceptedMessage, Box<GivenUp>> {
         let received = ReceiveTimes::new(&record, now);
         let no_resenders = Resenders::empty();
-        // On a queue where failed messages stay, nothing is re-sent.
+        // If failed messages stay on their queue, nothing is re-sent.
         let resenders = if self.on_failure.stays_on_queue() { &no_resenders } else { &self.resenders };
-        // A `Failure` on the source queue is its producer's, so it is not trusted.
+        // On the source queue, a `Failure` comes from the producer, so it is not trusted.
         let arrival = Arrival::from_record(record, now).resolve_origin(resenders);
         let accepted = match arrival.accept(&self.schema, None) {
             Ok(accepted) => self.on_failure.check_receives(&self.policy, accepted, now),

@@ -1,4 +1,5 @@
-//! The message-processor in Lambda: calls `TARGET`, or, as a layer, runs the function whose command is its arguments.
+//! The message-processor in Lambda: calls `TARGET` or, as a layer, runs the function whose command line it gets as
+//! arguments.
 
 use std::env;
 use std::process::ExitCode;

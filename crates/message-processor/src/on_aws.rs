@@ -1,4 +1,4 @@
-//! The message-processor on AWS: SQS and real time, with the caller's observer.
+//! The message-processor on AWS: SQS and the system clock, with the caller's observer.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use redeliver_core::ports::Observer;
 
 use crate::{MessageProcessor, SharedBreaker};
 
-/// Its default name in logs and metrics.
+/// The default name in logs and metrics.
 pub const NAME: &str = "message-processor";
 
-/// Runs a message-processor with this handler, in Lambda, until the process is stopped.
+/// Runs a message-processor with this handler in Lambda until the process is stopped.
 ///
-/// The settings are those of the message-processor without its `TARGET`. If they are invalid, it logs all errors in one
-/// message and does not run.
+/// It reads the message-processor's settings except `TARGET`. If any are invalid, it logs all errors in one message and
+/// does not start.
 pub async fn run(handler: impl Handler) -> ExitCode {
     start::run(NAME, async {
         let settings = MessageProcessorSettings::from_env()?;
@@ -33,7 +33,7 @@ pub async fn run(handler: impl Handler) -> ExitCode {
     .await
 }
 
-/// [`run`] with the handler that calls `TARGET`: an HTTP endpoint or a Lambda function.
+/// [`run`] with a handler that calls `TARGET`, an HTTP endpoint or a Lambda function.
 pub async fn run_with_target() -> ExitCode {
     start::run(NAME, async {
         let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
@@ -50,14 +50,14 @@ pub async fn run_with_target() -> ExitCode {
     .await
 }
 
-/// [`run`] around a user's own function, in any language: `command` starts its runtime as our child process.
+/// [`run`] with the user's own function, in any language: `command` starts its runtime as a child process.
 pub async fn run_around(command: RuntimeCommand) -> ExitCode {
     start::run_beside(NAME, async {
         let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
         let lines =
             Arc::new(JsonLinesObserver::for_stdout(NAME, settings.logging).with_schema(&settings.schema));
         let observer: Arc<dyn Observer> = lines;
-        // Concurrent, since both take time.
+        // Run concurrently, since both take time.
         let started = start::start_own_function(command, own, Arc::clone(&observer));
         let (function, config) = join!(started, start::sdk_config());
         let function = function?;

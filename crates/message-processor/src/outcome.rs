@@ -14,16 +14,16 @@ pub(super) enum AttemptOutcome {
     /// A failure that means "not now", or that may be an outage: the message is held if the circuit is open when all
     /// calls have ended.
     Trouble(HandlerError),
-    /// The calls' end came before it was started.
+    /// Time ran out before the call was started.
     NotStarted,
-    /// The message was not called, or its own call was answered "not now" or observed an outage.
+    /// The call was not made, or its response was "not now" or indicated an outage.
     Held {
         hold: Hold,
         error: Option<HandlerError>,
     },
 }
 
-/// An outcome, and the time that the target took, immediate retries included.
+/// An outcome, and the duration of the call, including immediate retries.
 #[derive(Debug)]
 pub(super) struct FinishedCall {
     pub(super) outcome: AttemptOutcome,
@@ -47,16 +47,16 @@ pub(super) fn timeout_error() -> HandlerError {
     HandlerError::transient("Timeout", "the target did not answer before the invocation's end")
 }
 
-/// Messages that were held for one reason.
+/// Messages that were held for the same reason.
 pub(super) struct HeldSummary {
     pub(super) count: u32,
-    /// The earliest time of the reason.
+    /// The earliest start of the hold's cause.
     pub(super) since: Timestamp,
-    /// The first error of their calls; empty if none was called.
+    /// The first error of their calls; empty if no call was made.
     pub(super) error_type: String,
 }
 
-/// Adds up the messages that were held for this reason; `None` if none was.
+/// Summarizes the messages that were held for this reason; `None` if there are none.
 pub(super) fn summarize_held<'a>(
     reason: HoldReason,
     outcomes: impl Iterator<Item = &'a AttemptOutcome> + Clone,

@@ -1,4 +1,4 @@
-//! The spans of a batch: one for the batch, one for each attempt, one for each call.
+//! The spans of a batch: one for the batch, one per attempt, and one per call.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub(super) struct BatchSpans<'a> {
     tracer: &'a Tracer,
     batch: SpanContext,
     start: Timestamp,
-    /// One for each accepted message. Only those of messages that are called are recorded.
+    /// One per accepted message. Only attempts with a call are recorded.
     attempts: Vec<AttemptSpan>,
 }
 
@@ -68,12 +68,12 @@ impl<'a> BatchSpans<'a> {
         TracedAttempt { tracer: self.tracer, attempt: &self.attempts[index] }
     }
 
-    /// The attempt of a message, if it was called.
+    /// The span of a message's attempt, if a call was made.
     pub(super) fn attempt_span(&self, index: usize, call: &FinishedCall) -> Option<SpanContext> {
         call.started.map(|_| self.attempts[index].context.span)
     }
 
-    /// Records the batch, and the attempts that were made.
+    /// Records the spans of the batch and of the attempts that were made.
     pub(super) fn end_batch<H, Q, C, O>(
         &self,
         processor: &MessageProcessor<H, Q, C, O>,
@@ -132,7 +132,7 @@ fn describe_attempt<'a>(
     span.error = error.map(|error| error.error_type.loggable_name());
 }
 
-/// The messages of a batch that were held without a call, one event for each reason.
+/// Span events for the messages held without a call, one per reason.
 fn held_span_events(calls: &[FinishedCall], now: Timestamp) -> Vec<SpanEvent> {
     let is_without_call =
         |outcome: &&AttemptOutcome| matches!(outcome, AttemptOutcome::Held { error: None, .. });
@@ -147,7 +147,7 @@ fn held_span_events(calls: &[FinishedCall], now: Timestamp) -> Vec<SpanEvent> {
     down.into_iter().chain(event("redeliver.rate_limited", HoldReason::RateLimited)).collect()
 }
 
-/// A call under way. If it is dropped before its answer, the end of the invocation has cut it off.
+/// A call in progress. Dropping it before its outcome means that the end of the invocation cut it off.
 pub(super) struct CallUnderWay<'a, H: Handler, C: Clock> {
     traced: TracedAttempt<'a>,
     handler: &'a H,
@@ -186,7 +186,7 @@ impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
         self.record_span(error.as_deref());
     }
 
-    /// The call was not made.
+    /// Discards the span of a call that was not made.
     pub(super) fn not_made(mut self) {
         self.is_over = true;
     }
@@ -200,7 +200,7 @@ impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
         let status = error.filter(|_| is_http).and_then(|error| error.strip_prefix("HttpStatus."));
         let code = status.and_then(|status| status.parse::<u32>().ok());
         attributes.extend(code.map(|code| ("http.response.status_code", code.into())));
-        // Named so by the conventions for HTTP.
+        // As the semantic conventions for HTTP require.
         let error = status.filter(|_| code.is_some()).or(error).map(Cow::Borrowed);
         self.traced.tracer.record_span(Span {
             context: self.context.span,

@@ -1,4 +1,4 @@
-//! The turns of a batch's messages: the next one to call, and an outcome for each.
+//! Schedules the calls of a batch: selects the next message, and collects an outcome for each.
 
 use std::collections::BTreeSet;
 
@@ -33,27 +33,27 @@ pub(super) struct Turns<'a, H, Q, C, O> {
     /// The outcome of a call that is cut off.
     cut_off: CallOutcome,
     slots: Vec<Slot>,
-    /// No message before this one waits.
+    /// No message before this index is waiting.
     front: usize,
 }
 
-/// A message that may be called now.
+/// A message for which the target may be called now.
 pub(super) struct Turn<'a, H, Q, C: Clock, O: Observer> {
     pub(super) index: usize,
     pub(super) permitted: Permitted<'a, H, Q, C, O>,
 }
 
-/// One pass through the messages that wait, from the first to the last.
+/// One pass through the waiting messages, in order.
 pub(super) struct Pass<'a> {
     next: usize,
-    /// Keys whose messages wait for a call under way.
+    /// Keys whose messages wait for a call in progress.
     keys: BTreeSet<Option<CircuitKey>>,
-    /// Groups that have a message under way, or one that this pass has left behind.
+    /// Groups with a call in progress, or with a message that this pass has skipped.
     groups: BTreeSet<&'a str>,
 }
 
 impl Pass<'_> {
-    /// True if a message waits for calls of another batch, too.
+    /// True if a message also waits for another batch's calls.
     pub(super) fn is_kept_waiting(&self) -> bool {
         !self.keys.is_empty()
     }
@@ -79,8 +79,8 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         Pass { next: self.front, keys: BTreeSet::new(), groups: self.order.running_groups() }
     }
 
-    /// The next message of the pass that may be called now. Those before it are held, left for a later pass, or not
-    /// started because their group has stopped.
+    /// The next message of the pass for which the target may be called now. Earlier messages are held, left for a later
+    /// pass, or not started because their group has stopped.
     pub(super) fn next_turn(
         &mut self,
         pass: &mut Pass<'a>,
@@ -96,7 +96,7 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
                 self.slots[index] = Slot::Ended(FinishedCall::not_made(AttemptOutcome::NotStarted));
                 continue;
             }
-            // Messages further back may have other keys and other groups.
+            // Later messages may have other keys and groups.
             let group = self.order.group_at(index);
             let is_behind = group.is_some_and(|group| pass.groups.contains(group));
             if is_behind || pass.keys.contains(&self.keys[index]) {
@@ -135,7 +135,7 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         !self.slots[self.front..].iter().any(|slot| matches!(slot, Slot::Waiting))
     }
 
-    /// The calls, once none runs any more. What the time did not suffice for is cut off or not started.
+    /// The calls, once none is running or time is up. Those that ran out of time count as cut off or not started.
     pub(super) fn into_calls(mut self) -> Vec<FinishedCall> {
         let now = self.processor.clock.now();
         let slots = std::mem::take(&mut self.slots);
