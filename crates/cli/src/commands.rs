@@ -1,4 +1,4 @@
-//! The operator's commands: each file has the options, the exit codes and the output of one.
+//! The operator's commands, one file each: options, exit codes and output.
 
 mod apply_args;
 pub mod audit;
@@ -21,7 +21,7 @@ pub mod status;
 pub mod unblock;
 pub mod work;
 
-/// Parses a command line that is to be copied, as the program does.
+/// Parses a suggested command line with the program's own parser.
 #[cfg(test)]
 pub(crate) fn parse_command_line<W: Into<std::ffi::OsString> + Clone>(
     words: impl IntoIterator<Item = W>,

@@ -1,11 +1,11 @@
-//! The program's help. `-h`, `--help` and `help` print the same short text, and `redeliver --help` has the commands in
-//! groups. The longer text of an option or a command is in its manual page alone.
+//! The program's help. `-h`, `--help` and `help` print the same short text, and `redeliver --help` lists the commands
+//! in groups. The long text of an option or a command appears only in its manual page.
 
 use clap::builder::{PossibleValue, Resettable, StyledStr};
 use clap::{Arg, ArgAction, Command};
 use redeliver_operator::terminal::help::ALL_COMMANDS;
 
-/// The commands as `redeliver --help` lists them.
+/// The commands in the groups and order of `redeliver --help`.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Try it here", &["local", "check"]),
     ("Plan", &["simulate"]),
@@ -21,7 +21,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// The width of the names in the list of commands.
 const NAME_WIDTH: usize = 13;
 
-/// Adds `-h` and `-V` beside the other options of all commands.
+/// Adds `-h` and `-V` to the options of every command.
 pub(crate) fn with_help_options(program: Command) -> Command {
     let help = Arg::new("help").short('h').long("help").global(true).action(ArgAction::HelpShort);
     let version = Arg::new("version").short('V').long("version").action(ArgAction::Version);
@@ -32,13 +32,13 @@ pub(crate) fn with_help_options(program: Command) -> Command {
         .arg(version.help("Print the version and the commit").help_heading(ALL_COMMANDS))
 }
 
-/// The program as it is run: its long help is left out.
+/// The program used at run time, without its long help.
 pub(crate) fn with_short_help(program: Command) -> Command {
     let list = command_list_template(&program);
     shorten_help(program.mut_subcommands(shorten_help)).help_template(list)
 }
 
-/// The program as its manual pages and completions describe it: one sentence beside the name of each command.
+/// The program used for manual pages and completions, with a one-sentence description per command.
 pub(crate) fn with_one_sentence(program: Command) -> Command {
     program.mut_subcommands(|command| {
         let about = command_about(&command);
@@ -56,7 +56,7 @@ fn shorten_help(command: Command) -> Command {
         .mut_args(short_argument)
 }
 
-/// Names the possible values in the line of the option. The descriptions of single values would make clap's help long.
+/// Names the possible values on the option's line. Descriptions of single values would make clap's help long.
 fn short_argument(argument: Arg) -> Arg {
     let argument = argument.long_help(Resettable::Reset);
     let values = argument.get_possible_values();
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// The help of each command, as a terminal of this width shows it.
+    /// The help of each command at this terminal width.
     fn helps(columns: usize) -> Vec<(String, String)> {
         let mut program = with_short_help(crate::build_program()).term_width(columns);
         program.build();
@@ -114,7 +114,7 @@ mod tests {
         section.lines().take_while(|line| !line.is_empty()).collect()
     }
 
-    /// Each command of a command line, without its pipes and redirections.
+    /// The commands of a command line, without pipes and redirections.
     fn commands_of(example: &str) -> Vec<Vec<String>> {
         let words = shlex::split(example).expect("quotation marks are closed");
         let commands = words.split(|word| ["|", "&&", ">", ">>"].contains(&word.as_str()));
@@ -122,7 +122,7 @@ mod tests {
         ours.map(<[String]>::to_vec).collect()
     }
 
-    /// True of a line with a list of possible values, which may be long.
+    /// True if the line lists possible values, which may be long.
     fn names_values(line: &str) -> bool {
         line.split_once(": ").is_some_and(|(_, values)| values.matches(',').count() > 1)
     }
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// `redeliver help audit` would print the long text otherwise.
+    /// Otherwise `redeliver help audit` would print the long text.
     #[test]
     fn every_way_to_ask_for_help_prints_the_same() {
         let program = with_short_help(crate::build_program());
@@ -222,7 +222,7 @@ mod tests {
         assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
     }
 
-    /// An option without a heading would come first, under "Options".
+    /// An option without a heading would be listed first, under "Options".
     #[test]
     fn every_option_is_in_a_group() {
         for command in with_short_help(crate::build_program()).get_subcommands() {

@@ -1,4 +1,4 @@
-//! The `redeliver` program: its commands, each with its arguments and its exit codes.
+//! The `redeliver` program: its commands, with their arguments and exit codes.
 #![expect(unreachable_pub, reason = "a program has no public API: what is `pub` is so for the other modules")]
 
 mod commands;
@@ -53,7 +53,7 @@ enum CliCommand {
 }
 
 fn main() -> process::ExitCode {
-    // Memory holds credentials and payloads, and a core file would hand them to anyone who collects crashes.
+    // Memory holds credentials and payloads, and a core file would expose them to anyone who collects crashes.
     redeliver_platform::process::leave_no_core_file();
     redeliver_platform::process::refuse_debuggers();
     redeliver_aws::telemetry::panics_without_text();
@@ -81,10 +81,10 @@ fn build_program() -> clap::Command {
     help::with_help_options(Arguments::command())
 }
 
-/// Names the stack of commands whose arguments name no queue.
+/// The environment variable with the default stack, for commands whose arguments do not name a queue.
 const STACK: &str = "REDELIVER_STACK";
 
-/// Parses the command line; if it lacks what it is about, once more with the stack of [`STACK`].
+/// Parses the command line; if the required queue is missing, retries with the stack of [`STACK`].
 fn parse_matches(
     command: &clap::Command,
     arguments: Vec<OsString>,
@@ -100,11 +100,11 @@ fn parse_matches(
     let Some(at) = named else { return parsed };
     let mut with_stack = arguments;
     with_stack.splice(at + 1..=at, [OsString::from("--stack"), stack.into()]);
-    // If that fails, too, another argument is missing: the first error names it.
+    // If that fails, too, a different argument is missing, and the first error names it.
     command.clone().try_get_matches_from(with_stack).or(parsed)
 }
 
-/// Prints help, the version or an error in usage. The command line may have been pasted from anywhere.
+/// Prints help, the version or a usage error. The command line may have been pasted from an untrusted source.
 fn report_parse_error(error: &clap::Error) -> process::ExitCode {
     let words = error.render().to_string();
     let safe = escape::escape_lines(&words);
@@ -138,7 +138,7 @@ fn run_command(command: CliCommand) -> Result<ExitCode, CommandFailure> {
         CliCommand::Resume(arguments) => block_on(pause::resume_readers(&arguments)),
         CliCommand::Permissions(arguments) => block_on(permissions::main(&arguments)),
         CliCommand::Preflight(arguments) => block_on(preflight::main(&arguments)),
-        // Its errors are lines of its log.
+        // Its errors are lines in its log.
         CliCommand::Work(arguments) => Ok(work::main(arguments)),
         CliCommand::Completions(arguments) => {
             completions::main(&arguments, help::with_one_sentence(build_program()))
@@ -152,7 +152,7 @@ fn block_on(
 ) -> Result<ExitCode, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(command);
-    // A page that still computes, or a name that is still being looked up, must not hold the process.
+    // A page still being computed, or a pending DNS lookup, must not delay the exit.
     runtime.shutdown_background();
     done
 }
@@ -182,7 +182,7 @@ fn the_stack_of_the_environment_is_used_if_no_queue_is_named() {
     assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument, "the file is missing: {error}");
 }
 
-/// A page's filter may go on for hours.
+/// A page's filter may run for hours.
 #[cfg(test)]
 #[test]
 fn a_computing_task_does_not_delay_the_end_of_a_command() {

@@ -1,12 +1,12 @@
-//! `--version`: the release, and the commit that it was built from.
+//! `--version`: the release and the commit it was built from.
 
 use std::sync::LazyLock;
 
-/// In a tarball that git has made (`git archive`, GitHub), git has put the commit here (`export-subst` in
+/// In a tarball created by git (`git archive`, GitHub), git has inserted the commit here (`export-subst` in
 /// .gitattributes).
 const ARCHIVED: &str = include_str!("commit.txt");
 
-/// The commit that it was built from; empty outside of a repository.
+/// The commit of this build; empty outside of a repository.
 const DESCRIBED: &str = git_version::git_version!(
     args = ["--always", "--dirty=-modified", "--abbrev=12", "--exclude=*"],
     fallback = ""

@@ -1,4 +1,4 @@
-//! `--apply`: a command that changes something only shows its plan, unless it has this option.
+//! `--apply`: without it, a command that changes something only prints its plan.
 
 use clap::Args;
 use redeliver_operator::terminal::stderr;
@@ -12,17 +12,17 @@ pub struct ApplyArgs {
 }
 
 impl ApplyArgs {
-    /// True with `--apply`.
+    /// True if `--apply` was given.
     pub const fn is_wanted(self) -> bool {
         self.apply
     }
 
-    /// The verb for a plan that is applied, or for one that is only shown.
+    /// The verb for an applied plan, or for a plan that is only printed.
     pub(crate) const fn choose_verb(self, does: &'static str, would: &'static str) -> &'static str {
         if self.apply { does } else { would }
     }
 
-    /// After a plan was shown, if there is anything in it.
+    /// Printed after a plan that is not empty.
     pub(crate) fn remark_nothing_done(self, is_something_planned: bool) {
         if is_something_planned && !self.apply {
             stderr::remark("nothing was done: add --apply");

@@ -1,4 +1,4 @@
-//! `redeliver audit`: what died, why and when, read from a DLQ without consuming it.
+//! `redeliver audit`: which messages died, why and when, read from a DLQ without consuming them.
 
 mod arguments;
 mod csv;
@@ -48,11 +48,11 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     remarks.iter().for_each(stderr::warning);
     describe_not_judged(&report.not_judged).iter().for_each(stderr::warning);
     report.all_invalid().iter().for_each(stderr::warning);
-    // The table on standard output has the sentence already.
+    // The table on standard output already contains the sentence.
     let says_it_itself =
         arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.known_causes.is_none();
     let is_known = says_it_itself || *output_closed;
-    // With --known-causes it is printed once a day, since cron mails what is printed.
+    // With --known-causes it is printed once per day, since cron mails all output.
     if let Some(sentence) = report.deleted_soon().filter(|_| !is_known && arguments.known_causes.is_none()) {
         stderr::warning(sentence);
     }
@@ -78,16 +78,16 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     Ok(exit_code(&audited))
 }
 
-/// The command to copy next.
+/// The suggested next command.
 #[derive(Debug)]
 enum Next {
     Command(NextCommand),
-    /// One with an edit that is to be completed; as it is, it changes nothing.
+    /// An edit to be completed; as printed, it changes nothing.
     Edit(NextCommand),
 }
 
-/// The command that shows the newest message of the largest group, or sends back what was selected. Invalid messages are
-/// edited first, all of the group.
+/// The command that shows the newest message of the largest group, or sends the selected messages back. If they are
+/// invalid, the whole group is edited first.
 fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
     let group = report.groups.first().filter(|group| group.fingerprint != OTHER)?;
     let DeadLetterGroup { fingerprint, example, .. } = group;
@@ -97,7 +97,7 @@ fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
         return None;
     }
     let selected = match (&arguments.show, &arguments.selection.group) {
-        // Its whole id: `--ids` takes no beginning of one.
+        // The full id: `--ids` does not accept prefixes.
         (Some(_), _) if report.total == 1 => Some(("ids", example)),
         (Some(_), _) => return None,
         (None, Some(_)) => Some(("group", fingerprint)),
@@ -105,7 +105,7 @@ fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
     };
     match selected {
         None => Some(Next::Command(NextCommand::new("audit").with_words(words).with_option("show", example))),
-        // Where a file's messages are to go is not known.
+        // The destination of a file's messages is unknown.
         Some(_) if arguments.source.file.is_some() => None,
         Some((name, value)) => {
             let redrive = NextCommand::new("redrive").with_words(words);
@@ -119,18 +119,18 @@ fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
     }
 }
 
-/// The most urgent of what is true.
+/// The exit code of the most urgent condition.
 fn exit_code(audited: &AuditResult) -> ExitCode {
     let AuditResult { report, missing, output_closed, .. } = audited;
-    // First, so that a cause that was printed is never printed again.
+    // First, so that a printed cause is never printed again.
     if audited.has_new_causes {
         return ExitCode::NewCause;
     }
-    // The next run says the rest again.
+    // The next run reports the rest again.
     if report.interrupted {
         return ExitCode::Interrupted;
     }
-    // Before all other codes: these are lost unless they are sent back or saved.
+    // Takes precedence over all other codes: these messages are lost unless they are sent back or saved.
     if report.age.deleted_soon > 0 {
         return ExitCode::DeletedSoon;
     }
@@ -144,7 +144,7 @@ fn exit_code(audited: &AuditResult) -> ExitCode {
     }
 }
 
-/// Writes to the file of known causes that one is resolved.
+/// Marks a cause as resolved in the file of known causes.
 async fn record_resolved(
     arguments: &Arguments,
     fingerprint: &str,
@@ -203,7 +203,7 @@ async fn run_audit(arguments: &Arguments) -> Result<AuditResult, CommandFailure>
     let view = select_view(arguments, known_causes.as_ref().map(|file| &file.known));
     let audited = open.run_audit(view, &mut output, stop, progress).await;
     bar.finish_and_clear();
-    // A pipe or a device was there before.
+    // A pipe or a device existed before.
     if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {
         let _nothing_is_in_it = std::fs::remove_file(ours);
     }
@@ -213,7 +213,7 @@ async fn run_audit(arguments: &Arguments) -> Result<AuditResult, CommandFailure>
         audited.has_new_causes =
             !file.known.new_among(groups).is_empty() || !file.known.came_back_among(groups).is_empty();
         print_new_causes(arguments, &file.known, &audited);
-        // If the output was closed, they stay new.
+        // If the output was closed, the causes remain new.
         if !audited.output_closed {
             file.remember_report(&audited.report, SystemClock.now())?;
         }
@@ -221,7 +221,7 @@ async fn run_audit(arguments: &Arguments) -> Result<AuditResult, CommandFailure>
     Ok(audited)
 }
 
-/// Prints the new causes, unless they are the output itself or the output was closed.
+/// Prints the new causes, unless the output was closed or already contains them.
 fn print_new_causes(
     arguments: &Arguments,
     known: &KnownCauses,
@@ -234,7 +234,7 @@ fn print_new_causes(
 }
 
 fn select_view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
-    // Nothing else is printed then: a cron job is silent as long as there is nothing new.
+    // Nothing else is printed then: a cron job stays silent until there is something new.
     if let Some(known) = known.filter(|_| arguments.is_table_on_stdout()) {
         return Box::new(known_causes::NewCauses { known: known.clone() });
     }

@@ -74,7 +74,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     arguments.printing.check_destination()?;
     let checked = check_files(arguments)?;
     let is_valid = checked.iter().all(|file| file.findings.is_empty());
-    // The names of files and message members come from outside, so they are escaped.
+    // File names and message fields are untrusted, so they are escaped.
     let table = || escape_lines(&checked.iter().map(describe_checked).collect::<String>());
     arguments.printing.print_report("check", &CheckReport { valid: is_valid, files: &checked }, table)?;
     let counts = checked.iter().filter_map(|file| file.messages).filter(|_| !arguments.plain.plain);
@@ -102,7 +102,7 @@ fn check_files(arguments: &Arguments) -> Result<Vec<FileCheck>, FileError> {
     Ok(checked)
 }
 
-/// A line for each finding, or one line about a valid file.
+/// One line per finding, or one line about a valid file.
 fn describe_checked(checked: &FileCheck) -> String {
     let name = checked.name.display();
     match checked.messages {

@@ -1,4 +1,4 @@
-//! `redeliver completions`: what the shell needs to complete this program's commands, options and file names.
+//! `redeliver completions`: shell completion scripts for this program's commands, options and file names.
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
@@ -34,7 +34,7 @@ pub struct Arguments {
     shell: Shell,
 }
 
-/// Prints the script for `command`, which is the whole program's.
+/// Prints the completion script; `command` is the whole program's.
 pub fn main(arguments: &Arguments, mut command: Command) -> Result<ExitCode, CommandFailure> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();

@@ -37,7 +37,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     Ok(fleet.exit_code())
 }
 
-/// The audit of the first DLQ with messages.
+/// An audit of the first non-empty DLQ.
 fn next_command(arguments: &Arguments, fleet: &Fleet) -> Option<NextCommand> {
     let Dlq { name, account, region, .. } = fleet.dlqs.iter().find(|dlq| dlq.counts.visible > Some(0))?;
     let profile = fleet.regions_in(Some(account), region).find_map(|region| region.profile.clone());

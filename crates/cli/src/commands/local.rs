@@ -28,7 +28,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     }
 }
 
-/// True if a signal came before everything was sent.
+/// True if a signal arrived before everything was sent.
 fn is_interrupt(error: &CommandFailure) -> bool {
     matches!(error.downcast_ref(), Some(LoopError::Interrupted { .. }))
 }

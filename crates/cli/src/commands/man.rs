@@ -1,4 +1,4 @@
-//! `redeliver man`: the manual, one page per command, with all that `--help` leaves out.
+//! `redeliver man`: the manual, one page per command, including everything that `--help` omits.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct Arguments {
     directory: PathBuf,
 }
 
-/// Writes the pages of `command`, which is the whole program's.
+/// Writes the pages; `command` is the whole program's.
 pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, CommandFailure> {
     let directory = arguments.directory.display();
     if arguments.directory.is_file() {
@@ -56,7 +56,7 @@ fn write_pages(directory: &Path, command: Command) -> Result<(), CommandFailure>
     Ok(())
 }
 
-/// `clap_mangen`'s page, except for the text after the options: it would fill and hyphenate the examples.
+/// `clap_mangen`'s page, except for the text after the options, whose examples it would reflow and hyphenate.
 fn render_page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
@@ -73,7 +73,7 @@ fn render_page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The text after a command's options: examples as they are typed, notes, and exit codes.
+/// The text after a command's options: examples verbatim, notes, and exit codes.
 fn render_closing(text: &str) -> Roff {
     let mut roff = Roff::new();
     let mut in_notes = false;

@@ -1,5 +1,5 @@
-//! `redeliver pause` and `redeliver resume`: stop and start the functions of a deployment at its queues, for an outage
-//! that should not spend attempts.
+//! `redeliver pause` and `redeliver resume`: pause and resume the functions that consume a deployment's queues, so that
+//! an outage does not use up attempts.
 
 use clap::Args;
 use redeliver_operator::pause::{MappingChange, MappingState, SwitchReport, switch_readers};
@@ -112,7 +112,7 @@ pub async fn pause_readers(arguments: &PauseArguments) -> Result<ExitCode, Comma
     apply_switch(&arguments.which, arguments.all, MappingState::Disabled).await
 }
 
-/// Resumes every queue, since it is not known how much was paused, and prints what changed.
+/// Resumes every queue, since the extent of the pause is unknown, and prints what changed.
 pub async fn resume_readers(arguments: &ResumeArguments) -> Result<ExitCode, CommandFailure> {
     apply_switch(&arguments.which, true, MappingState::Enabled).await
 }

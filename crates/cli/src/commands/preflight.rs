@@ -62,7 +62,7 @@ pub struct Arguments {
     connection: AwsConnection,
 }
 
-/// Checks, and prints the findings.
+/// Runs the checks and prints the findings.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     arguments.printing.check_destination()?;
     let queues = arguments.deployment.all_queues();
@@ -78,7 +78,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     Ok(found.exit_code())
 }
 
-/// The command that resumes whatever is paused; else the one that shows the status after the deployment.
+/// The command that resumes a paused deployment, or otherwise the one that shows the status after the deployment.
 fn next_command(arguments: &Arguments, is_paused: bool) -> (NextCommand, &'static str) {
     let (command, page) = if is_paused { ("resume", "operate/pause") } else { ("status", "operate/status") };
     let words = arguments.deployment.all_queues().deployment_arguments();

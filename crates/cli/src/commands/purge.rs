@@ -1,4 +1,4 @@
-//! `redeliver purge`: deletes dead letters, each after it is in a backup file.
+//! `redeliver purge`: deletes dead letters after writing each to a backup file.
 
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The backup of deleted messages; `None` without `--apply`.
+    /// The backup for deleted messages; `None` without `--apply`.
     fn applied_backup(&self) -> Option<&Path> {
         self.apply.is_wanted().then_some(self.backup.as_path())
     }
@@ -144,8 +144,8 @@ fn print_outcome(
     })
 }
 
-/// Says what was deleted and which backup has it. Without a backup, lists the messages in groups with an example of
-/// each: a number alone does not show that a filter picks too much.
+/// Reports the deletions and the backup that contains them. Without a backup, lists the messages by group with an
+/// example of each: a count alone does not show that a filter matches too much.
 fn describe_outcome(
     purged: &PurgeReport,
     backup: Option<&Path>,

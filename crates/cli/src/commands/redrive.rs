@@ -30,7 +30,7 @@ const TO_FIFO: &str = "the source queue is a FIFO queue: each dead letter goes t
                        that were sent later; dead letters of one group arrive in any order";
 const FINISHING: &str = "interrupted: finishing what is under way; Ctrl-C again does not wait";
 
-/// Prints the plan, or with `--apply` the report of its run.
+/// Prints the plan or, with `--apply`, the report of the run.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let redriven = run_redrive(arguments).await?;
     redriven.remarks.iter().for_each(stderr::warning);
@@ -84,14 +84,14 @@ async fn send_to_queue(
     redriven
 }
 
-/// The progress of a run on a terminal.
+/// The progress bar of a run on a terminal.
 struct RunBar {
     bar: ProgressBar,
     estimate: RefCell<RunEstimate>,
 }
 
 impl RunBar {
-    /// Ticks steadily, since a round may take a minute, and watching the pilot longer.
+    /// Ticks steadily, since a round may take a minute, and watching the pilot takes longer.
     fn new(max: u64) -> Self {
         let template = "{spinner} {human_pos} sent back{msg}, {elapsed}";
         let bar = stderr::show_progress(ProgressBar::new_spinner(), template);
@@ -153,7 +153,7 @@ fn print_report(
     })
 }
 
-/// The same command with `--apply`, or `again` if it can finish; else the one that shows what has come of it.
+/// The same command with `--apply`, or `again` if a repeated run can finish; otherwise the one that shows the result.
 fn next_command(
     arguments: &Arguments,
     again: Option<NextCommand>,
@@ -242,7 +242,7 @@ mod tests {
             next(&words, RedriveEnding::Done, false).unwrap(),
             "redeliver status --stack prod --region eu-central-1"
         );
-        // A queue alone has no status of a deployment, and a file is left as it is.
+        // A single queue has no deployment status, and a file remains unchanged.
         assert_eq!(next(&["--queue", "dlq", "--apply"], RedriveEnding::Done, false), None);
         assert_eq!(next(&["dead.jsonl", "--to", "orders", "--apply"], RedriveEnding::Done, false), None);
         assert_eq!(

@@ -6,7 +6,7 @@ use redeliver_core::strategy::{RetryLoop, StrategyDefinition};
 
 use redeliver_operator::terminal::stderr;
 
-/// Parses a strategy by its name; the manual page has a line for each.
+/// Parses a strategy name; the manual page has a line for each.
 pub(crate) fn strategies<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
     offered: impl IntoIterator<Item = S>,
 ) -> impl TypedValueParser<Value = S> {
@@ -21,7 +21,7 @@ pub(crate) fn strategies<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
     })
 }
 
-/// Parses a chance from 0 to 1.
+/// Parses a probability from 0 to 1.
 pub(crate) fn probability(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(chance),

@@ -31,7 +31,7 @@ impl SelectionArgs {
     /// The selection.
     ///
     /// # Errors
-    /// The filter is not jq.
+    /// The filter is not valid jq.
     pub fn pick(&self) -> Result<Pick, FilterError> {
         let filter = self.filter.as_deref().map(Filter::for_dead_letters).transpose()?;
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
@@ -42,7 +42,7 @@ impl SelectionArgs {
         self.group.is_none() && self.ids.is_empty() && self.filter.is_none()
     }
 
-    /// True if only a part of a group is selected.
+    /// True if only part of a group is selected.
     pub fn narrows_a_group(&self) -> bool {
         self.group.is_some() && (!self.ids.is_empty() || self.filter.is_some() || self.max.is_some())
     }

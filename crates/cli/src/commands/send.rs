@@ -1,4 +1,4 @@
-//! `redeliver send`: sends a file of messages, by [`redeliver_operator::sending`].
+//! `redeliver send`: sends a file of messages, using [`redeliver_operator::sending`].
 
 mod arguments;
 mod problems;
@@ -19,7 +19,7 @@ pub use arguments::Arguments;
 
 use terminal::Terminal;
 
-/// Sends the file and prints the outcome.
+/// Sends the file and prints the result.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     print_summary(arguments, &run_send(arguments).await?)
 }

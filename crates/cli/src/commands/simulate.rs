@@ -1,4 +1,4 @@
-//! `redeliver simulate`: the planner's forecast for policies, as tables, JSON, a picture or a page.
+//! `redeliver simulate`: forecasts for policies, as tables, JSON, a picture or a page.
 
 mod arguments;
 mod page;
@@ -24,7 +24,7 @@ use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::{format_count, format_span, group_digits};
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
-/// Prints the forecast for each policy, and draws it.
+/// Prints and draws the forecast for each policy.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     arguments.printing.check_destination()?;
     let picture = arguments.plot.as_deref().map(Picture::for_path).transpose()?;
@@ -70,7 +70,7 @@ fn run_forecast(arguments: &Arguments) -> Result<Forecast, CommandFailure> {
     Ok(forecast)
 }
 
-/// Refuses a status that is a permanent error of an HTTP target: the simulated target has none.
+/// Rejects a status that is a permanent error of an HTTP target: the simulated target has no permanent errors.
 fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageError> {
     let error_type = failed_call.error_type();
     let has = |globs: &Option<Globs>| globs.as_ref().is_some_and(|globs| globs.matches(&error_type.name()));
@@ -85,7 +85,7 @@ fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageErr
     )))
 }
 
-/// Warns if the environments together call more often than the target's capacity, even at their lowest rate.
+/// Warns if the environments' combined call rate exceeds the target's capacity, even at their lowest rates.
 fn remark_on_capacity(scenario: &Scenario) {
     if let Some(sentence) = too_many_environments(scenario) {
         stderr::warning(sentence);
@@ -104,7 +104,7 @@ fn too_many_environments(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// Warns if the attempts run out before the circuit opens, since messages come too rarely.
+/// Warns if the traffic is so thin that attempts run out before the circuit opens.
 fn remark_on_thin_traffic(name: &str, policy: &Policy, scenario: &Scenario) {
     if let Some(sentence) = thin_traffic(policy, scenario) {
         stderr::warning(format_args!("{name}: {sentence}"));

@@ -79,7 +79,7 @@ fn print_status(arguments: &Arguments, status: &Status) -> Result<ExitCode, Comm
     Ok(if status.is_complete() { ExitCode::Done } else { ExitCode::Incomplete })
 }
 
-/// The command that looks into the worst of it, and its page. `dead_letters` is the ARN of the DLQ that has some.
+/// The command and the page for the worst problem. `dead_letters` is the ARN of a non-empty DLQ.
 fn next_command(
     arguments: &Arguments,
     dead_letters: Option<&str>,

@@ -1,4 +1,4 @@
-//! `redeliver unblock`: the blocked groups of an ordered queue, and the decision on them.
+//! `redeliver unblock`: lists the blocked groups of an ordered queue and resolves them.
 
 use std::path::PathBuf;
 
@@ -86,7 +86,7 @@ pub struct Arguments {
     connection: AwsConnection,
 }
 
-/// Lists the groups, or carries the decision out.
+/// Lists the groups, or applies the decision.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     arguments.printing.check_destination()?;
     let has_decision = arguments.retry || arguments.backup.is_some();

@@ -1,4 +1,4 @@
-//! `redeliver work`: the functions as a long-running process, by [`redeliver_worker`].
+//! `redeliver work`: runs the functions as a long-running process, using [`redeliver_worker`].
 
 mod arguments;
 
@@ -7,7 +7,7 @@ use redeliver_worker::{WorkerEnding, run};
 
 pub use arguments::Arguments;
 
-/// Runs the functions until a signal comes.
+/// Runs the functions until a signal arrives.
 pub fn main(arguments: Arguments) -> ExitCode {
     match run(&arguments.into()) {
         WorkerEnding::Finished => ExitCode::Done,

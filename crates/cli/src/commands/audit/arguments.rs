@@ -129,7 +129,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// True if the report, or with `--known-causes` the new causes, are printed for people on standard output.
+    /// True if the report (with `--known-causes`, the new causes) is printed as text on standard output.
     pub(super) fn is_table_on_stdout(&self) -> bool {
         self.format == AuditFormat::Table && self.output.file().is_none()
     }

@@ -1,4 +1,4 @@
-//! One line per message, for spreadsheets (RFC 4180). No cell can be read as a formula.
+//! One line per message, for spreadsheets (RFC 4180). No cell can be interpreted as a formula.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use redeliver_dead_letters::groups::format_timestamp;
 use redeliver_operator::audit::View;
 use redeliver_operator::terminal::escape::escape_lines;
 
-/// The value of a column.
+/// Computes the value of a column.
 type Cell = fn(&DeadLetterRecord) -> String;
 
 const COLUMNS: [(&str, Cell); 13] = [
@@ -31,7 +31,7 @@ const BODY: (&str, Cell) = ("body", |record| record.message.body.clone());
 
 /// The view of `--format csv`: a header, then one line per message.
 pub(super) struct Csv {
-    /// True if bodies are shown.
+    /// Includes bodies.
     pub(super) reveal: bool,
 }
 
@@ -57,7 +57,7 @@ fn or_empty(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Escapes a cell so that a spreadsheet reads it as text ("CSV Injection", OWASP).
+/// Escapes a cell so that a spreadsheet treats it as text ("CSV Injection", OWASP).
 fn escape_cell(text: &str) -> String {
     let mut cell = String::with_capacity(text.len() + 2);
     if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']) {

@@ -1,4 +1,4 @@
-//! The report as one web page.
+//! The report as a web page.
 
 mod charts;
 mod messages;
@@ -20,12 +20,12 @@ use super::table::{age_rows, attempt_rows};
 use charts::{class_of, render_bars, render_columns};
 use messages::GroupedMessages;
 
-/// Groups with a row of their own.
+/// Maximum number of groups with their own row.
 const GROUPS_MAX: usize = 100;
-/// Characters of a headline; the details below it have the rest.
+/// Maximum length of a headline, in characters; the details below it contain the full text.
 const HEADLINE_MAX: usize = 80;
 
-/// Collects messages, and writes the page at the end.
+/// Collects messages and writes the page at the end.
 #[derive(Debug)]
 pub(super) struct HtmlReport {
     messages: GroupedMessages,
@@ -136,7 +136,7 @@ fn render_groups(groups: &[DeadLetterGroup]) -> Markup {
     }
 }
 
-/// An error type with its colour.
+/// An error type, with its colour.
 fn render_badge(error_type: &str) -> Markup {
     html! { span class="badge" { i class=(class_of(error_type)) {} (error_type) } }
 }

@@ -1,4 +1,5 @@
-//! `--known-causes FILE`: once a day what SQS deletes soon, then each new cause on a line of its own, and nothing else.
+//! `--known-causes FILE`: prints, once per day, messages that SQS deletes soon, then one line per new cause, and
+//! nothing else.
 
 use std::io::{self, Write};
 
@@ -23,8 +24,8 @@ impl View for NewCauses {
     }
 }
 
-/// A line about messages that SQS deletes soon, unless one was printed within a day, and one for each cause that is new or
-/// came back.
+/// A line about messages that SQS deletes soon, unless one was printed within the last day, and one line per new or
+/// recurring cause.
 pub(super) fn new_cause_lines(known: &KnownCauses, report: &AuditReport) -> Vec<String> {
     let is_due = known.is_deleted_soon_due(report.context.now);
     let deleted_soon = report.deleted_soon().filter(|_| is_due);

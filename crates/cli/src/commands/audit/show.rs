@@ -1,4 +1,4 @@
-//! `--show ID`: one message whole.
+//! `--show ID`: one complete message.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,29 +14,29 @@ use redeliver_operator::terminal::layout::TextLayout;
 use redeliver_operator::terminal::units::format_count;
 use redeliver_operator::trace_url::Trace;
 
-/// Copies that are printed; a message may have more.
+/// Maximum number of copies printed; a message may have more.
 const COPIES_MAX: u64 = 10;
-/// Messages that are kept until it is known which one is meant.
+/// Messages to keep: two already make the id ambiguous.
 const MESSAGES_MAX: usize = 2;
-/// Columns of a fact's name.
+/// Width of a fact's name, in columns.
 const FACT_NAME: usize = 18;
-/// The fact that is a sentence.
+/// The fact whose value is a sentence.
 const ERROR_DETAILS: &str = "error details";
-/// Where an event's error begins on a terminal.
+/// Column at which an event's error begins on a terminal.
 const ERROR_INDENT: usize = 6;
 
-/// One message whole, and its copies. If several messages have an id that begins with what was named, none is printed.
+/// One complete message and its copies. If the prefix matches several messages, none is printed.
 pub(super) struct Show {
     showing: Showing,
     colours: bool,
     layout: TextLayout,
-    /// The id, or its beginning, that was named.
+    /// The requested id, or a prefix.
     named: String,
-    /// The first messages, by id.
+    /// The first matching messages, by id.
     found: BTreeMap<String, MessageCopies>,
 }
 
-/// The copies of a message, and the first ones.
+/// The number of copies of a message, and the first copies.
 #[derive(Default)]
 struct MessageCopies {
     count: u64,
@@ -77,7 +77,7 @@ impl View for Show {
     }
 }
 
-/// The look of a message.
+/// The rendering options of a message.
 struct MessageView<'a> {
     showing: &'a Showing,
     layout: TextLayout,
@@ -108,7 +108,7 @@ impl MessageView<'_> {
         text
     }
 
-    /// A text for the rest of a line; whole with `--reveal`.
+    /// Truncates a text to the rest of its line, unless `--reveal` was given.
     fn cut_unless_revealed(&self, from: usize, text: &str) -> String {
         if self.showing.reveal { escape_line(text) } else { self.layout.rest_of_line(from, text) }
     }
@@ -117,7 +117,7 @@ impl MessageView<'_> {
         let message = &record.message;
         let logs = LogLinks::for_record(record);
         let mut text = String::new();
-        // What is copied from here, such as an id or a link, is never cut.
+        // Values meant for copying, such as an id or a link, are never truncated.
         let mut line = |name: &str, value: &str| {
             let line = format!("{name:<FACT_NAME$} {}", escape_line(value));
             let is_sentence = name == ERROR_DETAILS;
@@ -182,7 +182,7 @@ impl MessageView<'_> {
         text
     }
 
-    /// An event on a line; on a terminal its error is on the next one, and only the last error is whole.
+    /// An event on one line. On a terminal its error is on the next line, and only the last error is complete.
     fn describe_event(&self, event: &TimelineEvent, is_last_error: bool) -> String {
         let at = event.at.map_or_else(|| "at an unknown time".to_owned(), |at| self.layout.format_moment(at));
         let (kind, error) = (event.kind.describe(), escape_line(&describe_error(event)));
@@ -234,7 +234,7 @@ mod tests {
         TextLayout::Fitted { columns, now: context().now, zone: jiff::tz::TimeZone::UTC }
     }
 
-    /// The last error is what one looks for.
+    /// The last error is the most important one.
     #[test]
     fn a_message_fits_a_terminal_and_keeps_its_last_error_whole() {
         let last_error = format!("HTTP 500: {}no stock of 17", "the warehouse is closed ".repeat(20));

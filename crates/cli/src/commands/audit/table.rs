@@ -9,16 +9,16 @@ use redeliver_operator::terminal::escape::{escape_line, shorten_text};
 use redeliver_operator::terminal::layout::TextLayout;
 use redeliver_operator::terminal::units::{approximate_span, draw_bar, format_count, group_digits};
 
-/// Characters of the longest bar.
+/// Length of the longest bar, in characters.
 const BAR: u64 = 30;
 const GROUPS_MAX: usize = 20;
-/// Tenants and functions that are shown.
+/// Maximum number of tenants and functions shown.
 const NAMES_MAX: usize = 10;
-/// Columns beside a name: its count, and some of its bar.
+/// Columns reserved beside a name for its count and a short bar.
 const NAME_ROOM: usize = 24;
-/// Where the lines of a group begin, behind its count.
+/// Column at which the lines of a group begin, after its count.
 const GROUP_INDENT: usize = 13;
-/// Rows of the attempts' histogram.
+/// Maximum number of rows in the histogram of attempts.
 const ATTEMPTS_MAX: usize = 20;
 
 /// The report as text, in colour on a terminal.
@@ -59,7 +59,7 @@ impl View for Table {
         }
         let by_type = report.error_types().into_iter().map(|(code, count)| (escape_line(code), count));
         self.write_bars("By error type", by_type.collect(), output)?;
-        // A single function says nothing; a single tenant does: it alone is hurt.
+        // A single function says nothing; a single tenant does: only that tenant is affected.
         self.write_names("By tenant", &report.counts_by_tenant(), report.total, output)?;
         let functions = report.counts_by_function();
         if functions.len() > 1 {
@@ -78,7 +78,7 @@ impl View for Table {
     }
 }
 
-/// The groups alone, as the report has them.
+/// The groups alone, formatted as in the report.
 pub(crate) fn groups_for_people(groups: &[DeadLetterGroup], colours: bool, layout: TextLayout) -> String {
     let mut text = Vec::new();
     Table { colours, layout }.write_groups(groups, &mut text).expect("memory can always be written to");
@@ -90,12 +90,12 @@ impl Table {
         Style::new().force_styling(self.colours)
     }
 
-    /// A sentence about what needs attention.
+    /// A sentence about a problem that needs attention.
     fn write_alert(&self, sentence: &str, output: &mut dyn Write) -> io::Result<()> {
         writeln!(output, "{}", self.base_style().red().apply_to(self.layout.wrap_paragraph(sentence, 2)))
     }
 
-    /// Names with their counts, the first ones, and those that have none.
+    /// The first names with their counts, and the count of dead letters without a name.
     fn write_names(
         &self,
         title: &str,
@@ -124,7 +124,7 @@ impl Table {
     fn write_bars(&self, title: &str, rows: Vec<(String, u64)>, output: &mut dyn Write) -> io::Result<()> {
         let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0);
         let width = rows.iter().map(|(name, _)| measure_text_width(name)).max().unwrap_or(0);
-        // Two spaces before the name, a count of nine digits, and a space on both sides of it.
+        // Two spaces before the name, a count of up to nine digits, and one space on each side of it.
         let room = self.layout.columns().map_or(BAR, |columns| columns.saturating_sub(width + 13) as u64);
         writeln!(output, "\n{}", self.base_style().bold().apply_to(title))?;
         for (name, count) in rows {
@@ -165,7 +165,7 @@ impl Table {
             let is_fitting =
                 self.layout.columns().is_none_or(|columns| GROUP_INDENT + on_one_line.len() <= columns);
             lines.extend(if is_fitting { vec![on_one_line] } else { times.into() });
-            // On a terminal the headline is enough: the explanation is the same for each group of this error type.
+            // On a terminal the headline is enough: the explanation is the same for every group of this error type.
             if self.layout.columns().is_none() && !error_details.is_empty() && error_details != headline {
                 lines.push(escape_line(error_details));
             }
@@ -181,7 +181,7 @@ impl Table {
         Ok(())
     }
 
-    /// Says what sets a cause apart.
+    /// Describes how a cause differs from the others.
     fn describe_comparison(&self, comparison: &CauseComparison) -> String {
         let summary = escape_line(&comparison.summary(|moment| self.layout.format_clock(moment)));
         let others = format_count(comparison.others, "dead letter");
@@ -220,7 +220,7 @@ impl Table {
     }
 }
 
-/// The group to look at first: the largest.
+/// Suggests the group to start with: the largest.
 fn describe_start(groups: &[DeadLetterGroup]) -> String {
     groups.first().map_or(String::new(), |DeadLetterGroup { fingerprint, count, .. }| {
         format!(": start with group {}, {} of them", escape_line(fingerprint), group_digits(*count))

@@ -86,7 +86,7 @@ pub enum FleetFormat {
 }
 
 impl Arguments {
-    /// Each region with each profile, once.
+    /// One connection for each combination of region and profile.
     pub(super) fn connections(&self) -> Vec<AwsConnection> {
         let profiles = or_default(&self.profiles);
         let regions = or_default(&self.regions);
@@ -98,7 +98,7 @@ impl Arguments {
     }
 }
 
-/// The names without repetitions, or the default, which has no name.
+/// The names without duplicates, or the unnamed default.
 fn or_default(named: &[String]) -> Vec<Option<String>> {
     let mut once: Vec<Option<String>> = Vec::new();
     for name in named {

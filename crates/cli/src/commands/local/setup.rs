@@ -1,4 +1,4 @@
-//! From arguments to the setup of a run: everything is read and checked before it begins.
+//! Builds the setup of a run from the arguments: everything is read and validated before the run starts.
 
 use std::fmt::Display;
 use std::io::{BufWriter, Write};
@@ -18,7 +18,7 @@ use redeliver_sim::{BuiltInTarget, FailureChances, check_payload};
 
 use super::arguments::Arguments;
 
-/// Reads and checks everything; also opens the output for the final records.
+/// Reads and validates everything; also opens the output for the final records.
 pub(super) fn read_setup(arguments: &Arguments) -> Result<(LocalSetup, Box<dyn Write>), CommandFailure> {
     let retry_loop = arguments.strategy;
     let is_async_retry = retry_loop == RetryLoop::AsyncRetry;
@@ -51,7 +51,7 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(LocalSetup, Box<dyn W
         })),
     };
     let form = if is_async_retry { LineForm::Payload(check_payload) } else { LineForm::Anything };
-    // On an endpoint the first retries come after real minutes, so the whole input is sent first.
+    // On an endpoint the first retries arrive after minutes of real time, so the whole input is sent first.
     let size = if arguments.endpoint_url.is_some() { ChunkSize::WHOLE } else { ChunkSize::SMALL };
     let chunks = Chunks::open_input(&arguments.file, form, groups, size)?;
     let output: Box<dyn Write> = match &arguments.final_dlq {
@@ -64,12 +64,12 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(LocalSetup, Box<dyn W
     Ok((LocalSetup { chunks, seed: arguments.seed, retry_loop, policy, schema, target }, output))
 }
 
-/// An option that does not go with the others.
+/// The error for an option that conflicts with others.
 fn option_error(name: impl Display, reason: impl Display) -> CommandFailure {
     UsageError::new(format!("{name}: {reason}")).into()
 }
 
-/// The function prints to standard error: standard output has the report.
+/// The function's output goes to standard error: standard output contains the report.
 fn own_function(command: RuntimeCommand, handler_event: HandlerEvent) -> OwnFunction {
     let processes = Processes::new(command.outside_lambda("local"), NonZeroU16::MIN);
     let processes = processes.with_time_limit(DEFAULT_TIMEOUT).with_output(stderr::copy_output);
@@ -79,7 +79,7 @@ fn own_function(command: RuntimeCommand, handler_event: HandlerEvent) -> OwnFunc
 fn http_target(url: &str) -> Result<HttpTarget, CommandFailure> {
     let refused = |reason: &dyn Display| option_error("--target", reason);
     let address = TargetAddress::parse(url, false).map_err(|error| match error {
-        // In the words of the command line, not of the functions' settings.
+        // Named after the command-line options, not the functions' settings.
         TargetError::PlainHttp => {
             refused(&"is http:// to another machine; use https://, or http:// to this machine")
         }

@@ -155,7 +155,7 @@ impl Arguments {
         }
     }
 
-    /// The redrive that is asked for.
+    /// Builds the requested redrive.
     pub(super) fn request(&self) -> Result<RedriveRequest<'_>, CommandFailure> {
         Ok(RedriveRequest {
             from: &self.from,
@@ -180,12 +180,12 @@ impl Arguments {
         })
     }
 
-    /// True if each message goes back to the queue that it comes from.
+    /// True if each message is sent to its original source queue.
     pub(super) fn goes_to_sources(&self) -> bool {
         self.to.is_none() && self.from.file.is_none() && !self.from.queue.is_of_deployment()
     }
 
-    /// The file that messages are written to, if they come from a file and go to no queue.
+    /// The output file, if the messages come from a file and are not sent to a queue.
     pub(super) fn output_file(&self) -> Result<Option<&Path>, UsageError> {
         match (&self.from.file, &self.to) {
             (Some(_), None) => self.printing.file().map(Some).ok_or_else(|| {

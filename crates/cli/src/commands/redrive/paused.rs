@@ -1,4 +1,4 @@
-//! Asks whether to send to a source queue that has no consumer.
+//! Asks for confirmation before sending to a source queue without a consumer.
 
 use redeliver_operator::CommandFailure;
 use redeliver_operator::redrive::not_consumed;
@@ -8,7 +8,7 @@ use redeliver_operator::terminal::stderr;
 use super::Arguments;
 use super::question::is_answered_yes;
 
-/// True if the source queue has a consumer. Without one, messages are sent only if the user agrees.
+/// True if the source queue has a consumer. Without one, messages are sent only if the user confirms.
 pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<bool, CommandFailure> {
     let why = match consumer {
         Consumer::There => return Ok(true),

@@ -13,7 +13,7 @@ use redeliver_operator::terminal::units::{format_count, group_digits};
 
 use super::Arguments;
 
-/// Lines of an edit's example.
+/// Maximum number of lines in an edit's example.
 const EXAMPLE_LINES_MAX: usize = 40;
 
 /// The kinds of source and destination.
@@ -39,7 +39,7 @@ impl RedriveRoute {
         matches!(self, Self::QueueToQueue | Self::QueueToSources)
     }
 
-    /// Sent by a run before this one.
+    /// Label for messages that an earlier run sent.
     const fn sent_before_label(self) -> &'static str {
         match self {
             Self::QueueToQueue | Self::QueueToSources => "sent before, now deleted",
@@ -84,7 +84,8 @@ pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: b
             line(name, count);
         }
     }
-    // Only a pass through the whole queue knows the totals. A line of a file that is not a dead letter does not count.
+    // Totals are known only after a complete pass through the queue. Lines of a file that are not dead letters do not
+    // count.
     let knows_the_totals = report.is_complete() || !is_queue && report.early.is_none();
     let [stay, not_selected] = if knows_the_totals {
         ["stay", "not selected"]
@@ -107,7 +108,7 @@ pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: b
     }
     if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
         let seen = match report.early {
-            // Its end is the reason: the rest is not said to be in flight elsewhere.
+            // The early end explains the gap, so the rest is not described as in flight elsewhere.
             Some(_) => describe_seen(&coverage),
             None => describe_incompleteness(&coverage),
         };
@@ -116,7 +117,7 @@ pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: b
     text
 }
 
-/// The edit on one message, as a difference.
+/// The edit applied to one message, as a diff.
 pub(super) fn edit_example(example: &EditExample, layout: &TextLayout) -> String {
     let id = escape_line(&example.message_id);
     let heading = format!("e.g. {id}, edited (values that the edit leaves alone are masked):");
@@ -138,8 +139,7 @@ pub(super) fn edit_example(example: &EditExample, layout: &TextLayout) -> String
     text
 }
 
-/// Messages left in the DLQ because of `--max`. A plan counts all of them, a run only those that it saw before it
-/// ended.
+/// Messages left in the DLQ because of `--max`. A plan counts all of them, a run only those it saw before it ended.
 fn left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String> {
     match (applied, report.left_by_max) {
         (true, 0) if report.sent >= max && !report.is_covered() => Some("not counted".to_owned()),
@@ -149,11 +149,11 @@ fn left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String
     }
 }
 
-/// The same command, in a sentence.
+/// A sentence that suggests the same command.
 const AGAIN: Continuation =
     Continuation { again: "run the same command here again", anyway: "--stop-after-failures 100" };
 
-/// Says what to do next, if the report does not.
+/// Suggests what to do next, unless the report already does.
 pub(super) fn closing_sentence(
     ending: RedriveEnding,
     way: RedriveRoute,

@@ -1,4 +1,4 @@
-//! A DLQ that several queues share: each dead letter goes back to its own queue.
+//! A DLQ shared by several queues: each dead letter is sent back to its original queue.
 
 use std::collections::BTreeMap;
 

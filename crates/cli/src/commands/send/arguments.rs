@@ -97,7 +97,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Refuses an archive in S3.
+    /// Rejects an archive in S3.
     pub(super) fn check_file(&self) -> Result<(), CommandFailure> {
         match ArchiveUri::from_path(&self.file).transpose()? {
             Some(archive) => Err(UsageError::new(archive.send_hint()).into()),
@@ -105,7 +105,7 @@ impl Arguments {
         }
     }
 
-    /// The journal's name; standard input and pipes have none, since they cannot be read a second time.
+    /// The journal's path; standard input and pipes have none, since they cannot be read a second time.
     pub(super) fn journal_path(&self) -> Result<Option<PathBuf>, CommandFailure> {
         if is_standard_input(&self.file) || !self.file.is_file() {
             if self.journal.is_some() {

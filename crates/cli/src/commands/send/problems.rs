@@ -1,13 +1,13 @@
-//! Collects the problems of lines, so that a problem of many lines is printed once.
+//! Collects the problems of lines, so that a problem shared by many lines is printed once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use redeliver_operator::terminal::units::{format_count, group_digits};
 
-/// Problems that are remembered. Others are printed for each line.
+/// Maximum number of problems remembered. Further ones are printed for each line.
 const PROBLEMS_MAX: usize = 1000;
-/// The line numbers that are listed for each problem.
+/// Maximum number of line numbers listed per problem.
 const LINES_MAX: usize = 10;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ struct ProblemLines {
 }
 
 impl Problems {
-    /// Counts a line, and says whether it is the first one with this problem.
+    /// Counts a line; true if it is the first with this problem.
     pub(super) fn is_first(&mut self, line: usize, problem: &str) -> bool {
         let is_full = self.0.len() >= PROBLEMS_MAX;
         let lines = match self.0.entry(problem.to_owned()) {
@@ -34,7 +34,7 @@ impl Problems {
         lines.count == 1
     }
 
-    /// The problems of more than one line, the most frequent first.
+    /// The problems that affect several lines, the most frequent first.
     pub(super) fn describe_repeated(&self) -> Vec<String> {
         let mut repeated: Vec<_> = self.0.iter().filter(|(_, lines)| lines.count > 1).collect();
         repeated.sort_by_key(|(_, lines)| std::cmp::Reverse(lines.count));

@@ -1,4 +1,4 @@
-//! The output of a send while it runs.
+//! The output of a send while it is running.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use redeliver_operator::terminal::units::group_digits;
 
 use super::problems::Problems;
 
-/// Prints each problem with its first line, and with all its lines at the end; and a progress bar on a terminal.
+/// Prints each problem with its first line, and at the end with all its lines; also shows a progress bar on a terminal.
 pub(super) struct Terminal {
     bar: ProgressBar,
     input: PathBuf,
@@ -33,7 +33,7 @@ impl Terminal {
         }
     }
 
-    /// Prints the number of lines of each problem.
+    /// Prints how many lines each problem affects.
     pub(super) fn finish_output(&self) {
         self.bar.finish_and_clear();
         for sentence in self.problems.borrow().describe_repeated() {

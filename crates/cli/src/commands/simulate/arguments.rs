@@ -22,13 +22,13 @@ use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 /// The default of `--over` with `--flap`.
 const FLAP_OVER: Duration = Duration::from_secs(HOUR);
-/// The length of outages and loads, in seconds.
+/// The allowed lengths of outages and loads, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
-/// The largest number of message groups: that of messages.
+/// Maximum number of message groups, equal to that of messages.
 const GROUPS_MAX: u32 = 1_000_000;
 /// "Amazon SQS message quotas": 60 s to 14 days.
 const RETENTION: RangeInclusive<u64> = MINUTE..=14 * DAY;
-/// Lambda refuses a visibility timeout below that of its function, 60 s; SQS one above 12 hours.
+/// Lambda rejects a visibility timeout below the function's timeout, 60 s; SQS rejects one above 12 hours.
 const VISIBILITY: RangeInclusive<u64> = MINUTE..=12 * HOUR;
 /// `MaximumBatchingWindowInSeconds` ("CreateEventSourceMapping", AWS Lambda API Reference).
 const WINDOW: RangeInclusive<u64> = 0..=300;
@@ -221,7 +221,7 @@ fn flap(text: &str) -> Result<Flap, String> {
 }
 
 impl Arguments {
-    /// The file of each policy; `None` is the default policy.
+    /// The path of each policy; `None` is the default policy.
     pub(super) fn policy_paths(&self) -> impl Iterator<Item = Option<&Path>> {
         let others = self.compare.iter().map(|path| Some(path.as_path()));
         std::iter::once(self.policy.as_deref()).chain(others)
@@ -231,7 +231,8 @@ impl Arguments {
         self.retention.unwrap_or(self.strategy.definition().source_retention())
     }
 
-    /// The scenario; an error if more groups meet the fault than there are, or if the strategy's queue does not allow it.
+    /// The scenario. Fails if more groups are affected by the fault than exist, or if the strategy's queue does not
+    /// support groups.
     pub(super) fn build_scenario(&self) -> Result<Scenario, CommandFailure> {
         let fault = match (self.flap, self.failure_rate) {
             (Some(flap), _) => TargetFault::Flap(flap),
@@ -295,7 +296,7 @@ pub(super) fn plain_name(PlainSqs { visibility, receives }: PlainSqs) -> String 
     format!("SQS {},{receives}", format_span(visibility.get().into()))
 }
 
-/// The names of policies: their file names without extension, with as many folders as distinguish them.
+/// The display names of policies: file names without extension, preceded by as many folders as needed to be unique.
 pub(super) fn policy_names(paths: &[Option<&Path>]) -> Vec<String> {
     let paths: Vec<_> =
         paths.iter().map(|path| path.unwrap_or(Path::new("default")).with_extension("")).collect();

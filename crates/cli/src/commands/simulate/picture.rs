@@ -1,4 +1,4 @@
-//! The file of `--plot`: a picture of the charts, or a page with the charts and the tables.
+//! The output of `--plot`: a picture of the charts, or a page with charts and tables.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use redeliver_operator::files::FileError;
 use redeliver_operator::markup::chart::render_picture;
 use redeliver_operator::{CommandFailure, UsageError};
 
-/// The file of a picture, and its format.
+/// The output file of a picture, and its format.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     path: PathBuf,
@@ -19,7 +19,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// The format is that of the file's extension.
+    /// Derives the format from the file's extension.
     pub(super) fn for_path(path: &Path) -> Result<Self, CommandFailure> {
         let is_page = match path.extension().and_then(|ending| ending.to_str()) {
             Some("svg") => false,
@@ -30,7 +30,7 @@ impl Picture {
                 return Err(UsageError::new(sentence).into());
             }
         };
-        // Checked now, not after minutes of simulation.
+        // Checked now rather than after minutes of simulation.
         check_directory(path)?;
         Ok(Self { path: path.to_owned(), is_page })
     }

@@ -12,7 +12,7 @@ use redeliver_sim::planner::Forecast;
 use axis::POLICY_COLOURS;
 use redeliver_operator::markup::chart::Figure;
 
-/// The largest number of policies that can be distinguished in one picture.
+/// Maximum number of policies that can be distinguished in one picture.
 pub(super) const POLICIES_MAX: usize = POLICY_COLOURS.len();
 
 pub(super) fn forecast_figures(forecast: &Forecast) -> Vec<Figure> {

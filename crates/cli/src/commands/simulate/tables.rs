@@ -24,7 +24,7 @@ use section::{
     policy_row, rounded_span, side_by_side,
 };
 
-/// This many first attempts have a row each; of the others only the last one.
+/// Number of first attempts with their own row; of the others only the last is shown.
 const ROWS_MAX: usize = 12;
 
 /// The share of messages that the text calls "almost all".
@@ -39,7 +39,7 @@ pub(super) fn render_text(forecast: &Forecast) -> String {
     )
 }
 
-/// The policy to take, or what to change, in a sentence.
+/// Recommends a policy, or a change, in a sentence.
 pub(super) fn describe_verdict(forecast: &Forecast) -> String {
     let [best, others @ ..] = &best_first(forecast)[..] else { return String::new() };
     let sent = forecast.scenario.messages;
@@ -68,7 +68,7 @@ pub(super) fn describe_verdict(forecast: &Forecast) -> String {
     format!("{advice}. A million such messages cost {cost}.")
 }
 
-/// The change of a policy that keeps most of its dead letters alive.
+/// The policy change that saves most of its dead letters.
 fn suggest_remedy(measured: &Measurements) -> Option<&'static str> {
     let (code, _) = measured.dead_lettered.iter().max_by_key(|(_, messages)| **messages)?;
     match ReasonCode::from_text(code)?.known()? {
@@ -80,7 +80,7 @@ fn suggest_remedy(measured: &Measurements) -> Option<&'static str> {
     }
 }
 
-/// The policies by what they leave unprocessed, and then by their price. Those that the stack refuses come last.
+/// The policies by unprocessed messages, then by cost. Policies that the stack rejects come last.
 fn best_first(forecast: &Forecast) -> Vec<&PolicyForecast> {
     let mut policies: Vec<_> = forecast.policies.iter().collect();
     policies.sort_by(|one, other| {
@@ -91,7 +91,7 @@ fn best_first(forecast: &Forecast) -> Vec<&PolicyForecast> {
     policies
 }
 
-/// The scenario in a sentence.
+/// Describes the scenario in a sentence.
 pub(super) fn describe_scenario(forecast: &Forecast) -> String {
     let given = &forecast.scenario;
     let mut sentence =
@@ -158,7 +158,7 @@ pub(super) fn forecast_sections(forecast: &Forecast) -> Vec<Section> {
         .collect()
 }
 
-/// A row for each policy, the best first.
+/// One row per policy, the best first.
 fn comparison_section(forecast: &Forecast) -> Section {
     let names = ["policy", "not processed", "calls", "busiest second", "time to drain", "dollars a million"];
     let rows = best_first(forecast).into_iter().map(|policy| {
@@ -295,7 +295,7 @@ fn load_section(forecast: &Forecast) -> Section {
     let has_breaker = measured().any(|measured| measured.circuit_breaker.is_some());
     let has_groups = forecast.scenario.groups.is_some();
     let overtaken = |measured: &Measurements| measured.by_group.as_ref().map_or(0, |groups| groups.overtaken);
-    // The flag says whether a row is shown even if all its counts are 0.
+    // The flag determines if a row is shown even when all its counts are 0.
     let more: [(&str, bool, MeasuredCount); 12] = [
         ("wasted: the target was down", false, |measured| measured.wasted.while_down),
         ("wasted: over its capacity", false, |measured| measured.wasted.over_capacity),
@@ -319,7 +319,7 @@ fn load_section(forecast: &Forecast) -> Section {
     Section { note, ..by_policy("Load on the target, measured", "", forecast, rows) }
 }
 
-/// A sentence for each policy with an inner function that cannot keep up.
+/// One sentence per policy with an inner function that cannot keep up.
 fn describe_bottlenecks(forecast: &Forecast) -> Option<String> {
     let is_alone = forecast.policies.len() == 1;
     let sentences: Vec<_> = forecast
@@ -358,7 +358,7 @@ Use {remedy}.",
     )
 }
 
-/// The time that messages took, by group if there are groups.
+/// The processing delays of messages, by group if there are groups.
 fn delay_section(forecast: &Forecast) -> Section {
     type DelayRow = (&'static str, fn(&Measurements) -> (Option<DelayPercentiles>, u64));
     let all: DelayRow = ("all messages", |measured| (measured.delay_seconds, measured.unprocessed()));
@@ -389,7 +389,7 @@ fn breaker_counts(measured: &Measurements) -> BreakerCounts {
     measured.circuit_breaker.unwrap_or_default()
 }
 
-/// The outcomes of the policies with and without their circuit breakers.
+/// The results of the policies with and without their circuit breakers.
 fn breaker_section(forecast: &Forecast) -> Section {
     type Value = fn(&ForecastOutcome) -> String;
     let [busiest, _, drain] = after_the_return(forecast);
@@ -416,8 +416,8 @@ fn breaker_section(forecast: &Forecast) -> Section {
     Section { note: never_opened(forecast), ..side_by_side(forecast, title, "", &names, rows) }
 }
 
-/// A remark if no circuit opened. The reason differs: too few failed calls in each environment, errors that show no
-/// outage, or a rate limit.
+/// A remark if no circuit opened, with the reason: too few failed calls per environment, errors that are not evidence
+/// of an outage, or a rate limit.
 fn never_opened(forecast: &Forecast) -> Option<String> {
     let has_breaker = forecast.circuit_breakers().next().is_some();
     (has_breaker && !has_opened(forecast)).then(|| "No circuit opened.".to_owned())

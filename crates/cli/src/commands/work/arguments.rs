@@ -14,7 +14,7 @@ use redeliver_worker::{FunctionName, PollerLimits, WorkerFunctions, WorkerOption
 
 use crate::commands::exec;
 
-/// Time to delete the last batch, and to end.
+/// Time reserved for deleting the last batch and exiting.
 const SHUTDOWN_RESERVE: Duration = Duration::from_secs(10);
 /// "ReceiveMessage", Amazon SQS API Reference.
 const WAIT_SECONDS_MAX: u64 = 20;

@@ -1,4 +1,4 @@
-//! The charts of all dead letters: bars, and columns over time.
+//! The charts of all dead letters: bars by category, and columns over time.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,21 @@ use redeliver_operator::terminal::units::{as_float, group_digits};
 use redeliver_operator::audit::OverTime;
 
 const HEIGHT: f64 = 180.0;
-/// A column's width as a share of its slot, and its maximum as a share of the chart.
+/// A column's width as a fraction of its slot, and its maximum height as a fraction of the chart.
 const COLUMN: f64 = 0.82;
 const COLUMN_MAX: f64 = 0.09;
 
-/// The style sheet's class of an error type.
+/// The CSS class of an error type.
 pub(super) fn class_of(code: &str) -> &'static str {
     const CLASSES: [&str; 7] = ["s1", "s2", "s3", "s4", "s5", "s6", "s7"];
     let index = DeadLetterReason::ALL.iter().position(|reason| reason.as_str() == code);
     index.and_then(|index| CLASSES.get(index)).unwrap_or(&"s0")
 }
 
-/// Horizontal bars, with the colours of error types. They are a table, since the letters of a drawing shrink with the
-/// screen.
+/// Horizontal bars in the colours of error types. They are a table, since the text in an SVG shrinks with the screen.
 pub(super) fn render_bars(name: &str, rows: &[(String, u64)]) -> Markup {
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
-    // A bar of one message stays visible beside one of millions.
+    // A bar of one message remains visible beside one of millions.
     let percent = |count| if count > 0 { (100.0 * as_float(count) / as_float(most)).max(0.5) } else { 0.0 };
     html! {
         table class="bars" aria-label=(name) {

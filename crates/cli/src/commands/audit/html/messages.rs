@@ -13,16 +13,16 @@ use redeliver_operator::terminal::units::{format_count, group_digits};
 use super::{GROUPS_MAX, render_badge};
 use redeliver_operator::audit::AuditReport;
 
-/// Messages of a group that are shown.
+/// Maximum number of messages shown per group.
 const OF_A_GROUP_MAX: usize = 10;
-/// The limit on the markup of the messages that are shown, so that a page of 5,000 has less than a megabyte.
+/// Maximum size of the markup of all shown messages: a page of 5,000 messages stays below one megabyte.
 const SHOWN_BYTES_MAX: usize = 700_000;
-/// The limit on the markup that is kept until the end.
+/// Maximum size of the markup held in memory until the end.
 const KEPT_BYTES_MAX: usize = 48 * 1024 * 1024;
-/// Characters of a group's heading.
+/// Maximum length of a group's heading, in characters.
 const HEADING_MAX: usize = 160;
 
-/// The time at which the message was sent, and its markup.
+/// The message's send time, and its markup.
 type MessageMarkup = (Timestamp, Markup);
 
 /// Messages as markup, by the fingerprint of their group.
@@ -43,8 +43,8 @@ impl GroupedMessages {
         self.groups.entry(record.fingerprint.clone()).or_default().push((record.message.sent_at, markup));
     }
 
-    /// The groups in the order of the table, with the newest messages first in each. The first message is open, to show
-    /// what the others contain.
+    /// The groups in the order of the table, each with its newest messages first. The first message is expanded, to
+    /// show what the others contain.
     pub(super) fn render_section(mut self, report: &AuditReport) -> Markup {
         let with_a_row = report.groups.iter().filter(|group| group.fingerprint != OTHER).take(GROUPS_MAX);
         let mut groups: Vec<_> = with_a_row
@@ -82,7 +82,7 @@ impl GroupedMessages {
     }
 }
 
-/// The number of messages of each group that are shown: one of each before the second of any, as many as there is room for.
+/// The number of messages shown per group: one of each group before the second of any, up to the size limit.
 fn count_shown(groups: &[&[MessageMarkup]]) -> Vec<usize> {
     let mut shown = vec![0; groups.len()];
     let mut room = SHOWN_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! The page in a real browser.
+//! Tests the page in a real browser.
 
 use redeliver_core::policy::Policy;
 use redeliver_sim::cost::{Architecture, Prices};
@@ -6,7 +6,7 @@ use redeliver_sim::planner::{Forecast, Scenario};
 
 use redeliver_testing::browser::BrowserScratch;
 
-/// A page of several policies with long names.
+/// A page with several policies and long names.
 fn sample_page(policies: usize) -> String {
     let scenario = Scenario { messages: 50, capacity: Some(1), ..Scenario::default() };
     let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();

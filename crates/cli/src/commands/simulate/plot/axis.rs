@@ -8,7 +8,7 @@ use redeliver_operator::terminal::units::as_float;
 /// The colours of the policies.
 pub(super) const POLICY_COLOURS: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
 
-/// An axis of seconds, with marks in a unit in which the end has about three digits at most; also returns that unit.
+/// A time axis, labelled in a unit in which the end has about three digits at most; also returns that unit.
 pub(super) fn time_axis(end_seconds: u64) -> (Axis, &'static str) {
     let (unit, seconds) = match end_seconds {
         0..=180 => ("seconds", 1),
@@ -22,15 +22,15 @@ pub(super) fn time_axis(end_seconds: u64) -> (Axis, &'static str) {
     (Axis { from: 0.0, to: as_float(end_seconds.max(1)), marks, has_lines: false }, unit)
 }
 
-/// The largest number of columns; a column shows its largest second.
+/// Maximum number of columns; each column shows the maximum over its seconds.
 pub(super) const COLUMNS: u64 = 200;
 
-/// The seconds of a column.
+/// The number of seconds per column.
 pub(super) const fn column_seconds(end_seconds: u64) -> u64 {
     end_seconds.div_ceil(COLUMNS)
 }
 
-/// The outline of columns up to the end; `largest` is the largest value in a range of seconds.
+/// The outline of the columns up to the end; `largest` returns the maximum over a range of seconds.
 pub(super) fn column_outline(end_seconds: u64, largest: impl Fn(Range<u64>) -> f64) -> Vec<(f64, f64)> {
     let width = column_seconds(end_seconds);
     let columns = (0..end_seconds.div_ceil(width)).flat_map(|column| {

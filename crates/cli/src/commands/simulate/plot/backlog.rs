@@ -1,4 +1,4 @@
-//! The messages that wait for an inner function that cannot keep up.
+//! The backlog of an inner function that cannot keep up.
 
 use redeliver_sim::planner::{Bottleneck, Forecast};
 
@@ -18,10 +18,10 @@ pub(super) fn backlog_figures(forecast: &Forecast) -> impl Iterator<Item = Figur
     })
 }
 
-/// `end` is that of the load's time axis.
+/// `end` is the end of the load chart's time axis.
 fn backlog_figure(policy: &str, bottleneck: &Bottleneck, end: u64) -> Figure {
     let (x, unit) = time_axis(end);
-    // The axis has room for five digits.
+    // The axis labels fit five digits.
     let (divisor, note) = match bottleneck.backlog_max {
         0..100_000 => (1, "messages waiting in its queue"),
         _ => (1000, "thousands of messages waiting in its queue"),

@@ -1,4 +1,4 @@
-//! The time that messages took, by the time of their send: those of the groups that meet the fault, and the others.
+//! The processing delay of messages by send time, separately for groups affected by the fault and the others.
 
 use maud::html;
 use redeliver_sim::planner::{DelaysByGroup, Forecast, LongestDelays, ScenarioGroups};
@@ -11,7 +11,7 @@ const HEIGHT: f64 = 150.0;
 const DOWN: &str = "s5";
 const UP: &str = "s1";
 
-/// A figure for each policy, all with the same axes, if there are groups.
+/// One figure per policy, all with the same axes; empty without groups.
 pub(super) fn delay_figures(forecast: &Forecast) -> Vec<Figure> {
     let Some(ScenarioGroups { count, down }) = forecast.scenario.groups else { return Vec::new() };
     let by_group = || {

@@ -1,4 +1,4 @@
-//! Calls of the target over time, failures on top of successes, and held messages.
+//! Calls to the target over time, with failures stacked on successes, and held messages.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const FAILED: &str = "s5";
 const WITHOUT: &str = "s2";
 const HELD: &str = "s3";
 
-/// One figure for each policy and each plain queue, all with the same axes.
+/// One figure per policy and per plain queue, all with the same axes.
 pub(super) fn load_figures(forecast: &Forecast) -> Vec<Figure> {
     let policies = &forecast.policies;
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
@@ -102,7 +102,8 @@ pub(super) fn axis_end(forecast: &Forecast) -> u64 {
     own().filter_map(|load| earliest_end(forecast, load)).max().unwrap_or(0).max(last)
 }
 
-/// The times at which the target is down. If there are more than columns, they are one, since they could not be distinguished.
+/// The periods in which the target is down. If there are more periods than columns, they are merged into one, since
+/// they could not be distinguished.
 fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
     let mut times = forecast.scenario.down_times();
     match (times.len() as u64 > COLUMNS, forecast.scenario.return_second()) {
@@ -111,8 +112,8 @@ fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
     }
 }
 
-/// The earliest second at which the target could have processed everything: it takes the messages that were left when
-/// it was back for good, at its capacity, and ends no earlier than the last message comes.
+/// The earliest second by which the target could have processed everything: it processes the remaining messages at its
+/// capacity after its final recovery, and ends no earlier than the last message arrives.
 fn earliest_end(forecast: &Forecast, load: &LoadBySecond) -> Option<u64> {
     let back = forecast.scenario.return_second()?;
     let left = forecast.scenario.messages.saturating_sub(load.succeeded_before(back));

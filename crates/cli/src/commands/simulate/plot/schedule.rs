@@ -1,4 +1,4 @@
-//! The times of one message's attempts: a band from the earliest to the latest, with the median.
+//! The attempt times of one message: a band from the earliest to the latest, with the median.
 
 use maud::{Markup, html};
 use redeliver_sim::planner::{Forecast, ScheduledAttempt};
@@ -17,7 +17,7 @@ pub(super) fn schedule_figure(forecast: &Forecast) -> Figure {
     let (x, unit) = time_axis(end.map(|attempt| attempt.latest_seconds).max().unwrap_or(0));
     let rows = as_float(drawn.max(1) as u64);
     let marks = (1..=drawn as u64).map(|number| (as_float(number), number.to_string())).collect();
-    // Thinner bands for many policies, so that the picture fits on a screen.
+    // Thinner bands if there are many policies, so that the picture fits on a screen.
     let height = rows * (12.0 + 6.0 * as_float(policies.len() as u64));
     let plot = Plot {
         x: Axis { has_lines: true, ..x },

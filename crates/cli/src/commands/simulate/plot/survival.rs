@@ -1,4 +1,4 @@
-//! The chance to survive an outage, by its length.
+//! The probability of surviving an outage, by its length.
 
 use maud::html;
 use redeliver_sim::planner::{Forecast, Survival};
@@ -9,7 +9,7 @@ use redeliver_operator::terminal::units::as_float;
 
 const HEIGHT: f64 = 180.0;
 const POINTS: u64 = 120;
-/// 1 minute to 30 days, the longest outage of a scenario, on a logarithmic scale.
+/// From 1 minute to 30 days, the longest outage of a scenario, on a logarithmic scale.
 const MARKS: [(f64, &str); 8] = [
     (60.0, "1 min"),
     (300.0, "5 min"),
@@ -20,7 +20,7 @@ const MARKS: [(f64, &str); 8] = [
     (604_800.0, "7 d"),
     (2_592_000.0, "30 d"),
 ];
-/// The axis ends here, or with the scenario's outage if that is longer.
+/// The end of the axis, unless the scenario's outage is longer.
 const END_SECONDS: u64 = 86_400;
 
 pub(super) fn survival_figure(forecast: &Forecast) -> Figure {
@@ -44,7 +44,7 @@ pub(super) fn survival_figure(forecast: &Forecast) -> Figure {
     ];
     if forecast.policies.iter().any(|policy| policy.hold.is_some()) {
         let held: u64 = forecast.circuit_breakers().map(|breaker| breaker.held_messages).sum();
-        // A longer text would be cut off.
+        // A longer text would be clipped.
         let words = if held == 0 { "held: none was in this run" } else { "held" };
         legend.insert(0, (LegendKey::Line("ink", "dashed"), words.to_owned()));
     }

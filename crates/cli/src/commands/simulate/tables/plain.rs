@@ -1,4 +1,4 @@
-//! Plain SQS beside the policies, and when it is enough.
+//! Compares plain SQS with the policies, and shows when it is enough.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use super::section::{Section, drain_time, format_dollars, rounded_span};
 use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::units::{format_count, format_span, group_digits};
 
-/// A row for each policy and each plain queue; `None` if there is no plain queue.
+/// One row per policy and per plain queue; `None` without a plain queue.
 pub(super) fn plain_section(forecast: &Forecast) -> Option<Section> {
     let policies =
         forecast.policies.iter().map(|policy| outcome_row(escape_line(&policy.name), &policy.outcome));
@@ -38,7 +38,7 @@ fn outcome_row(name: String, outcome: &ForecastOutcome) -> Vec<String> {
     [name, dead, wasted, done, price].into_iter().chain(delays).collect()
 }
 
-/// The comparison of a plain queue with a policy: it is enough if it processes all messages.
+/// Compares a plain queue with a policy: it is enough if it processes all messages.
 fn describe_plain(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let [own, other] = [&policy.outcome, &plain.outcome];
     let [kept, lost] = [own, other].map(|outcome| outcome.measured.unprocessed());
@@ -71,7 +71,7 @@ fn describe_plain(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let wasted = difference(wasted, group_digits, ["more", "fewer", "as many"]);
     let wasted = format!("wastes {wasted} calls of the target");
     let costs = format!("{result} costs {price} per million than {policy}");
-    // An earlier death of the last message gains nothing.
+    // An earlier death of the last message is not an advantage.
     if [own, other].iter().any(|outcome| outcome.measured.processed == 0) {
         return format!("{costs} and {wasted}.");
     }
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// The table of twenty retries within twenty minutes and of two plain queues, in an outage of this length.
+    /// The table for twenty retries within twenty minutes and for two plain queues, in an outage of this length.
     fn table(outage: u64, over: u64) -> Section {
         let policy = r#"{"max_attempts":20,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
         let [outage, over] = [outage, over].map(Duration::from_secs);
@@ -138,7 +138,7 @@ mod tests {
         assert!(many.starts_with("SQS 12h,100 is enough here: it loses nothing, costs "), "{many}");
     }
 
-    /// A team would otherwise take a queue that loses everything, since it does so sooner.
+    /// A team would otherwise choose a queue that loses everything because it finishes sooner.
     #[test]
     fn plain_sqs_that_loses_as_many_is_not_enough_and_is_never_done() {
         let table = table(7200, 60);

@@ -1,4 +1,4 @@
-//! A table of the forecast: its rows, its columns for each policy, and its numbers.
+//! A table of the forecast: rows, columns per policy, and numeric values.
 
 use std::iter::once;
 
@@ -7,12 +7,12 @@ use redeliver_sim::planner::{Forecast, Measurements, PolicyForecast, TargetFault
 use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::units::{format_span, group_digits};
 
-/// A chance this close to 0 or 1 differs from it by rounding only.
+/// A probability this close to 0 or 1 differs from it only by rounding.
 pub(super) const CERTAIN: f64 = 1e-9;
 
 pub(in crate::commands::simulate) struct Section {
     pub(in crate::commands::simulate) title: String,
-    /// This many columns name the rows; the others have values.
+    /// The number of leading columns that name the rows; the others contain values.
     pub(in crate::commands::simulate) names: usize,
     /// The headings.
     pub(in crate::commands::simulate) columns: Vec<String>,
@@ -22,13 +22,13 @@ pub(in crate::commands::simulate) struct Section {
 }
 
 impl Section {
-    /// The class of the columns after the first one that have names.
+    /// The CSS class of a name column after the first.
     pub(in crate::commands::simulate) fn class_of(&self, column: usize) -> Option<&'static str> {
         (0 < column && column < self.names).then_some("name")
     }
 }
 
-/// Several values for each policy, one column per value. With several policies, each has a row of its own; a policy without
+/// Several values per policy, one column per value. With several policies, each has its own row; a policy without
 /// values has none.
 pub(super) fn side_by_side<Name: ToString>(
     forecast: &Forecast,
@@ -53,7 +53,7 @@ pub(super) fn side_by_side<Name: ToString>(
     Section { title: title.to_owned(), names: if is_alone { 1 } else { 2 }, columns, rows, note: None }
 }
 
-/// A column for each policy.
+/// One column per policy.
 pub(super) fn by_policy(
     title: impl Into<String>,
     first: &str,
@@ -73,7 +73,7 @@ pub(super) fn policy_row(
     once(name.to_owned()).chain(forecast.policies.iter().map(value)).collect()
 }
 
-/// A chance in percent with one decimal digit. 0 % and 100 % appear only for chances that are exactly 0 and 1.
+/// A probability in percent with one decimal. 0 % and 100 % appear only for exactly 0 and 1.
 pub(super) fn format_percent(share: f64) -> String {
     match share * 100.0 {
         _ if share <= CERTAIN => "0 %".to_owned(),
@@ -96,7 +96,7 @@ pub(super) fn rounded_span(seconds: f64) -> String {
     format_span(round_whole(seconds))
 }
 
-/// The time to drain. Nothing drains if nothing was processed, whenever the last message died.
+/// The time to drain. Without any processed message there is none, regardless of when the last message died.
 pub(super) fn drain_time(measured: &Measurements) -> String {
     if measured.processed == 0 { "–".to_owned() } else { format_span(measured.drain_seconds) }
 }
@@ -105,7 +105,7 @@ fn round_whole(number: f64) -> u64 {
     format!("{number:.0}").parse().unwrap_or(u64::MAX)
 }
 
-/// The names of the rows that count from the target's return, if it was down.
+/// The names of the rows measured from the target's recovery, if it was down.
 pub(super) const fn after_the_return(forecast: &Forecast) -> [&'static str; 3] {
     match forecast.scenario.fault {
         TargetFault::Outage(_) | TargetFault::Flap(_) => [

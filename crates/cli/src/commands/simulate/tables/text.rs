@@ -1,9 +1,9 @@
-//! Renders tables for a terminal. A table that is too wide continues below.
+//! Renders tables for a terminal. Tables that are too wide continue below.
 
 use super::section::Section;
 use redeliver_operator::terminal::units::format_table;
 
-/// The longest line, in characters.
+/// Maximum line length, in characters.
 const WIDTH: usize = 100;
 
 pub(super) fn render_tables(verdict: &str, scenario: &str, sections: &[Section]) -> String {
@@ -16,7 +16,7 @@ pub(super) fn render_tables(verdict: &str, scenario: &str, sections: &[Section])
     format!("{verdict}\n{scenario}\n\n{}", tables.collect::<Vec<_>>().join("\n"))
 }
 
-/// Splits the columns of a wide table into parts that fit. Each part repeats the row names.
+/// Splits the columns of a wide table into parts that fit, each of which repeats the row names.
 fn split_columns(section: &Section) -> Vec<Vec<usize>> {
     let width = |column: usize| {
         let cells = section.rows.iter().map(|row| row[column].chars().count());
