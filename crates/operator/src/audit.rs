@@ -1,5 +1,5 @@
-//! An audit of dead letters: each one goes from the queue through the filter to the tally, the file of `--save` and the
-//! view. The report at the end is a value of bounded size. The command opens an [`AuditRequest`].
+//! An audit of dead letters: each one passes from the queue through the filter to the tally, the file of `--save` and
+//! the view. The resulting report has a bounded size. Commands open an [`AuditRequest`].
 
 mod age;
 mod attempts;

@@ -1,4 +1,4 @@
-//! The ages of messages in this queue, and when SQS will delete them.
+//! The ages of messages in this queue, and when SQS deletes them.
 
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::Retention;
@@ -7,14 +7,14 @@ use serde::{Serialize, Serializer};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
-/// The upper limits of the age classes; the last class has none.
+/// The upper limits of the age classes; the last class is unbounded.
 const LIMITS: [i64; 6] = [HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY];
 /// The names of the age classes.
 pub const AGE_CLASSES: [&str; 7] =
     ["under 1 h", "1 – 6 h", "6 – 24 h", "1 – 3 d", "3 – 7 d", "7 – 14 d", "14 d and more"];
 
-/// The ages of messages since `SentTimestamp`, from which SQS also counts the retention. A redrive keeps it, so the age
-/// of a message that was moved here includes the time in its first queue.
+/// The ages of messages since `SentTimestamp`, which is also where SQS starts the retention. A redrive preserves it, so
+/// the age of a message moved here includes the time in its first queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgeDistribution {
     /// `SentTimestamp` of the oldest message.
@@ -27,12 +27,12 @@ pub struct AgeDistribution {
     pub oldest_seconds: i64,
     /// Messages under 1 hour, 6 hours, 1 day, 3 days, 7 days and 14 days old, and older ones.
     pub classes: [u64; 7],
-    /// When SQS deletes the oldest message; `None` if the queue's retention is not known.
+    /// The time at which SQS deletes the oldest message; `None` if the queue's retention is unknown.
     #[serde(serialize_with = "if_any")]
     pub first_expires_at: Option<Timestamp>,
     /// Messages in the last fifth of the queue's retention.
     pub deleted_soon: u64,
-    /// The last fifth of the queue's retention; `None` if that is not known.
+    /// The last fifth of the queue's retention; `None` if the retention is unknown.
     pub soon_seconds: Option<i64>,
 }
 

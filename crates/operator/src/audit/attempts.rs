@@ -1,4 +1,4 @@
-//! Counts of retries, and attempts that are missing in the history.
+//! Counts of retries, and attempts missing from the history.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use serde::Serialize;
 
 use crate::dead_letter::skipped_attempts;
 
-/// The highest `retry_attempt` that redeliver writes. Higher values count as this one.
+/// The highest `retry_attempt` that redeliver writes. Higher values are counted as this one.
 const ATTEMPTS_MAX: u32 = 1000;
 const EXAMPLES_MAX: usize = 10;
 
-/// Dead letters by retries made. In JSON `{"0":12,"5":3,"unknown":1}`.
+/// Dead letters by number of retries. In JSON `{"0":12,"5":3,"unknown":1}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AttemptCounts {
     #[serde(flatten)]
     pub known: BTreeMap<u32, u64>,
-    /// Dead letters whose number of retries is not known.
+    /// Dead letters with an unknown number of retries.
     #[serde(skip_serializing_if = "is_zero")]
     pub unknown: u64,
 }
@@ -34,13 +34,13 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Attempts that `retry_attempt` counts and `retry_history` does not have.
+/// Attempts counted by `retry_attempt` but missing from `retry_history`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SkippedAttempts {
     /// Dead letters with such attempts.
     pub messages: u64,
     pub attempts: u64,
-    /// Some of the dead letters.
+    /// The ids of some of these dead letters.
     pub examples: Vec<String>,
 }
 

@@ -28,12 +28,12 @@ pub struct Auditor<'a> {
 #[derive(Debug)]
 pub struct AuditResult {
     pub report: AuditReport,
-    /// Sentences about ids and groups that were named and not found. Empty if the queue was not read to its end.
+    /// Sentences about requested ids and groups that were not found. Empty if the queue was not read to its end.
     pub missing: Vec<String>,
     /// True if the reader of the output closed it early, as `head` does.
     pub output_closed: bool,
     pub still_hidden: u64,
-    /// Sentences about what was picked.
+    /// Remarks about the selection.
     pub remarks: Vec<String>,
     /// With `--known-causes`: true if there is a new cause.
     pub has_new_causes: bool,
@@ -45,22 +45,22 @@ pub enum AuditProgress {
         seen: u64,
         approximate: u64,
     },
-    /// All messages are read; only the report follows.
+    /// All messages were read; only the report remains.
     Over,
 }
 
-/// The messages that were read, and the reason to stop before the end of the queue.
+/// The number of messages read, and the reason for stopping before the end of the queue.
 struct ReadOutcome {
     seen: u64,
     end: Option<AuditEnd>,
 }
 
-/// Reasons to stop reading before the end of the queue.
+/// Reasons for stopping before the end of the queue.
 enum AuditEnd {
     Interrupted,
     /// `--max` messages were read.
     MaxReached,
-    /// The reader of our output has closed it.
+    /// The reader of our output closed it.
     OutputClosed,
     Failed(CommandFailure),
 }
@@ -79,7 +79,7 @@ impl Auditor<'_> {
     ) -> Result<AuditResult, CommandFailure> {
         let mut reader = DeadLetterReader::new(queue, clock).await?;
         let ReadOutcome { seen, end } = self.read_messages(&mut reader, stop, &progress).await;
-        // Whatever happened, give all messages back and put the file on disk before an error is returned.
+        // Whatever happened, release all messages and sync the file to disk before returning an error.
         let coverage = reader.finish().await;
         let saved = self.save.as_mut().map_or(Ok(()), SaveFile::sync);
         if let Some(AuditEnd::Failed(error)) = end {
@@ -115,7 +115,7 @@ impl Auditor<'_> {
         })
     }
 
-    /// Reads until there is a reason to stop, or to the end of the queue.
+    /// Reads until a stop reason occurs, or to the end of the queue.
     async fn read_messages<Q: Queue, C: Clock>(
         &mut self,
         reader: &mut DeadLetterReader<'_, Q, C>,

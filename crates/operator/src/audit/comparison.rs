@@ -1,4 +1,4 @@
-//! A cause beside all others: its tenants, versions and hours, and what sets it apart.
+//! Compares a cause with all others: tenants, versions, hours, and distinguishing features.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,30 +15,30 @@ use serde::Serialize;
 use super::report::named_entry;
 use crate::terminal::units::group_digits;
 
-/// Dead letters of the smallest cause that is compared: what a single one has sets nothing apart.
+/// Minimum number of dead letters for a comparison: a single one shows no pattern.
 const COUNT_MIN: u64 = 2;
-/// Names that a comparison lists.
+/// Maximum number of names a comparison lists.
 const NAMES_SHOWN_MAX: usize = 10;
-/// Per cent of a cause that are "mostly".
+/// The percentage of a cause that counts as "mostly".
 const MOSTLY_PERCENT: u64 = 80;
-/// A cause that begins or ends less than this apart from the others begins or ends with them.
+/// A cause that begins or ends within this distance of the others begins or ends together with them.
 const APART: TimeDelta = TimeDelta::hours(1);
 const HOURS: usize = 24;
-/// Hours of the day in which a cause that recurs is found, at most.
+/// Maximum number of hours of the day in which a recurring cause occurs.
 const WINDOW_HOURS_MAX: usize = 3;
 
-/// A dead letter, as far as causes are compared.
+/// The fields of a dead letter used to compare causes.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparedLetter<'a> {
     pub fingerprint: &'a str,
-    /// When it was sent to this queue.
+    /// The time at which it was sent to this queue.
     pub sent_at: Timestamp,
     pub tenant: Option<&'a str>,
     /// The function that failed or gave up: `NAME:VERSION` if the version is known.
     pub function: Option<&'a str>,
 }
 
-/// A cause beside all others.
+/// A cause compared with all others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CauseComparison {
     pub fingerprint: String,
@@ -49,21 +49,21 @@ pub struct CauseComparison {
     pub first: Timestamp,
     #[serde(serialize_with = "millis")]
     pub last: Timestamp,
-    /// The version of the first of the cause's dead letters that name one, `NAME:VERSION`.
+    /// The version in the cause's first dead letter that names one, `NAME:VERSION`.
     pub first_version: Option<String>,
-    /// The version of the last that name one.
+    /// The version in the cause's last dead letter that names one.
     pub last_version: Option<String>,
-    /// The cause's tenants, those with the most dead letters first, at most ten.
+    /// The cause's tenants, at most ten, those with the most dead letters first.
     pub tenants: Vec<Share>,
-    /// The cause's functions, likewise.
+    /// The cause's functions, in the same order and number.
     pub functions: Vec<Share>,
     /// The cause's dead letters by hour of the day, in UTC.
     pub hours: [u64; HOURS],
-    /// The differences to the others. Empty if there are none, or nothing to compare with.
+    /// The differences from the others. Empty if there are none, or nothing to compare with.
     pub findings: Vec<CauseFinding>,
 }
 
-/// A name's dead letters of the cause, and of all others.
+/// Dead letters with this name, for the cause and for all others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Share {
     pub name: String,
@@ -75,19 +75,19 @@ pub struct Share {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "finding", rename_all = "snake_case")]
 pub enum CauseFinding {
-    /// All dead letters of the cause are this tenant's, and not all of the others are.
+    /// All dead letters of the cause belong to this tenant, but not all of the others.
     OnlyTenant { tenant: String },
-    /// Most of the cause are this tenant's, at least twice its part of the others.
+    /// Most dead letters of the cause belong to this tenant, at least twice its share of the others.
     MostlyTenant { tenant: Share, count: u64, others: u64 },
-    /// All dead letters of the cause are of this function of the user's, and not all of the others are.
+    /// All dead letters of the cause come from this user function, but not all of the others.
     OnlyFunction { function: String },
-    /// The cause began with a version: no version that came before has it.
+    /// The cause began with a version: no earlier version has it.
     SinceVersion {
         version: String,
         /// The cause's first dead letter.
         #[serde(serialize_with = "millis")]
         first: Timestamp,
-        /// The first dead letter of the version, whatever its cause.
+        /// The first dead letter of the version, regardless of cause.
         #[serde(serialize_with = "millis")]
         came_at: Timestamp,
     },
@@ -96,7 +96,7 @@ pub enum CauseFinding {
         #[serde(serialize_with = "millis")]
         first: Timestamp,
     },
-    /// The cause ended with a version: one that came after its last dead letter does not have it.
+    /// The cause ended with a version, which appeared after the cause's last dead letter and does not have it.
     NoneSinceVersion {
         version: String,
         /// The first dead letter of the version.
@@ -108,7 +108,8 @@ pub enum CauseFinding {
         #[serde(serialize_with = "millis")]
         last: Timestamp,
     },
-    /// The cause recurs in these hours of the day alone, in UTC: from the first on, until the second.
+    /// The cause recurs only in these hours of the day, in UTC: from the first (inclusive) until the second
+    /// (exclusive).
     OnlyHours { from: usize, until: usize },
 }
 
@@ -123,7 +124,7 @@ pub fn compare_cause<'a>(
     tally.into_comparison()
 }
 
-/// Counts a cause and all others, one dead letter after the other; its size does not grow with the queue.
+/// Counts a cause and all others, one dead letter at a time; its size does not grow with the queue.
 #[derive(Clone, Debug)]
 pub struct CauseTally {
     fingerprint: String,
@@ -181,8 +182,8 @@ impl CauseTally {
 }
 
 impl CauseComparison {
-    /// Its findings in a line, with times as `moment` writes them: `only tenant acme; since 14:02, when orders:41 came`.
-    /// Empty if there are none. Names are as their producers wrote them.
+    /// Its findings on one line, with timestamps formatted by `moment`: `only tenant acme; since 14:02, when orders:41
+    /// came`. Empty if there are none. Names are unescaped, as their producers wrote them.
     pub fn summary(&self, moment: impl Fn(Timestamp) -> String) -> String {
         let findings = self.findings.iter().map(|finding| finding.describe(&moment));
         findings.collect::<Vec<_>>().join("; ")
@@ -190,7 +191,7 @@ impl CauseComparison {
 }
 
 impl CauseFinding {
-    /// The finding in words, with times as `moment` writes them. Names are as their producers wrote them.
+    /// The finding as text, with timestamps formatted by `moment`. Names are unescaped, as their producers wrote them.
     pub fn describe(&self, moment: impl Fn(Timestamp) -> String) -> String {
         match self {
             Self::OnlyTenant { tenant } => format!("only tenant {tenant}"),
@@ -226,7 +227,7 @@ struct CauseSide {
     hours: [u64; HOURS],
 }
 
-/// The number of dead letters, and when the first and the last of them were sent.
+/// The number of dead letters, and the send times of the first and the last.
 #[derive(Clone, Copy, Debug)]
 struct LetterStats {
     count: u64,
@@ -266,7 +267,7 @@ impl CauseSide {
         self.all.map_or(0, |all| all.count)
     }
 
-    /// The name that all dead letters have.
+    /// The name shared by all dead letters.
     fn only_name<'m>(&self, names: &'m BTreeMap<String, Option<LetterStats>>) -> Option<&'m str> {
         names
             .iter()
@@ -327,7 +328,7 @@ fn tenant_finding(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding>
     let share = rank_shares(&cause.tenants, &others.tenants).into_iter().next()?;
     let is_most = share.count * 100 >= cause.letter_count() * MOSTLY_PERCENT;
     let is_twice = share.count * others.letter_count() >= 2 * share.others * cause.letter_count();
-    // Beyond the table of names, those of the others are not known.
+    // Beyond the limit of the name table, the counts of the others are unknown.
     let is_known = !others.tenants.contains_key(OTHER);
     (is_most && is_twice && is_known).then(|| CauseFinding::MostlyTenant {
         tenant: share,
@@ -337,16 +338,16 @@ fn tenant_finding(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding>
 }
 
 fn only_function(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
-    // Where redeliver gave it up follows from its error type.
+    // The stage at which redeliver gave it up follows from its error type.
     let is_stage = |name: &str| matches!(OpenEnum::<Stage>::from_text(name), Some(OpenEnum::Known(_)));
     let function = cause.only_name(&cause.functions).filter(|name| !is_stage(name))?;
     let of_others = count_of(others.functions.get(function).copied().flatten());
     (of_others < others.letter_count()).then(|| CauseFinding::OnlyFunction { function: function.to_owned() })
 }
 
-/// The versions of the function that all dead letters of a cause name, whatever their cause.
+/// The versions of the one function named by all dead letters of a cause, regardless of their cause.
 struct Versions<'s> {
-    /// In the order in which they came.
+    /// In order of first appearance.
     by_age: Vec<Version<'s>>,
     /// The cause's first and last dead letter.
     cause: LetterStats,
@@ -359,9 +360,9 @@ struct Version<'s> {
 }
 
 impl<'s> Versions<'s> {
-    /// `None` if a dead letter of the cause names no version, or they name several functions.
+    /// `None` if a dead letter of the cause does not name a version, or if they name several functions.
     fn new(cause: &'s CauseSide, others: &'s CauseSide) -> Option<Self> {
-        // Beyond the table of names, it is not known when a version came.
+        // Beyond the limit of the name table, the first appearance of a version is unknown.
         if others.functions.contains_key(OTHER) {
             return None;
         }
@@ -389,7 +390,7 @@ impl<'s> Versions<'s> {
         Some(Self { by_age, cause: cause.all? })
     }
 
-    /// The version that brought the cause: none that came before has it, and there is one.
+    /// The version that introduced the cause: earlier versions exist, and none has it.
     fn began_with(&self) -> Option<CauseFinding> {
         let Version { name, came_at, .. } = self.by_age.iter().find(|version| version.has_cause)?;
         let has_earlier = self.by_age.iter().any(|version| version.came_at < *came_at);
@@ -400,7 +401,7 @@ impl<'s> Versions<'s> {
         })
     }
 
-    /// The first version that came after the cause's last dead letter.
+    /// The first version that appeared after the cause's last dead letter.
     fn ended_with(&self) -> Option<CauseFinding> {
         let Version { name, came_at, .. } =
             self.by_age.iter().find(|version| version.came_at > self.cause.last)?;
@@ -408,10 +409,10 @@ impl<'s> Versions<'s> {
     }
 }
 
-/// The shortest span of hours that has all of a cause, if it recurs in it and the others do not keep to it.
+/// The shortest span of hours that covers all of a cause, if it recurs there and the others are not confined to it.
 fn only_hours(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     let LetterStats { first, last, .. } = cause.all?;
-    // In a shorter time there are no two of the same hours.
+    // A shorter time does not contain the same hour twice.
     if last - first < TimeDelta::hours((HOURS - WINDOW_HOURS_MAX) as i64) {
         return None;
     }

@@ -1,21 +1,21 @@
-//! The same message more than once: at-least-once delivery, or two verdicts on one message.
+//! Several copies of the same message: at-least-once delivery, or two verdicts on one message.
 
 use std::collections::HashMap;
 
 use redeliver_dead_letters::DeadLetterRecord;
 use serde::Serialize;
 
-/// The messages that SQS allows in flight: no audit of a queue can read more.
+/// The SQS limit on messages in flight, so no audit of a queue can read more.
 const MESSAGES_MAX: usize = 120_000;
 const EXAMPLES_MAX: usize = 10;
 
-/// Dead letters with the same `message_id` and generation as another one: a message is given up once in a generation.
-/// Copies may have spent different attempts, since each counts its own.
+/// Dead letters with the same `message_id` and generation as another one: a message is given up once per generation.
+/// Copies may have made different attempts, since each counts its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Duplicates {
     /// Messages that have copies.
     pub messages: u64,
-    /// All copies, not counting the first of each message.
+    /// All copies, excluding the first of each message.
     pub extra: u64,
     /// The ids of some of the messages.
     pub examples: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Duplicates {
 
 type CopyIdentity = (Box<str>, u32);
 
-/// Counts copies. A message without our metadata has only SQS's id, and no id is read twice.
+/// Counts copies. A message without our metadata has only the SQS id, and no id is read twice.
 #[derive(Debug, Default)]
 pub(super) struct CopyCounter {
     seen: HashMap<CopyIdentity, u64>,
@@ -35,7 +35,7 @@ impl CopyCounter {
         let Some(metadata) = &record.metadata else {
             return;
         };
-        // UUIDs may be written in capitals.
+        // UUIDs may be upper case.
         let id = metadata.message_id_text.to_ascii_lowercase();
         let identity = (id.into_boxed_str(), metadata.generation());
         if self.seen.len() >= MESSAGES_MAX && !self.seen.contains_key(&identity) {

@@ -35,7 +35,7 @@ pub(crate) fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> D
     record
 }
 
-/// An audit of a queue named `final-dlq`, a day after 1970 began.
+/// An audit of a queue named `final-dlq`, one day after the Unix epoch.
 pub(crate) fn context() -> AuditContext {
     AuditContext {
         queue: "final-dlq".to_owned(),
@@ -46,13 +46,13 @@ pub(crate) fn context() -> AuditContext {
     }
 }
 
-/// The report on these records, all of the queue.
+/// The report on these records, which are the whole queue.
 pub(crate) fn report(records: &[DeadLetterRecord]) -> AuditReport {
     report_in(context(), records)
 }
 
-/// The same of a queue that keeps messages for a day and ten seconds, so that SQS has ten seconds left for what was sent
-/// when 1970 began.
+/// The same for a queue with a retention of a day and ten seconds, so that SQS deletes messages sent at the Unix epoch
+/// in ten seconds.
 pub(crate) fn report_with_retention(records: &[DeadLetterRecord]) -> AuditReport {
     report_in(AuditContext { retention: Retention::from_seconds(86_410), ..context() }, records)
 }

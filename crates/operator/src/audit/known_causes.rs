@@ -1,4 +1,4 @@
-//! `--known-causes`: the file that remembers what was reported.
+//! `--known-causes`: the file of causes already reported.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use redeliver_dead_letters::KnownCauses;
 use super::AuditReport;
 use crate::files::FileError;
 
-/// The causes that were reported before, and their file.
+/// The causes reported before, and their file.
 pub struct KnownCausesFile {
     path: PathBuf,
     pub known: KnownCauses,
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::audit::examples::{at_seconds, record, report_with_retention, with_sent_seconds};
 
-    /// Otherwise a cron job would print it at each run.
+    /// Otherwise a cron job would print it on every run.
     #[test]
     fn a_report_of_messages_that_sqs_deletes_soon_is_remembered_for_a_day() {
         let folder = tempfile::tempdir().unwrap();

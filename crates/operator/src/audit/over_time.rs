@@ -1,4 +1,4 @@
-//! Counts of messages by time of arrival and error type. The spans get wider as needed, so their number is limited.
+//! Counts of messages by arrival time and error type. The spans widen as needed, so their number is limited.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::millis;
 use serde::Serialize;
 
-/// The widths of spans, in seconds. After the last one, each is twice as wide as the one before.
+/// The widths of spans, in seconds. Beyond the last, each width doubles the previous one.
 const WIDTHS: [i64; 8] = [60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400];
 const SPANS_WHILE_READING: usize = 2048;
-/// The limit on spans in the report, empty ones in between included.
+/// Maximum number of spans in the report, including empty ones in between.
 const SPANS_MAX: i64 = 48;
 
 type ErrorTypeCounts = BTreeMap<String, u64>;
 
-/// Dead letters by the time they were sent to this queue.
+/// Dead letters by the time at which they were sent to this queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OverTime {
     /// The length of each span.
     pub span_seconds: i64,
-    /// The spans that have dead letters, in order.
+    /// The spans with dead letters, in order.
     pub spans: Vec<TimeSpan>,
 }
 

@@ -19,29 +19,29 @@ use super::comparison::{CauseComparison, CauseTally};
 use super::copies::{CopyCounter, Duplicates};
 use super::over_time::{ArrivalTimes, OverTime};
 
-/// Tenants and functions that are counted apart.
+/// Maximum number of tenants and functions counted separately.
 const NAMES_MAX: usize = 1000;
-/// Characters of a name, as the console shows it.
+/// Maximum length of a name, in characters, as in the console.
 const NAME_CHARACTERS_MAX: usize = 128;
 
-/// The result of an audit. Its size does not grow with the queue: of tenants and functions 1,000 each have their own
-/// count, and the others share one.
+/// The result of an audit. Its size does not grow with the queue: 1,000 tenants and 1,000 functions are counted
+/// separately, and the others share one count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
-    /// Dead letters that the options select.
+    /// Dead letters selected by the options.
     pub total: u64,
     /// The part of the queue that was read.
     pub coverage: Coverage,
-    /// Messages that the filter could not judge; they are in no other count.
+    /// Messages the filter could not evaluate; they are in no other count.
     pub not_judged: NotJudged,
     pub by_error_type: BTreeMap<String, u64>,
-    /// By tenant, of those that name one.
+    /// By tenant, for those that name one.
     pub by_tenant: BTreeMap<String, u64>,
-    /// By the function that failed or gave up, of those that name one.
+    /// By the function that failed or gave up, for those that name one.
     pub by_function: BTreeMap<String, u64>,
     /// By fingerprint, largest first.
     pub groups: Vec<DeadLetterGroup>,
-    /// The selected group beside all others; `None` without one, or if not the whole queue was read.
+    /// The selected group compared with all others; `None` without one, or if the queue was not read completely.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<CauseComparison>,
     pub attempts: AttemptCounts,
@@ -51,13 +51,13 @@ pub struct AuditReport {
     pub over_time: OverTime,
     /// Copies of the same message.
     pub duplicates: Duplicates,
-    /// Attempts that are missing in the history.
+    /// Attempts missing from the history.
     pub skipped_attempts: SkippedAttempts,
     /// True if the whole queue was read.
     pub complete: bool,
     /// True if the audit was interrupted.
     pub interrupted: bool,
-    /// True if `--max` ended it.
+    /// True if `--max` ended the audit.
     pub max_reached: bool,
     #[serde(flatten)]
     pub context: AuditContext,
@@ -70,13 +70,13 @@ pub struct AuditContext {
     /// The queue's retention, if it is known.
     #[serde(skip)]
     pub retention: Option<Retention>,
-    /// The moment of the audit.
+    /// The time of the audit.
     #[serde(rename = "audited_at", serialize_with = "millis")]
     pub now: Timestamp,
-    /// The end of the virtual time of its dead letters, if they are of `redeliver local`.
+    /// The end of the virtual time of its dead letters, if they were created by `redeliver local`.
     #[serde(serialize_with = "if_any", skip_serializing_if = "Option::is_none")]
     pub virtual_now: Option<Timestamp>,
-    /// The filter, if there is one.
+    /// The filter, if any.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
 }
@@ -101,8 +101,8 @@ impl AuditReport {
         by_count(&self.by_function)
     }
 
-    /// A sentence about a setting, if all dead letters that were read are invalid messages, whatever the options select; `None`
-    /// if not.
+    /// A sentence about a setting, if all dead letters that were read are invalid messages, regardless of the
+    /// selection; otherwise `None`.
     pub fn all_invalid(&self) -> Option<String> {
         all_invalid(invalid_among(&self.by_error_type), self.coverage.seen, DEPLOYED_SETTING)
     }
@@ -143,13 +143,13 @@ impl AuditReport {
     }
 }
 
-/// Counts a name that others chose. Beyond [`NAMES_MAX`] names all others are one.
+/// Counts an externally chosen name. Beyond [`NAMES_MAX`] names, all others are counted as one.
 fn add_name(counts: &mut BTreeMap<String, u64>, name: Option<String>) {
     let Some(name) = name else { return };
     *named_entry(counts, &name) += 1;
 }
 
-/// The entry of a name that others chose. Beyond [`NAMES_MAX`] names all others share one.
+/// The entry of an externally chosen name. Beyond [`NAMES_MAX`] names, all others share one.
 pub(super) fn named_entry<'m, T: Default>(entries: &'m mut BTreeMap<String, T>, name: &str) -> &'m mut T {
     let name = shorten_text(name, NAME_CHARACTERS_MAX);
     let is_full = entries.len() >= NAMES_MAX && !entries.contains_key(&name);
@@ -163,7 +163,7 @@ fn by_count(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     counts
 }
 
-/// Counts records, one after the other; its size does not grow with the queue beyond its tables' limits.
+/// Counts records one at a time; its size does not grow with the queue beyond its tables' limits.
 #[derive(Debug, Default)]
 pub struct AuditTally {
     report: AuditReport,
@@ -178,13 +178,13 @@ impl AuditTally {
         Self { report: AuditReport { context, ..AuditReport::default() }, ..Self::default() }
     }
 
-    /// Compares a group with all others.
+    /// Also compares a group with all others.
     #[must_use]
     pub fn with_comparison(self, group: Option<&str>) -> Self {
         Self { comparison: group.map(CauseTally::new), ..self }
     }
 
-    /// Counts a record for the comparison alone, whether it is selected or not.
+    /// Counts a record for the comparison only, selected or not.
     pub(super) fn compare_record(&mut self, record: &DeadLetterRecord) {
         if let Some(comparison) = &mut self.comparison {
             comparison.add_record(record);
@@ -216,7 +216,7 @@ impl AuditTally {
         copies.add_record(record);
     }
 
-    /// Counts a record that the filter could not judge.
+    /// Counts a record that the filter could not evaluate.
     pub(super) fn add_not_judged(&mut self, record: &DeadLetterRecord, why: String) {
         self.report.not_judged.count_record(record, why);
     }

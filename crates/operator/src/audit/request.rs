@@ -1,4 +1,4 @@
-//! The steps of an audit: the dead letters and the files are opened and checked, then the dead letters are read.
+//! The steps of an audit: open and check the dead letters and the files, then read the dead letters.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,21 +15,21 @@ use crate::archive::PeriodArgs;
 use crate::dead_letter_source::{DeadLetterSource, DeadLetters, OpenSource};
 use crate::{CommandFailure, Interrupted};
 
-/// The request of an audit, as the user's options describe it.
+/// The requested audit, built from the user's options.
 pub struct AuditRequest<'a> {
     pub source: &'a DeadLetterSource,
-    /// The period of an archive.
+    /// The period of an archive to read.
     pub period: PeriodArgs,
     pub pick: Pick,
     /// Maximum number of messages to read.
     pub max: u64,
-    /// The file of the causes that were reported before.
+    /// The file of causes already reported.
     pub known_causes: Option<&'a Path>,
-    /// The new file for the dead letters that are picked.
+    /// The new file for the selected dead letters.
     pub save: Option<&'a Path>,
 }
 
-/// An audit whose dead letters and files are open.
+/// An audit with its dead letters and files open.
 pub struct OpenAudit {
     pub known_causes: Option<KnownCausesFile>,
     dead_letters: DeadLetters,
@@ -40,10 +40,10 @@ pub struct OpenAudit {
 }
 
 impl AuditRequest<'_> {
-    /// Opens the dead letters, unless `stop` comes first, and the files.
+    /// Opens the dead letters, unless `stop` completes first, and the files.
     ///
     /// # Errors
-    /// If one of them cannot be used, or `stop` came. No file was created by then.
+    /// If one of them cannot be used, or `stop` completed. No file has been created then.
     pub async fn open(self, stop: impl Future<Output = ()> + Unpin) -> Result<OpenAudit, CommandFailure> {
         let OpenSource { dead_letters, name, retention } = match select(stop, pin!(self.open_source())).await
         {

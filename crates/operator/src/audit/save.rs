@@ -1,4 +1,4 @@
-//! `--save`: the dead letters that an audit has picked, in a file that can be sent.
+//! `--save`: writes the selected dead letters to a file that can be sent.
 
 use std::path::Path;
 
@@ -9,27 +9,27 @@ use redeliver_dead_letters::{ArchiveFile, DeadLetterRecord};
 use crate::files::FileError;
 use crate::terminal::units::format_count;
 
-/// The time for which the final DLQ keeps a dead letter: SQS's longest.
+/// The retention of the final DLQ: the SQS maximum.
 const FINAL_DLQ_KEEPS: TimeDelta = TimeDelta::days(14);
 
-/// The file, which is new.
+/// The newly created file.
 #[derive(Debug)]
 pub struct SaveFile {
     file: ArchiveFile,
-    /// Dead letters of an archive that died since then are in the final DLQ, too, unless they were purged or redriven.
+    /// Dead letters of an archive that died since then are also in the final DLQ, unless they were purged or redriven.
     still_queued_since: Option<Timestamp>,
     still_queued: u64,
 }
 
 impl SaveFile {
-    /// Starts the file. `archive_read_at` is the time at which an archive was read.
-    /// `virtual_now` is the end of the virtual time of its dead letters, if that was virtual.
+    /// Creates the file. `archive_read_at` is the time at which an archive was read. `virtual_now` is the end of its
+    /// dead letters' virtual time, if any.
     pub fn create(
         path: &Path,
         archive_read_at: Option<Timestamp>,
         virtual_now: Option<Timestamp>,
     ) -> Result<Self, FileError> {
-        // Whole seconds, so that --until with this time picks exactly those that are not counted.
+        // Whole seconds, so that --until with this timestamp selects exactly those that are not counted.
         let still_queued_since = archive_read_at.map(|now| now.trunc_subsecs(0) - FINAL_DLQ_KEEPS);
         let file = ArchiveFile::create(path)?.in_virtual_time(virtual_now);
         Ok(Self { file, still_queued_since, still_queued: 0 })
@@ -45,7 +45,7 @@ impl SaveFile {
         self.file.sync()
     }
 
-    /// Warns of dead letters that would exist twice if the file were sent.
+    /// Warns about dead letters that would be duplicated if the file were sent.
     pub(super) fn duplicates_warning(&self) -> Option<String> {
         let since = self.still_queued_since.filter(|_| self.still_queued > 0)?;
         Some(format!(

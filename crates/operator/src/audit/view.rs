@@ -34,12 +34,12 @@ impl View for JsonView {
     }
 }
 
-/// One line per message: the document that filters get, and `logs`, the way to the log lines of its last attempt.
+/// One line per message: the filter's input document, and `logs`, which locates the log lines of its last attempt.
 pub struct JsonLinesView;
 
 impl View for JsonLinesView {
     fn write_record(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
-        // A body has its own line breaks.
+        // A body contains its own line breaks.
         let line = lay_out(&record.filter_document(), JsonLayout::Compact, Mask::Nothing, usize::MAX);
         let line = line.map(|line| line.text).unwrap_or_default();
         match (LogLinks::for_record(record), line.strip_suffix('}')) {

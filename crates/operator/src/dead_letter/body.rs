@@ -1,12 +1,12 @@
-//! Shows a message's body, with its values masked unless they are to be revealed.
+//! Displays a message's body, with masked values by default.
 
 use redeliver_dead_letters::DeadLetterRecord;
 
 use super::json_text::{JsonLayout, LaidOut, Mask, lay_out};
 use crate::terminal::escape::escape_lines;
 
-/// Lays the body out in about `bytes_max` bytes. In our own messages the values outside of `metadata` are masked, in
-/// others all values, since their meaning is unknown.
+/// Formats the body in about `bytes_max` bytes. In our own messages the values outside of `metadata` are masked; in
+/// others all values are, since their meaning is unknown.
 pub fn body_for_people(record: &DeadLetterRecord, reveal: bool, bytes_max: usize) -> LaidOut {
     let mask = if reveal { Mask::Nothing } else { Mask::for_body(record.has_open_metadata()) };
     let body = &record.message.body;
@@ -19,7 +19,7 @@ pub fn body_for_people(record: &DeadLetterRecord, reveal: bool, bytes_max: usize
     })
 }
 
-/// Stands for a text that is not JSON.
+/// A placeholder for a text that is not JSON.
 pub(super) fn masked_text(text: &str) -> String {
     format!("<masked text of {} bytes>", text.len())
 }

@@ -1,4 +1,4 @@
-//! The lines that an edit changes in a message, with masks over all that it leaves alone.
+//! The lines that an edit changes in a message, with all unchanged values masked.
 
 use redeliver_dead_letters::redrive::EditExample;
 
@@ -6,27 +6,27 @@ use super::body::masked_text;
 use super::json_text::{JsonLayout, Mask, lay_out};
 use crate::diff::{DiffLine, diff_lines, is_compared};
 
-/// For a line that has no mask of its own.
+/// The placeholder for a line without a mask.
 const MASKED: &str = "<masked>";
 
 /// A line of a body before or after an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditLine {
-    /// A line that the edit leaves alone, masked.
+    /// A masked line that the edit leaves unchanged.
     Same(String),
     Old(String),
     New(String),
-    /// Lines that are the same and are not shown.
+    /// The number of unchanged lines that are hidden.
     Hidden(usize),
 }
 
-/// The lines that an edit changes, and three around them. A body that is not JSON has no lines, so all of it is masked,
-/// and what it becomes; so is one with a change of very many lines.
+/// The lines that an edit changes, with three lines of context. A body that is not JSON has no lines, so it is masked
+/// completely before and after the edit, as is one with a very large change.
 #[must_use]
 pub fn edit_lines(example: &EditExample) -> Vec<EditLine> {
     let EditExample { before, after, has_open_metadata, .. } = example;
     let mask = Mask::for_body(*has_open_metadata);
-    // Without commas at the ends: a member that is added after others would change their lines.
+    // Without trailing commas: a member appended after others would change their lines.
     let laid_out = |body: &str, mask| {
         let laid_out = lay_out(body, JsonLayout::Pretty, mask, usize::MAX)?;
         let lines = laid_out.text.lines().map(|line| line.strip_suffix(',').unwrap_or(line));
@@ -43,7 +43,7 @@ pub fn edit_lines(example: &EditExample) -> Vec<EditLine> {
     }
 }
 
-/// The difference of two texts, with the lines of `masked` in place of the first text's that stay.
+/// The diff of two texts, with unchanged lines of the first replaced by those of `masked`.
 fn mask_unchanged(before: &str, after: &str, masked: &str) -> Vec<EditLine> {
     let masked: Vec<_> = masked.lines().collect();
     let mut line = 0;
@@ -104,7 +104,7 @@ mod tests {
                 " }"
             ]
         );
-        // A line that is new moves the ones below it.
+        // A new line moves the ones below it.
         assert_eq!(
             shown(r#"{"data":{"b":"secret"}}"#, r#"{"data":{"a":1,"b":"secret"}}"#)[2..4],
             ["+    \"a\": 1".to_owned(), "     \"b\": \"<masked string>\"".to_owned()]

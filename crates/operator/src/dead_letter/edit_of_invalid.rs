@@ -1,10 +1,10 @@
-//! The beginning of an edit for messages that were found invalid.
+//! Suggests the start of an edit for messages found to be invalid.
 
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_dead_letters::groups::DeadLetterGroup;
 
-/// An edit in jq that changes nothing until its last dot is replaced, at the place that the error names; `None` if the
-/// messages of the group were not found invalid.
+/// A jq edit that changes nothing until its last dot is replaced, at the location that the error names; `None` if the
+/// messages of the group were not found to be invalid.
 #[must_use]
 pub fn edit_of_invalid(group: &DeadLetterGroup) -> Option<String> {
     let is = |reason: DeadLetterReason| group.error_type == reason.as_str();
@@ -14,10 +14,10 @@ pub fn edit_of_invalid(group: &DeadLetterGroup) -> Option<String> {
     if !is(DeadLetterReason::InvalidMessageSchema) {
         return None;
     }
-    // A violation begins with its place, such as `/data/amount is not of type "number"`.
+    // A violation begins with its location, such as `/data/amount is not of type "number"`.
     let (place, rest) = group.error_details.split_once(' ').unwrap_or((&group.error_details, ""));
     let pointer = if place.starts_with('/') { place } else { "" };
-    // jq would insert a missing member as null: the edit begins at what it is missing in.
+    // jq would insert a missing member as null, so the edit begins at its parent.
     let pointer = match pointer.rsplit_once('/') {
         Some((parent, _)) if rest.starts_with("is missing") => parent,
         _ => pointer,
@@ -26,7 +26,7 @@ pub fn edit_of_invalid(group: &DeadLetterGroup) -> Option<String> {
     Some(format!(".body{steps} |= ."))
 }
 
-/// A step of a JSON Pointer as jq.
+/// A step of a JSON Pointer, in jq syntax.
 fn jq_step(name: &str) -> String {
     let name = name.replace("~1", "/").replace("~0", "~");
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -67,7 +67,7 @@ mod tests {
         }
     }
 
-    /// The command may be copied as it is.
+    /// The command may be run unchanged.
     #[test]
     fn an_edit_that_is_not_completed_changes_nothing() {
         for (details, expected) in

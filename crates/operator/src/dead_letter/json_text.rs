@@ -1,10 +1,10 @@
-//! Formats JSON text without reading its values: numbers, names, order and escapes stay as they are.
+//! Formats JSON text without parsing its values: numbers, names, order and escapes remain unchanged.
 
 use serde_json::value::RawValue;
 
 use crate::terminal::escape::escape_json;
 
-/// Levels that are indented; deeper ones are not, or a body of brackets alone would grow beyond all measure.
+/// Maximum depth that is indented; otherwise a body consisting only of brackets would grow without bound.
 const INDENTED_LEVELS: usize = 32;
 
 /// The layout of a JSON text.
@@ -16,24 +16,24 @@ pub enum JsonLayout {
     Pretty,
 }
 
-/// The values that are replaced by their kind, as in `"<masked string>"`. Names of members never are.
+/// The values replaced by their type, as in `"<masked string>"`. Member names are never masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
     Nothing,
-    /// All outside of the top-level member `metadata`.
+    /// All values outside of the top-level member `metadata`.
     AllButMetadata,
     Everything,
 }
 
 impl Mask {
-    /// The mask of a body, whose `metadata` may be redeliver's and then stays readable.
+    /// The mask for a body, whose `metadata` may be redeliver's and then remains readable.
     #[must_use]
     pub const fn for_body(has_open_metadata: bool) -> Self {
         if has_open_metadata { Self::AllButMetadata } else { Self::Everything }
     }
 }
 
-/// A formatted text. `is_cut` is true if its end is missing.
+/// A formatted text. `is_cut` is true if it was truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaidOut {
     pub text: String,
@@ -58,15 +58,15 @@ pub fn lay_out(text: &str, layout: JsonLayout, mask: Mask, bytes_max: usize) -> 
     Some(LaidOut { text: printer.out, is_cut: false })
 }
 
-/// The length of the token that `rest` begins with: a sign of the syntax, or a string, number or word, whose end the
-/// JSON parser finds.
+/// The length of the first token of `rest`: punctuation, or a string, number or word, whose end the JSON parser
+/// determines.
 fn token_length(rest: &str, first: char) -> usize {
     if matches!(first, '{' | '}' | '[' | ']' | ',' | ':') {
         return 1;
     }
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
     let value = values.next().and_then(Result::ok);
-    // The whole text was found to be JSON before, so there is a value.
+    // The whole text has already been validated as JSON, so a value exists.
     value.map_or(rest.len(), |value| value.get().len())
 }
 
@@ -101,8 +101,8 @@ impl Printer {
             }
             ':' => self.out.push_str(if self.layout == JsonLayout::Pretty { ": " } else { ":" }),
             '"' if next.starts_with(':') => {
-                // At the top level alone: `data` may have a member of that name, too. The name is read as JSON, so that
-                // an escape in it makes no difference.
+                // Only at the top level: `data` may have a member of that name, too. The name is parsed as JSON, so
+                // that an escape in it makes no difference.
                 if self.open.len() == 1 {
                     self.in_metadata =
                         serde_json::from_str::<String>(token).is_ok_and(|name| name == "metadata");

@@ -1,4 +1,4 @@
-//! A message as HTML: its timeline, drawn and in words, its attributes and its body.
+//! Renders a message as HTML: its timeline as a drawing and as text, its attributes and its body.
 
 use chrono::TimeDelta;
 use maud::{Markup, html};
@@ -13,27 +13,27 @@ use crate::terminal::escape::shorten_text;
 use crate::terminal::units::{approximate_span, as_float, format_count};
 use crate::trace_url::{Trace, TraceUrlArgs};
 
-/// The style of a page that has stories.
+/// The style sheet of pages that contain stories.
 pub const STYLE: &str = include_str!("story.css");
 
-/// The bytes of a body that are shown; `--show` prints all of it.
+/// Maximum number of bytes shown of a body; `--show` prints all of it.
 const BODY_BYTES_MAX: usize = 16 * 1024;
-/// The longest text of an attribute or an error, in characters.
+/// Maximum length of an attribute or an error, in characters.
 const TEXT_MAX: usize = 2000;
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 14.0;
-/// The smallest distance of two marks, so that they do not overlap.
+/// Minimum distance between two marks, so that they do not overlap.
 const DISTANCE: f64 = 24.0;
 
 /// The options for showing dead letters.
 #[derive(Clone, Debug, Default)]
 pub struct Showing {
-    /// With the values of bodies and attributes.
+    /// Includes the values of bodies and attributes.
     pub reveal: bool,
     pub traces: TraceUrlArgs,
 }
 
-/// A summary line and the details behind it.
+/// A summary line and its collapsed details.
 pub fn render_story(record: &DeadLetterRecord, showing: &Showing) -> Markup {
     let retries = match record.attempts() {
         None => "retries unknown".to_owned(),
@@ -83,7 +83,7 @@ pub fn render_details(
     }
 }
 
-/// Draws a line with a mark for each event, placed by time, but never so close that marks overlap.
+/// Draws a line with a mark for each event, placed by time but with enough distance that marks do not overlap.
 fn draw_timeline(timeline: &Timeline) -> Markup {
     let events: Vec<_> = timeline.events.iter().filter_map(|event| Some((event, event.at?))).collect();
     let first = match events.iter().map(|(_, at)| *at).min() {
@@ -152,7 +152,7 @@ fn render_events(timeline: &Timeline) -> Markup {
     }
 }
 
-/// The way to the log lines of the last attempt.
+/// Locates the log lines of the last attempt.
 fn render_log_lines(record: &DeadLetterRecord) -> Markup {
     let Some(logs) = LogLinks::for_record(record) else { return Markup::default() };
     html! {
@@ -191,7 +191,7 @@ fn render_attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     }
 }
 
-/// The `tabindex` of a text that may be too long for a small window: it scrolls, and must be reachable by keyboard.
+/// The `tabindex` of a text that may not fit a small window: it scrolls, and must be reachable by keyboard.
 pub fn is_long(text: &str) -> Option<&'static str> {
     const SHOWN_AT_ONCE: usize = 300;
     (text.len() > SHOWN_AT_ONCE).then_some("0")

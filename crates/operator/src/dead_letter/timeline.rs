@@ -6,25 +6,25 @@ use redeliver_dead_letters::{DeadLetterRecord, ForeignDeadLetter};
 
 use crate::terminal::units::{format_count, format_span};
 
-/// A message's story in order.
+/// The events of a message, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     pub events: Vec<TimelineEvent>,
-    /// Attempts that the history does not have.
+    /// Attempts missing from the history.
     pub skipped: Vec<u32>,
     /// The total time for which it was held.
     held_seconds: u32,
-    /// The number of times it came back after SQS had moved it.
+    /// The number of times it was received again after an SQS redrive.
     redrive_count: u32,
-    /// Remarks about a message that an AWS service wrote.
+    /// Remarks about a message written by an AWS service.
     remarks: Vec<String>,
 }
 
-/// A point of the timeline, with the error of a failure.
+/// A point on the timeline, with the error of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineEvent {
     pub kind: TimelineEventKind,
-    /// `None` if it cannot be read.
+    /// `None` if the timestamp cannot be parsed.
     pub at: Option<Timestamp>,
     pub error_type: String,
     pub error_details: String,
@@ -38,12 +38,12 @@ pub enum TimelineEventKind {
     GivenUp,
     /// SQS moved it to this queue at an unknown time.
     Redriven,
-    /// It was sent to this queue, and nothing in it has the reason.
+    /// It was sent to this queue and does not contain a reason.
     SentHere,
 }
 
 impl Timeline {
-    /// The events of a dead letter, oldest first: its first send, the last five failures at most, and its end.
+    /// The events of a dead letter, oldest first: its first send, at most the last five failures, and its end.
     pub fn for_record(record: &DeadLetterRecord) -> Self {
         let history = record.metadata.iter().flat_map(|metadata| &metadata.retry_history);
         let failures = history.map(|past| {
@@ -56,7 +56,7 @@ impl Timeline {
             )
         });
         let (sent_at, details) = (record.message.sent_at, &record.error_details);
-        // Each document says more than the next one: ours, then SQS's own of a redrive, then another service's.
+        // In order of detail: our document, SQS's own after a redrive, then another service's.
         let (start, end) = if let Some(ours) = &record.dead_letter {
             let (given_up_at, cause) = (parse_rfc3339(&ours.dead_lettered_at), &ours.cause);
             let given_up = TimelineEvent::new(
@@ -67,10 +67,10 @@ impl Timeline {
             );
             (Some(record.first_sent()), given_up)
         } else if record.message.redriven_from.is_some() {
-            // A redrive keeps the clock of the first queue.
+            // A redrive preserves the first queue's `SentTimestamp`.
             (Some(sent_at), TimelineEvent::new(TimelineEventKind::Redriven, None, "", details))
         } else if let Some(ForeignDeadLetter { error_type, message, failed_at, .. }) = &record.foreign {
-            // When the service says it, else when it came here.
+            // The time given by the service, otherwise the arrival time.
             (
                 None,
                 TimelineEvent::new(
@@ -90,8 +90,8 @@ impl Timeline {
         Self { events, skipped: skipped_attempts(record), held_seconds, redrive_count, remarks }
     }
 
-    /// Sentences about facts without a time of their own: how long it was held in all, how often it came back after SQS had
-    /// moved it, and remarks on the record of another service.
+    /// Sentences about facts without a timestamp: the total time held, how often it was received again after an SQS
+    /// redrive, and remarks on another service's record.
     pub fn summary_sentences(&self) -> Vec<String> {
         let held = (self.held_seconds > 0).then(|| {
             let held = format_span(self.held_seconds.into());
@@ -104,7 +104,7 @@ impl Timeline {
         held.into_iter().chain(moved).chain(self.remarks.iter().cloned()).collect()
     }
 
-    /// A sentence about attempts that the history does not have.
+    /// A sentence about attempts missing from the history.
     pub fn describe_gap(&self) -> Option<String> {
         let attempts: Vec<_> =
             self.skipped.iter().take(10).map(|attempt| (attempt + 1).to_string()).collect();
@@ -121,7 +121,7 @@ impl TimelineEvent {
 }
 
 impl TimelineEventKind {
-    /// A few words, such as `attempt 1 failed`; attempts are counted from 1.
+    /// A short description, such as `attempt 1 failed`; attempts are counted from 1.
     pub fn describe(self) -> String {
         match self {
             Self::Sent => "first sent".to_owned(),
@@ -133,9 +133,9 @@ impl TimelineEventKind {
     }
 }
 
-/// Returns the attempts up to `retry_attempt` that the history should have and does not. A history of five starts with
-/// its oldest entry, since older ones were dropped; a shorter one starts with attempt 0. (Close to the size limit a
-/// history is shortened, too; then these attempts were made, but are no longer in it.)
+/// Returns the attempts up to `retry_attempt` that are unexpectedly missing from the history. A history of five starts
+/// with its oldest entry, since older ones were dropped; a shorter one starts with attempt 0. (Close to the size limit
+/// a history is shortened, too; then these attempts were made, but are no longer in it.)
 pub fn skipped_attempts(record: &DeadLetterRecord) -> Vec<u32> {
     let Some(metadata) = &record.metadata else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The answers of AWS as plain values. [`super::judge`] interprets them.
+//! AWS responses as plain values. [`super::judge`] interprets them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use redeliver_core::message::Timestamp;
 use crate::queues::{QueueAddress, QueueCounts, RedrivePolicy};
 use crate::status::Receives;
 
-/// A queue, wherever it is.
+/// A queue in any account and region.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueueId {
     pub(super) account: String,
@@ -15,28 +15,28 @@ pub(super) struct QueueId {
     pub(super) name: String,
 }
 
-/// Everything that was read in one region with one profile.
+/// Everything read in one region with one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
     pub(super) profile: Option<String>,
     pub(super) region: String,
-    /// The account that the region was read in; `None` if nothing was listed.
+    /// The region's account; `None` if nothing was listed.
     pub(super) account: Option<String>,
     /// `None` if they could not be listed.
     pub(super) queues: Option<Vec<SurveyedQueue>>,
     /// Functions whose own DLQ is a queue.
     pub(super) functions: Vec<FailureSender>,
-    /// The timeouts of functions in seconds, by name. Those of published versions are not known.
+    /// The timeouts of functions in seconds, by name. Those of published versions are unknown.
     pub(super) timeouts: BTreeMap<String, u64>,
-    /// Event source mappings whose destination for failures is a queue.
+    /// Event source mappings whose on-failure destination is a queue.
     pub(super) mappings: Vec<FailureSender>,
-    /// Subscribers of custom event buses whose queue for failures is known.
+    /// Subscribers of custom event buses with a known queue for failures.
     pub(super) subscribers: Vec<FailureSender>,
     /// Functions that read queues; `None` if they could not be listed.
     pub(super) readers: Option<Vec<FunctionReader>>,
     /// `None` if they could not be read.
     pub(super) alarms: Option<Vec<Alarm>>,
-    /// Errors about what could not be read.
+    /// Errors about data that could not be read.
     pub(super) problems: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub(super) enum SurveyedState {
 pub(super) struct QueueAttributes {
     pub(super) counts: QueueCounts,
     pub(super) visibility_seconds: Option<u64>,
-    /// The queue that its redrive policy names.
+    /// The DLQ in its redrive policy.
     pub(super) redrives_to: Option<QueueId>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct FailureSender {
     pub(super) to: QueueId,
 }
 
-/// A function that reads a queue, by an event source mapping.
+/// A function that reads a queue through an event source mapping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FunctionReader {
     pub(super) function: String,
@@ -91,10 +91,10 @@ pub(super) struct Alarm {
     pub(super) watches: Vec<AlarmWatch>,
 }
 
-/// The queues of an SQS metric that an alarm watches.
+/// The queues whose SQS metric an alarm watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AlarmWatch {
-    /// The queue's account, if the alarm is in another one.
+    /// The queue's account, if it differs from the alarm's.
     pub(super) account: Option<String>,
     pub(super) queues: WatchedQueues,
 }
@@ -103,11 +103,11 @@ pub(super) struct AlarmWatch {
 pub(super) enum WatchedQueues {
     /// The queue of this name.
     Named(String),
-    /// All queues that a query of CloudWatch Metrics Insights selects.
+    /// All queues that a CloudWatch Metrics Insights query selects.
     SelectedBy(String),
 }
 
-/// The age of a queue's oldest message at a time.
+/// The age of a queue's oldest message at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OldestMessageAge {
     pub(super) seconds: i64,
@@ -117,7 +117,7 @@ pub(super) struct OldestMessageAge {
 /// Ages of the oldest messages of non-empty queues.
 pub(super) type Ages = BTreeMap<QueueId, OldestMessageAge>;
 
-/// Receives of the non-empty queues that no function reads.
+/// Receives from the non-empty queues that no function reads.
 pub(super) type ReceivesByQueue = BTreeMap<QueueId, Receives>;
 
 impl QueueId {

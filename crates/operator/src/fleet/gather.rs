@@ -25,14 +25,15 @@ use super::report::Fleet;
 use crate::CommandFailure;
 use crate::queues::{AwsConnection, RequestLog};
 
-/// Regions that are read at the same time.
+/// Maximum number of regions read concurrently.
 const REGIONS_AT_ONCE: usize = 4;
-/// Tries of a request that is throttled or gets no response. The pauses between them add up to at most seven seconds.
+/// Maximum number of attempts for a request that is throttled or gets no response. The pauses between them add up to at
+/// most seven seconds.
 const TRIES_MAX: u32 = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const TRY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A region seen with a profile.
+/// The clients for one region and profile.
 struct RegionClients<'a> {
     connection: &'a AwsConnection,
     name: String,
@@ -40,11 +41,11 @@ struct RegionClients<'a> {
     lambda: aws_sdk_lambda::Client,
     cloudwatch: aws_sdk_cloudwatch::Client,
     events: aws_sdk_eventbridgev2::Client,
-    /// False with an endpoint such as an emulator's.
+    /// False with a custom endpoint, such as an emulator's.
     is_aws: bool,
 }
 
-/// Reads all regions, then the ages and receives of the DLQs with messages, and judges them.
+/// Reads all regions, then the ages and receives of the non-empty DLQs, and checks them.
 pub(super) async fn survey_connections(
     connections: &[AwsConnection],
     now: Timestamp,
@@ -73,7 +74,7 @@ pub(super) async fn survey_connections(
             .filter(|id| id.region == region.name && survey.account.as_ref() == Some(&id.account));
         let here: Vec<_> = here.filter(|id| !ages.contains_key(id)).collect();
         let without_function: Vec<_> = here.iter().copied().filter(|id| unread.contains(id)).collect();
-        // Ages first: if CloudWatch refuses them, no other request is made.
+        // Ages first: if CloudWatch rejects that request, no other one is made.
         let asked = async {
             ages.extend(region.fetch_ages(&here, now).await?);
             received.extend(region.fetch_receives(&without_function, now).await?);
@@ -111,7 +112,7 @@ impl<'a> RegionClients<'a> {
         let mut events =
             aws_sdk_eventbridgev2::config::Builder::from(config).interceptor(RequestLog::default());
         if !is_aws {
-            // An emulator that does not know the service may answer with status 500, each time.
+            // An emulator that does not support the service may respond with status 500 every time.
             events = events.retry_config(RetryConfig::disabled());
         }
         Self {
@@ -157,7 +158,7 @@ impl<'a> RegionClients<'a> {
         }
     }
 
-    /// Returns the answer, or an error that says where the request failed.
+    /// Returns the response, or an error that names the failed request.
     async fn check_response<T, E>(
         &self,
         action: &str,
@@ -194,7 +195,7 @@ fn format_problem(profile: Option<&str>, region: Option<&str>, what: &str) -> St
     }
 }
 
-/// An error that all services have, such as no connection, is reported once.
+/// An error common to all services, such as no connection, is reported once.
 fn or_problem<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
     match read {
         Ok(read) => return Some(read),

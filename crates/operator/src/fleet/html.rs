@@ -1,4 +1,4 @@
-//! The report as one web page.
+//! The report as a web page.
 
 use maud::{Markup, html};
 use redeliver_dead_letters::groups::format_timestamp;
@@ -8,7 +8,7 @@ use super::table::{format_cells, format_region};
 use crate::markup::{self, Fact, render_standalone_page};
 use crate::terminal::units::{format_count, group_digits};
 
-/// Renders the report as one HTML page, which needs no other file.
+/// Renders the report as a single self-contained HTML page.
 pub fn render_page(fleet: &Fleet) -> String {
     let body = html! {
         header {
@@ -23,10 +23,10 @@ pub fn render_page(fleet: &Fleet) -> String {
     render_standalone_page(&format_count(fleet.dlqs.len() as u64, "dead-letter queue"), STYLE, &body)
 }
 
-/// The styles of the page, for the console too.
+/// The style sheet of the page, also used by the console.
 pub const STYLE: &str = include_str!("html/page.css");
 
-/// The totals, and each DLQ by account and region.
+/// The totals, and the DLQs by account and region.
 pub fn render_content(fleet: &Fleet) -> Markup {
     html! {
         @for problem in fleet.shortened_problems() { p class="warning" { "Incomplete: " (problem) } }

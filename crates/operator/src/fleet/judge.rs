@@ -1,4 +1,4 @@
-//! Finds the dead-letter queues and judges them. It is pure: the answers of AWS and the time come in as values.
+//! Finds the dead-letter queues and checks them. It is pure: AWS responses and the time are passed in as values.
 
 mod finding;
 
@@ -16,7 +16,7 @@ use super::report::{
 };
 use crate::status::{Receives, readers::Readers};
 
-/// All that was read, by queue.
+/// All data read, by queue.
 #[derive(Debug)]
 pub(super) struct FleetSurvey<'a> {
     surveys: &'a [Survey],
@@ -51,7 +51,7 @@ impl<'a> FleetSurvey<'a> {
         }
     }
 
-    /// Two profiles may list the same queue, and only one of them may be able to read its attributes.
+    /// Two profiles may list the same queue, of which only one can read its attributes.
     fn add_queue(&mut self, id: &'a QueueId, state: &'a SurveyedState) {
         if let SurveyedState::Read(QueueAttributes { redrives_to: Some(dlq), .. }) = state {
             let feeder = Feeder { kind: FeederKind::Queue, name: id.name.clone() };
@@ -63,7 +63,7 @@ impl<'a> FleetSurvey<'a> {
         }
     }
 
-    /// Queues that a redrive policy, a function, a mapping or a subscriber points to, and queues with a DLQ's name.
+    /// Queues that a redrive policy, a function, a mapping or a subscriber refers to, and queues named like a DLQ.
     pub(super) fn dlqs(&self) -> BTreeSet<&'a QueueId> {
         let named = self
             .queues
@@ -72,7 +72,7 @@ impl<'a> FleetSurvey<'a> {
         self.feeders.keys().copied().chain(named.map(|(id, _)| *id)).collect()
     }
 
-    /// The DLQs that have messages.
+    /// The non-empty DLQs.
     pub(super) fn non_empty_dlqs(&self) -> BTreeSet<&'a QueueId> {
         let has_messages = |id: &&QueueId| {
             self.queue_attributes(id).is_some_and(|attributes| attributes.counts.has_messages())
@@ -80,7 +80,7 @@ impl<'a> FleetSurvey<'a> {
         self.dlqs().into_iter().filter(has_messages).collect()
     }
 
-    /// Judges every DLQ.
+    /// Checks every DLQ.
     pub(super) fn judge_dlqs(&self, ages: &Ages, received: &ReceivesByQueue, now: Timestamp) -> Fleet {
         let dlqs = self.dlqs().into_iter();
         let mut dlqs: Vec<_> =
@@ -151,8 +151,8 @@ impl<'a> FleetSurvey<'a> {
         checked.collect()
     }
 
-    /// True for `STACK-blocked` of a redeliver deployment, with a notice for each blocked group: nothing reads it until
-    /// an operator runs `redeliver unblock`.
+    /// True for `STACK-blocked` of a redeliver deployment, which holds a notice for each blocked group: nothing reads
+    /// it until an operator runs `redeliver unblock`.
     fn has_blocked_groups(&self, id: &QueueId) -> bool {
         let Some(deployment) = id.name.strip_suffix("-blocked") else { return false };
         self.queues.contains_key(&QueueId { name: format!("{deployment}-final-dlq"), ..id.clone() })
@@ -163,7 +163,7 @@ impl<'a> FleetSurvey<'a> {
             let readers = survey.readers.iter().flatten().filter(|reader| reader.of == *id);
             readers.map(|reader| (reader, survey.timeouts.get(&reader.function).copied()))
         });
-        // Two profiles may see the same mapping, and only one of them may list the functions.
+        // Two profiles may see the same mapping, of which only one can list the functions.
         let mut known = BTreeMap::new();
         for (reader, timeout) in readers {
             let (_, seen) =
@@ -190,7 +190,7 @@ impl<'a> FleetSurvey<'a> {
         }
     }
 
-    /// The queues whose redrive policies name this one.
+    /// The queues whose redrive policies name this DLQ.
     fn source_queues(&self, id: &QueueId) -> Vec<(&'a QueueId, &'a QueueAttributes)> {
         let read = self.queues.keys().filter_map(|source| Some((*source, self.queue_attributes(source)?)));
         read.filter(|(_, attributes)| attributes.redrives_to.as_ref() == Some(id)).collect()
@@ -210,7 +210,7 @@ impl<'a> FleetSurvey<'a> {
         here.any(|survey| survey.readers.is_some())
     }
 
-    /// The alarms on a queue. An alarm watches queues of its region, which may be another account's.
+    /// The alarms on a queue. An alarm watches queues in its region, possibly of a different account.
     fn queue_alarms(&self, id: &QueueId) -> Option<Vec<DlqAlarm>> {
         let here = || self.surveys.iter().filter(|survey| survey.region == id.region);
         let own_are_known =

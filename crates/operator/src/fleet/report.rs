@@ -8,27 +8,27 @@ use crate::queues::QueueCounts;
 use crate::status::readers::Readers;
 use crate::terminal::units::format_count;
 
-/// Problems that the table and the page show; JSON has all of them.
+/// Maximum number of problems in the table and on the page; JSON contains all of them.
 const PROBLEMS_MAX: usize = 10;
-/// Names in a sentence.
+/// Maximum number of names in a sentence.
 const NAMES_MAX: usize = 3;
 
 /// The dead-letter queues of all regions and profiles that were read, with findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fleet {
-    /// The start of the reads, in whole seconds.
+    /// The start of the reads, truncated to seconds.
     pub at: Timestamp,
     /// The regions that were read.
     pub regions: Vec<RegionSummary>,
-    /// By account and region; those with a finding first, then those with the most messages.
+    /// Sorted by account and region, then DLQs with a finding first, then by number of messages, largest first.
     pub dlqs: Vec<Dlq>,
     /// The other queues that have findings, by account and region.
     pub queues: Vec<CheckedQueue>,
-    /// Errors about what could not be read.
+    /// Errors about data that could not be read.
     pub problems: Vec<String>,
 }
 
-/// A queue that is not a DLQ, and what is wrong with it.
+/// A queue that is not a DLQ, with its findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckedQueue {
     pub name: String,
@@ -37,10 +37,10 @@ pub struct CheckedQueue {
     pub findings: Vec<QueueFinding>,
 }
 
-/// A region, seen with a profile.
+/// A region read with a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RegionSummary {
-    /// `None` if it has no queue, so that nothing names it.
+    /// `None` if the region has no queue from which to derive it.
     pub account: Option<String>,
     pub region: String,
     pub profile: Option<String>,
@@ -55,15 +55,15 @@ pub struct Dlq {
     pub region: String,
     pub state: DlqState,
     pub fed_by: Vec<Feeder>,
-    /// Functions that read it.
+    /// Functions that read the queue.
     pub read_by: Vec<String>,
-    /// Other readers that were seen; `None` if a function reads it, if it is empty, or if CloudWatch was not asked.
+    /// Other readers observed; `None` if a function reads the queue, if it is empty, or if CloudWatch was not queried.
     pub readers: Option<Readers>,
     #[serde(flatten)]
     pub counts: QueueCounts,
     /// The age of the oldest message.
     pub oldest_seconds: Option<i64>,
-    /// When SQS deletes the oldest message, at the latest: it may have waited in its source before.
+    /// The latest time at which SQS deletes the oldest message, which may have waited in its source queue before.
     pub first_deleted_by: Option<Timestamp>,
     pub alarms: Option<Vec<DlqAlarm>>,
     pub findings: Vec<QueueFinding>,
@@ -76,11 +76,11 @@ pub struct Dlq {
 #[serde(rename_all = "snake_case")]
 pub enum DlqState {
     There,
-    /// A redrive policy, function or subscriber names it, but its account and region do not list it.
+    /// A redrive policy, function or subscriber names it, but it is not listed in its account and region.
     Missing,
-    /// Listed, but SQS refused its attributes.
+    /// Listed, but SQS denied access to its attributes.
     Unreadable,
-    /// In an account or a region that was not read.
+    /// In an account or region that was not read.
     NotLookedAt,
 }
 
@@ -90,17 +90,17 @@ pub struct Feeder {
     pub name: String,
 }
 
-/// The fact that makes a queue a DLQ.
+/// The reason a queue counts as a DLQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FeederKind {
-    /// By a queue's redrive policy.
+    /// Named in a queue's redrive policy.
     Queue,
-    /// By a function's own DLQ, for asynchronous invocations.
+    /// A function's own DLQ, for asynchronous invocations.
     Function,
-    /// By an event source mapping's destination for failures, of a stream.
+    /// The on-failure destination of a stream's event source mapping.
     EventSourceMapping,
-    /// By the queue for failures of a subscriber of a custom event bus.
+    /// The queue for failures of a custom event bus subscriber.
     Subscriber,
 }
 
@@ -111,42 +111,43 @@ pub struct DlqAlarm {
     pub state: String,
 }
 
-/// A fault of a queue or a remark on it, with advice in its sentence.
+/// A fault of a queue, or a remark on it, with advice in its sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueFinding {
     pub code: FindingCode,
     pub sentence: String,
 }
 
-/// The kind of a finding. All but the remarks change the exit code.
+/// The kind of a finding. All except remarks affect the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingCode {
     /// The DLQ does not exist.
     Missing,
     PointsToItself,
-    /// A FIFO queue and a standard queue: SQS moves no message between them.
+    /// One queue is FIFO and the other standard: SQS moves no message between them.
     KindMismatch,
     /// The retention is not longer than that of a source queue, and below the SQS limit of 14 days.
     ShortRetention,
     /// A queue that functions read has no redrive policy.
     NoDlq,
-    /// The visibility timeout is below six function timeouts plus the batching window.
+    /// The visibility timeout is below six times the function's timeout plus the batching window.
     ShortVisibility,
     /// A mapping without `ReportBatchItemFailures`.
     UnreportedFailures,
-    /// Messages wait, without a reader and without a CloudWatch alarm.
+    /// Messages are waiting without a reader and without a CloudWatch alarm.
     NoAlarm,
     /// The oldest message is in the last fifth of its retention.
     DeletedSoon,
     /// A remark: the oldest message may be older than CloudWatch reports.
     AgeUncertain,
-    /// A remark: other senders to a queue are not known.
+    /// A remark: no sender to this queue is known.
     Orphan,
 }
 
 impl Fleet {
-    /// `Incomplete` if something could not be read, else `Found` if a finding is more than a remark, else `Done`.
+    /// `Incomplete` if something could not be read, otherwise `Found` if there is a finding other than a remark,
+    /// otherwise `Done`.
     pub fn exit_code(&self) -> ExitCode {
         match (self.problems.is_empty(), self.is_well()) {
             (false, _) => ExitCode::Incomplete,
@@ -155,7 +156,7 @@ impl Fleet {
         }
     }
 
-    /// The first problems, and how many more there are.
+    /// The first problems, and the number of further ones.
     pub fn shortened_problems(&self) -> Vec<String> {
         let more = self.problems.len().saturating_sub(PROBLEMS_MAX) as u64;
         let more =
@@ -163,7 +164,7 @@ impl Fleet {
         self.problems.iter().take(PROBLEMS_MAX).cloned().chain(more).collect()
     }
 
-    /// True if no queue has a finding that is more than a remark.
+    /// True if no queue has a finding other than a remark.
     pub fn is_well(&self) -> bool {
         self.dlqs.iter().all(Dlq::is_well) && self.queues.is_empty()
     }
@@ -188,7 +189,7 @@ impl Fleet {
             .filter(move |queue| Some(queue.account.as_str()) == account && queue.region == region)
     }
 
-    /// The reads of this account and region: one for each profile.
+    /// The reads of this account and region, one per profile.
     pub fn regions_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &RegionSummary> {
         self.regions.iter().filter(move |one| one.account.as_deref() == account && one.region == region)
     }
@@ -201,7 +202,7 @@ impl Dlq {
 }
 
 impl FindingCode {
-    /// True if nothing is known to be wrong.
+    /// True if the finding does not indicate a fault.
     pub const fn is_remark(self) -> bool {
         matches!(self, Self::Orphan | Self::AgeUncertain)
     }

@@ -1,4 +1,4 @@
-//! The report as text: a table for each account and region, with the findings below.
+//! The report as text: a table per account and region, with the findings below.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::terminal::escape::escape_line;
 use crate::terminal::layout::TextLayout;
 use crate::terminal::units::{approximate_span, format_count, format_span, group_digits};
 
-/// The report for people.
+/// The report as text.
 pub fn fleet_table(fleet: &Fleet, layout: &TextLayout) -> String {
     let head = format!("{} ({})", format_totals(fleet), layout.format_clock(fleet.at));
     let mut text = layout.wrap_paragraph(&head, 2) + "\n";

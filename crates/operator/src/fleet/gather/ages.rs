@@ -8,7 +8,7 @@ use crate::fleet::facts::{Ages, OldestMessageAge, QueueId, ReceivesByQueue};
 use crate::queues::cloudwatch::{MetricQuery, NoPoints, OLDEST_MESSAGE, Point, fetch_points};
 use crate::status::{RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 
-/// SQS reports its metrics once a minute.
+/// SQS reports its metrics once per minute.
 const PERIOD_SECONDS: i32 = 60;
 /// The metrics arrive some minutes late, and later still for a queue that was idle for hours.
 const LOOK_BACK: TimeDelta = TimeDelta::minutes(20);
@@ -29,7 +29,7 @@ impl RegionClients<'_> {
         Ok(points.map(|(queue, [messages, empty])| (queue, Receives { messages, empty })).collect())
     }
 
-    /// Each queue with the points of these metrics.
+    /// The datapoints of these metrics for each queue.
     async fn fetch_metrics<const N: usize>(
         &self,
         names: [&str; N],

@@ -1,5 +1,5 @@
-//! CloudWatch: the alarms on metrics of queues. Composite alarms are left out: they have no metric, and the alarms that
-//! they combine are read by themselves.
+//! CloudWatch: the alarms on queue metrics. Composite alarms are skipped: they have no metric, and the alarms they
+//! combine are read separately.
 
 use aws_sdk_cloudwatch::types::{Dimension, MetricAlarm, MetricDataQuery};
 
@@ -7,7 +7,7 @@ use super::RegionClients;
 use crate::fleet::facts::{Alarm, AlarmWatch, WatchedQueues};
 use crate::queues::cloudwatch::{NO_STATE, QUEUE_NAME, SQS};
 
-/// The largest page of CloudWatch ("DescribeAlarms", Amazon CloudWatch API Reference).
+/// The maximum page size of CloudWatch ("DescribeAlarms", Amazon CloudWatch API Reference).
 const PAGE: i32 = 100;
 
 impl RegionClients<'_> {
@@ -20,7 +20,7 @@ impl RegionClients<'_> {
     }
 }
 
-/// `None` if it watches something else.
+/// `None` if it does not watch queues.
 fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
     let own =
         of_queue(alarm.namespace(), alarm.dimensions()).map(|queues| AlarmWatch { account: None, queues });
@@ -34,7 +34,7 @@ fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
     })
 }
 
-/// Reads one part of metric math: a metric, or a query. An expression alone names no queue.
+/// Parses one part of metric math: a metric, or a query. An expression alone does not name a queue.
 fn parse_watch(query: &MetricDataQuery) -> Option<AlarmWatch> {
     let of_stat = query.metric_stat().and_then(|stat| stat.metric());
     let of_stat = of_stat.and_then(|metric| of_queue(metric.namespace(), metric.dimensions()));

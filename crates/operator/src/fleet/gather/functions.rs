@@ -1,4 +1,5 @@
-//! Lambda: the functions and event source mappings whose failures go to queues, and the functions that read queues.
+//! Lambda: the functions and event source mappings whose failures are sent to queues, and the functions that read
+//! queues.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +65,7 @@ fn with_destination(mapping: &EventSourceMappingConfiguration) -> Option<Failure
     Some(FailureSender { name: function_of(mapping)?, to })
 }
 
-/// `None` if the mapping is paused: it reads nothing.
+/// `None` if the mapping is paused and therefore does not read.
 fn parse_reader(mapping: &EventSourceMappingConfiguration) -> Option<FunctionReader> {
     let of = QueueId::from_arn(mapping.event_source_arn()?)?;
     if mapping.state().is_none_or(is_on) {
@@ -83,7 +84,7 @@ fn parse_reader(mapping: &EventSourceMappingConfiguration) -> Option<FunctionRea
     }
 }
 
-/// The function's name, with its version or alias if it has one.
+/// The function's name, with its version or alias, if any.
 fn function_of(mapping: &EventSourceMappingConfiguration) -> Option<String> {
     Some(function_name(mapping.function_arn()?).to_owned())
 }

@@ -8,10 +8,10 @@ use super::RegionClients;
 use crate::fleet::facts::{QueueAttributes, QueueId, SurveyedQueue, SurveyedState};
 use crate::queues::{attributes_by_name, describe_error, is_missing_queue};
 
-/// Without a page size SQS lists the first 1,000 queues, and gives no token for the others ("ListQueues", Amazon SQS
-/// API Reference).
+/// Without a page size SQS lists the first 1,000 queues and returns no token for the rest ("ListQueues", Amazon SQS API
+/// Reference).
 const PAGE: i32 = 1000;
-/// Requests at the same time.
+/// Maximum number of concurrent requests.
 const QUEUES_AT_ONCE: usize = 16;
 
 impl RegionClients<'_> {
@@ -29,7 +29,7 @@ impl RegionClients<'_> {
         Ok(read.into_iter().flatten().collect())
     }
 
-    /// `None` if the URL is not a queue's.
+    /// `None` if the URL is not a queue URL.
     async fn fetch_queue(&self, url: &str) -> Option<SurveyedQueue> {
         let request = self.sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
         let by_url = QueueId::from_url(url, &self.name);

@@ -1,4 +1,4 @@
-//! EventBridge: the subscribers of custom event buses (`eventsv2`) whose failures go to queues.
+//! EventBridge: the subscribers of custom event buses (`eventsv2`) whose failures are sent to queues.
 
 use aws_sdk_eventbridgev2::operation::describe_subscriber::{
     DescribeSubscriberError, DescribeSubscriberOutput,
@@ -12,13 +12,13 @@ use redeliver_aws::{Unreached, unreached_reason};
 use super::RegionClients;
 use crate::fleet::facts::{FailureSender, QueueId};
 
-/// The largest page ("ListSubscribers", Amazon EventBridge Custom Event Bus API Reference).
+/// The maximum page size ("ListSubscribers", Amazon EventBridge Custom Event Bus API Reference).
 const PAGE: i32 = 100;
-/// Requests at the same time.
+/// Maximum number of concurrent requests.
 const SUBSCRIBERS_AT_ONCE: usize = 16;
 
 impl RegionClients<'_> {
-    /// The subscribers with a DLQ; an error for each of them that could not be read. The list does not name the DLQ.
+    /// The subscribers with a DLQ, and an error for each one that could not be read. The list does not include the DLQ.
     pub(super) async fn fetch_subscribers(&self) -> Vec<Result<FailureSender, String>> {
         let request = self.events.list_subscribers().max_results(PAGE);
         let listed: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
@@ -47,8 +47,8 @@ impl RegionClients<'_> {
         Ok(with_dlq(&self.check_response("events:DescribeSubscriber", answer).await?))
     }
 
-    /// True if a region has no custom event buses, and so no endpoint for them, or if an emulator does not know them. If
-    /// there is no connection at all, the other services' errors say so.
+    /// True if a region has no endpoint because it does not offer custom event buses, or if an emulator does not
+    /// support them. If there is no connection at all, the other services' errors report it.
     fn offers_none(&self, error: &SdkError<ListSubscribersError, HttpResponse>) -> bool {
         match unreached_reason(error) {
             Some(unreached) => matches!(unreached, Unreached::NoConnection(_)),
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(with_dlq(&DescribeSubscriberOutput::builder().name("large-orders").build()), None);
     }
 
-    /// Without this every run in such a region would end with exit code 4, and its user could do nothing about it.
+    /// Otherwise every run in such a region would end with exit code 4, and the user could do nothing about it.
     #[tokio::test]
     async fn a_region_without_an_endpoint_of_the_service_has_no_subscribers() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -8,10 +8,10 @@ use crate::queues::event_sources::report_failures_command;
 use crate::status::readers::Readers;
 use crate::terminal::units::{approximate_span, format_count, format_span};
 
-/// The longest retention of SQS ("Amazon SQS message quotas").
+/// The maximum retention of SQS ("Amazon SQS message quotas").
 const RETENTION_MAX: u64 = 14 * 24 * 60 * 60;
 
-/// `sources` are the queues whose redrive policies name it.
+/// `sources` are the queues whose redrive policies name this DLQ.
 pub(super) fn find_faults(
     dlq: &Dlq,
     sources: &[(&QueueId, &QueueAttributes)],
@@ -33,7 +33,7 @@ pub(super) fn find_faults(
         .collect()
 }
 
-/// The finding about a queue that is not a DLQ and has none.
+/// The finding about a queue that neither is a DLQ nor has one.
 pub(super) fn no_dlq(read: &QueueAttributes) -> Option<QueueFinding> {
     let kept = read.counts.retention_seconds.map(|seconds| format!(" after {}", format_span(seconds)));
     read.redrives_to.is_none().then(|| QueueFinding {
@@ -46,7 +46,7 @@ pub(super) fn no_dlq(read: &QueueAttributes) -> Option<QueueFinding> {
     })
 }
 
-/// The findings about a queue by the functions that read it, each with its timeout if that is known.
+/// The findings about a queue and the functions that read it, each with its timeout if known.
 pub(super) fn find_reader_faults(
     read: &QueueAttributes,
     readers: &[(&FunctionReader, Option<u64>)],
@@ -65,9 +65,8 @@ pub(super) fn find_reader_faults(
     visibility.into_iter().chain(unreported).collect()
 }
 
-/// A batch may be retried while Lambda throttles, and must stay hidden until then: six times the function's timeout, and
-/// the time in which the batch is gathered
-/// (<https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>).
+/// A batch may be retried while Lambda throttles, and must remain hidden until then: six times the function's timeout,
+/// plus the batching window (<https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>).
 fn short_visibility(read: &QueueAttributes, readers: &[(&FunctionReader, Option<u64>)]) -> Option<String> {
     let visibility = read.visibility_seconds?;
     let needed = readers.iter().filter_map(|(reader, timeout)| {
@@ -112,10 +111,10 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<
     })
 }
 
-/// A DLQ should keep messages longer than its sources. If SQS moves a message of a standard queue, its retention still
-/// counts from the first send; in a FIFO queue it starts again
+/// A DLQ should have a longer retention than its sources. When SQS moves a message of a standard queue, its retention
+/// still counts from the first send; in a FIFO queue it restarts
 /// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
-/// A DLQ with the longest retention of SQS has no finding.
+/// A DLQ with the SQS maximum has no finding.
 fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<String> {
     let own = dlq.counts.retention_seconds.filter(|own| *own < RETENTION_MAX && !is_fifo(dlq))?;
     let others = sources.iter().filter(|(source, _)| source.name != dlq.name);
