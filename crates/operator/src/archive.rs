@@ -21,7 +21,7 @@ use crate::terminal::stderr;
 use crate::terminal::units::{format_count, group_digits};
 use crate::{CommandFailure, UsageError};
 
-/// Bad objects that are named; the others are counted.
+/// Maximum number of bad objects named in warnings; further ones are only counted.
 const NAMED_MAX: usize = 20;
 
 /// The period of an archive to read.
@@ -50,7 +50,7 @@ pub struct BucketOwnerArgs {
 }
 
 impl BucketOwnerArgs {
-    /// The account that is named, or else the caller's own; `None` if STS does not answer.
+    /// The named account, otherwise the caller's; `None` if STS does not respond.
     async fn or_own_account(self, connection: &AwsConnection) -> Option<AccountId> {
         match self.bucket_owner {
             Some(account) => Some(account),
@@ -59,14 +59,14 @@ impl BucketOwnerArgs {
     }
 }
 
-/// A time on the command line.
+/// A timestamp on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeArg {
     At(Timestamp),
     Ago(TimeDelta),
 }
 
-/// Parses a day, a time, or a span back from now.
+/// Parses a date, a timestamp, or a duration before now.
 fn moment(text: &str) -> Result<TimeArg, String> {
     let day = text.parse::<NaiveDate>().ok().and_then(|day| day.and_hms_opt(0, 0, 0));
     let at = day.map(|midnight| midnight.and_utc()).or_else(|| parse_rfc3339(text));
@@ -112,7 +112,7 @@ pub struct ArchiveUri {
 }
 
 impl ArchiveUri {
-    /// `None` if it is the name of a file.
+    /// `None` if it is a file name.
     pub fn from_path(path: &Path) -> Option<Result<Self, CommandFailure>> {
         let uri = path.to_str().filter(|uri| uri.starts_with("s3://"))?;
         Some(
@@ -134,12 +134,12 @@ impl ArchiveUri {
         Ok(Self { uri: uri.to_owned(), bucket: bucket.to_owned(), prefix, deployment })
     }
 
-    /// The address, as it was written.
+    /// The address as it was written.
     pub fn as_str(&self) -> &str {
         &self.uri
     }
 
-    /// The archive, in the region of the connection, and in a bucket of this account if one is named.
+    /// Opens the archive in the connection's region, and in a bucket of this account if one is named.
     pub async fn open(
         &self,
         connection: &AwsConnection,
@@ -153,8 +153,9 @@ impl ArchiveUri {
         })
     }
 
-    /// The archive for reading. A bucket that another account has created under a
-    /// deleted one's name could hold forged dead letters, which `audit --save` would pass on, so the bucket is the caller's own unless the options name another.
+    /// Opens the archive for reading. After a bucket is deleted, another account can create one with its name and fill
+    /// it with forged dead letters, which `audit --save` would pass on. The bucket must therefore belong to the caller,
+    /// unless the options name another owner.
     async fn open_to_read(
         &self,
         connection: &AwsConnection,
@@ -163,7 +164,7 @@ impl ArchiveUri {
         self.open(connection, owner.or_own_account(connection).await).await
     }
 
-    /// Refuses an address without an archive, such as a misspelt prefix.
+    /// Rejects an address without an archive, such as a misspelt prefix.
     pub async fn check_exists(
         &self,
         connection: &AwsConnection,
@@ -176,8 +177,8 @@ impl ArchiveUri {
         Ok(())
     }
 
-    /// Checks that a file of its dead letters can be sent: the bucket's owner is known, and all are of one deployment, whose
-    /// queue they go back to.
+    /// Checks that a file of its dead letters can be sent: the bucket's owner is known, and all dead letters belong to
+    /// one deployment, whose queue they are sent back to.
     pub async fn check_single_deployment(
         &self,
         connection: &AwsConnection,
@@ -209,7 +210,7 @@ impl ArchiveUri {
         .into())
     }
 
-    /// Nothing is sent from an archive itself; this sentence says what to do instead.
+    /// Suggests an alternative to sending directly from an archive, which is not supported.
     pub fn send_hint(&self) -> String {
         let uri = &self.uri;
         format!(
@@ -218,11 +219,11 @@ impl ArchiveUri {
         )
     }
 
-    /// Reads the dead letters of a period into a temporary file. Objects that are not dead letters are left out with a
+    /// Reads the dead letters of a period into a temporary file. Objects that are not dead letters are skipped with a
     /// warning each, 20 at most.
     ///
     /// # Errors
-    /// S3 refuses a request, `--since` is not before `--until`, or the address has no archive.
+    /// S3 rejects a request, `--since` is not before `--until`, or the address contains no archive.
     pub async fn read_period(
         &self,
         period: PeriodArgs,

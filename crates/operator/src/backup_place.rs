@@ -1,4 +1,4 @@
-//! `--backup`: where messages go before they are deleted.
+//! `--backup`: where messages are saved before they are deleted.
 
 use std::path::Path;
 
@@ -21,14 +21,14 @@ pub enum BackupPlace {
     Bucket(ArchiveUri),
 }
 
-/// An open backup. Messages are deleted from the queue only after it has them.
+/// An open backup. Messages are deleted from the queue only after they are saved in it.
 pub enum OpenBackup {
     File(ArchiveFile),
     Bucket(Box<BucketBackup<S3Bucket, SystemClock>>),
 }
 
 impl BackupPlace {
-    /// Refuses a file that is there already.
+    /// Rejects a file that already exists.
     pub fn new(path: &Path) -> Result<Self, CommandFailure> {
         Ok(match ArchiveUri::from_path(path) {
             None => Self::File(ArchiveFile::on_demand(path)?),
@@ -36,8 +36,8 @@ impl BackupPlace {
         })
     }
 
-    /// Opens the backup for messages of this queue. A bucket of another account than the queue's is refused, unless
-    /// `--bucket-owner` names it: any account may create a bucket under a deleted one's name.
+    /// Opens the backup for messages of this queue. A bucket of a different account than the queue's is rejected,
+    /// unless `--bucket-owner` names it: any account may create a bucket with a deleted one's name.
     pub async fn open(
         self,
         connection: &AwsConnection,
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// Any account may create a bucket under the name of a deleted one, and would receive the payloads.
+    /// Any account may create a bucket with the name of a deleted one, and would receive the payloads.
     #[tokio::test]
     async fn a_backup_bucket_belongs_to_the_queues_or_the_named_account() {
         let endpoint = "http://127.0.0.1:9".to_owned();

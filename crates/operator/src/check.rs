@@ -24,17 +24,17 @@ pub struct FileCheck {
     pub name: PathBuf,
     /// `None` if the file is a policy or a schema.
     pub messages: Option<MessageCounts>,
-    /// Empty if the file is valid. The first dead letter has its own; others are counted.
+    /// Empty if the file is valid. Of dead letters, only the first is a finding; the others are counted.
     pub findings: Vec<String>,
 }
 
-/// Messages of a file.
+/// The numbers of messages in a file.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct MessageCounts {
     pub all: u64,
     pub invalid: u64,
     pub plain: u64,
-    /// Plain messages whose id is SQS's: no source has another.
+    /// Plain messages that only have the SQS id.
     pub without_id: u64,
 }
 
@@ -45,8 +45,8 @@ impl FileCheck {
     }
 }
 
-/// Checks a retry policy. A policy that is valid but surprising gets warnings and remarks on standard error, as
-/// [`remark_on_policy`], and no finding.
+/// Checks a retry policy. A valid but surprising policy causes warnings and remarks on standard error, see
+/// [`remark_on_policy`], but no finding.
 pub fn check_policy(path: &Path, text: &str) -> FileCheck {
     match Policy::from_json(text) {
         Ok(policy) => {
@@ -66,7 +66,7 @@ pub fn check_data_schema(path: &Path, text: &str) -> FileCheck {
     FileCheck::for_file(path, DataSchema::new(text).err())
 }
 
-/// Warns of properties of a valid policy that are easily overlooked: retries that never happen because of
+/// Warns about properties of a valid policy that are easily overlooked: retries that never happen because of
 /// `max_age_seconds`, and full jitter, the default.
 pub fn remark_on_policy(path: &Path, policy: &Policy) {
     if let Some(sentence) = no_retry(policy) {
@@ -77,14 +77,14 @@ pub fn remark_on_policy(path: &Path, policy: &Policy) {
     }
 }
 
-/// Messages whose first calls must fail before errors that may be their own fault show an outage
+/// Messages whose first calls must fail before errors that may be the message's fault are evidence of an outage
 /// (`core::decide::breaker`).
 const FIRST_FAILURES: u64 = 10;
 
-/// The cost of thin traffic for a policy: what `check` and `simulate` say after the names of the errors.
+/// The consequence of thin traffic for a policy: `check` and `simulate` print it after the names of the errors.
 pub const THIN_TRAFFIC: &str = "attempts until the first calls of ten messages have failed";
 
-/// The remedy against it.
+/// The remedy for thin traffic.
 pub const THIN_TRAFFIC_REMEDY: &str = "plan more or longer retries, or name the error in opens_on";
 
 /// Errors that may be the message's own fault, unless a policy says otherwise.
@@ -94,14 +94,14 @@ const FAULTS: [(ErrorType, &str); 3] = [
     (ErrorType::Named("Lambda.FunctionError"), "function errors"),
 ];
 
-/// True if calls that fail with this error are evidence of an outage, and spend attempts until there is enough of it: the
-/// policy's lists can make it "not now" or permanent.
+/// True if calls that fail with this error are evidence of an outage, and use up attempts until there is enough of it.
+/// The policy's lists can make the error "not now" or permanent instead.
 #[must_use]
 pub fn needs_evidence(policy: &Policy, error_type: ErrorType) -> bool {
     call_outcome(policy, &HandlerError::transient(error_type, "")) == CallOutcome::Fault
 }
 
-/// The remark on the traffic below which the circuit opens too late.
+/// A remark on the minimum traffic at which the circuit opens in time.
 fn thin_traffic(policy: &Policy) -> Option<String> {
     let EvidenceTime { attempts_seconds, interval_seconds } = EvidenceTime::for_policy(policy)?;
     let faults = FAULTS.into_iter().filter(|(error_type, _)| needs_evidence(policy, error_type.clone()));
@@ -119,17 +119,17 @@ fn thin_traffic(policy: &Policy) -> Option<String> {
     })
 }
 
-/// The time that a policy's attempts give the evidence of an outage.
+/// The time in which a policy's attempts can collect evidence of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvidenceTime {
-    /// From the first call until the last retry, on average.
+    /// The average time from the first call to the last retry.
     pub attempts_seconds: u64,
-    /// With messages further apart than this the attempts run out before the circuit opens; 0 if less than a second.
+    /// If messages are further apart than this, the attempts run out before the circuit opens; 0 if less than a second.
     pub interval_seconds: u64,
 }
 
 impl EvidenceTime {
-    /// `None` if nothing depends on it: without retries, or without a circuit breaker.
+    /// `None` if it makes no difference: without retries, or without a circuit breaker.
     #[must_use]
     pub fn for_policy(policy: &Policy) -> Option<Self> {
         policy.circuit_breaker.as_ref().filter(|_| policy.max_attempts > 0 && no_retry(policy).is_none())?;
@@ -140,7 +140,7 @@ impl EvidenceTime {
     }
 }
 
-/// The remark on a policy that reads as if its delays were exact.
+/// A remark on a policy that looks as if its delays were exact.
 fn full_jitter(policy: &Policy) -> Option<String> {
     let (Backoff::Fixed { jitter, .. } | Backoff::Schedule { jitter, .. }) = &policy.backoff else {
         return None;
@@ -155,7 +155,7 @@ fn full_jitter(policy: &Policy) -> Option<String> {
     })
 }
 
-/// The warning if messages are too old before their first retry is due.
+/// A warning if messages are too old before their first retry is due.
 fn no_retry(policy: &Policy) -> Option<String> {
     let age = policy.max_age_seconds.filter(|_| policy.max_attempts > 0)?;
     let first = u32::from(bounds(policy, 1).start().get());
@@ -166,7 +166,7 @@ fn no_retry(policy: &Policy) -> Option<String> {
     })
 }
 
-/// Checks the messages of a file, each line as `send` would. Ids that several messages have are warnings on standard
+/// Checks the messages of a file, each line as `send` would. Ids shared by several messages are warnings on standard
 /// error, not findings; of dead letters only the first is a finding of its own.
 ///
 /// # Errors
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(super::no_retry(&Policy::from_json(none_wanted).unwrap()), None);
     }
 
-    /// A thin queue's messages would otherwise die in an outage that a busy queue survives, without a warning before it.
+    /// Messages of a thin queue would otherwise die, without warning, in an outage that a busy queue survives.
     #[test]
     fn evidence_takes_a_tenth_of_the_time_of_the_attempts() {
         let evidence = |policy| {

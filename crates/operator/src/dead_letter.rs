@@ -1,4 +1,4 @@
-//! One dead letter, shown: what happened to it, and its body, masked unless it is to be revealed.
+//! Displays one dead letter: its history and its body, masked by default.
 
 mod body;
 mod edit_lines;

@@ -28,7 +28,7 @@ use crate::terminal::stderr;
 use crate::terminal::units::{format_count, group_digits};
 use crate::{CommandFailure, UsageError};
 
-/// The beginning of a file's ARN.
+/// The prefix of a file's ARN.
 const FILE: &str = "file:";
 
 /// A DLQ, or a file of dead letters.
@@ -53,13 +53,13 @@ pub struct DeadLetterSource {
 #[derive(Debug)]
 pub struct OpenSource {
     pub dead_letters: DeadLetters,
-    /// The name to show: the queue's or the file's.
+    /// The display name: the queue's or the file's.
     pub name: String,
     /// The queue's retention, if it is known.
     pub retention: Option<Retention>,
 }
 
-/// The dead letters of a queue, of a file, or as they were read from an archive.
+/// The dead letters of a queue, of a file, or copied from an archive.
 #[derive(Debug)]
 pub enum DeadLetters {
     Queue(SqsQueue),
@@ -67,7 +67,7 @@ pub enum DeadLetters {
 }
 
 impl DeadLetters {
-    /// The lines, if they were read from a file or an archive.
+    /// The lines read from a file or an archive.
     pub fn as_file(&self) -> Option<&FileQueue> {
         match self {
             Self::Queue(_) => None,
@@ -75,7 +75,8 @@ impl DeadLetters {
         }
     }
 
-    /// The source's name in a journal. A file's journal lies beside it and moves with it, so that its path is left out.
+    /// The source's name in a journal. A file's journal lies beside it and moves with it, so it does not contain the
+    /// path.
     pub fn name_in_journal(&self) -> &str {
         match self {
             Self::File(file) if file.arn().starts_with(FILE) => FILE,
@@ -90,7 +91,7 @@ impl DeadLetterSource {
         self.file.as_deref().and_then(ArchiveUri::from_path).transpose()
     }
 
-    /// The options that name it, as words of a command line; `None` for standard input, which can be read only once.
+    /// The options that select it, as command-line arguments; `None` for standard input, which can be read only once.
     pub fn to_arguments(&self) -> Option<Vec<String>> {
         match self.file.as_deref() {
             None => Some(self.queue.to_arguments()),
@@ -102,7 +103,7 @@ impl DeadLetterSource {
         }
     }
 
-    /// The file, if it can be read again: it has a journal of its own.
+    /// The file, if it can be read again and therefore has its own journal.
     pub fn regular_file(&self) -> Option<&Path> {
         self.file.as_deref().filter(|file| !is_standard_input(file) && file.is_file())
     }
@@ -137,7 +138,7 @@ impl DeadLetterSource {
     }
 }
 
-/// Opens a file. It must be empty, or have at least one dead letter.
+/// Opens a file, which must be empty or contain at least one dead letter.
 pub fn open_file(path: &Path) -> Result<FileQueue, CommandFailure> {
     let name = input_name(path).display().to_string();
     let failed = |error: io::Error| read_error(&input_name(path), &error);
@@ -164,11 +165,11 @@ pub fn open_file(path: &Path) -> Result<FileQueue, CommandFailure> {
     Ok(queue)
 }
 
-/// The messages of backups, each once: a run that was killed has left messages in the queue that the next one has backed
-/// up again. Only the user's own files are read. `arn` is that of the queue that they were deleted from.
+/// The messages of backups without duplicates: a killed run leaves messages in the queue that the next run backs
+/// up again. Only the user's own files are read. `arn` is the queue they were deleted from.
 ///
 /// # Errors
-/// If a file cannot be read, or may have been written by another user, or another command has begun to send it.
+/// If a file cannot be read, or may have been written by another user, or another command has started to send it.
 pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, CommandFailure> {
     for path in backups {
         check_not_begun(&send_journal_path(path), "redeliver send --backup")?;
@@ -177,7 +178,7 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Command
     for path in backups {
         let mut input = BufReader::new(open_own(path, false).map_err(|error| read_error(path, &error))?);
         let mut line = Vec::new();
-        // Nothing was deleted after a last line without its line break.
+        // An incomplete last line means that nothing was deleted after it.
         while input.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             all.write_all(&line)?;
             line.clear();
@@ -186,11 +187,11 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Command
     Ok(FileQueue::open(all, "the backups", arn, SystemClock.now())?)
 }
 
-/// Begins a restore's journals beside the backups after the first, whose journal is that of the whole restore: neither
-/// `send --backup` nor `redrive` then sends one of them once more.
+/// Starts a restore's journals beside the backups after the first, whose journal covers the whole restore: neither
+/// `send --backup` nor `redrive` then sends one of them again.
 ///
 /// # Errors
-/// Another redrive has begun to send one, or its journal cannot be written.
+/// Another redrive has started to send one, or its journal cannot be written.
 pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Result<(), CommandFailure> {
     for path in backups.iter().skip(1) {
         let journal = RedriveJournal::open(&redrive_journal_path(path), id, from, to);
@@ -199,10 +200,11 @@ pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Res
     Ok(())
 }
 
-/// Removes the journals that [`claim_backups`] has begun for a restore that sends nothing. Those of other redrives stay.
+/// Removes the journals that [`claim_backups`] created for a restore that sends nothing. Those of other redrives
+/// remain.
 ///
 /// # Errors
-/// The disk refuses.
+/// A file cannot be removed.
 pub fn release_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> io::Result<()> {
     for journal in backups.iter().skip(1).map(|path| redrive_journal_path(path)) {
         if let Ok(Some(_)) = RedriveJournal::read_existing(&journal, id, from, to) {
@@ -223,7 +225,7 @@ fn warn_left_out(queue: &FileQueue) {
     repeated_lines(&name, queue.repeated_lines()).iter().for_each(stderr::remark);
 }
 
-/// The messages of an export as lines of dead letters, in a file without a name; `None` if the file is not an export.
+/// The messages of an export as lines of dead letters, in an anonymous file; `None` if the file is not an export.
 fn export_lines(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Option<File>> {
     file.seek(SeekFrom::Start(0))?;
     let mut lines = InputLines::for_dead_letters(BufReader::new(file), now);
@@ -249,12 +251,12 @@ fn export_lines(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Opti
     Ok(Some(dead_letters.into_inner()?))
 }
 
-/// True if a line of dead letters has message attributes.
+/// True if a line of dead letters includes message attributes.
 fn has_attributes(line: &[u8]) -> bool {
     serde_json::from_slice::<ArchivedMessage>(line).is_ok_and(|message| !message.attributes.is_empty())
 }
 
-/// A sentence about an export whose messages all lack what explains them.
+/// A sentence about an export whose messages all lack the attributes that explain them.
 fn describe_missing_attributes(all: u64, without_attributes: u64) -> Option<String> {
     (all > 0 && without_attributes == all).then(|| {
         let none = if all == 1 { "its message has no".to_owned() } else { format!("none of its {} has", format_count(all, "message")) };
@@ -265,7 +267,7 @@ fn describe_missing_attributes(all: u64, without_attributes: u64) -> Option<Stri
     })
 }
 
-/// Opens a file for reading at any position. A pipe is copied to a file without a name.
+/// Opens a file for random access. A pipe is copied to an anonymous file.
 fn open_seekable(path: &Path) -> Result<File, CommandFailure> {
     let failed = |error: io::Error| read_error(&input_name(path), &error);
     if !is_standard_input(path) && path.is_file() {

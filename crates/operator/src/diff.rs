@@ -1,41 +1,41 @@
-//! The lines that differ between two texts.
+//! A line diff of two texts.
 
-/// Lines around a change.
+/// Lines of context around a change.
 const AROUND: usize = 3;
-/// The limit of lines between the first change and the last. Above it, all of them count as changed.
+/// Maximum number of lines between the first and the last change. Above it, all of them count as changed.
 const COMPARED_MAX: usize = 400;
 
-/// A line of a difference.
+/// A line of a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffLine<'t> {
     Same(&'t str),
     Old(&'t str),
     New(&'t str),
-    /// Lines that are the same and are not shown.
+    /// The number of unchanged lines that are hidden.
     Hidden(usize),
 }
 
-/// The lines that differ between two texts, and those around them.
+/// The lines that differ between two texts, with context.
 #[must_use]
 pub fn diff_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     abridge_lines(&compare_lines(before, after))
 }
 
-/// True if at most 400 lines lie between the first change and the last. Of more, all count as changed.
+/// True if at most 400 lines lie between the first and the last change. Beyond that, all count as changed.
 pub(crate) fn is_compared(before: &str, after: &str) -> bool {
     let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
     let (first, last) = common_ends(&before, &after);
     before.len().max(after.len()) - first - last <= COMPARED_MAX
 }
 
-/// The number of lines that both begin with, and of those that both end with.
+/// The number of common lines at the beginning and at the end.
 fn common_ends(before: &[&str], after: &[&str]) -> (usize, usize) {
     let first = before.iter().zip(after).take_while(|(old, new)| old == new).count();
     let pairs = before[first..].iter().rev().zip(after[first..].iter().rev());
     (first, pairs.take_while(|(old, new)| old == new).count())
 }
 
-/// All lines of both texts, in order, the longest common part as such.
+/// All lines of both texts in order, with the longest common part marked as unchanged.
 fn compare_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
     let (first, last) = common_ends(&before, &after);
@@ -51,9 +51,9 @@ fn compare_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     all
 }
 
-/// The difference of two short texts, by their longest common subsequence.
+/// The diff of two short texts, by their longest common subsequence.
 fn diff_changed<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
-    // The length for the rest of both, from each pair of lines on.
+    // The length of the longest common subsequence from each pair of lines on.
     let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
@@ -80,7 +80,7 @@ fn diff_changed<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
     all
 }
 
-/// Without the lines that are far from a change.
+/// Hides the lines far from a change.
 fn abridge_lines<'t>(all: &[DiffLine<'t>]) -> Vec<DiffLine<'t>> {
     let is_same = |line: &DiffLine<'_>| matches!(line, DiffLine::Same(_));
     let is_near = |index: usize| {

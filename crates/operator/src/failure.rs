@@ -1,4 +1,4 @@
-//! The errors of commands that have an exit code of their own.
+//! The command errors with their own exit code.
 
 use redeliver_dead_letters::{ExitCode, FilterError};
 use thiserror::Error;
@@ -11,19 +11,18 @@ use crate::CommandFailure;
 pub struct UsageError(String);
 
 impl UsageError {
-    /// The sentence names the option, what is wrong with it, and what to write instead.
+    /// The sentence names the option, the problem, and what to write instead.
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
 }
 
-/// A signal ended a command before there was anything to report. The exit code is 130.
+/// A signal ended a command before it had anything to report. The exit code is 130.
 #[derive(Debug, Error)]
 #[error("interrupted before {0}")]
 pub struct Interrupted(pub &'static str);
 
-/// The exit code of a command that ended with this error: 2 for wrong usage and for a filter that is not jq, 130 for an
-/// interrupt, else 1.
+/// The exit code for this error: 2 for wrong usage and for an invalid jq filter, 130 for an interrupt, otherwise 1.
 pub fn exit_code_of(failure: &CommandFailure) -> ExitCode {
     if failure.is::<UsageError>() || matches!(failure.downcast_ref(), Some(FilterError::Compile { .. })) {
         return ExitCode::Usage;

@@ -1,6 +1,6 @@
-//! The journals beside a file of dead letters. `send --backup` and `redrive` have one each, and each refuses a file that
-//! the other has begun to send. A symbolic link has the journals of its target, so the file is not sent twice under
-//! another name.
+//! The journals beside a file of dead letters. `send --backup` and `redrive` each have their own, and each rejects a
+//! file that the other has started to send. A symbolic link uses the journals of its target, so the file is not sent
+//! twice under another name.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,13 +11,13 @@ pub fn send_journal_path(file: &Path) -> PathBuf {
     with_suffix(file, ".sent")
 }
 
-/// The journal of `redeliver redrive`: `FILE.redriven`. It is the same for every selection, so that each dead letter of
-/// the file is sent once.
+/// The journal of `redeliver redrive`: `FILE.redriven`. It is shared by all selections, so that each dead letter of the
+/// file is sent once.
 pub fn redrive_journal_path(file: &Path) -> PathBuf {
     with_suffix(file, ".redriven")
 }
 
-/// Refuses a file if the journal of the other command exists.
+/// Rejects a file if the journal of the other command exists.
 ///
 /// # Errors
 /// A sentence that names the other command and its journal.
@@ -32,7 +32,7 @@ pub fn check_not_begun(journal_of_other: &Path, other: &str) -> Result<(), Strin
     ))
 }
 
-/// Adds what a command with --journal can do instead.
+/// Adds an alternative for commands with --journal.
 pub fn with_journal_hint(refusal: String) -> String {
     refusal + ". To send all of the file once more, name a new journal with --journal"
 }
@@ -48,7 +48,7 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Otherwise the file would be sent once by each of its names.
+    /// Otherwise the file would be sent once under each of its names.
     #[test]
     #[cfg(unix)]
     fn a_symbolic_link_has_the_journals_of_its_file() {

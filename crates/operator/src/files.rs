@@ -1,4 +1,4 @@
-//! Files named on the command line. Every error begins with the file's name.
+//! Files named on the command line. Every error begins with the file name.
 
 use std::fmt::Display;
 use std::io;
@@ -16,7 +16,7 @@ pub use redeliver_dead_letters::files::{FileError, create_output};
 /// Reads a text file.
 ///
 /// # Errors
-/// It cannot be read, is UTF-16, begins with a byte order mark, or is not UTF-8; the error has the place.
+/// It cannot be read, is UTF-16, begins with a byte order mark, or is not UTF-8; the error has the position.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
     let bytes = std::fs::read(path).map_err(|error| read_error(path, &error))?;
     check_encoding(path, &bytes)?;
@@ -25,7 +25,7 @@ pub fn read_text(path: &Path) -> Result<String, FileError> {
     })
 }
 
-/// Refuses UTF-16 and a byte order mark, which editors on Windows and PowerShell write and JSON does not allow.
+/// Rejects UTF-16 and a byte order mark, which editors on Windows and PowerShell write and JSON does not allow.
 pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
     match beginning {
         [0xef, 0xbb, 0xbf, ..] => {
@@ -36,9 +36,9 @@ pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
     }
 }
 
-/// The error of a file that cannot be read, with a hint for `-` and for `s3://`, which only some commands accept.
+/// The error for an unreadable file, with a hint for `-` and for `s3://`, which only some commands accept.
 pub fn read_error(path: &Path, error: &io::Error) -> FileError {
-    // A command that reads archives, or messages from standard input, does not look for a file of that name.
+    // A command that reads archives, or messages from standard input, does not treat these as file names.
     let hint = if path == Path::new("-") {
         "; only messages are read from standard input: name a file"
     } else if path.starts_with("s3:/") {
@@ -49,13 +49,13 @@ pub fn read_error(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be read: {error}{hint}"))
 }
 
-/// The error of a file that cannot be written.
+/// The error for a file that cannot be written.
 pub fn write_error(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be written: {error}"))
 }
 
 /// Reads a policy file for a strategy. Missing members, or a missing file, are filled from the strategy's default
-/// policy. The run must end by itself, so no group may be blocked.
+/// policy. The run must end by itself, so blocking groups is not allowed.
 pub fn read_policy(path: Option<&Path>, strategy: &StrategyDefinition) -> Result<Policy, FileError> {
     const ENDLESS: &str = "has /on_give_up, which is block: blocked groups cannot be released here, and the run would \
                            never end; remove it";
@@ -66,7 +66,7 @@ pub fn read_policy(path: Option<&Path>, strategy: &StrategyDefinition) -> Result
     if policy.on_give_up == OnGiveUp::Block { Err(refused(&ENDLESS)) } else { Ok(policy) }
 }
 
-/// Reads the schemas of messages: for `data`, and for plain messages if they are accepted.
+/// Reads the message schemas: for `data`, and for plain messages if they are accepted.
 pub fn read_schema(data: Option<&Path>, plain: &PlainArguments) -> Result<MessageSchema, FileError> {
     let schema_in =
         |path: &Path| DataSchema::new(&read_text(path)?).map_err(|error| FileError::new(path, error));
@@ -177,7 +177,7 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert_eq!(create_output(&link).unwrap_err().to_string(), ALREADY_EXISTS);
-        // Only root can give a file away; elsewhere the rule itself is tested (`only_ones_own_pipe_…`).
+        // Only root can change a file's owner; elsewhere the rule itself is tested (`only_ones_own_pipe_…`).
         if std::os::unix::fs::chown(&path, Some(ANOTHER_USER), None).is_ok() {
             let why = format!(
                 "another user (uid {ANOTHER_USER}) owns it and could read all of it; name another file"

@@ -1,5 +1,5 @@
-//! An HTTP/1.1 server on a port that others can reach: one answer per connection, limits on everything that a client can
-//! do, and no client can keep another one out.
+//! An HTTP/1.1 server on a public port: one response per connection, with limits on everything a client can do, so that
+//! no client can lock another one out.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,14 +15,14 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Connections at the same time. One more closes the oldest one that has not sent a request yet: clients that connect
-/// and stay silent lose their connections, and a client that sends its request at once is answered.
+/// Maximum number of concurrent connections. One more closes the oldest that has not sent a request yet: idle clients
+/// lose their connections, while a client that sends its request immediately gets a response.
 pub const CONNECTIONS_MAX: usize = 256;
-/// From the accept to the end of the request's head.
+/// From accept to the end of the request header.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
-/// After an accept that failed, as it does without file descriptors.
+/// Pause after a failed accept, for example when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves a router forever: one request per connection, a head of at most 16 KiB and 64 headers within 5 seconds, and

@@ -1,12 +1,12 @@
-//! Shared by the operator's commands and the console: the options that name queues and files, the state of a
-//! deployment's queues, and what both show of it.
+//! Shared by the operator's commands and the console: the options that select queues and files, the state of a
+//! deployment's queues, and how both display it.
 //!
-//! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target
-//! is down, [`pause`] stops and starts the readers, [`preflight`] checks before a deployment, [`fleet`] judges the
+//! [`queues`] finds queues and connects to AWS. [`status`] reports waiting messages, consumers and outages of the
+//! target, [`pause`] pauses and resumes the consumers, [`preflight`] checks before a deployment, [`fleet`] checks the
 //! account's DLQs. [`audit`] reads dead letters, [`redrive`] sends them back, [`purge`] deletes them; [`unblock`]
-//! decides on blocked groups; [`sending`] sends a file of messages. [`dead_letter_source`] is a DLQ or a file,
-//! [`dead_letter`] shows one message, [`diff`] what differs between two texts. [`permissions`] has the rights of each
-//! command. Output goes to the [`terminal`] or becomes a page ([`markup`]).
+//! resolves blocked groups; [`sending`] sends a file of messages. [`dead_letter_source`] is a DLQ or a file,
+//! [`dead_letter`] displays one message, [`diff`] compares two texts. [`permissions`] lists the IAM permissions of each
+//! command. Output is written to the [`terminal`] or rendered as a page ([`markup`]).
 
 pub mod archive;
 pub mod audit;
@@ -45,5 +45,5 @@ pub mod unblock;
 pub use failure::{Interrupted, UsageError, exit_code_of};
 pub use redeliver_dead_letters::ExitCode;
 
-/// The error of a command or a page, as a sentence.
+/// The error of a command or a page, worded as a sentence.
 pub type CommandFailure = Box<dyn std::error::Error + Send + Sync>;
