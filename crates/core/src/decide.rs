@@ -1,4 +1,4 @@
-//! The decision on a failed message: retry it or give it up.
+//! The decision on a failed message: retry it, or give it up.
 
 pub mod backoff;
 pub mod breaker;
@@ -33,10 +33,10 @@ pub use on_queue::{Attempts, QueueTimes, decide_on_queue};
 pub enum Decision {
     /// Send it to the source queue again.
     Resend(Resend),
-    /// The retry is due later than `DelaySeconds` can express: send it to the intermediate DLQ again, with this due
+    /// The retry is due later than the limit of `DelaySeconds`: send it to the intermediate DLQ again, with this due
     /// time.
     Hop(Timestamp),
-    /// No retry follows: the message goes to the final DLQ.
+    /// Do not retry: the message goes to the final DLQ.
     GiveUp(GiveUp),
 }
 
@@ -45,46 +45,47 @@ pub enum Decision {
 pub struct Resend {
     /// The message with its new metadata.
     pub rewritten: Rewritten,
-    /// The queue's delay.
+    /// `DelaySeconds` of the send.
     pub delay: DelaySeconds,
-    /// The whole delay, which is longer than the queue's if the message has hopped.
+    /// The total delay, which is longer than `delay` if the message has hopped.
     pub waited: RetryDelay,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
-    /// The budget of which it uses one unit, or some seconds.
+    /// The budget that the re-send spends: one unit, or some seconds.
     pub spends: Budget,
-    /// When the message was first sent.
+    /// Time of the first send.
     pub first_sent: Timestamp,
 }
 
-/// Decides on a failed message. Pure: the same message, failure, policy and time lead to the same decision.
+/// Decides on a failed message. Pure: the same message, failure, policy and time yield the same decision.
 ///
-/// Given up, in this order: a permanent error, a budget that is used up (attempts, holds or redrives), a retry after
-/// the message's age limit, and a message larger than 1 MiB even without its retry history.
+/// Reasons to give up, in this order: a permanent error, an exhausted budget (attempts, holds or redrives), a retry
+/// after the message's age limit, and a message larger than 1 MiB even without its retry history.
 #[must_use]
 pub fn decide(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Decision {
     let decided = next_retry(policy, failed, now).and_then(|retry| {
         let (due, delay) = (retry.due, retry.due.delay_from(now));
-        // Checked before a hop, too: a message whose metadata does not fit should not wait for hours first.
+        // Checked before a hop, too: a message whose metadata does not fit should not wait for hours before it is given
+        // up.
         let resend = fit_metadata(&failed.accepted, retry, delay.unwrap_or(DelaySeconds::MAX))?;
         Ok(if delay.is_some() { Decision::Resend(resend) } else { Decision::Hop(due.at) })
     });
     decided.unwrap_or_else(Decision::GiveUp)
 }
 
-/// The policy's immediate retries, if it has some and the error is a blip: transient by the policy's lists, and without
-/// a `Retry-After`.
+/// The policy's immediate retries, if any, for a blip: an error that is transient by the policy's lists, and without a
+/// `Retry-After`.
 #[must_use]
 pub fn immediate_retries(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
     let immediate = policy.immediate?;
     let answer = Classification::from_failure_kind(error.kind);
     let kind = classify_error(policy, &LastError::from_handler_error(error).error_type, answer.known_class());
-    // The target's own delay is a floor: the target must not be called before it is over.
+    // The target's own delay is a floor: the target must not be called earlier.
     let blip = answer.retry_after_seconds.is_none() && kind == FailureClass::Transient;
     blip.then_some(immediate)
 }
 
-/// The due time of a hopping message that needs yet another hop: nothing else needs to be decided.
+/// The due time of a message that needs another hop and no other decision.
 #[must_use]
 pub fn next_hop(
     policy: &Policy,
@@ -96,7 +97,7 @@ pub fn next_hop(
     due.delay_from(now).is_none().then_some(due.at)
 }
 
-/// The next retry, before its metadata is known to fit.
+/// The next retry, before the size check of its metadata.
 struct PlannedRetry {
     metadata: RetryMetadata,
     due: DueTime,
@@ -111,8 +112,8 @@ fn next_retry(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Result
     Ok(PlannedRetry { metadata: retry_metadata(failed, kind, spends, due, now), due, spends })
 }
 
-/// Classifies a failure that is not permanent. Checked before the limits: of two reasons the final record names the one
-/// that more attempts would not have changed.
+/// Classifies a failure that is not permanent. Checked before the limits: if two reasons apply, the final record
+/// contains the one that more attempts would not have changed.
 pub(crate) fn retryable_kind(
     policy: &Policy,
     error_type: &str,
@@ -124,7 +125,7 @@ pub(crate) fn retryable_kind(
     }
 }
 
-/// The budget for the next re-send, unless it is used up.
+/// The budget for the next re-send, unless it is exhausted.
 fn available_budget(policy: &Policy, failed: &FailedMessage, kind: FailureClass) -> Result<Budget, GiveUp> {
     let before = failed.accepted.metadata();
     let budget = Budget::new(kind, before);
@@ -134,7 +135,7 @@ fn available_budget(policy: &Policy, failed: &FailedMessage, kind: FailureClass)
         Budget::Hold => {
             check_holds(policy, held_seconds(failed), !failed.hand_off.error.was_not_called())?;
         }
-        // Chosen only while there is some left.
+        // Chosen only while some of it remains.
         Budget::Snooze => {}
     }
     Ok(budget)
@@ -151,8 +152,8 @@ fn due_time(
     let HandOff { answer, delivery, .. } = hand_off;
     let before = accepted.metadata();
     let limit = AgeLimit::from_limits(policy, before.expires_at, before.first_sent(delivery.sent_at));
-    // A re-send that spends no attempt has the key of the attempt that it postpones. A snooze's delay uses another word
-    // of the key than the retry's.
+    // A re-send that spends no attempt has the key of the attempt that it postpones. A snooze's delay uses a different
+    // word from that key's generator.
     let key = JitterKey {
         message_id: before.message_id,
         generation: before.generation(),
@@ -172,16 +173,16 @@ fn due_time(
             };
             DueTime::from_now(hold_delay(policy, times, now), now)
         }
-        // The time that SQS waited before it moved the message is not part of its delay.
+        // The time before SQS moved the message is not part of its delay.
         Budget::Redrive => DueTime::from_now(redrive_delay(before.redrives_since_answer() + 1, key), now),
     };
-    // A message that has hopped keeps its due time, so that the last hop does not start the wait again.
+    // A message that has hopped keeps its due time, so that the last hop does not restart the wait.
     let due = DueTime::from_hop(policy, hand_off, *due_at, now).unwrap_or_else(by_budget);
     check_age(limit, due.at)?;
     Ok(due)
 }
 
-/// The metadata of the next re-send, with one more unit of its budget spent.
+/// The metadata of the next re-send, with one more unit of the budget spent.
 fn retry_metadata(
     failed: &FailedMessage,
     kind: FailureClass,
@@ -199,7 +200,7 @@ fn retry_metadata(
         next_retry_time: due.at,
         first_sent_time: before.first_sent(delivery.sent_at),
         retry_history: match spends {
-            // Not called, so the previous failure stays the last one on record.
+            // The message was not called, so the previous failure remains the last one in its history.
             Budget::Hold if error.was_not_called() => before.retry_history.clone(),
             _ => append_history(&before.retry_history, before.retry_attempt, hand_off, now),
         },
@@ -217,7 +218,7 @@ fn retry_metadata(
         Budget::Snooze => metadata.snooze_count += 1,
         Budget::Redrive => metadata.redrive_count = (before.redrive_count + 1).min(REDRIVES_MAX),
         Budget::Hold => {
-            // A target that is only busy is not down.
+            // A busy target is not down.
             if !(error.was_not_called() && error.error_type == RATE_LIMITED) {
                 let outage = hand_off.outage;
                 metadata.held_since = Some(outage.map_or(delivery.failed_at(now), |outage| outage.since));
@@ -229,16 +230,16 @@ fn retry_metadata(
     metadata
 }
 
-/// Seconds that the message was held before. Holds claimed by a producer are not copied: the re-send would make them
-/// ours.
+/// Seconds for which the message was held before. Values set by a producer are not copied, since the re-send would make
+/// them trusted.
 fn held_seconds(FailedMessage { accepted, hand_off, .. }: &FailedMessage) -> u32 {
     accepted.metadata().holds.trusted_seconds(hand_off.delivery.origin)
 }
 
-/// Classifies an error: a `non_retryable` match is permanent; else a `retryable` match is transient, whatever the
-/// target answered; else, if `retryable` is set, permanent; else the target's own answer counts. Messages without an
-/// answer are not classified by the lists: snoozes, messages that were not started or were held, and those that SQS
-/// moved without an answer.
+/// Classifies an error: a `non_retryable` match is permanent; otherwise a `retryable` match is transient, regardless of
+/// the target's response; otherwise, if `retryable` is set, the error is permanent; otherwise the target's response
+/// decides. Neither list applies to snoozes, or to messages that were not started or were held; `retryable` does not
+/// apply to calls without a response, or to messages that SQS moved.
 pub(crate) fn classify_error(policy: &Policy, error_type: &str, kind: FailureClass) -> FailureClass {
     // These are not errors, so a list of errors does not apply to them.
     if matches!(kind, FailureClass::Snooze | FailureClass::NotStarted | FailureClass::Held) {
@@ -249,7 +250,8 @@ pub(crate) fn classify_error(policy: &Policy, error_type: &str, kind: FailureCla
         return FailureClass::Permanent;
     }
     match &policy.retryable {
-        // An unanswered call, or one whose answer is lost, matches no list of answers; but `non_retryable` may name it.
+        // A call without a response, or whose response was lost, is not matched by `retryable`, but may be by
+        // `non_retryable`.
         _ if kind == FailureClass::Unanswered || error_type == REDRIVE => kind,
         Some(globs) if matches(globs) => FailureClass::Transient,
         Some(_) => FailureClass::Permanent,
@@ -265,12 +267,12 @@ fn append_history(
 ) -> Vec<PastFailure> {
     let HandOff { error, delivery, .. } = hand_off;
     let newest = PastFailure::new(attempt, delivery.failed_at(now), &error.error_type, &error.details);
-    // The newest ones: why a message fails now matters more than why it first failed.
+    // Keep the newest entries: the current cause matters more than the first one.
     let mut all: Vec<_> = before.iter().cloned().chain([newest]).collect();
     all.split_off(all.len().saturating_sub(HISTORY_MAX))
 }
 
-/// The message with the retry's metadata, and as much history as fits.
+/// Returns the message with the retry's metadata and as much history as fits.
 fn fit_metadata(
     accepted: &AcceptedMessage,
     mut retry: PlannedRetry,
@@ -287,8 +289,8 @@ fn fit_metadata(
             let waited = due.delay;
             return Ok(Resend { rewritten, delay, waited, retry_attempt, spends, first_sent });
         }
-        // The history is for humans, so its oldest entries are dropped before the message is given up for its size; then
-        // the link to its last attempt.
+        // The history is for humans, so its oldest entries are dropped before the message is given up for its size;
+        // after them, the link to its last attempt.
         if retry.metadata.retry_history.is_empty() {
             if retry.metadata.last_attempt.take().is_some() {
                 continue;

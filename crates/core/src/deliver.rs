@@ -20,19 +20,21 @@ use crate::trace::messaging::SendSpan;
 
 /// Batches in flight at the same time.
 const CONCURRENT_BATCHES: usize = 8;
-/// Limit on the sends of one message that are not known to be refused: each after the first may create a copy.
+/// Limit on the sends of one message that are not known to have been refused: each one after the first may create a
+/// copy.
 pub const MAX_AMBIGUOUS_SENDS: u32 = 2;
 
-/// Delay of a notice, and the time in which its message is hidden. No one must act on it earlier: the message would be
+/// Delay of a notice, during which its message is being hidden. A user who acted on it earlier would have the message
 /// hidden again, without a notice.
 pub(crate) const NOTICE_DELAY: Duration = Duration::from_secs(60);
 
-/// Sends all messages before `deadline`. One outcome per message, in order: the SQS message id of each confirmed one.
+/// Sends all messages before `deadline`. Returns one outcome per message, in order: the SQS message id if the send is
+/// confirmed.
 ///
-/// A message that was refused for now, or did not reach SQS, is sent again while time remains. One that *may* have been
-/// accepted (see [`Fault::may_have_succeeded`](crate::fault::Fault::may_have_succeeded)) is sent only once more: each
-/// such send may create a copy, and a service that accepts everything without answering must not cause a flood of
-/// copies. Sender faults are final. A message without an answer at the deadline is not confirmed.
+/// A message that SQS refused temporarily, or that did not reach SQS, is sent again while time remains. One that *may*
+/// have been accepted (see [`Fault::may_have_succeeded`](crate::fault::Fault::may_have_succeeded)) is sent only once
+/// more: each such send may create a copy, and a service that accepts everything without a response must not cause a
+/// flood of copies. Sender faults are final. A message without a response at the deadline is not confirmed.
 pub async fn deliver(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -43,16 +45,16 @@ pub async fn deliver(
     delivered.into_iter().map(|delivered| delivered.outcome).collect()
 }
 
-/// The outcome of one entry, and the number of its possible copies.
+/// The outcome of one entry, with its number of possible copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryOutcome<R> {
     pub outcome: EntryOutcome<R>,
-    /// Requests that may have been carried out, the confirmed one included: the maximum number of messages in the
+    /// Number of requests that may have succeeded, including the confirmed one: the maximum number of copies in the
     /// queue.
     pub perhaps_done: u32,
 }
 
-/// [`deliver`], for callers that show users the possible number of copies.
+/// [`deliver`] with the number of possible copies, for callers that show it to users.
 pub async fn deliver_counted(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -60,14 +62,14 @@ pub async fn deliver_counted(
     messages: Vec<OutgoingMessage>,
 ) -> Vec<DeliveryOutcome<String>> {
     let batches = pack_batches(&messages).into_iter().map(|batch| async move {
-        // Each batch has its own retries: a refusal in one must not delay the entries of another.
+        // Each batch is retried separately: a refusal in one must not delay the entries of another.
         let request = |places| send_entries(queue, batch, places);
         settle_batch(batch.entries().len(), MAX_AMBIGUOUS_SENDS, request, clock, deadline).await
     });
     join_batches(batches).await
 }
 
-/// Changes the visibility of receives, by receipt handle, before `deadline`: like [`deliver`], one outcome each, in
+/// Changes visibility timeouts, by receipt handle, before `deadline`. Like [`deliver`], returns one outcome each, in
 /// order. Changes are idempotent, so they are retried while time remains.
 pub async fn change_visibility(
     queue: &impl VisibilityControl,
@@ -85,10 +87,10 @@ pub async fn change_visibility(
     join_batches(batches).await.into_iter().map(|changed| changed.outcome).collect()
 }
 
-/// Repeats an idempotent request, alone in its batch, until it succeeds, another try cannot help, or the deadline.
+/// Repeats an idempotent request for a single entry until it succeeds, a retry cannot help, or the deadline passes.
 ///
 /// # Errors
-/// The last one, if none of the requests succeeded.
+/// The last error, if none of the requests succeeded.
 pub async fn settle_one<R, F: Future<Output = EntryOutcome<R>>>(
     request: impl Fn() -> F,
     clock: &impl Clock,
@@ -102,7 +104,7 @@ pub async fn settle_one<R, F: Future<Output = EntryOutcome<R>>>(
     settled.into_iter().map(|delivered| delivered.outcome).next().expect("one outcome for one entry")
 }
 
-/// One request for the entries of the batch at these positions.
+/// Sends the batch's entries at these positions in one request.
 async fn send_entries(
     queue: &impl QueueSender,
     batch: Batch<'_>,
@@ -117,7 +119,7 @@ async fn send_entries(
     queue.send_batch(pack_batches(&some)[0]).await
 }
 
-/// The outcomes of all batches, in order. A slow batch delays the others only if eight are slow at once.
+/// Returns the outcomes of all batches, in order. Slow batches delay the others only if eight are slow at once.
 async fn join_batches<R>(
     batches: impl Iterator<Item = impl Future<Output = Vec<DeliveryOutcome<R>>>>,
 ) -> Vec<DeliveryOutcome<R>> {
@@ -129,35 +131,35 @@ async fn join_batches<R>(
     outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).collect()
 }
 
-/// From `now` to `then`; zero if `then` is past.
+/// The time from `now` to `then`; zero if `then` has passed.
 #[must_use]
 pub fn time_until(now: Timestamp, then: Timestamp) -> Duration {
     (then - now).to_std().unwrap_or(Duration::ZERO)
 }
 
-/// Time at the end of an invocation that is reserved for its answer.
+/// Time at the end of an invocation that is reserved for its response.
 const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 
-/// A message to send, with the receipt of the record that it came from.
+/// A message to send, with the receipt of its source record.
 #[derive(Debug)]
 #[must_use = "the record is received again unless its message is sent"]
 pub struct Outgoing {
     pub receipt: Receipt,
-    /// The message, or why SQS would refuse it.
+    /// The message, or the reason why SQS would refuse it.
     pub message: Result<OutgoingMessage, NotSendable>,
-    /// Reported once SQS has confirmed the send; `None` if the send has no event of its own.
+    /// The event to report once SQS has confirmed the send, if any.
     pub confirmed: Option<Event>,
-    /// The span that the send is part of, if spans are written.
+    /// The parent span of the send, if spans are recorded.
     pub span: Option<SpanContext>,
 }
 
 impl Outgoing {
-    /// The message made of the record that `receipt` belongs to.
+    /// A message whose source record has this receipt.
     pub fn new(receipt: Receipt, content: Content, confirmed: impl Into<Option<Event>>) -> Self {
         Self { receipt, message: OutgoingMessage::new(content), confirmed: confirmed.into(), span: None }
     }
 
-    /// The send as part of a span.
+    /// Sets the parent span of the send.
     pub fn with_span(self, span: Option<SpanContext>) -> Self {
         Self { span, ..self }
     }
@@ -168,9 +170,9 @@ impl Outgoing {
 #[must_use = "the record comes back too early unless it is hidden"]
 pub struct Hiding {
     pub receipt: Receipt,
-    /// Counted from the change.
+    /// The new visibility timeout, counted from the change.
     pub visibility: VisibilitySeconds,
-    /// Reported once SQS has confirmed the change; `None` if nothing has happened to the message.
+    /// The event to report once SQS has confirmed the change; `None` if nothing has happened to the message.
     pub confirmed: Option<Event>,
 }
 
@@ -183,15 +185,15 @@ pub struct Outbox<'a, C, O> {
 }
 
 impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
-    /// The sends of an invocation that ends at `deadline`. The last 500 ms, or half of what remains if that is less,
-    /// are reserved for its answer.
+    /// An outbox for an invocation that ends at `deadline`. The last 500 ms, or half of the remaining time if that is
+    /// less, are reserved for its response.
     #[must_use]
     pub fn new(clock: &'a C, observer: &'a O, deadline: Timestamp) -> Self {
         Self { clock, observer, answer_by: stop_time(ANSWER_RESERVE, clock.now(), deadline) }
     }
 
-    /// Sends all messages and reports each to the observer. `name` is for the log: `hand-off`, `re-send`, `verdict`,
-    /// `block`, `hop` or `final record`.
+    /// Sends all messages, and reports each one to the observer. `name` appears in the log: `hand-off`, `re-send`,
+    /// `verdict`, `block`, `hop` or `final record`.
     pub async fn send(
         &self,
         queue: &impl QueueSender,
@@ -210,7 +212,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                     messages.push(message);
                     waiting.push((receipt, confirmed));
                 }
-                // Not sent with the others: SQS would refuse the whole batch.
+                // Not sent with the others, since SQS would refuse the whole batch.
                 Err(not_sendable) => {
                     self.report_not_confirmed(&receipt, name, not_sendable.code().to_owned())
                 }
@@ -235,15 +237,15 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                 Err(error) => events.push(not_confirmed(&receipt, name, error.code)),
             }
         }
-        // In one write, once all outcomes are known: an event reports what happened, never what was tried.
+        // Written at once when all outcomes are known: an event reports a result, never an attempt.
         self.observer.observe_all(&events);
         done
     }
 
-    /// Sends hops, and reports one event for all of them: a message with a delay of hours hops dozens of times.
+    /// Sends hops, and reports them in one event: a message with a delay of hours hops dozens of times.
     pub async fn send_hops(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<Confirmed> {
         let done = self.send(queue, "hop", hops).await;
-        // 12 hours are 48 hops. A log line for each would be most of the cost of such a retry.
+        // 12 hours take 48 hops. A log line for each would be most of the cost of such a retry.
         let messages = u32::try_from(done.len()).unwrap_or(u32::MAX);
         if messages > 0 {
             self.observer.observe(&Event::Hopped { messages });
@@ -251,8 +253,8 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         done
     }
 
-    /// Hides all records and reports each to the observer. None of them is done: a record whose change is not confirmed
-    /// comes back when its visibility timeout ends.
+    /// Hides all records, and reports each one to the observer. None of them is completed: a record whose change is not
+    /// confirmed is received again after its visibility timeout.
     pub async fn hide_records(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) {
         let receives = hidings.iter().map(|hiding| (hiding.receipt.handle().to_owned(), hiding.visibility));
         let outcomes = change_visibility(queue, self.clock, self.answer_by, receives.collect()).await;
@@ -264,8 +266,8 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         }
     }
 
-    /// Hides each record of a blocked group once SQS has confirmed its notice: a hidden one without a notice would block its
-    /// group unseen. None of them is done.
+    /// Hides each record of a blocked group once SQS has confirmed its notice: a hidden record without a notice would
+    /// block its group unnoticed. None of them is completed.
     pub async fn block_groups(
         &self,
         blocked: &impl QueueSender,
@@ -286,13 +288,13 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         before_it_is_visible.hide_records(source_queue, sent.into_iter().map(hiding).collect()).await;
     }
 
-    /// The time by the outbox's clock.
+    /// The current time of the outbox's clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The time by which the invocation must answer.
+    /// The deadline of the invocation's response.
     #[must_use]
     pub fn answer_by(&self) -> Timestamp {
         self.answer_by
@@ -307,7 +309,7 @@ fn not_confirmed(receipt: &Receipt, send: &'static str, code: String) -> Event {
     Event::NotConfirmed { sqs_message_id: receipt.sqs_message_id().to_owned(), send, code }
 }
 
-/// The time to stop so that `reserve` is left before `deadline`, but at most half of what remains: a short invocation
+/// The time to stop, `reserve` before `deadline`. At most half of the remaining time is reserved: a short invocation
 /// must do some work, too.
 #[must_use]
 pub fn stop_time(reserve: Duration, now: Timestamp, deadline: Timestamp) -> Timestamp {

@@ -1,21 +1,22 @@
-//! Domain events: each is logged and counted from this one value. No payload, no attribute, no target's text.
+//! Domain events: the single source of each log line and metric. They contain no payload, no attribute and no text from
+//! a target.
 
 use serde::{Serialize, Serializer};
 
 use crate::limits::RetryDelay;
 use crate::log_location::LogLocation;
 
-/// An event in the life of a message or a batch. Serialised as its fields, without its name.
+/// An event in the life of a message or a batch. Serialized as its fields, without its name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Event {
-    /// The target has processed the message.
+    /// The target processed the message.
     Processed {
         /// `metadata.message_id`.
         message_id: String,
         /// Retries made before this call.
         retry_attempt: u32,
-        /// Since the first send.
+        /// Time since the first send.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
         /// Duration of the call.
@@ -28,27 +29,28 @@ pub enum Event {
         message_id: String,
         /// Retries made before this call.
         retry_attempt: u32,
-        /// Our name of the error, or `FromTarget`.
+        /// redeliver's name for the error, or `FromTarget`.
         error_type: String,
         /// `transient`, `permanent`, `snooze` or `not_started`; `held` messages are reported per batch.
         kind: &'static str,
-        /// The request id of the log lines of its call, if it is known.
+        /// The request id in the log lines of its call, if known.
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
-        /// Since the first send.
+        /// Time since the first send.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
     },
-    /// A hand-off, re-send, verdict or final record is not confirmed: the record is reported as failed.
+    /// A hand-off, re-send, verdict or final record was not confirmed, so the record is reported as failed.
     NotConfirmed {
         /// SQS's id of the record.
         sqs_message_id: String,
         /// The operation: `hand-off`, `re-send`, `hop`, `verdict`, `block`, `final record`, `visibility` or `invocation`.
         send: &'static str,
-        /// SQS's error code, or the reason why it could not be sent at all.
+        /// SQS's error code, or the reason why the message could not be sent.
         code: String,
     },
-    /// The message will come back to the source queue, or the function of an asynchronous invocation is invoked again.
+    /// A retry is scheduled: the message returns to the source queue, or the function of an asynchronous invocation is
+    /// invoked again.
     RetryScheduled {
         /// `metadata.message_id`, or the request id of the asynchronous invocation that failed.
         message_id: String,
@@ -56,90 +58,90 @@ pub enum Event {
         retry_attempt: u32,
         /// False for a snooze, for example.
         spends_attempt: bool,
-        /// The whole delay, hops included.
+        /// The total delay, including hops.
         delay_seconds: RetryDelay,
-        /// Since the first send.
+        /// Time since the first send.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
-        /// Our name of the error, or `FromTarget`, if the message was not handed off before (strategies `direct-resend`
-        /// and `visibility`, asynchronous invocations).
+        /// redeliver's name for the error, or `FromTarget`, if the message was not handed off before (strategies
+        /// `direct-resend` and `visibility`, asynchronous invocations).
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<String>,
-        /// The request id of the log lines of the call that failed, if it is known; with `error_type`.
+        /// The request id in the log lines of the failed call, if known; present only with `error_type`.
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
     },
-    /// The retries of these messages are more than 900 s away: they are on the intermediate DLQ again, for the next
-    /// hop. A failed asynchronous invocation hops on the retry queue, even for a short delay.
+    /// The retries of these messages are due in more than 900 s, so they were sent to the intermediate DLQ again for
+    /// the next hop. The record of a failed asynchronous invocation hops on the retry queue, even for a short delay.
     Hopped {
         /// Number in the batch.
         messages: u32,
     },
-    /// The target failed and was called again at once, within the invocation.
+    /// The target failed and was called again immediately, within the same invocation.
     RetriedImmediately {
         /// `metadata.message_id`.
         message_id: String,
-        /// Retries made before, not counting this one.
+        /// Retries made before this one.
         retry_attempt: u32,
-        /// Our name of the error, or `FromTarget`.
+        /// redeliver's name for the error, or `FromTarget`.
         error_type: String,
     },
-    /// An outage: calls stop, messages are held, and a probe now and then checks the target.
+    /// An outage was detected: calls stop, messages are held, and occasional probes check the target.
     CircuitOpened {
         /// Outages in a row.
         outages: u32,
         /// Our name of the last error, or `FromTarget`.
         error_type: String,
-        /// Until the next probe.
+        /// Time until the next probe.
         #[serde(serialize_with = "milliseconds")]
         probe_in_seconds: f64,
     },
     /// The target is still down.
     ProbeFailed {
-        /// Our name of the error, or `FromTarget`.
+        /// redeliver's name for the error, or `FromTarget`.
         error_type: String,
-        /// Until the next probe.
+        /// Time until the next probe.
         #[serde(serialize_with = "milliseconds")]
         probe_in_seconds: f64,
     },
-    /// The target is back: calls are made again, a few at first.
+    /// The target is up again: calls resume, at a low rate at first.
     CircuitClosed {
-        /// Since the breaker opened, or since the first hold reported by a message that this environment received.
+        /// Time since the breaker opened, or since the first hold reported by a message that this environment received.
         #[serde(serialize_with = "milliseconds")]
         open_seconds: f64,
-        /// Calls that checked if the target was back.
+        /// Number of probes made.
         probes: u32,
     },
-    /// Messages of a batch were not called because their target is down.
+    /// Messages of a batch were held without a call because their target is down.
     Held {
         /// Number in the batch.
         messages: u32,
         /// Duration of the outage so far, as far as this environment knows.
         #[serde(serialize_with = "milliseconds")]
         open_seconds: f64,
-        /// The longest time that one of them has been held in all, before this hold.
+        /// The longest total time that any of them was held before this hold.
         longest_hold_seconds: u32,
     },
-    /// Calls of a batch were answered "not now", and their messages are held. The target is not known to be down.
+    /// Calls of a batch failed with "not now", so their messages are held. The target is not known to be down.
     NotNow {
         /// Number in the batch.
         messages: u32,
-        /// The error of the first one. Our name of the error, or `FromTarget`.
+        /// The first one's error: redeliver's name for it, or `FromTarget`.
         error_type: String,
-        /// The longest time that one of them has been held in all, before this hold.
+        /// The longest total time that any of them was held before this hold.
         longest_hold_seconds: u32,
     },
-    /// Messages were held because the target is busy. They spend no attempt, and have no events of their own.
+    /// Messages were held because the target is busy. They spend no attempt, and cause no individual events.
     RateLimited {
         /// Number in the batch.
         messages: u32,
         /// Duration of the rate limit so far, as far as this environment knows.
         #[serde(serialize_with = "milliseconds")]
         limited_seconds: f64,
-        /// The longest time that one of them has been held in all, before this hold.
+        /// The longest total time that any of them was held before this hold.
         longest_hold_seconds: u32,
     },
-    /// The retry loop gave the message up; a verdict is on its way to the annotator.
+    /// The message was given up; a verdict was sent to the annotator.
     GivenUp {
         /// `metadata.message_id`, if the message has one, or the request id of an asynchronous invocation.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,11 +150,11 @@ pub enum Event {
         sqs_message_id: String,
         /// A code of [`Event::DeadLettered`].
         error_type: &'static str,
-        /// The request id of the log lines of its last call, if it is known.
+        /// The request id in the log lines of its last call, if known.
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
     },
-    /// A message was given up and stays on its ordered queue, where it blocks its group until a person decides.
+    /// A message was given up and remains on its ordered queue, where it blocks its group until a person decides.
     Blocked {
         /// `metadata.message_id`, if the message has one.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,11 +163,11 @@ pub enum Event {
         sqs_message_id: String,
         /// A code of [`Event::DeadLettered`].
         error_type: &'static str,
-        /// The request id of the log lines of its last call, if it is known.
+        /// The request id in the log lines of its last call, if known.
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
     },
-    /// A final record is in the final DLQ.
+    /// A final record was sent to the final DLQ.
     DeadLettered {
         /// `metadata.message_id`, if the message has one.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,64 +178,66 @@ pub enum Event {
         error_type: &'static str,
         /// Retries made; also 0 if unknown.
         retry_attempt: u32,
-        /// Since the first send, or since SQS's `SentTimestamp` if that is unknown.
+        /// Time since the first send, or since SQS's `SentTimestamp` if the first send is unknown.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
-        /// The trace of its last attempt, or else its producer's.
+        /// The trace of its last attempt, otherwise the producer's.
         #[serde(skip_serializing_if = "Option::is_none")]
         trace_id: Option<String>,
-        /// The log lines of its last call, if it is known where they are.
+        /// The location of the log lines of its last call, if known.
         #[serde(flatten)]
         logs: LogLocation,
     },
-    /// A message reached the intermediate DLQ by SQS's redrive, not by hand-off: crash, timeout or throttle.
+    /// A message reached the intermediate DLQ through SQS's redrive policy, not through a hand-off: a crash, timeout or
+    /// throttle.
     ArrivedByRedrive {
         /// SQS's id of the record.
         sqs_message_id: String,
         /// `ApproximateReceiveCount`.
         receive_count: u32,
     },
-    /// A message was received from the intermediate DLQ again: earlier it could be neither re-sent nor given up.
+    /// A message was received from the intermediate DLQ again, because it could be neither re-sent nor given up before.
     ReceivedAgain {
         /// SQS's id of the record.
         sqs_message_id: String,
-        /// `ApproximateReceiveCount`, which a redrive does not reset: a moved message brings the source queue's
-        /// receives along.
+        /// `ApproximateReceiveCount`, which a redrive does not reset: a moved message keeps the count of the source
+        /// queue's receives.
         receive_count: u32,
-        /// Since its `SentTimestamp`, which a redrive keeps.
+        /// Time since its `SentTimestamp`, which a redrive does not change.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
     },
-    /// A record of the event, or a received message, could not be read at all. It stays in its queue.
+    /// A record of the event, or a received message, could not be parsed. It remains in its queue.
     UnreadableRecord {
         /// SQS's id of the record.
         sqs_message_id: String,
     },
     /// Without an event source mapping: the queue could not be read. The poller retries after a pause.
     ReceiveFailed {
-        /// SQS's error code, or ours if it did not answer.
+        /// SQS's error code, or redeliver's own if SQS did not respond.
         code: String,
-        /// Until the next try.
+        /// Time until the next receive.
         #[serde(serialize_with = "milliseconds")]
         pause_seconds: f64,
     },
-    /// Without an event source mapping: a batch panicked or outlived its deadline. All its records come back.
+    /// Without an event source mapping: a batch panicked or exceeded its deadline. All its records are received again.
     BatchBrokenOff {
         /// Number of its records.
         records: usize,
         /// `panic` or `timeout`.
         reason: &'static str,
     },
-    /// Without an event source mapping: a record that is done could not be deleted, so a copy of it comes back.
+    /// Without an event source mapping: a completed record could not be deleted, so it is received again.
     NotDeleted {
         /// SQS's id of the record.
         sqs_message_id: String,
     },
-    /// A final record could not be written to the archive. It is not sent to the final DLQ, and its record comes back.
+    /// A final record could not be written to the archive. It is not sent to the final DLQ, and its record is received
+    /// again.
     ArchiveRefused {
         /// SQS's id of the record.
         sqs_message_id: String,
-        /// S3's error code, or ours if it did not answer.
+        /// S3's error code, or redeliver's own if S3 did not respond.
         code: String,
     },
     /// A notice about a cause was published.
@@ -241,35 +245,36 @@ pub enum Event {
         /// The cause.
         fingerprint: String,
     },
-    /// A notice could not be published, and the environment tries again in a minute; or there was no room for its cause.
+    /// A notice could not be published, and the environment tries again in a minute; or the limit on remembered causes
+    /// was reached.
     NoticeRefused {
         /// The cause.
         fingerprint: String,
-        /// The service's error code, or ours if it did not answer.
+        /// The service's error code, or redeliver's own if the service did not respond.
         code: String,
     },
-    /// The target's `Retry-After` cannot be read, so the policy alone decides.
+    /// The target's `Retry-After` is invalid, so the delay follows from the policy alone.
     RetryAfterUnreadable {
         /// `metadata.message_id`.
         message_id: String,
-        /// Our name of the error.
+        /// redeliver's name for the error.
         error_type: String,
     },
-    /// A user's own function answered with something like a report of failures that counts as a success, as for Lambda.
-    /// Once per environment and shape.
+    /// A user's own function returned a value that resembles a report of failures, but counts as a success, as it does
+    /// for Lambda. Reported once per environment and shape.
     AnswerTakenAsSuccess {
-        /// A name of ours: a member, or the type of JSON value that names a message.
+        /// redeliver's name for the shape: a member, or the type of JSON value that identifies a message.
         shape: &'static str,
     },
-    /// The secret with the target's headers could not be read again, or is no longer valid: the known headers stay in
-    /// use.
+    /// The secret with the target's headers could not be refreshed, or is no longer valid: the previous headers remain
+    /// in use.
     HeadersNotRefreshed {
-        /// Secrets Manager's error code, or ours for an invalid secret; never text of the secret.
+        /// Secrets Manager's error code, or redeliver's own for an invalid secret; never text from the secret.
         code: String,
     },
 }
 
-/// Rounds to milliseconds: logs are read by humans, too, and the clocks are not more exact than that.
+/// Rounds to milliseconds: humans read the logs, too, and the clocks are not more precise.
 #[must_use]
 pub fn to_milliseconds(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0

@@ -1,4 +1,4 @@
-//! The interface to the target: the messages that a handler gets, and its possible answers.
+//! The interface to the target: the messages that a handler receives, and the results that it can return.
 
 #![warn(missing_docs)] // what a user's handler is written against
 
@@ -17,27 +17,29 @@ use crate::message::envelope::skim_body;
 use crate::message::{Attributes, ReceivedMessage, Timestamp};
 use crate::trace::{CallSpan, TraceContext};
 
-/// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers, too.
+/// Calls the user's target for one message. HTTP endpoints and Lambda functions are called through handlers, too.
 ///
-/// The same message may come more than once: use only [`Message::idempotency_key`] as an idempotency key. Copies may be
-/// at different attempts, since each copy counts its own. A handler must not block its thread; one that hangs is cut
-/// off near the function's deadline, and its message is retried. A panic fails only this message.
+/// The same message may be delivered more than once: use only [`Message::idempotency_key`] as an idempotency key.
+/// Copies may differ in their attempt number, since each copy counts separately. A handler must not block its thread;
+/// one that hangs is cancelled near the function's deadline, and its message is retried. A panic fails only this
+/// message.
 pub trait Handler: Send + Sync {
-    /// `Ok` when the message is done; the error says what to do with it.
+    /// `Ok` if the message was processed; otherwise the error determines the next step.
     fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send;
 
-    /// The version of the user's function that every call goes to, `NAME:VERSION`, if the target is one and it is known.
+    /// The version of the user's function that handles every call, as `NAME:VERSION`; `None` if the target is not a
+    /// function or the version is unknown.
     fn function_version(&self) -> Option<&str> {
         None
     }
 
-    /// The span of each call, if spans are written.
+    /// The template for the span of each call, if spans are recorded.
     fn call_span(&self) -> CallSpan<'_> {
         CallSpan::default()
     }
 
-    /// [`Self::handle`] as the message-processor calls it: for handlers that need details of the receive, or that call
-    /// their target more than once for a message.
+    /// [`Self::handle`] with the details of the receive; the message-processor calls this method. Override it in
+    /// handlers that need those details, or that call their target more than once per message.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
         self.handle(invocation.message)
     }
@@ -48,18 +50,18 @@ pub trait Handler: Send + Sync {
 pub struct Invocation<'a> {
     /// The message.
     pub message: &'a Message<'a>,
-    /// The received record: SQS's ids, times and counts.
+    /// The received record, with SQS's ids, timestamps and counts.
     pub record: &'a ReceivedMessage,
-    /// The handler must answer by then. Soon afterwards it is cut off, and its answer is lost.
+    /// The deadline of the handler. Soon afterwards it is cancelled, and its result is lost.
     pub end: Timestamp,
-    /// The span of this call, if spans are written; see [`Self::trace_context`].
+    /// The span of this call, if spans are recorded; see [`Self::trace_context`].
     pub trace: Option<&'a TraceContext>,
-    /// For a handler that knows where the log lines of this call are.
+    /// Lets a handler record the location of this call's log lines.
     pub logs: Option<&'a CallLogs>,
 }
 
 impl Invocation<'_> {
-    /// The trace context for the target: that of redeliver's own span if it writes spans, or else
+    /// The trace context for the target: that of redeliver's own span if spans are recorded, otherwise
     /// [`TraceContext::from_message`].
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
@@ -67,18 +69,18 @@ impl Invocation<'_> {
     }
 }
 
-/// The location of the log lines of a call: the message-processor's own, until the handler sets another one.
+/// The location of a call's log lines: the message-processor's own location unless the handler sets another one.
 #[derive(Clone, Debug, Default)]
 pub struct CallLogs(Arc<Mutex<LogLocation>>);
 
 impl CallLogs {
-    /// Logs in this location.
+    /// Starts with this location.
     #[must_use]
     pub fn new(location: LogLocation) -> Self {
         Self(Arc::new(Mutex::new(location)))
     }
 
-    /// Replaces the request id: the lines are in the same log stream.
+    /// Replaces the request id; the log stream remains the same.
     pub fn set_request_id(&self, request_id: Option<&str>) {
         let mut location = lock(&self.0);
         *location = std::mem::take(&mut *location).with_request_id(request_id);
@@ -89,7 +91,7 @@ impl CallLogs {
         *lock(&self.0) = location;
     }
 
-    /// The location as far as it is known by now.
+    /// The location, as far as it is known so far.
     #[must_use]
     pub fn location(&self) -> LogLocation {
         lock(&self.0).clone()
@@ -97,8 +99,8 @@ impl CallLogs {
 }
 
 impl TraceContext {
-    /// The producer's context. The first valid one counts: the attribute `traceparent`, a CloudEvent's `traceparent`, the
-    /// system attribute `AWSTraceHeader`.
+    /// The producer's context: the first valid one of the attribute `traceparent`, a CloudEvent's `traceparent`, and
+    /// the system attribute `AWSTraceHeader`.
     #[must_use]
     pub fn from_message(message: &Message<'_>, record: &ReceivedMessage) -> Option<Self> {
         let body = match message.form {
@@ -112,25 +114,26 @@ impl TraceContext {
 /// A valid message, for a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The body as it was received, byte for byte.
+    /// The received body, byte for byte.
     pub body: &'a str,
-    /// `metadata.message_id` as the producer wrote it. For a plain message: its id if that is a UUID, else a UUID
+    /// `metadata.message_id` as the producer wrote it. For a plain message: its id if that is a UUID, otherwise a UUID
     /// derived from it.
     pub message_id: &'a str,
-    /// Envelope or plain.
+    /// Envelope or plain message.
     pub form: &'a BodyForm,
-    /// Retries made so far: 0 at the first delivery. Copies of a message may differ in it.
+    /// Retries made so far: 0 at the first delivery. It may differ between copies of a message.
     pub retry_attempt: u32,
-    /// Number of times it was sent back from the final DLQ.
+    /// Number of redrives from the final DLQ.
     pub redrive_generation: u32,
-    /// Seconds for which redeliver has held it because its target was down or busy.
+    /// Total seconds for which redeliver has held the message because its target was down or busy.
     pub held_seconds: u32,
     /// The producer's message attributes.
     pub attributes: &'a Attributes,
 }
 
 impl Message<'_> {
-    /// The same for all copies of the message: the producer's own id, or [`Message::message_id`] if it has none.
+    /// The idempotency key, the same for all copies of the message: the producer's own id, or [`Message::message_id`]
+    /// if the producer set none.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         match self.form {
@@ -139,11 +142,11 @@ impl Message<'_> {
         }
     }
 
-    /// Deserialises `data`, or the body of a plain message.
+    /// Deserializes `data`, or the body of a plain message.
     ///
     /// # Errors
-    /// A permanent `InvalidData` error that a handler can return as it is: the data does not have the type `T`, or the
-    /// message has no `data`. It names the place, never the value.
+    /// A permanent `InvalidData` error that a handler can return unchanged: the data does not have the type `T`, or the
+    /// message has no `data`. It contains the location, never the value.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let invalid = |what: &str| HandlerError::permanent("InvalidData", what);
         let (place, text) = match self.form {
@@ -161,41 +164,41 @@ impl Message<'_> {
 /// The reason why a handler did not process a message, and the next step for the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerError {
-    /// Matched by the policy's lists.
+    /// The error's name, which the policy's lists match.
     pub error_type: ErrorType,
-    /// For humans: recorded, truncated, in queue attributes and history; never logged.
+    /// Text for humans: recorded in queue attributes and the retry history, truncated; never logged.
     pub details: String,
     /// The next step for the message.
     pub kind: FailureKind,
-    /// The version of the user's function that answered, `NAME:VERSION`, if [`Handler::function_version`] does not know
-    /// it.
+    /// The version of the user's function that responded, as `NAME:VERSION`, if [`Handler::function_version`] returns
+    /// `None`.
     pub function: Option<String>,
 }
 
 /// The next step for a failed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Retry by the policy's backoff.
+    /// Retry according to the policy's backoff.
     Transient,
-    /// Retry, but not before this.
+    /// Retry, but not before this delay.
     TransientAfter(Duration),
-    /// The target is down, whatever the policy's `opens_on`. Retry, but not before the delay, if one is given.
+    /// The target is down, regardless of the policy's `opens_on`. Retry, but not before the delay, if any.
     Unavailable(Option<Duration>),
     /// Do not retry.
     Permanent,
-    /// Not yet: retry after this delay, without spending an attempt.
+    /// Not ready yet: retry after this delay, without spending an attempt.
     Snooze(Duration),
-    /// Time ran out before the handler got the message. Spends no attempt.
+    /// Time ran out before the handler received the message. Spends no attempt.
     NotStarted,
 }
 
-/// The name of an error, e.g. `HttpStatus.503`. The variants distinguish our own names, which may be logged, from a
-/// target's text.
+/// The name of an error, e.g. `HttpStatus.503`. The variants distinguish redeliver's own names, which may be logged,
+/// from a target's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorType {
-    /// A name from a program's source code: `Http.Timeout`, `Panic`, or a handler's own literal.
+    /// A name from source code: `Http.Timeout`, `Panic`, or a literal in a handler.
     Named(&'static str),
-    /// A name and what was wrong, both from a program's source code: `Http.Tls`, `unknown issuer`. Logs have both.
+    /// A name and a cause, both from source code: `Http.Tls`, `unknown issuer`. Both are logged.
     Explained(&'static str, &'static str),
     /// `HttpStatus.NNN`.
     HttpStatus(u16),
@@ -206,7 +209,7 @@ pub enum ErrorType {
 }
 
 impl ErrorType {
-    /// The whole name.
+    /// The full name.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         match self {
@@ -217,7 +220,7 @@ impl ErrorType {
         }
     }
 
-    /// The name for logs: a target's text becomes `FromTarget`, and its code is left out.
+    /// The name for logs: a target's text becomes `FromTarget`, and its code is omitted.
     #[must_use]
     pub fn loggable_name(&self) -> Cow<'_, str> {
         match self {
@@ -236,7 +239,7 @@ impl From<&'static str> for ErrorType {
 }
 
 impl HandlerError {
-    /// Retry by the policy's backoff.
+    /// Retry according to the policy's backoff.
     #[must_use]
     pub fn transient(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
         Self {
@@ -247,8 +250,8 @@ impl HandlerError {
         }
     }
 
-    /// A dependency of the handler is down: a retry as after [`Self::transient`], and an outage for the circuit
-    /// breaker.
+    /// A dependency of the handler is down: retried like [`Self::transient`], and counted by the circuit breaker as an
+    /// outage.
     #[must_use]
     pub fn unavailable(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
         Self { kind: FailureKind::Unavailable(None), ..Self::transient(error_type, details) }
@@ -260,22 +263,22 @@ impl HandlerError {
         Self { kind: FailureKind::Permanent, ..Self::transient(error_type, details) }
     }
 
-    /// Retry after this delay without spending an attempt. From the 101st snooze of a message on, each one spends an
-    /// attempt.
+    /// Retry after this delay without spending an attempt. From the 101st snooze of a message onwards, each one spends
+    /// an attempt.
     #[must_use]
     pub fn snooze(error_type: impl Into<ErrorType>, details: impl fmt::Display, after: Duration) -> Self {
         Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
     }
 
-    /// Time ran out before the handler got the message.
+    /// Time ran out before the handler received the message.
     #[must_use]
     pub fn not_started() -> Self {
         let details = "time ran out before the call began";
         Self { kind: FailureKind::NotStarted, ..Self::transient("NotStarted", details) }
     }
 
-    /// Adds a delay, like `Retry-After`: a floor for the policy's delay, cut to 900 s, or to 12 hours with
-    /// `long_delays`. The message is retried even if the error was permanent.
+    /// Sets a minimum for the policy's delay, like `Retry-After`: at most 900 s, or 12 hours with `long_delays`. The
+    /// message is retried even if the error was permanent.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
         let kind = match self.kind {

@@ -1,11 +1,11 @@
-//! The rules of redeliver, pure: no I/O, no clock, no environment, no ambient randomness.
+//! The rules of redeliver as pure code: no I/O, no clock, no environment, no ambient randomness.
 //!
-//! A message comes in as a [`message::ReceivedMessage`]. It is opened as an [`arrival::Arrival`], validated as an
+//! A message arrives as a [`message::ReceivedMessage`], is parsed into an [`arrival::Arrival`], validated as an
 //! [`accepted::AcceptedMessage`], and leaves as a [`deliver::Outgoing`]: a hand-off with its [`failure`], a re-send
-//! that [`decide`] chose by the [`policy::Policy`], a verdict, or a final record with its [`failure::annotation`]. A
-//! [`deliver::Outbox`] sends it through the [`ports`].
+//! that [`decide`] chose according to the [`policy::Policy`], a verdict, or a final record with its
+//! [`failure::annotation`]. A [`deliver::Outbox`] sends it through the [`ports`].
 //!
-//! A policy can be checked before anything is deployed:
+//! A policy can be checked before deployment:
 //!
 //! ```
 //! use redeliver_core::decide::backoff::bounds;

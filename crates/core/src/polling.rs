@@ -1,5 +1,5 @@
-//! One poll for a function: receive → invoke → delete the records that are done. An event source mapping, the pollers
-//! of `redeliver work` and the model do the same.
+//! One poll for a function: receive → invoke → delete the completed records. An event source mapping, the pollers of
+//! `redeliver work` and the model all follow these steps.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::deliver::deletion::delete_receives;
 use crate::message::ReceivedMessage;
 use crate::ports::{Clock, EntryError, Function, Queue, Receive, UnreadableMessage};
 
-/// Receives up to `max_messages` records, or none if none arrives within `wait`.
+/// Receives up to `max_messages` records; empty if none arrives within `wait`.
 ///
 /// # Errors
-/// If the receive fails. If only its answer was lost, its records come back.
+/// If the receive fails. If only the response was lost, the records are received again after their visibility timeout.
 pub async fn receive_records<Q: Queue>(
     queue: &Q,
     max_messages: u8,
@@ -20,8 +20,9 @@ pub async fn receive_records<Q: Queue>(
     queue.receive(Receive { max_messages, wait, visibility: None }).await
 }
 
-/// Takes out of a batch the records that must wait for an unreadable one before them, if the function keeps the order of
-/// a group: those of its group or, if its group cannot be read either, all. They stay in their queue, as it does.
+/// Removes from a batch the records that must wait for an earlier unreadable record, if the function keeps the order
+/// within a group: those of the same group, or all later records if its group is unreadable, too. They remain in their
+/// queue, like the unreadable one.
 pub fn take_waiting(
     function: &impl Function,
     readable: &mut Vec<ReceivedMessage>,
@@ -47,10 +48,10 @@ pub fn take_waiting(
     readable.extract_if(.., must_wait).collect()
 }
 
-/// Invokes the function, with a deadline `timeout` from now, and deletes the records that it does not report as failed.
+/// Invokes the function with a deadline `timeout` from now, and deletes the records that it does not report as failed.
 ///
-/// A failed record, or one that cannot be deleted, comes back when its visibility timeout ends. Returns the SQS message
-/// ids of the records that are done and could not be deleted.
+/// A failed record, or one that cannot be deleted, is received again after its visibility timeout. Returns the SQS
+/// message ids of the completed records that could not be deleted.
 pub async fn invoke_function<Q: Queue>(
     queue: &Q,
     function: &impl Function,
@@ -67,7 +68,7 @@ pub async fn invoke_function<Q: Queue>(
         function.batch_item_failures(records, clock.now() + timeout).await.into_iter().collect();
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
-    // Deleted even after the deadline: the function has confirmed each of them.
+    // These are deleted even after the deadline, since the function has confirmed each of them.
     let deleted = delete_receives(queue, clock, &handles).await;
     done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
 }
@@ -80,7 +81,7 @@ mod tests {
     use crate::message::{Confirmed, Timestamp};
     use crate::testing::received;
 
-    /// A record of a batch: its group, and whether it and its group can be read.
+    /// A record of a batch: its group, and a flag that is false if the record is unreadable.
     fn record() -> impl Strategy<Value = (Option<&'static str>, bool)> {
         (prop::sample::select(vec![Some("a"), Some("b"), None]), prop::bool::weighted(0.7))
     }
@@ -98,7 +99,7 @@ mod tests {
     }
 
     proptest! {
-        /// By the definition: a record waits if an unreadable one of its group, or of an unknown one, stands before it.
+        /// By definition, a record waits if an unreadable record of its own or of an unknown group precedes it.
         #[test]
         fn records_behind_an_unreadable_one_of_their_group_wait(
             batch in prop::collection::vec(record(), 0..10)

@@ -1,4 +1,4 @@
-//! The interfaces between the rules and the outside world. Implemented by `redeliver-aws` and `redeliver-embedded`.
+//! The interfaces between the rules and the outside world, implemented by `redeliver-aws` and `redeliver-embedded`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -24,31 +24,31 @@ pub trait Clock: Send + Sync {
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// The receiver of domain events, which writes logs and metrics or counts them.
+/// Receives domain events, and writes logs and metrics or counts them.
 pub trait Observer: Send + Sync {
-    /// Must not fail and must not block.
+    /// Handles an event. Must neither fail nor block.
     fn observe(&self, event: &Event);
-    /// Observes several events at once, if that costs less.
+    /// Observes several events at once; override it if that is cheaper.
     fn observe_all(&self, events: &[Event]) {
         events.iter().for_each(|event| self.observe(event));
     }
-    /// Ends a batch: writes the events gathered so far.
+    /// Ends a batch: writes the events buffered so far.
     fn flush(&self) {}
-    /// The recorder of spans, if spans are written.
+    /// The recorder of spans, if spans are recorded.
     fn tracer(&self) -> Option<&Tracer> {
         None
     }
-    /// Begins an invocation of the process, with Lambda's request id.
+    /// Begins an invocation with this Lambda request id.
     fn begin_invocation(&self, request_id: &str) {
         let _ = request_id;
     }
-    /// The log lines that the process writes in this invocation; empty outside Lambda.
+    /// The location of the process's log lines for this invocation; empty outside Lambda.
     fn log_location(&self) -> LogLocation {
         LogLocation::default()
     }
 }
 
-/// Ends a batch when dropped, even if the function panics or is cut off.
+/// Ends a batch when dropped, even if the function panics or is cancelled.
 #[derive(Debug)]
 pub struct FlushOnDrop<'a, O: Observer>(pub &'a O);
 
@@ -58,9 +58,10 @@ impl<O: Observer> Drop for FlushOnDrop<'_, O> {
     }
 }
 
-/// The sending half of a queue: all that most functions need.
+/// The sending half of a queue, which is all that most functions need.
 pub trait QueueSender: Send + Sync {
-    /// Sends one batch, one request. One outcome per entry, in order: the SQS message id of each confirmed one.
+    /// Sends one batch in one request. Returns one outcome per entry, in order: the SQS message id if the send is
+    /// confirmed.
     fn send_batch(&self, batch: Batch<'_>) -> impl Future<Output = Vec<EntryOutcome<String>>> + Send;
     /// The queue's name, for spans; empty if it is unknown.
     fn name(&self) -> &str {
@@ -70,7 +71,8 @@ pub trait QueueSender: Send + Sync {
 
 /// Control over a received message's visibility timeout.
 pub trait VisibilityControl: Send + Sync {
-    /// Changes visibility from now, at most 10 (one request). One outcome per entry, in order.
+    /// Changes the visibility timeouts, counted from now, of at most 10 messages (one request). Returns one outcome per
+    /// entry, in order.
     fn change_visibility_batch(
         &self,
         entries: &[(String, VisibilitySeconds)],
@@ -80,32 +82,32 @@ pub trait VisibilityControl: Send + Sync {
 /// A request to receive messages ("ReceiveMessage", Amazon SQS API Reference).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receive {
-    /// 1..=10.
+    /// Maximum number of messages, 1..=10.
     pub max_messages: u8,
-    /// Long polling: up to 20 s.
+    /// Wait time of long polling, up to 20 s.
     pub wait: Duration,
-    /// `None`: the queue's own setting.
+    /// Visibility timeout; `None` for the queue's default.
     pub visibility: Option<VisibilitySeconds>,
 }
 
-/// The counts of a queue.
+/// Message counts of a queue.
 pub trait QueueDepth: Send + Sync {
-    /// The approximate counts of SQS, which may be a minute old.
+    /// SQS's approximate counts, which may be a minute old.
     fn depth(&self) -> impl Future<Output = Result<Depth, EntryError>> + Send;
 }
 
-/// A complete queue, as an event source mapping, an auditor or a test needs it.
+/// A queue with all operations, for an event source mapping, an auditor or a test.
 pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
-    /// Up to 10 messages; empty if none came within the wait. Unreadable messages are left out: see
+    /// Receives up to 10 messages; empty if none arrived within the wait time. Unreadable messages are omitted: see
     /// [`Queue::take_unreadable`].
     fn receive(
         &self,
         request: Receive,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
-    /// Takes the unreadable messages of all receives so far. Separate from the answer, since only a poller needs them:
-    /// it reports them, as the function itself does behind an event source mapping.
+    /// Takes the unreadable messages of all receives so far. Separate from the result of a receive, since only a poller
+    /// needs them: it reports them, as the function itself does behind an event source mapping.
     fn take_unreadable(&self) -> Vec<UnreadableMessage>;
-    /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
+    /// Deletes at most 10 messages by receipt handle (one request). Returns one outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
     /// The queue's ARN.
     fn arn(&self) -> &str;
@@ -113,21 +115,21 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
     fn url(&self) -> &str;
 }
 
-/// A received message that could not be parsed. It stays in its queue, and is visible again after its visibility
+/// A received message that could not be parsed. It remains in its queue, and is visible again after its visibility
 /// timeout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableMessage {
-    /// SQS's id; empty if the answer has none.
+    /// SQS's message id; empty if the response has none.
     pub sqs_message_id: String,
-    /// The handle of this receive; empty if the answer has none.
+    /// The receipt handle; empty if the response has none.
     pub receipt_handle: String,
-    /// `None` if it has none, or if that cannot be read either.
+    /// The message's group; `None` if it is missing or unreadable, too.
     pub message_group_id: Option<String>,
-    /// The readable messages of the same receive, or of the same event, that stand before it.
+    /// Number of readable messages before it in the same receive or event.
     pub readable_before: usize,
 }
 
-/// Messages of a queue by state.
+/// Numbers of messages in a queue, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
     /// `ApproximateNumberOfMessages`.
@@ -146,9 +148,9 @@ impl Depth {
     }
 }
 
-/// A bucket of objects, as far as the archive writes it.
+/// An object store, with the operations that the archive needs for writing.
 pub trait ObjectStore: Send + Sync {
-    /// Writes an object; `Ok(false)`, and no write, if there is one with this key already.
+    /// Writes an object; `Ok(false)`, without a write, if the key already exists.
     fn create_object(
         &self,
         key: &str,
@@ -156,11 +158,11 @@ pub trait ObjectStore: Send + Sync {
     ) -> impl Future<Output = Result<bool, EntryError>> + Send;
 }
 
-/// A bucket of objects that is read, too: by the command line.
+/// An object store that can also be read; the command line needs this.
 pub trait ReadableStore: ObjectStore {
-    /// `None` if there is no object with this key.
+    /// Reads an object; `None` if the key does not exist.
     fn read_object(&self, key: &str) -> impl Future<Output = Result<Option<Vec<u8>>, EntryError>> + Send;
-    /// A page of at most 1,000 keys, in order.
+    /// Lists one page of at most 1,000 keys, in order.
     fn list_keys(&self, listing: Listing<'_>)
     -> impl Future<Output = Result<ListingPage, EntryError>> + Send;
 }
@@ -169,9 +171,9 @@ pub trait ReadableStore: ObjectStore {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing<'a> {
     pub prefix: &'a str,
-    /// Keys with a further `/` are listed as folders.
+    /// Lists keys that contain a further `/` as folders.
     pub by_folder: bool,
-    /// [`ListingPage::next`] of the page before.
+    /// [`ListingPage::next`] of the previous page.
     pub page: Option<&'a str>,
 }
 
@@ -179,13 +181,13 @@ pub struct Listing<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListingPage {
     pub keys: Vec<String>,
-    /// Each ends with `/`.
+    /// Folders; each ends with `/`.
     pub folders: Vec<String>,
-    /// The next page, if there is one.
+    /// Token of the next page; `None` after the last page.
     pub next: Option<String>,
 }
 
-/// No bucket: a deployment without an archive.
+/// The absent object store of a deployment without an archive.
 #[derive(Clone, Copy, Debug)]
 pub enum NoStore {}
 
@@ -195,9 +197,9 @@ impl ObjectStore for NoStore {
     }
 }
 
-/// Invokes Lambda functions without waiting for their answers.
+/// Invokes Lambda functions asynchronously.
 pub trait AsyncInvoker: Send + Sync {
-    /// `Ok` once Lambda has queued the event. The payload is JSON, the function an ARN.
+    /// `Ok` once Lambda has queued the event. The payload is JSON; the function is an ARN.
     fn invoke_async(
         &self,
         function_arn: &str,
@@ -208,34 +210,35 @@ pub trait AsyncInvoker: Send + Sync {
 /// The reason why Lambda did not confirm that an event is queued.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotInvoked {
-    /// Larger than Lambda accepts.
+    /// The payload exceeds Lambda's limit.
     #[error("too large")]
     TooLarge,
-    /// Not JSON, according to Lambda.
+    /// Lambda rejected the payload as invalid JSON.
     #[error("not valid JSON")]
     Invalid,
-    /// A throttle, a fault, a missing permission or function, or no answer (it may be queued then): may succeed later.
+    /// A throttle, a fault, a missing permission or function, or no response (the event may be queued anyway); a retry
+    /// may succeed.
     #[error("not now ({code})")]
     NotNow {
-        /// Lambda's code, or one of ours; never a payload.
+        /// Lambda's error code, or redeliver's own; never part of a payload.
         code: String,
     },
 }
 
-/// True for the name, the ARN and the URL of a FIFO queue. "Amazon SQS FIFO queue quotas": "To determine whether a queue is
+/// True for the name, ARN or URL of a FIFO queue. "Amazon SQS FIFO queue quotas": "To determine whether a queue is
 /// FIFO, you can check whether the queue name ends with the suffix."
 #[must_use]
 pub fn is_fifo(queue: &str) -> bool {
     queue.ends_with(FIFO_SUFFIX)
 }
 
-/// The end of the names of FIFO queues, and of no others.
+/// The suffix of FIFO queue names; other queue names cannot end with it.
 pub const FIFO_SUFFIX: &str = ".fifo";
 
-/// Creates and deletes queues: `redeliver local` and the tests.
+/// Creates and deletes queues, for `redeliver local` and the tests.
 pub trait QueueService: Send + Sync {
     type Queue: Queue + Clone;
-    /// Creates a queue: a FIFO queue if its name [ends so](is_fifo), otherwise a standard queue.
+    /// Creates a queue: a FIFO queue if its name [ends with `.fifo`](is_fifo), otherwise a standard queue.
     fn create_queue(
         &self,
         name: &str,
@@ -248,13 +251,13 @@ pub trait QueueService: Send + Sync {
 /// Attributes of a queue to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// `VisibilityTimeout`; 30 s in SQS.
+    /// `VisibilityTimeout`; SQS's default is 30 s.
     pub visibility: VisibilitySeconds,
-    /// `MessageRetentionPeriod`, 60 s..=14 days; 4 days in SQS.
+    /// `MessageRetentionPeriod`, 60 s..=14 days; SQS's default is 4 days.
     pub retention: Duration,
     /// `RedrivePolicy`.
     pub redrive: Option<RedriveSettings>,
-    /// Tags, so that a human sees whose queue it is.
+    /// Tags that identify the queue's owner to humans.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -263,7 +266,7 @@ pub struct QueueSettings {
 pub struct RedriveSettings {
     /// `deadLetterTargetArn`.
     pub target_arn: String,
-    /// `maxReceiveCount`, 1..=1000: the receive after that moves the message instead.
+    /// `maxReceiveCount`, 1..=1000: the next receive after that moves the message to the DLQ instead.
     pub max_receive_count: u16,
 }
 
@@ -280,7 +283,7 @@ impl Default for QueueSettings {
 
 /// A function behind an event source mapping.
 pub trait Function: Send + Sync {
-    /// Handles one batch before `deadline`, when the process may be stopped. Returns the records that are done; all
+    /// Handles one batch before `deadline`, after which the process may be stopped. Returns the completed records; all
     /// others are received again.
     fn process_batch(
         &self,
@@ -288,23 +291,23 @@ pub trait Function: Send + Sync {
         deadline: Timestamp,
     ) -> impl Future<Output = Vec<Confirmed>> + Send;
 
-    /// True if a record must not be processed before all that stand before it in its group.
+    /// True if a record must not be processed before all earlier records of its group.
     fn keeps_order(&self) -> bool {
         false
     }
 
-    /// The recorder of its spans, if it writes any.
+    /// The recorder of the function's spans, if spans are recorded.
     fn tracer(&self) -> Option<&Tracer> {
         None
     }
 
-    /// Begins an invocation, with Lambda's request id.
+    /// Begins an invocation with this Lambda request id.
     fn begin_invocation(&self, request_id: &str) {
         let _ = request_id;
     }
 
-    /// [`Self::process_batch`] with the answer for an event source mapping: `batchItemFailures`, the SQS message ids of
-    /// the unconfirmed records.
+    /// [`Self::process_batch`] with the response for an event source mapping: `batchItemFailures`, the SQS message ids
+    /// of the unconfirmed records.
     fn batch_item_failures(
         &self,
         records: Vec<ReceivedMessage>,
@@ -318,7 +321,7 @@ pub trait Function: Send + Sync {
 }
 
 fn unconfirmed_ids(received: Vec<Receipt>, confirmed: Vec<Confirmed>) -> Vec<String> {
-    // Counted, so that of two identical records only one is done if only one was confirmed.
+    // Counted, so that only one of two identical records is treated as done if only one was confirmed.
     let mut done: HashMap<Receipt, u32> = HashMap::with_capacity(confirmed.len());
     for record in confirmed {
         *done.entry(record.into_receipt()).or_default() += 1;

@@ -3,7 +3,7 @@
 //! The randomness is keyed, not drawn: every copy of a message computes the same delay on any machine. The generator is
 //! ChaCha8 (`rand_chacha`, djb's variant with a 64-bit counter and nonce 0) with this 32-byte key: the 16 bytes of
 //! `message_id`, then `generation` and `attempt` as 32-bit little-endian integers, then the ASCII text `redelivr`. Its
-//! first 64-bit word `x` (little-endian) spreads the backoff, its second one the target's own delay. A word becomes a
+//! first 64-bit word `x` (little-endian) spreads the backoff, the second one the target's own delay. A word becomes a
 //! number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
 
 use std::ops::RangeInclusive;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::limits::RetryDelay;
 use crate::policy::{Backoff, Jitter, Policy};
 
-/// The key of a delay.
+/// The key of a delay's randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JitterKey {
     /// `metadata.message_id`.
@@ -26,7 +26,7 @@ pub struct JitterKey {
     pub attempt: u32,
 }
 
-/// The delay before retry `key.attempt` by the policy's backoff: a number of whole seconds within [`bounds`].
+/// The delay before retry `key.attempt` according to the policy's backoff: whole seconds within [`bounds`].
 #[must_use]
 pub fn retry_delay(policy: &Policy, key: JitterKey) -> RetryDelay {
     let (low, high) = bounds(policy, key.attempt).into_inner();
@@ -34,8 +34,8 @@ pub fn retry_delay(policy: &Policy, key: JitterKey) -> RetryDelay {
     RetryDelay::saturating(draw_number(key, low, high))
 }
 
-/// The shortest and the longest delay before retry `attempt`, 1 for the first. Each whole second in between is equally
-/// likely. The default policy has 0..=900 s before each retry; an exponential one doubles up to its cap.
+/// The shortest and the longest delay before retry `attempt`, 1 for the first. Each whole second between them is
+/// equally likely. The default policy has 0..=900 s before each retry; an exponential backoff doubles up to its cap.
 #[must_use]
 pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     let (base, cap, jitter) = match &policy.backoff {
@@ -53,7 +53,7 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
         Jitter::Full => (0, base),
         Jitter::Additive { max } => {
             let max = u64::from(max.get());
-            // At the cap the base shrinks and the spread stays: otherwise all messages at the cap would come back
+            // At the cap the base shrinks, but not the spread: otherwise all messages at the cap would be retried
             // together.
             let low = base.min(cap.saturating_sub(max));
             (low, low + max)
@@ -62,14 +62,14 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     RetryDelay::saturating(low)..=RetryDelay::saturating(high)
 }
 
-/// Draws a number in `low..=high` from the key's first word, which is that of the backoff.
+/// Draws a number in `low..=high` from the key's first word, the word for the backoff.
 pub(crate) fn draw_number(key: JitterKey, low: u64, high: u64) -> u64 {
     let [word, _] = key_words(key);
     scale_word(word, low, high)
 }
 
-/// The delay of a `Retry-After`, as a floor for the retry's own: never shorter than asked, and up to 10 % longer, so
-/// that a date shared by many messages does not bring them all back at once. At most `limit`: 900 s, or 12 hours with
+/// The delay of a `Retry-After`, as a floor for the retry's own delay: never shorter than requested, and up to 10 %
+/// longer, so that messages with the same date are not all retried at once. At most `limit`: 900 s, or 12 hours with
 /// long delays ([`Policy::delay_limit`]).
 #[must_use]
 pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: JitterKey) -> RetryDelay {
@@ -79,7 +79,7 @@ pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: JitterKey) -> Re
 }
 
 /// `initial * rate^(n-1) + offset`, rounded up so that no retry is early, at most `max`. Computed by repeated
-/// multiplication, whose result IEEE 754 fixes to the bit; a power function's may differ between machines.
+/// multiplication, whose result IEEE 754 defines exactly; that of a power function may differ between machines.
 fn exponential_base(
     initial: RetryDelay,
     rate: f64,
@@ -90,7 +90,7 @@ fn exponential_base(
     let cap = f64::from(max.get());
     let mut base = f64::from(initial.get());
     for _ in 1..attempt {
-        // The result no longer changes: a thousand attempts must not take a thousand multiplications, or end in
+        // The result no longer changes: a thousand attempts must neither take a thousand multiplications nor yield
         // infinity.
         if base >= cap || rate <= 1.0 {
             break;

@@ -1,5 +1,5 @@
 //! The budget that a re-send spends, and the delays of re-sends that spend no attempt because the target did not fail:
-//! held messages, and those that SQS moved.
+//! held messages, and messages that SQS moved.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Budget {
         match kind {
             FailureClass::Unanswered => Self::Redrive,
             FailureClass::Held => Self::Hold,
-            // The message spends an attempt only if nothing else is left.
+            // The message spends an attempt only if no other budget is left.
             FailureClass::Snooze | FailureClass::NotStarted if before.snooze_count < SNOOZES_MAX => {
                 Self::Snooze
             }
@@ -42,15 +42,14 @@ impl Budget {
     }
 }
 
-/// True if a message that was held for `held_seconds` may be held once more: below `hold_seconds_max`, by default a
-/// day.
+/// True if a message that was held for `held_seconds` may be held again: below `hold_seconds_max`, by default a day.
 #[must_use]
 pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
     Duration::from_secs(held_seconds.into()) < policy.with_breaker(|breaker| breaker.hold_max)
 }
 
-/// The time for which a message may still be held without a call once its holds, or its age, are at their limit: 900 s
-/// beyond the hold limit. After it the message is called, whatever the state of its target.
+/// The time for which a message may still be held without a call after its holds, or its age, have reached their limit:
+/// 900 s beyond the hold limit. After that, the message is called regardless of the state of its target.
 #[must_use]
 pub fn hold_grace(policy: &Policy, held_seconds: u32) -> Duration {
     let hold_max = policy.with_breaker(|breaker| breaker.hold_max);
@@ -58,8 +57,8 @@ pub fn hold_grace(policy: &Policy, held_seconds: u32) -> Duration {
     Duration::from_secs(RETRY_AFTER_SECONDS_MAX.into()).saturating_sub(over)
 }
 
-/// Checks that a message whose target says "not now" may be held once more. One that was not called at its hold limit
-/// waits for the end of a `Retry-After`, or for a place in the rate of a busy target, for at most 900 s.
+/// Checks that a message may be held again after "not now". A message that was not called at its hold limit waits at
+/// most 900 s for the end of a `Retry-After`, or for a free slot in the rate limit of a busy target.
 pub(crate) fn check_holds(policy: &Policy, held_seconds: u32, was_called: bool) -> Result<(), GiveUp> {
     let spent = if was_called { held_seconds } else { held_seconds.saturating_sub(RETRY_AFTER_SECONDS_MAX) };
     if may_be_held(policy, spent) {
@@ -79,21 +78,21 @@ const RETRY_AFTER_SECONDS_MAX: u32 = 900;
 /// The times that limit the delay of a held message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HoldTimes {
-    /// Chosen by the function that held it.
+    /// The delay chosen by the function that held the message.
     pub(super) asked_seconds: Option<u64>,
     pub(super) held_seconds: u32,
-    /// Until it expires.
+    /// Time until the message expires.
     pub(super) left: Option<Duration>,
 }
 
-/// Holds above a minute end together, so that the messages come back in full batches.
+/// Holds longer than a minute end together, so that the messages are received in full batches.
 const GRID_SECONDS: i64 = 10;
 const GRID_DELAY_SECONDS_MIN: i64 = 60;
 
-/// The delay of a held message, at most 900 s. A message with little time is sent back earlier: after half of the time
-/// that is left until it expires, and no later than its hold limit. At that limit only a `Retry-After` holds it.
+/// The delay of a held message, at most 900 s. A message with little time left is sent back earlier: after half of the
+/// time until it expires, and no later than its hold limit. At that limit only a `Retry-After` holds it.
 pub(super) fn hold_delay(policy: &Policy, times: HoldTimes, now: Timestamp) -> RetryDelay {
-    // So that each hold counts towards the hold limit.
+    // At least 1 s, so that each hold counts towards the hold limit.
     const MIN_SECONDS: u64 = 1;
     let HoldTimes { asked_seconds, held_seconds, left } = times;
     let asked = RetryDelay::saturating(asked_seconds.unwrap_or(HOLD_SECONDS_MAX)).min(RetryDelay::SHORT_MAX);
@@ -105,7 +104,7 @@ pub(super) fn hold_delay(policy: &Policy, times: HoldTimes, now: Timestamp) -> R
     on_grid(asked, now).min(most).max(RetryDelay::saturating(MIN_SECONDS))
 }
 
-/// The delay up to the next multiple of ten seconds.
+/// Extends the delay to the next multiple of ten seconds.
 fn on_grid(delay: RetryDelay, now: Timestamp) -> RetryDelay {
     let seconds = i64::from(delay.get());
     if seconds <= GRID_DELAY_SECONDS_MIN {
@@ -122,15 +121,15 @@ pub(super) fn redrive_delay(count: u32, key: JitterKey) -> RetryDelay {
     RetryDelay::saturating(draw_number(key, low, high))
 }
 
-/// The range of that delay. It starts with a few seconds, since most crashes are one process's, and doubles up to 900 s.
-/// Twenty of them take about three hours, and SQS's own waiting adds about one.
+/// The range of that delay. It starts at a few seconds, since most crashes affect a single process, and doubles up to
+/// 900 s. Twenty such delays take about three hours; SQS's waits before the moves add about one.
 pub(super) fn redrive_bounds(count: u32) -> RangeInclusive<u64> {
     let longest = u64::from(RetryDelay::SHORT_MAX.get());
     let base = 5_u64.checked_shl(count.saturating_sub(1).min(32)).map_or(longest, |base| base.min(longest));
     base / 2..=base
 }
 
-/// Checks that a message that SQS moved may come back once more.
+/// Checks that a message that SQS moved may be re-sent again.
 pub(super) fn check_redrives(policy: &Policy, before: &Metadata) -> Result<(), GiveUp> {
     let (max, max_in_all) = (policy.redrives_max(), policy.redrives_in_all_max());
     let (since_answer, in_all) = (before.redrives_since_answer(), before.redrive_count);

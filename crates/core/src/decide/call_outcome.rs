@@ -1,6 +1,6 @@
-//! A failed call, as evidence of the target's health: by the kind of its error, not by the number of such errors.
+//! Classifies failed calls as evidence of the target's health: by the kind of error, not by the number of errors.
 //!
-//! docs/handlers.md has the table and the reasons.
+//! See docs/handlers.md for the table and the reasons.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -14,39 +14,39 @@ use crate::truncate;
 /// The outcome of a call, as evidence of the target's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// The target is there, whatever its answer about the message.
+    /// The target is up, regardless of its response to the message.
     Answer,
-    /// The error may be the message's own fault: a crash, a timeout, a missing route. It spends an attempt, unless the
-    /// first calls of many messages show an outage.
+    /// The message itself may have caused the error: a crash, a timeout, a missing route. It spends an attempt, unless
+    /// the first calls of many messages show an outage.
     Fault,
-    /// Not now, whatever the message: the target cannot be reached, or it refuses the caller. It spends no attempt.
+    /// "Not now" for any message: the target cannot be reached, or it refuses the caller. It spends no attempt.
     Unavailable,
-    /// Not now: the rate of calls is too high for the target, which may send a `Retry-After`. It spends no attempt.
+    /// "Not now": the call rate is too high for the target, which may send a `Retry-After`. It spends no attempt.
     Refusal(Option<Duration>),
-    /// Not now, for this message alone: a status that is about the message came with a `Retry-After`. It spends no attempt,
-    /// and for the target it is an answer.
+    /// "Not now" for this message only: a status about the message came with a `Retry-After`. It spends no attempt, and
+    /// counts as an answer of the target.
     Later(Duration),
 }
 
 impl CallOutcome {
-    /// True if the error says "not now", so that its message is held.
+    /// True if the outcome is "not now", so that the message is held.
     #[must_use]
     pub const fn is_not_now(self) -> bool {
         matches!(self, Self::Unavailable | Self::Refusal(_) | Self::Later(_))
     }
 
-    /// True if the target is there.
+    /// True if the target is up.
     #[must_use]
     pub const fn is_answer(self) -> bool {
         matches!(self, Self::Answer | Self::Later(_))
     }
 }
 
-/// Refusals by the rate of the calls.
+/// Refusals because of the call rate.
 const TOO_MANY: [&str; 2] = ["HttpStatus.429", "Lambda.Throttled"];
 
-/// Errors that every message would get: no connection, a proxy without its target, and a caller, method or address that
-/// the target refuses. 52x and 530 are Cloudflare's for an origin that it cannot reach.
+/// Errors that affect every message: no connection, a proxy that cannot reach its target, and a caller, method or
+/// address that the target refuses. Cloudflare returns 52x and 530 for an unreachable origin.
 static NOT_NOW: LazyLock<Globs> = LazyLock::new(|| {
     Globs::built_in(&[
         "Http.Connect",
@@ -75,7 +75,7 @@ static NOT_NOW: LazyLock<Globs> = LazyLock::new(|| {
     ])
 });
 
-/// Errors that one message can cause, and an outage as well.
+/// Errors that either a single message or an outage can cause.
 static FAULTS: LazyLock<Globs> = LazyLock::new(|| {
     Globs::built_in(&[
         "Http.InvalidResponse",
@@ -91,19 +91,20 @@ static FAULTS: LazyLock<Globs> = LazyLock::new(|| {
     ])
 });
 
-/// True for an HTTP status that blames the message itself. All other failures may pass (a redirect to a maintenance page, a
-/// rotated key, a route that a deployment lost); giving messages up for them would empty the queue into the final DLQ.
+/// True for an HTTP status that blames the message itself. All other failures may be temporary (a redirect to a
+/// maintenance page, a rotated key, a route lost in a deployment); giving up on them would drain the queue into the
+/// final DLQ.
 #[must_use]
 pub const fn is_permanent_status(status: u16) -> bool {
     let may_pass = matches!(status, 401 | 403..=405 | 407..=409 | 421 | 423..=425 | 429);
     status / 100 == 4 && !may_pass
 }
 
-/// Classifies a failed call. Only an error that the policy retries is evidence about the target: any other error is the
-/// message's own fault.
+/// Classifies a failed call. Only an error that the policy retries is evidence about the target: the message itself
+/// causes any other error.
 #[must_use]
 pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
-    // As it is recorded: a target's name may be as long as its answer.
+    // Cleaned as for the record: a name from a target may be as long as its response.
     let name = truncate::clean_text(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
     if classify_error(policy, &name, Classification::from_failure_kind(error.kind).known_class())
         != FailureClass::Transient
@@ -115,7 +116,7 @@ pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
         FailureKind::Unavailable(after) => after,
         _ => None,
     };
-    // "At once" asks for nothing.
+    // A `Retry-After` of zero requests no delay.
     let retry_after = retry_after.filter(|after| !after.is_zero());
     let is_named = || policy.circuit_breaker.as_ref()?.opens_on.as_ref().map(|globs| globs.matches(&name));
     let is_unavailable = || {
@@ -131,7 +132,7 @@ pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
         Some(after) if name.starts_with("HttpStatus.") => CallOutcome::Later(after),
         None if is_unavailable => CallOutcome::Unavailable,
         None if is_fault => CallOutcome::Fault,
-        // A delay from a handler is the time of the next attempt, and spends one.
+        // A delay from a handler sets the time of the next attempt, and spends one.
         _ => CallOutcome::Answer,
     }
 }
@@ -154,7 +155,7 @@ mod tests {
         HandlerError::transient(ErrorType::HttpStatus(status), "")
     }
 
-    /// A glob with `*` takes as long as its length for each character of a name.
+    /// Matching a glob with `*` can take time proportional to its length for each character of a name.
     #[test]
     fn a_name_is_matched_as_it_is_recorded_and_not_as_long_as_its_answer() {
         let name = |bytes: usize| ErrorType::FromTarget("a".repeat(bytes) + "b");
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(matched(128), (Answer, Answer));
     }
 
-    /// The numbers are in docs/handlers.md, too; a test of the docs compares them.
+    /// docs/handlers.md contains the same numbers; a test of the docs compares them.
     #[test]
     fn an_http_status_determines_the_budget_it_spends() {
         for not_now in [300, 302, 308, 401, 403, 405, 407, 502, 503, 504, 520, 521, 529, 530] {
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(outcome("{}", HandlerError::unavailable("Db", "")), Unavailable);
     }
 
-    /// A code of the target's makes the cause differ, and nothing else.
+    /// The target's own code affects only the cause.
     #[test]
     fn a_status_with_a_code_is_judged_as_the_status() {
         for code in [302, 400, 404, 422, 429, 500, 503] {

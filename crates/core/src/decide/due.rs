@@ -1,4 +1,4 @@
-//! Due times of retries, and the part that one `DelaySeconds` can hold.
+//! Due times of retries, and the part of a delay that fits in one `DelaySeconds`.
 
 use chrono::TimeDelta;
 
@@ -10,7 +10,7 @@ use crate::message::metadata::format_rfc3339;
 use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 
-/// A due time, never in the past, and the delay that led to it.
+/// A due time, never in the past, and the delay from which it was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DueTime {
     pub(crate) at: Timestamp,
@@ -18,7 +18,7 @@ pub(crate) struct DueTime {
 }
 
 impl DueTime {
-    /// The due time that the message brings from its last hop. A time that the policy cannot produce is ignored: the
+    /// The due time that the last hop wrote into the message. A time that the policy cannot produce is ignored: the
     /// policy has changed, or the time is forged.
     pub(super) fn from_hop(
         policy: &Policy,
@@ -26,10 +26,10 @@ impl DueTime {
         due_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<Self> {
-        // Without long delays nothing hops: an old due time of up to 12 hours is from another policy, so a new delay is
-        // drawn.
+        // Without long delays no message hops: an old due time of up to 12 hours is from another policy, so a new delay
+        // is drawn.
         let at = due_at.filter(|_| policy.long_delays)?;
-        // Counted from the failure, like the original delay: each hop computes the same one.
+        // Counted from the failure, like the original delay, so that each hop computes the same one.
         let seconds = rounded_up(at - delivery.failed_at(now));
         let longest = match answer.retry_after_seconds {
             Some(_) => policy.delay_limit(),
@@ -39,8 +39,8 @@ impl DueTime {
         Some(Self { at: at.max(now), delay })
     }
 
-    /// With long delays the delay counts from the failure, so that every copy and every receive computes the same time;
-    /// without, it counts from now.
+    /// With long delays, the delay counts from the failure, so that every copy and every receive computes the same
+    /// time; otherwise it counts from now.
     pub(super) fn from_backoff(
         backoff: &FlooredBackoff,
         limit: Option<Timestamp>,
@@ -55,23 +55,23 @@ impl DueTime {
         Self { at: now + TimeDelta::seconds(i64::from(delay.get())), delay }
     }
 
-    /// The remaining delay, rounded up so that nothing is early. `None` if it exceeds `DelaySeconds`.
+    /// The remaining delay, rounded up so that no retry is early. `None` if it exceeds the limit of `DelaySeconds`.
     pub(crate) fn delay_from(self, now: Timestamp) -> Option<DelaySeconds> {
         DelaySeconds::new(rounded_up(self.at - now))
     }
 }
 
-/// Whole seconds, rounded up; 0 if negative. SQS counts whole seconds, and a rounded-down delay would call a target
-/// before the time that it asked for.
+/// Whole seconds, rounded up; 0 if negative. SQS counts whole seconds, and a delay rounded down would end before the
+/// time that the target requested.
 fn rounded_up(duration: TimeDelta) -> u64 {
     let whole = duration.num_seconds() + i64::from(duration.subsec_nanos() > 0);
     u64::try_from(whole).unwrap_or(0)
 }
 
-/// Margin between a message's last call and its expiry: SQS and the pollers need a moment to deliver.
+/// Margin between a message's last call and its expiry, since delivery by SQS and the pollers takes some time.
 pub(crate) const ARRIVAL_MARGIN: TimeDelta = TimeDelta::seconds(5);
 
-/// The policy's delay before a retry, and the delay that the target asked for as its floor.
+/// The policy's delay before a retry, with the delay that the target requested as its floor.
 pub(super) struct FlooredBackoff {
     backoff: RetryDelay,
     floor: RetryDelay,
@@ -82,7 +82,7 @@ impl FlooredBackoff {
     pub(super) fn for_retry(policy: &Policy, answer: &Classification, key: JitterKey) -> Self {
         let asked = answer.retry_after_seconds;
         let floor = asked.map_or(RetryDelay::ZERO, |asked| target_delay(asked, policy.delay_limit(), key));
-        // A snooze is not a failure, so it has no backoff.
+        // A snooze is not a failure, so no backoff applies.
         let backoff = match (answer.known_class(), asked) {
             (FailureClass::Snooze, Some(_)) => RetryDelay::ZERO,
             _ => retry_delay(policy, key),
@@ -90,14 +90,14 @@ impl FlooredBackoff {
         Self { backoff, floor }
     }
 
-    /// Both delays cut to `longest`, for a queue that can hide a message no longer.
+    /// Limits both delays to `longest`, the longest time for which the queue can hide a message.
     pub(super) fn capped_at(self, longest: RetryDelay) -> Self {
         Self { backoff: self.backoff.min(longest), floor: self.floor.min(longest) }
     }
 
-    /// The due time, counted from `from`. If the target asks for more time than the message has left, the last call is
-    /// made 5 s before the message expires: otherwise it would be given up without that call. If there is no time left
-    /// for the wait, that call has already been made.
+    /// The due time, counted from `from`. If the target requests a longer delay than the message has left, the last
+    /// call is made 5 s before the message expires: otherwise the message would be given up without it. If no time is
+    /// left for the wait, that call has already been made.
     pub(super) fn due_time(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> DueTime {
         let due = DueTime::from_now(self.backoff.max(self.floor), from);
         let last_call =
@@ -115,10 +115,10 @@ impl FlooredBackoff {
     }
 }
 
-/// Checks the number of retries made against the policy's limit, and the producer's if that is lower.
+/// Checks the number of retries made against the policy's limit, or the producer's if that is lower.
 pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u32) -> Result<(), GiveUp> {
-    // A producer may ask for fewer retries, never for more: the policy belongs to the target's owner. The explanation
-    // names the limit that applied, so the producer's counts only if it is lower.
+    // A producer may request fewer retries, but not more: the target's owner sets the policy. The explanation names the
+    // limit that applied, so the producer's counts only if it is lower.
     let by_producer = by_producer.filter(|max| *max < policy.max_attempts);
     let max = by_producer.unwrap_or(policy.max_attempts);
     if made < max {
@@ -139,7 +139,7 @@ pub(crate) struct AgeLimit {
 }
 
 impl AgeLimit {
-    /// True if there is no time for another wait.
+    /// True if no time is left for another wait.
     pub(crate) fn is_near(self, now: Timestamp) -> bool {
         now + ARRIVAL_MARGIN >= self.at
     }

@@ -1,5 +1,5 @@
-//! The decision on a failed message that stays on its queue (strategies `visibility` and `ordered`): its next visibility
-//! timeout, or a verdict.
+//! The decision on a failed message that remains on its queue (strategies `visibility` and `ordered`): its next
+//! visibility timeout, or a verdict.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use crate::message::metadata::format_rfc3339;
 use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 
-/// Settings of a queue on which failed messages stay.
+/// Settings of a queue on which failed messages remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueTimes {
-    /// Its visibility timeout. The 12 hours that a message can be hidden count from its receive.
+    /// Its visibility timeout. The 12 hours for which a message can be hidden count from its receive.
     pub visibility_timeout: VisibilitySeconds,
-    /// `MessageRetentionPeriod`, 60 s..=14 days: SQS deletes what is older, hidden or not.
+    /// `MessageRetentionPeriod`, 60 s..=14 days: SQS deletes older messages, hidden or not.
     pub retention: Duration,
 }
 
-/// The attempts of a message that stays on its queue.
+/// The attempts of a message that remains on its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempts {
-    /// Attempts so far, this one included: calls, or receives.
+    /// Number of calls or receives so far, including this one.
     pub made: u32,
-    /// The start of `max_age_seconds`.
+    /// Start of the age that `max_age_seconds` limits.
     pub since: Timestamp,
 }
 
 impl Attempts {
-    /// Each receive is an attempt, and the age counts from the first send.
+    /// Attempts where each receive counts as one, and the age starts at the first send.
     #[must_use]
     pub fn from_receives(accepted: &AcceptedMessage) -> Self {
         Self { made: accepted.record().receive_count, since: accepted.first_sent() }
@@ -40,14 +40,15 @@ impl Attempts {
 }
 
 impl QueueTimes {
-    /// The latest time for a retry. It must also have time to fail: a message that is received but not yet hidden again
-    /// when the retention ends is lost.
+    /// The latest time for a retry, with a margin for its failure: a message that is received but not yet hidden again
+    /// at the end of the retention is lost.
     pub(crate) fn retained_until(self, sent_at: Timestamp) -> Timestamp {
         sent_at + self.retention - self.visibility_timeout.duration()
     }
 
-    /// The longest time for which a received message can be hidden. It is 12 hours from the receive
-    /// ("ChangeMessageVisibility", Amazon SQS API Reference), and the call may have taken as long as the visibility timeout.
+    /// The longest time for which a received message can be hidden: 12 hours from the receive
+    /// ("ChangeMessageVisibility", Amazon SQS API Reference), minus the visibility timeout, since the call may have
+    /// taken that long.
     pub(crate) fn hidden_max(self) -> VisibilitySeconds {
         let left = VisibilitySeconds::MAX.get() - self.visibility_timeout.get();
         VisibilitySeconds::saturating(left.into())
@@ -68,7 +69,7 @@ pub fn decide_on_queue(
     let FailedMessage { accepted, hand_off: HandOff { error, answer, delivery, .. }, .. } = failed;
     let metadata = accepted.metadata();
     retryable_kind(policy, &error.error_type, answer.known_class())?;
-    // The first call was not a retry, so the next retry has the number of this call.
+    // The first call was not a retry, so the number of the next retry is that of this call.
     let Attempts { made, since } = attempts;
     check_attempts(policy, metadata.max_attempts, made.saturating_sub(1))?;
     let key = JitterKey { message_id: metadata.message_id, generation: metadata.generation(), attempt: made };
@@ -77,7 +78,7 @@ pub fn decide_on_queue(
     let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, since);
     let retained_until = queue_times.retained_until(delivery.sent_at);
     let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));
-    // From now, not from the failure: the new timeout counts from the request that sets it.
+    // Counted from now, not from the failure, since the new timeout starts with the request that sets it.
     let due = backoff.due_time(now, Some(limit), now);
     check_age(age_limit, due.at)?;
     if due.at > retained_until {
@@ -86,7 +87,7 @@ pub fn decide_on_queue(
     Ok(due.delay)
 }
 
-/// SQS would delete the message silently.
+/// The reason to give up a message whose retry is too late for the retention: SQS would delete the message silently.
 pub(crate) fn not_retained(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
     let explanation = format!(
         "The next retry at {} is too close to the end of the queue's retention at {}",

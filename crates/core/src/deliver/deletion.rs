@@ -6,11 +6,11 @@ use crate::fault::{EntryError, EntryOutcome, Fault};
 use crate::limits::BATCH_ENTRIES_MAX;
 use crate::ports::{Clock, Queue};
 
-/// Requests for one batch, with pauses that double in between.
+/// Maximum requests per batch, with a pause between them that doubles each time.
 const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Deletes receives by handle. One final outcome each, in order; errors that may pass are retried.
+/// Deletes messages by receipt handle. Returns one final outcome each, in order; transient errors are retried.
 pub async fn delete_receives<Q: Queue, C: Clock>(
     queue: &Q,
     clock: &C,
@@ -27,7 +27,7 @@ pub async fn delete_receives<Q: Queue, C: Clock>(
                 outcomes[*place] = outcome;
             }
         }
-        // Deletions are idempotent, so one without an answer can be repeated.
+        // Deletions are idempotent, so one without a response can be repeated.
         waiting.retain(|place| matches!(&outcomes[*place], Err(error) if error.fault.is_retryable()));
         if waiting.is_empty() {
             break;

@@ -1,4 +1,4 @@
-//! The retries of one batch: each entry is tried until another try cannot improve its outcome.
+//! The retries of one batch: each entry is retried until a further request cannot improve its outcome.
 
 use std::time::Duration;
 
@@ -10,19 +10,20 @@ use crate::fault::{EntryError, EntryOutcome, Fault};
 use crate::message::Timestamp;
 use crate::ports::Clock;
 
-/// Wait before the first re-send of refused entries; doubles each time.
+/// Wait before the first re-send of refused entries; it doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
-/// The longest wait between two re-sends, and the wait before a re-send that may create a copy: it is the last one, so
-/// a blip should be over by then.
+/// The longest wait between two re-sends, and the wait before a re-send that may create a copy: since that is the last
+/// one, a blip should be over by then.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// The shortest time to wait for an answer. SQS's take "tens or low hundreds of milliseconds" ("Amazon SQS FAQs").
+/// The shortest time to wait for a response. Typical latencies are "tens or low hundreds of milliseconds" ("Amazon SQS
+/// FAQs").
 const PATIENCE_MIN: Duration = Duration::from_secs(5);
 
-/// Retries all entries of a batch before `deadline`. One outcome each, in order.
+/// Retries all entries of a batch before `deadline`. Returns one outcome each, in order.
 ///
 /// `request` makes one request for the entries at these positions. `perhaps_done_max` limits the sends of an entry that
-/// are not known to be refused. A request stays in flight while there is time, even after its entries are sent again:
-/// its late answer counts.
+/// are not known to have been refused. A request remains in flight until the deadline, even after its entries are sent
+/// again: a late response counts.
 pub(super) async fn settle_batch<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     entries: usize,
     perhaps_done_max: u32,
@@ -33,7 +34,7 @@ pub(super) async fn settle_batch<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     let mut retries = BatchRetries::new(entries, perhaps_done_max, clock.now(), deadline);
     let mut under_way = FuturesUnordered::new();
     loop {
-        // An entry sent twice has two requests in flight: the first answer that confirms it counts.
+        // An entry sent twice has two requests in flight: the first response that confirms it counts.
         let now = clock.now();
         if now >= deadline || retries.are_settled() {
             return retries.into_delivered();
@@ -44,7 +45,7 @@ pub(super) async fn settle_batch<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
         }
         let pause = clock.sleep(time_until(now, retries.next_due())).fuse();
         pin_mut!(pause);
-        // Answers before the pause: an entry whose answer is already there must not be sent again.
+        // Responses before the pause: an entry whose response has already arrived must not be sent again.
         select_biased! {
             (places, answers) = under_way.select_next_some() => retries.record_answers(places, answers, clock.now()),
             () = pause => {}
@@ -63,9 +64,9 @@ struct RetryEntry<R> {
     outcome: EntryOutcome<R>,
     /// Time of the next send.
     due: Option<Timestamp>,
-    /// Requests still in flight.
+    /// Number of requests in flight.
     under_way: u32,
-    /// Sends not known to be refused.
+    /// Number of sends not known to have been refused.
     perhaps_done: u32,
 }
 
@@ -87,9 +88,9 @@ impl<R> BatchRetries<R> {
         due.map_or(self.deadline, |due| due.min(self.deadline))
     }
 
-    /// The positions of the entries to send now.
+    /// Returns the positions of the entries to send now.
     fn take_due(&mut self, now: Timestamp) -> Vec<usize> {
-        // Half of what remains: the one further send needs time for its own answer.
+        // Half of the remaining time: the next send needs time for a response, too.
         let patience = now + (time_until(now, self.deadline) / 2).max(PATIENCE_MIN);
         let patience = self.in_time(patience);
         let mut places = Vec::new();
@@ -98,23 +99,23 @@ impl<R> BatchRetries<R> {
                 continue;
             }
             places.push(place);
-            // The last refusal does not apply to this send.
+            // The previous refusal does not apply to this send.
             if entry.perhaps_done == 0 {
                 entry.outcome = Err(no_answer());
             }
             entry.under_way += 1;
-            // Counted before the answer, since none may come. A refusal takes the count back.
+            // Counted before the response, since none may arrive. A refusal undoes the count.
             entry.perhaps_done += 1;
             entry.due = patience.filter(|_| entry.perhaps_done < self.perhaps_done_max);
         }
         places
     }
 
-    /// Records the answers of a request for the entries at these positions. Entries without an answer count as
-    /// unanswered; surplus answers confirm nothing.
+    /// Records the results of a request for the entries at these positions. Entries without a result count as
+    /// unanswered; surplus results confirm nothing.
     fn record_answers(&mut self, places: Vec<usize>, answers: Vec<EntryOutcome<R>>, now: Timestamp) {
         let mut answers = answers.into_iter();
-        // Never less than the first wait: halves of what remains would never reach the deadline.
+        // At least the first wait: halving the remaining time would never reach the deadline.
         let last = LONGEST_WAIT.min(time_until(now, self.deadline) / 2).max(FIRST_WAIT);
         let (soon, last) = (jittered_wait(wait_before(self.refusals + 1), now), jittered_wait(last, now));
         let (soon, last) = (self.in_time(now + soon), self.in_time(now + last));
@@ -133,22 +134,21 @@ impl<R> BatchRetries<R> {
             if !fault.may_have_succeeded() {
                 entry.perhaps_done -= 1;
             }
-            // The refusal of a later send does not undo an earlier one that may have been carried out.
+            // The refusal of a later send does not undo an earlier one that may have succeeded.
             if fault.may_have_succeeded() || entry.perhaps_done == 0 {
                 entry.outcome = Err(error);
             }
-            // A send that may have been carried out is repeated only once, so after a long wait; a refused one soon.
+            // A send that may have succeeded is repeated only once, so after a long wait; a refused one soon.
             let again = if fault.may_have_succeeded() { last } else { soon };
             let may_be_sent = fault.is_retryable() && entry.perhaps_done < self.perhaps_done_max;
             entry.due =
                 again.filter(|_| may_be_sent).map(|again| entry.due.map_or(again, |due| due.min(again)));
         }
-        // Counted for the batch, not for each entry: SQS throttles a queue, and the entries of one request are answered
-        // together.
+        // Counted per batch, not per entry: SQS throttles a queue, and the entries of a request share one response.
         self.refusals += 1;
     }
 
-    /// `None` if the deadline comes first.
+    /// Returns the time, or `None` if it is after the deadline.
     fn in_time(&self, then: Timestamp) -> Option<Timestamp> {
         (then < self.deadline).then_some(then)
     }
@@ -165,7 +165,7 @@ fn wait_before(resend: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << (resend - 1).min(16)).min(LONGEST_WAIT)
 }
 
-/// Shortened by up to a half, by the clock's own sub-second part, so that many instances do not move in step.
+/// Shortens the wait by up to half, using the clock's sub-second part, so that instances do not retry in step.
 fn jittered_wait(longest: Duration, now: Timestamp) -> Duration {
     longest - longest.mul_f64(f64::from(now.timestamp_subsec_micros()) / 2_000_000.0)
 }
