@@ -1,4 +1,4 @@
-//! Dead letters in a file of JSON Lines. Each line has all that is needed to send its message again.
+//! Writes dead letters to a JSON Lines file. Each line contains everything needed to send its message again.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use crate::files::{FileError, check_new, create_new, sync_directory_of};
 
-/// A new file of dead letters. It holds whole messages, so only its owner can read it (mode 600).
+/// A new file of dead letters. It contains complete messages, so only its owner can read it (mode 600).
 #[derive(Debug)]
 pub struct ArchiveFile {
     path: PathBuf,
-    /// `None` before the first message of an archive that begins with it.
+    /// `None` before the first message if the file is created on demand.
     file: Option<BufWriter<File>>,
     virtual_now: Option<Timestamp>,
 }
@@ -38,8 +38,8 @@ impl ArchiveFile {
         Ok(Self { path: path.to_owned(), file: Some(create_synced(path)?), virtual_now: None })
     }
 
-    /// An archive whose file is created with the first message. Without one no file is left behind, so the next try can
-    /// use the same name.
+    /// Creates an archive whose file is created with the first message. Without a message no file is left behind, so a
+    /// retry can use the same name.
     ///
     /// # Errors
     /// If the file already exists, or its directory does not. If another program creates it later, the first write
@@ -49,17 +49,17 @@ impl ArchiveFile {
         Ok(Self { path: path.to_owned(), file: None, virtual_now: None })
     }
 
-    /// Marks the messages as dead letters of virtual time that ended at this moment (`redeliver local`); `None`: of
-    /// real time.
+    /// Marks the messages as dead letters of virtual time that ended at this timestamp (`redeliver local`); `None`
+    /// means real time.
     #[must_use]
     pub fn in_virtual_time(self, virtual_now: Option<Timestamp>) -> Self {
         Self { virtual_now, ..self }
     }
 
-    /// Writes messages and waits until they are on disk.
+    /// Writes messages and syncs them to disk.
     ///
     /// # Errors
-    /// If the file cannot be written: the messages must not be deleted then.
+    /// If the file cannot be written. The messages must not be deleted then.
     pub fn write_messages<'m>(
         &mut self,
         messages: impl IntoIterator<Item = &'m ReceivedMessage>,
@@ -68,7 +68,7 @@ impl ArchiveFile {
         self.sync()
     }
 
-    /// Writes a message, which may not be on disk before [`ArchiveFile::sync`].
+    /// Writes a message, which is only guaranteed to be on disk after [`ArchiveFile::sync`].
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -85,7 +85,7 @@ impl ArchiveFile {
         writeln!(file, "{line}").map_err(|error| FileError::new(&self.path, error))
     }
 
-    /// Waits until all that was written is on disk.
+    /// Syncs everything written so far to disk.
     ///
     /// # Errors
     /// If the file cannot be written or synchronized.
@@ -98,7 +98,7 @@ impl ArchiveFile {
     }
 }
 
-/// Creates the file and syncs its directory, so that its name survives a crash, too.
+/// Creates the file and syncs its directory, so that the directory entry survives a crash, too.
 fn create_synced(path: &Path) -> Result<BufWriter<File>, FileError> {
     let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
     created.map(BufWriter::new).map_err(|error| FileError::new(path, error))

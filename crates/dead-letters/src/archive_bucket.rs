@@ -1,5 +1,5 @@
-//! An archive of dead letters in a bucket: found by listing, without a request for what a period excludes; read; and
-//! written by a purge.
+//! An archive of dead letters in an S3 bucket. Listing skips days outside the requested period. A purge can write to
+//! the archive.
 
 mod backup;
 #[cfg(test)]
@@ -23,11 +23,11 @@ use crate::{DeadLetterError, LINE_BYTES_MAX};
 
 pub use backup::BucketBackup;
 
-/// The time for a request and its repetitions.
+/// The timeout for a request including its retries.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// Objects that are read at the same time.
+/// Limit on concurrent object reads.
 const CONCURRENT_READS: usize = 32;
-/// Days that are listed at the same time.
+/// Limit on days listed concurrently.
 const CONCURRENT_LISTINGS: usize = 8;
 
 /// An archive, or the part of a deployment in it.
@@ -36,11 +36,11 @@ pub struct ArchiveBucket<S, C> {
     pub store: S,
     pub clock: C,
     pub prefix: Prefix,
-    /// Only the dead letters of this deployment; `None`: of all deployments.
+    /// Restricts the archive to this deployment; `None` for all deployments.
     pub deployment: Option<String>,
 }
 
-/// A period from `since`, included, to `until`, excluded. `None` leaves that side open.
+/// A period from `since` (inclusive) to `until` (exclusive). `None` leaves that side open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
     pub since: Option<Timestamp>,
@@ -54,12 +54,12 @@ pub struct ArchivedDeath {
     pub death: Death,
 }
 
-/// The dead letters of a period.
+/// The dead letters found for a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveListing {
-    /// The earliest first.
+    /// Sorted by time, earliest first.
     pub deaths: Vec<ArchivedDeath>,
-    /// Keys beside them that are not an archive's.
+    /// Other keys under the prefix, which do not follow the archive's layout.
     pub not_ours: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct ArchiveListing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedObject {
     pub key: String,
-    /// Without a value of the object.
+    /// The reason, without any values from the object.
     pub why: String,
 }
 
@@ -76,19 +76,19 @@ pub const CREDENTIALS_ADVICE: &str = "set AWS_PROFILE or --profile, or set AWS_A
                                       AWS_SECRET_ACCESS_KEY; for single sign-on run `aws sso \
                                       login --profile NAME` first";
 
-/// A request that S3 did not carry out.
+/// A failed S3 request.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{key}: {}", describe_error(error, right))]
 pub struct ArchiveError {
-    /// A key, or the folder that was listed.
+    /// The object key, or the listed prefix.
     key: String,
     error: EntryError,
-    /// The right that the request needs.
+    /// The permission that the request requires.
     right: &'static str,
 }
 
 fn describe_error(error: &EntryError, right: &str) -> String {
-    // The two codes of `redeliver-aws` for a request that did not reach S3.
+    // The two error codes of `redeliver-aws` for requests that did not reach S3.
     match error.code.as_str() {
         "NoCredentials" => {
             format!("no AWS credentials found, or they cannot be loaded: {CREDENTIALS_ADVICE}")
@@ -145,7 +145,7 @@ impl Period {
         self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
     }
 
-    /// True if a part of the day is in it.
+    /// True if the period overlaps the day.
     fn overlaps_day(&self, day: NaiveDate) -> bool {
         let start = day.and_hms_opt(0, 0, 0).map(|midnight| midnight.and_utc());
         self.since.is_none_or(|since| since.date_naive() <= day)
@@ -154,7 +154,7 @@ impl Period {
 }
 
 impl ArchivedDeath {
-    /// The key of its object.
+    /// The object key.
     #[must_use]
     pub fn object_key(&self) -> String {
         self.layout.object_key(&self.death)
@@ -162,10 +162,10 @@ impl ArchivedDeath {
 }
 
 impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
-    /// The deployments that have dead letters in the archive; only [`ArchiveBucket::deployment`] if that is set.
+    /// Lists the deployments that have dead letters in the archive; only [`ArchiveBucket::deployment`] if set.
     ///
     /// # Errors
-    /// If S3 denies to list the bucket (`s3:ListBucket`), or does not answer within 20 s.
+    /// If listing the bucket is denied (`s3:ListBucket`), or S3 does not respond within 20 s.
     pub async fn list_deployments(&self) -> Result<Vec<Arc<ArchiveLayout>>, ArchiveError> {
         let layout = |deployment: &str| {
             Arc::new(ArchiveLayout { prefix: self.prefix.clone(), deployment: deployment.to_owned() })
@@ -179,10 +179,10 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         Ok(names.filter(is_meant).map(layout).collect())
     }
 
-    /// Lists the dead letters of a period, the earliest first. Days outside of it cost no request.
+    /// Lists the dead letters of a period, earliest first. Days outside the period cost no requests.
     ///
     /// # Errors
-    /// If S3 denies to list the bucket (`s3:ListBucket`), or does not answer within 20 s.
+    /// If listing the bucket is denied (`s3:ListBucket`), or S3 does not respond within 20 s.
     pub async fn find_deaths(&self, period: Period) -> Result<ArchiveListing, ArchiveError> {
         let mut found = ArchiveListing::default();
         for layout in self.list_deployments().await? {
@@ -213,7 +213,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
                 Some(death) if period.contains(death.at) => {
                     found.deaths.push(ArchivedDeath { layout: Arc::clone(layout), death });
                 }
-                // The S3 console makes an empty object for a folder.
+                // The S3 console creates an empty object for a folder.
                 None if !key.ends_with('/') => found.not_ours.push(key),
                 _ => {}
             }
@@ -222,11 +222,11 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     }
 
     /// Writes each dead letter to `output` as one line, in order, and calls `progress` with the number of objects read
-    /// so far. Returns the objects that were left out: deleted meanwhile, not restored from a storage class, or not a
-    /// dead letter.
+    /// so far. Returns the skipped objects: those deleted meanwhile, not restored from an archive storage class, or not
+    /// a dead letter.
     ///
     /// # Errors
-    /// If a request for an object fails for 20 s or is denied, or the output cannot be written.
+    /// If a request for an object keeps failing for 20 s or is denied, or the output cannot be written.
     pub async fn export_lines(
         &self,
         deaths: Vec<ArchivedDeath>,
@@ -255,12 +255,12 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         Ok(left_out)
     }
 
-    /// The line of an object.
+    /// Fetches an object's line.
     async fn fetch_line(&self, key: &str) -> Result<Result<Vec<u8>, BadObject>, ArchiveError> {
         match self.get_object(key).await {
             Ok(Some(object)) => Ok(extract_line(&object)),
             Ok(None) => Ok(Err(BadObject::Gone)),
-            // Of Glacier and the like ("GetObject", Amazon S3 API Reference).
+            // The error for objects in Glacier and similar storage classes ("GetObject", Amazon S3 API Reference).
             Err(ArchiveError { error, .. }) if error.code == "InvalidObjectState" => {
                 Ok(Err(BadObject::NotRestored))
             }
@@ -268,7 +268,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         }
     }
 
-    /// All keys with a prefix, or all folders.
+    /// Lists all keys with a prefix, or all folders.
     async fn list_keys(&self, prefix: &str, by_folder: bool) -> Result<Vec<String>, ArchiveError> {
         let mut all = Vec::new();
         let mut next: Option<String> = None;
@@ -286,15 +286,16 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     /// Reads an object; `None` if it does not exist.
     ///
     /// # Errors
-    /// If the request fails for 20 s, or is denied.
+    /// If the request keeps failing for 20 s, or is denied.
     pub async fn get_object(&self, key: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
         self.send_request(key, "s3:GetObject", || self.store.read_object(key)).await
     }
 
-    /// Writes an object, and returns true; false, and nothing is written, if one with this key exists.
+    /// Writes an object and returns true; if the key already exists, writes nothing and returns false.
     ///
     /// # Errors
-    /// If the request fails for 20 s, or is denied. Without an answer the object may have been written nevertheless.
+    /// If the request keeps failing for 20 s, or is denied. Without a response, the object may have been written
+    /// nevertheless.
     pub async fn create_object(&self, key: &str, content: &[u8]) -> Result<bool, ArchiveError> {
         self.send_request(key, "s3:PutObject", || self.store.create_object(key, content.to_vec())).await
     }
@@ -310,15 +311,15 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     }
 }
 
-/// The one line of an object without its line break, if it is a dead letter.
+/// Returns the single line of an object without its line break, if it is a dead letter.
 fn extract_line(content: &[u8]) -> Result<Vec<u8>, BadObject> {
-    // Also of the compressed bytes: a megabyte may hold fifty thousand members without a byte of text, each with a
-    // dictionary to make.
+    // Compressed bytes are limited, too: one megabyte can contain fifty thousand empty gzip members, and each one costs
+    // a dictionary.
     if content.len() > LINE_BYTES_MAX {
         return Err(BadObject::TooLong);
     }
     let mut text = Vec::new();
-    // All members: the first one alone would look like a whole object.
+    // Decodes all gzip members: the first one alone would look like a complete object.
     MultiGzDecoder::new(content)
         .take(LINE_BYTES_MAX as u64 + 1)
         .read_to_end(&mut text)

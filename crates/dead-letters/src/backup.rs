@@ -1,5 +1,5 @@
-//! `--backup`: lines that `audit --save` and `purge --backup` wrote, as the messages that a redrive would have sent
-//! back.
+//! `--backup`: converts lines written by `audit --save` and `purge --backup` to the messages that a redrive would have
+//! sent back.
 
 use redeliver_core::message::metadata::GENERATION_MAX;
 use redeliver_core::message::schema::MessageSchema;
@@ -10,14 +10,14 @@ use crate::DeadLetterRecord;
 use crate::file_queue::{BadLine, read_line};
 use crate::redrive::{RedriveDecision, RedrivePlan, StayReason};
 
-/// Limit on the bytes of one line, 4 MiB: a message has at most 1 MiB ("Amazon SQS message quotas", Amazon SQS
-/// Developer Guide), JSON escapes at most double it, base64 adds less, and the rest is small.
+/// Limit on the bytes of one line, 4 MiB: a message is at most 1 MiB ("Amazon SQS message quotas", Amazon SQS Developer
+/// Guide), JSON escapes at most double that, base64 adds less, and the rest is small.
 pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The error for a DLQ that is named as the queue to send to.
+/// The error if the target queue is the DLQ that was backed up.
 const OWN_QUEUE: &str = "was read from this same queue; name the source queue, so that it is handled again";
 
-/// Turns the lines of a backup into the messages that a redrive would send back.
+/// Converts the lines of a backup to the messages that a redrive would send back.
 #[derive(Debug)]
 pub struct BackupReader {
     plan: RedrivePlan,
@@ -25,17 +25,17 @@ pub struct BackupReader {
 }
 
 impl BackupReader {
-    /// A backup whose messages are sent to the queue with the ARN `to`, and must match the schema. Dead letters that
-    /// were read from that same queue are refused.
+    /// Creates a reader for messages that are sent to the queue with the ARN `to` and must match the schema. Dead
+    /// letters that were read from that same queue are rejected.
     #[must_use]
     pub fn new(schema: MessageSchema, to: &str) -> Self {
-        // A file contains only selected messages, so nothing is parked.
+        // A file contains only selected messages, so none is parked.
         let to_fifo = is_fifo(to);
         let plan = RedrivePlan { schema, to_fifo, max_generation: GENERATION_MAX, ..RedrivePlan::default() };
         Self { plan, to: to.to_owned() }
     }
 
-    /// Checks the first line only, so that a wrong queue is refused before a journal is created for it.
+    /// Checks only the first line, so that a wrong queue is rejected before its journal is created.
     ///
     /// # Errors
     /// If the queue is the one that the backup was read from.
@@ -48,27 +48,27 @@ impl BackupReader {
         }
     }
 
-    /// True if the line is a dead letter, from a backup or a final record.
+    /// True if the line is a dead letter: a line of a backup, or a final record.
     #[must_use]
     pub fn is_dead_letter_line(line: &[u8]) -> bool {
         let read = read_line(line, Timestamp::UNIX_EPOCH);
-        // Serde reads a struct from an array, too.
+        // Serde also deserializes a struct from an array.
         line.trim_ascii_start().starts_with(b"{") && matches!(read, Ok(_) | Err(BadLine::BinaryAttribute))
     }
 
-    /// SQS's id of the dead letter on a line: two lines with the same one are the same message.
+    /// The SQS message id of the dead letter on a line. Lines with the same id are the same message.
     #[must_use]
     pub fn read_id(line: &[u8]) -> Option<String> {
         read_line(line, Timestamp::UNIX_EPOCH).ok().map(|received| received.sqs_message_id)
     }
 
-    /// The message that a redrive would have sent back.
+    /// Reads the message that a redrive would have sent back.
     ///
     /// # Errors
-    /// The reason, without values of the message: the line is not a dead letter, was read from the queue that it would
-    /// go to, or cannot be sent.
+    /// If the line is not a dead letter, was read from the target queue, or cannot be sent. The error text contains no
+    /// values of the message.
     pub fn read_message(&self, line: &[u8]) -> Result<OutgoingMessage, String> {
-        // When it was sent is of no use here.
+        // The send time is not used here.
         let received = read_line(line, Timestamp::UNIX_EPOCH).map_err(|why| {
             let hint = match why {
                 BadLine::AnotherKind | BadLine::Message => "; messages are sent without --backup",
@@ -79,7 +79,7 @@ impl BackupReader {
         if received.queue_arn == self.to {
             return Err(OWN_QUEUE.to_owned());
         }
-        // The same decision as in a redrive, so that both send the very same bytes.
+        // The same decision as in a redrive, so that both send exactly the same bytes.
         let verdict =
             self.plan.decide(&DeadLetterRecord::new(received)).map_err(|error| error.to_string())?;
         match verdict {

@@ -1,4 +1,4 @@
-//! The blocked groups of an ordered queue (`on_give_up: block`): listed, and unblocked.
+//! Lists and unblocks the blocked groups of an ordered queue (`on_give_up: block`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use crate::{
     Coverage, DeadLetterError, DeadLetterReader, DeadLetterRecord, NotDeleted, ReaderError, explain_error,
 };
 
-/// A group whose first message was given up, and waits hidden on the source queue.
+/// A group whose first message was given up, and remains hidden on the source queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockedGroup {
-    /// Its `MessageGroupId`.
+    /// The `MessageGroupId`.
     pub group: String,
-    /// The time of the message's first receive, RFC 3339. The group has waited since then.
+    /// The timestamp of the message's first receive, since which the group has been waiting; RFC 3339.
     pub since: String,
     pub message_id: String,
-    /// The reason why it was given up: a code.
+    /// The code for the reason why the message was given up.
     pub error_type: String,
-    /// The reason in words.
+    /// The reason as text.
     pub error_details: String,
-    /// Retries made; `None` if nothing was called.
+    /// The number of retries; `None` if the target was never called.
     pub attempts: Option<u32>,
-    /// The time of its last notice, RFC 3339. About 12 hours later, the SQS limit for hiding a message, the message is
-    /// called once more.
+    /// The timestamp of its last notice, RFC 3339. About 12 hours later, at the SQS limit for hiding a message, the
+    /// target is called with the message once more.
     pub noticed_at: String,
-    /// The last one counts: the handles of the others are no longer valid.
+    /// The handle of the newest notice: older handles are no longer valid.
     #[serde(skip)]
     notices: Vec<ReceivedMessage>,
     #[serde(skip)]
@@ -43,7 +43,7 @@ pub struct BlockedGroup {
 }
 
 impl BlockedGroup {
-    /// The blocked group that these notices describe; `None` if none of them can be read. The newest one counts.
+    /// Builds the blocked group from its notices, of which the newest one counts; `None` if none can be read.
     #[must_use]
     pub fn from_notices(mut notices: Vec<ReceivedMessage>) -> Option<Self> {
         notices.retain(|notice| BlockedNotice::from_record(notice).is_some());
@@ -71,41 +71,42 @@ impl BlockedGroup {
 
 /// The decision on blocked groups.
 pub enum UnblockDecision<'a, B> {
-    /// None: they are listed.
+    /// Only lists the groups.
     ListOnly,
-    /// The message is called again at once, in its place.
+    /// Retries the first message immediately; it keeps its position in the group.
     Retry,
-    /// The message is deleted after it is in the backup, and its group continues without it.
+    /// Deletes the message after it is backed up; its group continues without it.
     TakeOut(&'a mut B),
 }
 
-/// A group, and the effect of the decision on it. With [`UnblockDecision::ListOnly`] it is not unblocked, without an
-/// error.
+/// A group, and the effect of the decision on it. With [`UnblockDecision::ListOnly`] the group is not unblocked, and no
+/// error is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupOutcome {
     #[serde(flatten)]
     pub group: BlockedGroup,
     /// True if the decision was carried out.
     pub unblocked: bool,
-    /// The reason why it was not, or why its notice is still there.
+    /// The reason why the group was not unblocked, or why its notice was not deleted.
     pub error: Option<String>,
 }
 
 /// The blocked groups of a queue, and the names of groups that have no notice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UnblockReport {
-    /// Without those after an error that ended it.
+    /// The groups processed so far, if an error ended the operation.
     pub groups: Vec<GroupOutcome>,
     pub not_found: Vec<String>,
-    /// The notices that were read. More may not be visible yet, or another program has received them.
+    /// The coverage of the notices. More notices may exist that are not visible yet or that another program has
+    /// received.
     pub coverage: Coverage,
-    /// The error that ended it.
+    /// The error that ended the operation.
     pub failed: Option<String>,
 }
 
-/// The time for which a message is hidden while it is taken out.
+/// The visibility timeout of a message while it is taken out.
 const TAKING_OUT: Duration = Duration::from_secs(60);
-/// The time for changes of visibility, repeated if they may succeed later.
+/// The time limit for visibility changes, which are retried if the error is retryable.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The blocked groups by their notices.
@@ -113,7 +114,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct BlockedGroups {
     /// The longest-waiting first.
     pub groups: Vec<BlockedGroup>,
-    /// The part of the notices that was read.
+    /// The coverage of the notices.
     pub coverage: Coverage,
 }
 
@@ -145,11 +146,11 @@ async fn read_groups<Q: Queue, C: Clock>(
     Ok(groups)
 }
 
-/// Carries out the decision on the groups with these names, or on all groups if `names` is empty.
+/// Applies the decision to the groups with these names, or to all groups if `names` is empty.
 ///
 /// # Errors
 /// If the notices cannot be read, or the first message cannot be backed up. A later error is in
-/// [`UnblockReport::failed`], beside the groups that were done before it.
+/// [`UnblockReport::failed`], together with the groups completed before it.
 pub async fn unblock_groups<Q: Queue, C: Clock, B: BackupWriter>(
     blocked: &Q,
     source: &Q,
@@ -176,7 +177,8 @@ pub async fn unblock_groups<Q: Queue, C: Clock, B: BackupWriter>(
             };
             let is_done = done == Some(Ok(()));
             let mut error = done.and_then(Result::err);
-            // Not after a refusal: if it says nothing of the handle, the group would be blocked unseen.
+            // The notice is kept after a failure: if the failure is not about the handle, deleting the notice would
+            // leave the group blocked without a trace.
             if is_done {
                 let deleted = reader.delete_messages(&group.notices.iter().collect::<Vec<_>>()).await;
                 error = error
@@ -189,7 +191,7 @@ pub async fn unblock_groups<Q: Queue, C: Clock, B: BackupWriter>(
     let worked: Result<(), DeadLetterError> = worked.await;
     unblocked.coverage = reader.finish().await;
     match worked {
-        // The work until then must be reported nevertheless.
+        // Work completed before the error must still be reported.
         Err(error) if !unblocked.groups.is_empty() => {
             Ok(UnblockReport { failed: Some(error.to_string()), ..unblocked })
         }
@@ -197,8 +199,8 @@ pub async fn unblock_groups<Q: Queue, C: Clock, B: BackupWriter>(
     }
 }
 
-/// Hides the message first: that checks its handle, and no other consumer can receive it meanwhile. If the process
-/// dies, the message becomes visible again after a minute, and is called once more.
+/// Hides the message first, which validates its handle and keeps other consumers from receiving it. If the process
+/// dies, the message becomes visible again after a minute, and the target is called with it once more.
 async fn take_out<Q: Queue, C: Clock>(
     source: &Q,
     clock: &C,

@@ -1,21 +1,21 @@
-//! A corrected body: what an edit changed, put into the text as it came.
+//! Applies the changes of an edit to the original text of a body.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-/// `body` with the members that differ between `before` and `after` replaced, removed or added, and every other byte as
-/// it came. `before` is `body` as the editing tool writes it when it changes nothing: how it writes a number or a
-/// character must not count as a change.
+/// Replaces, removes or adds the members that differ between `before` and `after`, and keeps every other byte of
+/// `body`. `before` is `body` as the editing tool writes it without changes, so that its format of numbers and
+/// characters does not count as a change.
 ///
-/// Members are compared inside objects, at any depth; an array or an object with a duplicate member is replaced as a
+/// Objects are compared member by member at any depth. An array, or an object with a duplicate member, is replaced as a
 /// whole.
 #[must_use]
 pub fn splice_edit(body: &str, before: &Value, after: &Value) -> String {
-    // If nothing inside has changed, no byte may change: digits, escapes and white space stay.
+    // If no value has changed, no byte may change: digits, escapes and white space are kept.
     let Some(change) = ValueChange::from_values(before, after) else { return body.to_owned() };
-    // White space around the document belongs to no member: it is put back as it came.
+    // White space around the document belongs to no member and is kept as is.
     let start = body.len() - body.trim_start().len();
     let end = body.trim_end().len();
     let mut edited = String::with_capacity(body.len());
@@ -25,24 +25,24 @@ pub fn splice_edit(body: &str, before: &Value, after: &Value) -> String {
     edited
 }
 
-/// The change of a value by an edit. It, the ends of brackets and the result are made once, in one pass: an edit
-/// below a hundred levels must not read, compare and copy all of them a hundred times.
+/// The change of a value by an edit. Changes, bracket ends and the result are each computed in one pass: an edit below
+/// a hundred levels must not read, compare and copy all of them a hundred times.
 enum ValueChange<'v> {
-    /// The whole value is this one now.
+    /// The whole value is replaced by this one.
     Whole(&'v Value),
     Members(MemberChanges<'v>),
 }
 
-/// Changes of an object's members.
+/// The changes of an object's members.
 struct MemberChanges<'v> {
     before: &'v Map<String, Value>,
     after: &'v Map<String, Value>,
-    /// Those of `before` that are not the same: `None` for one that is gone.
+    /// The members of `before` that differ; `None` for a removed member.
     changed: BTreeMap<&'v str, Option<ValueChange<'v>>>,
 }
 
 impl<'v> ValueChange<'v> {
-    /// `None` if the values are the same.
+    /// `None` if the values are equal.
     fn from_values(before: &'v Value, after: &'v Value) -> Option<Self> {
         let (Value::Object(before), Value::Object(after)) = (before, after) else {
             return (before != after).then_some(Self::Whole(after));
@@ -56,7 +56,7 @@ impl<'v> ValueChange<'v> {
         (!are_same).then_some(Self::Members(MemberChanges { before, after, changed }))
     }
 
-    /// Writes the value at `at` in the body with this change.
+    /// Writes the value at `at` in the body with this change applied.
     fn write_value(&self, body: &JsonBody<'_>, at: Range<usize>, edited: &mut String) {
         match self {
             Self::Whole(after) => edited.push_str(&after.to_string()),
@@ -69,17 +69,17 @@ impl<'v> ValueChange<'v> {
 }
 
 impl MemberChanges<'_> {
-    /// The members in the body; `None` if it is not clear which member is which.
+    /// Matches the members in the body; `None` if the match is ambiguous.
     fn match_members(&self, body: &JsonBody<'_>, at: Range<usize>) -> Option<Vec<BodyMember>> {
         let members = body.list_members(at)?;
-        // A name that `before` does not have was written with an escape that the tool reads in another way.
+        // A name missing from `before` was written with an escape that the tool reads differently.
         let are_clear = members.len() == self.before.len()
             && members.iter().all(|member| self.before.contains_key(&member.name));
         are_clear.then_some(members)
     }
 
-    /// A segment is a member with the white space around it, without its commas. A member that is gone gives no segment;
-    /// one that stays keeps all of its segment except what changed within its value.
+    /// A segment is a member with its surrounding white space, without commas. A removed member yields no segment; a
+    /// remaining member keeps its segment except for changes within its value.
     fn write_members(&self, members: Vec<BodyMember>, body: &JsonBody<'_>, edited: &mut String) {
         edited.push('{');
         let first = edited.len();
@@ -100,7 +100,7 @@ impl MemberChanges<'_> {
                 }
             }
         }
-        // New members come last, in the order in which the tool has them.
+        // New members are appended in the tool's order.
         for (name, value) in self.after.iter().filter(|(name, _)| !self.before.contains_key(*name)) {
             push_comma(edited, first);
             edited.push_str(&format!("{}:{value}", Value::from(name.as_str())));
@@ -122,15 +122,15 @@ fn serialize_object(object: &Map<String, Value>) -> String {
 /// A member of an object in the body.
 struct BodyMember {
     name: String,
-    /// From after `{` or `,` to before the next `,` or `}`.
+    /// The range after `{` or `,` up to the next `,` or `}`.
     segment: Range<usize>,
     value: Range<usize>,
 }
 
-/// The body, which was read as JSON before and is not checked again.
+/// The body, which was already parsed as JSON and is not validated again.
 struct JsonBody<'a> {
     text: &'a str,
-    /// The places of objects and arrays, in their order.
+    /// The ranges of objects and arrays, in order.
     brackets: Vec<Range<usize>>,
 }
 
@@ -157,7 +157,7 @@ impl<'a> JsonBody<'a> {
         Self { text, brackets }
     }
 
-    /// The members of the object at `at`; `None` if a name cannot be read.
+    /// Lists the members of the object at `at`; `None` if a name cannot be read.
     fn list_members(&self, at: Range<usize>) -> Option<Vec<BodyMember>> {
         let json = self.text.as_bytes();
         let mut members = Vec::new();
@@ -188,7 +188,7 @@ impl<'a> JsonBody<'a> {
                 let found = self.brackets.binary_search_by_key(&at, |bracket| bracket.start);
                 found.map_or(json.len(), |index| self.brackets[index].end)
             }
-            // A number or a word.
+            // A number or a literal (`true`, `false`, `null`).
             _ => {
                 let is_inside =
                     |byte: &&u8| !matches!(byte, b'}' | b']' | b',' | b' ' | b'\t' | b'\n' | b'\r');
@@ -265,14 +265,14 @@ mod tests {
         );
     }
 
-    /// The edit would be lost, since no member of the body has the name that it changes.
+    /// Otherwise the edit would be lost, since no member of the body has the changed name.
     #[test]
     fn a_body_whose_names_jq_reads_differently_is_replaced_whole() {
         let [before, after] = [1, 2].map(|number| serde_json::json!({ "b": 1, "\u{fffd}": number }));
         assert_eq!(splice_edit(r#"{"\u0001": 1, "b": 1}"#, &before, &after), "{\"b\":1,\"\u{fffd}\":2}");
     }
 
-    /// Each level holds what is not edited, and the next level.
+    /// Each level contains an unedited member, and the next level.
     fn nested(levels: usize, innermost: &str) -> String {
         format!("{}{innermost}{}", r#"{"a" : [1.50,"}"],"n": "#.repeat(levels), " }".repeat(levels))
     }

@@ -1,32 +1,33 @@
-//! The exit codes of `redeliver`: one list for all commands. It is here since the journal of a redrive records the code
-//! of each run. `docs/exit-codes.md` has the same list, and which command ends with which.
+//! The exit codes of `redeliver`: one list for all commands. It is in this crate because the redrive journal records
+//! the exit code of each run. `docs/exit-codes.md` has the same list, with the codes of each command.
 
-/// The end of a command.
+/// The exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
-    /// Everything is done, and nothing needs attention.
+    /// The command succeeded, and nothing needs attention.
     Done = 0,
-    /// The command failed, for example at a file, a setting, a queue or AWS. It has printed the reason, and the report
-    /// of what it had done before.
+    /// The command failed, for example because of a file, a setting, a queue or AWS. It has printed the reason, and a
+    /// report of the work done before.
     Failed = 1,
-    /// The arguments cannot be used. Nothing was begun. Also clap's own code.
+    /// The arguments are invalid, and nothing was started. Clap uses the same code.
     Usage = 2,
-    /// It found what it looks for: dead letters, invalid messages, something wrong with a DLQ.
+    /// The command found problems: dead letters, invalid messages, a misconfigured DLQ.
     Found = 3,
-    /// It could not read all of it: messages that another program holds, a queue, a metric. The rest is shown or done.
+    /// The command could not read everything: messages that another program holds, a queue, a metric. The rest is shown
+    /// or done.
     Incomplete = 4,
-    /// Part of the work was not done: something was refused, not confirmed, or stays where it is.
+    /// Part of the work was not done: an item was rejected, not confirmed, or left in place.
     NotAllDone = 5,
-    /// A cause of dead letters is new or came back (`audit --known-causes`).
+    /// A cause of dead letters is new or recurred (`audit --known-causes`).
     NewCause = 6,
-    /// SQS deletes dead letters soon (`audit`).
+    /// SQS will delete dead letters soon (`audit`).
     DeletedSoon = 7,
-    /// The message, the group or the event source mapping that was named is not there.
+    /// The requested message, group or event source mapping does not exist.
     NotThere = 8,
-    /// Messages were sent and not deleted, so they are in both queues until the same command has run again (`redrive`).
+    /// Messages were sent but not deleted, so they are in both queues until the same command is run again (`redrive`).
     InBothQueues = 9,
-    /// Ctrl-C or SIGTERM ended it early: 128 and the number of SIGINT, as shells have it.
+    /// Ctrl-C or SIGTERM ended the command early: 128 plus the number of SIGINT, the convention of shells.
     Interrupted = 130,
 }
 
@@ -45,13 +46,13 @@ impl ExitCode {
         Self::Interrupted,
     ];
 
-    /// The number that a shell sees.
+    /// The numeric exit code.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// Its meaning, as `docs/exit-codes.md` has it.
+    /// The meaning of the code, as documented in `docs/exit-codes.md`.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! A file of dead letters as a queue, so that a reader reads it like a DLQ. The file never changes: a deletion only
-//! keeps a message from being received again.
+//! Presents a file of dead letters as a queue, so that a reader can read it like a DLQ. The file never changes: a
+//! deletion only prevents a message from being received again.
 
 mod line;
 #[cfg(test)]
@@ -23,10 +23,10 @@ use crate::LINE_BYTES_MAX;
 use line::virtual_now;
 pub(crate) use line::{BadLine, parse_line as read_line};
 
-/// Bad lines whose reasons are kept.
+/// Limit on the bad lines whose reasons are kept.
 const REASONS_MAX: usize = 20;
 
-/// A queue of the dead letters in a file, one per line. Only their positions are in memory.
+/// A queue of the dead letters in a file, one per line. Only their positions are kept in memory.
 #[derive(Debug)]
 pub struct FileQueue {
     name: String,
@@ -34,9 +34,9 @@ pub struct FileQueue {
     opened_at: Timestamp,
     bad: BadLines,
     repeated: u64,
-    /// ARNs of the queues that its lines were read from.
+    /// ARNs of the queues from which the dead letters were read.
     read_from: BTreeSet<String>,
-    /// The latest virtual moment of its lines; `None` if one of them is of real time.
+    /// The latest virtual timestamp of the lines; `None` if a line has a real one.
     virtual_now: Option<Timestamp>,
     state: Mutex<FileQueueState>,
 }
@@ -45,7 +45,7 @@ pub struct FileQueue {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BadLines {
     pub count: u64,
-    /// The numbers of the first ones, from 1 on, each with the reason but without values.
+    /// The line numbers of the first bad lines, from 1, each with a reason that contains no values.
     pub first: Vec<(usize, String)>,
 }
 
@@ -53,7 +53,7 @@ pub struct BadLines {
 struct FileQueueState {
     file: File,
     lines: Vec<LinePosition>,
-    /// Those that come out next, by their place in `lines`.
+    /// The messages to be received next, by their index in `lines`.
     visible: BTreeSet<usize>,
     in_flight: BTreeSet<usize>,
     unreadable: Vec<UnreadableMessage>,
@@ -67,11 +67,11 @@ struct LinePosition {
 }
 
 impl FileQueue {
-    /// Opens a file and reads it once, to find its lines; `name` is shown to users. Empty lines do not count, and
+    /// Opens a file and reads it once to index its lines; `name` is shown to users. Empty lines are ignored, and
     /// several lines with the same message count once. `opened_at` is the send time of messages whose line has none.
     ///
     /// # Errors
-    /// If the file cannot be read, or has no random access.
+    /// If the file cannot be read, or does not support random access.
     pub fn open(mut file: File, name: &str, arn: &str, opened_at: Timestamp) -> io::Result<Self> {
         file.seek(SeekFrom::Start(0))?;
         let mut queue = Self {
@@ -146,8 +146,8 @@ impl FileQueue {
         }
     }
 
-    /// Adds unreadable messages that the file lacks, such as objects left out of an archive, by unique names. They
-    /// count in [`Coverage::unreadable`](crate::Coverage::unreadable).
+    /// Adds unreadable messages that are missing from the file, such as skipped objects of an archive, by unique names.
+    /// They count in [`Coverage::unreadable`](crate::Coverage::unreadable).
     #[must_use]
     pub fn with_unreadable(self, names: impl IntoIterator<Item = String>) -> Self {
         let unreadable = |sqs_message_id| UnreadableMessage {
@@ -160,7 +160,7 @@ impl FileQueue {
         self
     }
 
-    /// SQS's ids of its dead letters, in order.
+    /// The SQS message ids of the dead letters, in order.
     ///
     /// # Errors
     /// If the file cannot be read again.
@@ -176,38 +176,38 @@ impl FileQueue {
         &self.name
     }
 
-    /// Lines that are not dead letters. They count as unreadable messages.
+    /// The lines that are not dead letters, which count as unreadable messages.
     #[must_use]
     pub const fn bad_lines(&self) -> &BadLines {
         &self.bad
     }
 
-    /// Lines with a message that a line before had.
+    /// The number of lines that repeat an earlier line's message.
     #[must_use]
     pub const fn repeated_lines(&self) -> u64 {
         self.repeated
     }
 
-    /// The end of the virtual time in which all of its dead letters arose; `None` if one is of real time.
+    /// The end of the virtual time of all dead letters; `None` if one has a real timestamp.
     #[must_use]
     pub const fn virtual_now(&self) -> Option<Timestamp> {
         self.virtual_now
     }
 
-    /// True if it has lines and none of them is a dead letter.
+    /// True if the file has lines, but no dead letters.
     #[must_use]
     pub fn has_no_dead_letter(&self) -> bool {
         self.bad.count > 0 && self.read_from.is_empty()
     }
 
-    /// True if one of its dead letters was read from the queue with this ARN.
+    /// True if any of the dead letters was read from the queue with this ARN.
     #[must_use]
     pub fn was_read_from(&self, arn: &str) -> bool {
         self.read_from.contains(arn)
     }
 
     fn lock_state(&self) -> MutexGuard<'_, FileQueueState> {
-        // Nothing is half changed if a thread ends while it has it.
+        // A panic under the lock leaves no partial change.
         lock(&self.state)
     }
 }
@@ -221,7 +221,7 @@ impl FileQueueState {
         read_line(&content, opened_at).map_err(io::Error::other)
     }
 
-    /// Reads the next lines, and keeps lines that are not dead letters apart.
+    /// Reads the next lines, and records lines that are not dead letters separately.
     fn next_messages(&mut self, most: usize, opened_at: Timestamp) -> io::Result<Vec<ReceivedMessage>> {
         let mut messages = Vec::new();
         for place in self.visible.iter().take(most).copied().collect::<Vec<_>>() {

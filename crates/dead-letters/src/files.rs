@@ -32,28 +32,28 @@ impl FileError {
     }
 }
 
-/// The reason for not writing over a file.
+/// The reason for not overwriting a file.
 pub const ALREADY_EXISTS: &str = "it already exists; name another file, so that nothing is overwritten";
 
-/// The reason for not making a file that the next command would take for standard input.
+/// The reason for rejecting a name that the next command would read as standard input.
 const NOT_STDOUT: &str = "is not supported as standard output; name a file";
 
-/// Bytes of a file that is read back as a whole, at most.
+/// Limit on the bytes of a file that is read back as a whole.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 const TOO_LARGE: &str = "it is larger than the limit of 256 MiB: name another file";
 
 /// Creates a file that only its owner can read and write (mode 600), since messages are written to it.
 ///
 /// # Errors
-/// If the file already exists: it may be the only copy of something.
+/// If the file already exists, since it may be the only copy of its content.
 pub fn create_new(path: &Path) -> io::Result<File> {
     create_with_mode(path, FOR_ITS_OWNER)
 }
 
-/// Creates a file, or opens `/dev/stdout`, a device or the user's own pipe for writing.
+/// Creates a file, or opens `/dev/stdout`, a device or a pipe of the user for writing.
 ///
 /// # Errors
-/// If the file already exists, or is a pipe of another user, who could read what is written.
+/// If the file already exists, or is a pipe of another user, who could read the output.
 pub fn create_output(path: &Path) -> io::Result<File> {
     if !is_stream(path)? {
         return create_new(path);
@@ -63,8 +63,8 @@ pub fn create_output(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file whose content is trusted, such as a journal, to read it and to append to it. With `make` it is created,
-/// private, if it does not exist.
+/// Opens a file whose content is trusted, such as a journal, for reading and appending. With `make`, a missing file is
+/// created with private permissions.
 ///
 /// # Errors
 /// If the file does not exist (without `make`), cannot be opened, or may have been written by another user.
@@ -80,7 +80,7 @@ pub fn open_own(path: &Path, make: bool) -> io::Result<File> {
     open_trusted(path, &mut options)
 }
 
-/// A new file that is not its owner's alone: the file system keeps no owners and modes.
+/// Removes a new file that could not be made private because the file system does not support owners and modes.
 fn remove_empty_file(path: &Path) {
     let is_empty = path.symlink_metadata().is_ok_and(|there| there.is_file() && there.len() == 0);
     if is_empty {
@@ -95,7 +95,7 @@ pub fn is_owned_by_user(path: &Path) -> bool {
         .is_ok_and(|there| there.is_file() && redeliver_platform::files::is_ones_own(&there))
 }
 
-/// Reads a file whose content is trusted, as [`replace_file`] has written it.
+/// Reads a file whose content is trusted, written by [`replace_file`].
 ///
 /// # Errors
 /// If the file cannot be read, may have been written by another user, or is larger than 256 MiB.
@@ -106,11 +106,11 @@ pub fn read_own(path: &Path) -> io::Result<String> {
     if bytes as u64 > BYTES_MAX { Err(io::Error::other(TOO_LARGE)) } else { Ok(text) }
 }
 
-/// Replaces a file atomically with a private one. A reader finds the old file or the new one, also after a crash.
+/// Replaces a file atomically with a private one. A reader sees either the old file or the new one, even after a crash.
 ///
 /// # Errors
-/// If the file cannot be written, or is larger than 256 MiB and could not be read back. The old file or the new one is
-/// there then, whole.
+/// If the file cannot be written, or the content exceeds 256 MiB and so could not be read back. The old or the new file
+/// is intact in that case.
 pub fn replace_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
     if content.len() as u64 > BYTES_MAX {
         return Err(FileError::new(path, TOO_LARGE));
@@ -118,11 +118,11 @@ pub fn replace_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
     write_atomically(path, content, |new| check_trusted(create_new(new)?))
 }
 
-/// Replaces a file atomically like [`replace_file`], but readable by all users: for a manual page or a picture, never
+/// Replaces a file atomically like [`replace_file`], but readable by all users: for a manual page or an image, never
 /// for messages.
 ///
 /// # Errors
-/// If the file cannot be written. The old file or the new one is there then, whole.
+/// If the file cannot be written. The old or the new file is intact in that case.
 pub fn publish_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
     write_atomically(path, content, |new| create_with_mode(new, FOR_ALL))
 }
@@ -148,7 +148,8 @@ fn write_atomically(
     })
 }
 
-/// Checks before the work that a new file can be created there, so that no work is done whose result could not be kept.
+/// Checks in advance that a new file can be created at this path, so that no work is done whose result could not be
+/// saved.
 ///
 /// # Errors
 /// If the file already exists, its directory does not, or its name is `-`.
@@ -163,10 +164,10 @@ pub fn check_new(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Checks before the work that [`create_output`] can open the file.
+/// Checks in advance that [`create_output`] can open the file.
 ///
 /// # Errors
-/// The same as of [`create_output`], and if its directory does not exist.
+/// The errors of [`create_output`], and if the directory does not exist.
 pub fn check_output(path: &Path) -> Result<(), FileError> {
     match is_stream(path) {
         Ok(true) => Ok(()),
@@ -175,10 +176,10 @@ pub fn check_output(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Checks that a file could be created there.
+/// Checks that the directory of a file exists.
 ///
 /// # Errors
-/// If its directory does not exist.
+/// If the directory does not exist.
 pub fn check_directory(path: &Path) -> Result<(), FileError> {
     if directory_of(path).is_dir() {
         return Ok(());
@@ -186,7 +187,7 @@ pub fn check_directory(path: &Path) -> Result<(), FileError> {
     Err(FileError::new(path, "its directory does not exist; create it first, or name another file"))
 }
 
-/// Syncs the directory of a new file: before that a crash may lose the file's name.
+/// Syncs the directory of a new file. Until then a crash may lose the directory entry.
 ///
 /// # Errors
 /// If the directory cannot be opened or synchronized.
@@ -214,10 +215,10 @@ fn create_with_mode(path: &Path, mode: u32) -> io::Result<File> {
     })
 }
 
-/// True for a pipe or a device, which is written to as it is.
+/// True for a pipe or a device, which is opened as is.
 fn is_stream(path: &Path) -> io::Result<bool> {
     let is_inherited = is_inherited(path);
-    // Another user may have made the link.
+    // The link may belong to another user.
     let there = if is_inherited { path.metadata() } else { path.symlink_metadata() };
     match there {
         Ok(there) if !there.is_file() && !there.is_dir() && !there.is_symlink() => {
@@ -227,7 +228,7 @@ fn is_stream(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A file descriptor that this program was started with, such as `-o /dev/stdout` or a shell's `>(…)`.
+/// True for a file descriptor inherited at startup, such as `-o /dev/stdout` or a shell's `>(…)`.
 fn is_inherited(path: &Path) -> bool {
     ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"].iter().any(|start| path.starts_with(start))
 }

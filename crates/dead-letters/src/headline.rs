@@ -1,16 +1,16 @@
-//! The headline of a dead letter: what happened, in a line.
+//! The headline of a dead letter: a one-line summary of the error.
 
 use redeliver_core::failure::annotation::{Cause, DeadLetter};
 use redeliver_core::truncate::{LAST_ERROR, clean_text};
 
 use crate::{DeadLetterRecord, UNANNOTATED};
 
-/// Bytes of a headline, which others may have written.
+/// Limit on the bytes of a headline, whose text may come from other programs.
 const HEADLINE_BYTES_MAX: usize = 300;
-/// Stands between an error's text and the place where it was thrown.
+/// Separates an error's text from the location where it was thrown.
 const AT: &str = " (at ";
 
-/// The error in a line: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.
+/// Formats the error as one line: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.
 pub(crate) fn format_headline(record: &DeadLetterRecord) -> String {
     let DeadLetterRecord { error_type: code, error_details, dead_letter, foreign, .. } = record;
     let line = match (dead_letter, foreign) {
@@ -19,7 +19,7 @@ pub(crate) fn format_headline(record: &DeadLetterRecord) -> String {
         }
         (Some(DeadLetter { cause, .. }), _) => cause.message.clone(),
         (None, Some(_)) => error_details.clone(),
-        // Without room for the document there is only the explanation, with the last error at its end.
+        // If the document did not fit, only the explanation exists, and it ends with the last error.
         (None, None) => {
             let error = error_details.rsplit(LAST_ERROR).next().unwrap_or_default();
             match error.split_once(": ") {
@@ -37,7 +37,7 @@ pub(crate) fn format_headline(record: &DeadLetterRecord) -> String {
 }
 
 fn format_error(name: &str, message: &str) -> String {
-    // An answer's text names its status.
+    // The text of an HTTP response already contains the status.
     if let Some(status) = name.strip_prefix("HttpStatus.") {
         return if message.is_empty() { format!("HTTP {status}") } else { message.to_owned() };
     }
@@ -50,8 +50,8 @@ fn format_error(name: &str, message: &str) -> String {
     }
 }
 
-/// File and line of a stack frame, as the runtimes write it: `File "/var/task/orders.py", line 31` (Python),
-/// `/var/task/index.js:7:3` (Node.js), `Handler.java:31` (Java), `/src/Function.cs:line 31` (.NET).
+/// Extracts file and line from a stack frame in the formats of the runtimes: `File "/var/task/orders.py", line 31`
+/// (Python), `/var/task/index.js:7:3` (Node.js), `Handler.java:31` (Java), `/src/Function.cs:line 31` (.NET).
 fn format_location(frame: &str) -> Option<String> {
     let is_of_name = |character: char| character.is_alphanumeric() || "._-".contains(character);
     ["\", line ", ":line ", ":"].into_iter().find_map(|between| {

@@ -1,9 +1,9 @@
-//! Dead letters: read without consuming them, grouped, and sent back, archived or deleted.
+//! Reads dead letters without consuming them, groups them, and sends them back, archives or deletes them.
 //!
 //! A [`DeadLetterReader`] reads a DLQ, or a file of dead letters ([`FileQueue`]), and hides the messages that it has
-//! read. An [`archive_bucket`] is read into such a file. Each message becomes a [`DeadLetterRecord`], which a [`Pick`]
-//! selects or not. Selected ones are counted in [`groups`], written to an [`ArchiveFile`] (a file), sent back by a
-//! [`redrive`] or deleted by a [`purge`]. Nothing here prints: callers get values.
+//! read. An [`archive_bucket`] is exported to such a file. Each message becomes a [`DeadLetterRecord`], and a [`Pick`]
+//! selects records. Selected records are counted in [`groups`], written to an [`ArchiveFile`], sent back by a
+//! [`redrive`] or deleted by a [`purge`]. This crate prints nothing: it returns values.
 
 mod archive;
 pub mod archive_bucket;
@@ -26,8 +26,8 @@ pub mod redrive;
 mod retention;
 mod surrogates;
 
-/// The error of a queue, a file or a filter that ends a purge or a redrive early. Everything that was done until then
-/// is in the backup or the journal.
+/// An error of a queue, a file or a filter that ends a purge or a redrive early. All work completed before it is
+/// recorded in the backup or the journal.
 pub type DeadLetterError = Box<dyn std::error::Error + Send + Sync>;
 
 pub use archive::{ArchiveFile, ArchivedAttribute, ArchivedMessage};

@@ -1,4 +1,4 @@
-//! Selects dead letters, and determines which of the named ones exist.
+//! Selects dead letters, and determines which of the requested ones exist.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -7,23 +7,23 @@ use serde::Serialize;
 
 use crate::{DeadLetterRecord, Filter, FilterError};
 
-/// Characters of the shortest beginning that names a message.
+/// Length of the shortest id prefix that selects a message, in characters.
 const BEGINNING_MIN: usize = 8;
-/// Ids that are listed if several begin alike.
+/// Limit on the ids that are listed if several share a prefix.
 const LISTED_MAX: usize = 10;
 
-/// Selects dead letters; without any condition, all.
+/// A selection of dead letters; without conditions it selects all.
 #[derive(Debug, Default)]
 pub struct Pick {
-    /// Only those with this fingerprint.
+    /// Selects only dead letters with this fingerprint.
     pub group: Option<String>,
-    /// Only those with one of these ids.
+    /// Selects only dead letters with one of these ids.
     pub ids: BTreeSet<String>,
-    /// Only those that the filter picks.
+    /// Selects only dead letters that match the filter.
     pub filter: Option<Filter>,
-    /// True if an id may be the beginning of one.
+    /// True if an id may be a prefix.
     by_beginning: bool,
-    /// Only the messages of this set, by SQS's ids in this queue: copies of them are others.
+    /// Selects only this set, by the SQS message ids in this queue; copies of a message have other ids.
     set: Option<BTreeSet<String>>,
     found: ObservedNames,
 }
@@ -33,22 +33,22 @@ pub struct Pick {
 pub enum Choice {
     Picked,
     NotPicked,
-    /// The filter fails on it, for this reason, which holds no value of the message. It stays as it is.
+    /// The filter failed with this reason, which contains no values of the message. The message is left unchanged.
     NotJudged(String),
 }
 
-/// Dead letters that a filter could not judge.
+/// Dead letters on which the filter failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NotJudged {
     pub messages: u64,
-    /// SQS's id of the first one.
+    /// The SQS message id of the first one.
     pub example: Option<String>,
-    /// The reason for the example.
+    /// The reason why the filter failed on the example.
     pub reason: Option<String>,
 }
 
 impl NotJudged {
-    /// Counts one.
+    /// Counts a dead letter.
     pub fn count_record(&mut self, record: &DeadLetterRecord, reason: String) {
         self.messages += 1;
         if self.example.is_none() {
@@ -58,42 +58,42 @@ impl NotJudged {
     }
 }
 
-/// The ids and groups that were asked for and seen.
+/// The requested ids and groups that were found.
 #[derive(Debug, Default)]
 struct ObservedNames {
     group: Cell<bool>,
     ids: RefCell<BTreeSet<String>>,
-    /// The whole ids of messages whose id only begins with what was named.
+    /// The full ids of messages that match only by an id prefix.
     by_beginning: RefCell<BTreeSet<String>>,
-    /// True if the filter has judged a message.
+    /// True if the filter has succeeded on a message.
     is_judged: Cell<bool>,
     /// The messages that the filter failed on.
     not_judged: RefCell<NotJudged>,
 }
 
 impl Pick {
-    /// Selects the messages of this group, with one of these ids, that the filter picks. Without a group, ids or a
-    /// filter all messages fulfil that condition.
+    /// Selects the messages of this group, with one of these ids, that match the filter. An absent condition matches
+    /// all messages.
     #[must_use]
     pub fn new(group: Option<String>, ids: impl IntoIterator<Item = String>, filter: Option<Filter>) -> Self {
         Self { group, ids: ids.into_iter().collect(), filter, ..Self::default() }
     }
 
-    /// Selects the messages that the filter picks.
+    /// Selects the messages that match the filter.
     #[must_use]
     pub fn with_filter(filter: Filter) -> Self {
         Self { filter: Some(filter), ..Self::default() }
     }
 
-    /// Selects one message and its copies, by its id or by at least the first eight characters of it. Beginnings that
-    /// fit several messages select all of them: see [`Pick::describe_ambiguity`].
+    /// Selects one message and its copies, by its id or an id prefix of at least eight characters. A prefix that
+    /// matches several messages selects all of them: see [`Pick::describe_ambiguity`].
     #[must_use]
     pub fn with_id(id: &str) -> Self {
         Self { ids: [id.to_owned()].into(), by_beginning: id.len() >= BEGINNING_MIN, ..Self::default() }
     }
 
-    /// Selects a fixed set, by SQS's ids in this queue: only the messages that were shown before, none that arrived
-    /// since.
+    /// Selects a fixed set, by the SQS message ids in this queue: only messages that were shown before, none that
+    /// arrived later.
     #[must_use]
     pub fn with_sqs_ids(sqs_message_ids: impl IntoIterator<Item = String>) -> Self {
         Self { set: Some(sqs_message_ids.into_iter().collect()), ..Self::default() }
@@ -102,7 +102,7 @@ impl Pick {
     /// Decides whether a dead letter is selected.
     ///
     /// # Errors
-    /// If the filter's output is neither true nor false, or it was stopped on four messages in a row.
+    /// If the filter's output is neither true nor false, or the filter timed out on four messages in a row.
     pub fn judge_record(&self, record: &DeadLetterRecord) -> Result<Choice, FilterError> {
         if self.set.as_ref().is_some_and(|set| !set.contains(&record.message.sqs_message_id)) {
             return Ok(Choice::NotPicked);
@@ -125,15 +125,15 @@ impl Pick {
         }
     }
 
-    /// Records that a dead letter is there, for [`Pick::describe_missing`]. Returns true if it has an id and a group
-    /// that are named, or none are.
+    /// Records that a dead letter exists, for [`Pick::describe_missing`]. Returns true if it has a requested id and a
+    /// requested group; an absent condition matches all.
     pub fn observe_record(&self, record: &DeadLetterRecord) -> bool {
         let ids: Vec<_> = self.ids.iter().filter(|id| has_id(record, id)).cloned().collect();
         let begins =
             self.by_beginning && ids.is_empty() && self.ids.iter().any(|id| id_starts_with(record, id));
         if begins {
             let mut found = self.found.by_beginning.borrow_mut();
-            // One more than are listed, so that a second one is known.
+            // One more than the listing limit, to detect that some are not listed.
             if found.len() <= LISTED_MAX {
                 found.insert(record.message_id().to_owned());
             }
@@ -145,10 +145,10 @@ impl Pick {
         by_id && by_group
     }
 
-    /// Checks that the filter did not fail on every message: then the filter is wrong, not the messages.
+    /// Checks that the filter did not fail on every message, which would indicate a wrong filter.
     ///
     /// # Errors
-    /// If it failed on each of them, with the first as an example.
+    /// If it failed on every message; the error names the first one as an example.
     pub fn check_filter(&self) -> Result<(), FilterError> {
         let NotJudged { example, reason, .. } = self.found.not_judged.borrow().clone();
         match (&self.filter, example, reason) {
@@ -159,7 +159,7 @@ impl Pick {
         }
     }
 
-    /// Sentences about ids and groups that were asked for and not seen.
+    /// Describes requested ids and groups that were not found.
     #[must_use]
     pub fn describe_missing(&self) -> Vec<String> {
         let seen = self.found.ids.borrow();
@@ -172,7 +172,7 @@ impl Pick {
 }
 
 impl Pick {
-    /// A sentence that lists the messages whose ids begin with what was named, if they are several.
+    /// Lists the messages that match a prefix, if there are several.
     #[must_use]
     pub fn describe_ambiguity(&self) -> Option<String> {
         let (id, found) = (self.ids.first()?, self.found.by_beginning.borrow());
@@ -185,14 +185,15 @@ impl Pick {
     }
 }
 
-/// True if this message's id, or SQS's, begins with these characters.
+/// True if this message's own id or its SQS message id starts with these characters.
 fn id_starts_with(record: &DeadLetterRecord, beginning: &str) -> bool {
     let begins =
         |id: &str| id.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning));
     begins(record.message_id()) || begins(&record.message.sqs_message_id)
 }
 
-/// True if an id names this message: its own id, SQS's, or SQS's on the source queue, which is in the logs.
+/// True if the id identifies this message: its own id, its SQS message id, or its SQS message id on the source queue,
+/// which is in the logs.
 fn has_id(record: &DeadLetterRecord, id: &str) -> bool {
     let source_id = record.dead_letter.as_ref().map(|ours| ours.sqs_message_id.as_str());
     record.message_id().eq_ignore_ascii_case(id)

@@ -1,4 +1,4 @@
-//! The backup of a purge in an archive.
+//! The backup of a purge in an archive bucket.
 
 use futures_util::future::try_join_all;
 use redeliver_core::archive::{ArchiveLayout, compress_line};
@@ -8,8 +8,8 @@ use super::{ArchiveBucket, extract_line};
 use crate::purge::BackupWriter;
 use crate::{ArchivedMessage, DeadLetterError, DeadLetterRecord};
 
-/// A backup that writes dead letters to an archive bucket. An object that the annotator has already written there is
-/// kept, unless values are left out of it: then the write fails.
+/// A backup that writes dead letters to an archive bucket. An object that the annotator has already written is kept,
+/// unless values are omitted from it; in that case the write fails.
 #[derive(Debug)]
 pub struct BucketBackup<S, C> {
     bucket: ArchiveBucket<S, C>,
@@ -17,7 +17,7 @@ pub struct BucketBackup<S, C> {
 }
 
 impl<S: ReadableStore, C: Clock> BucketBackup<S, C> {
-    /// For the dead letters of this deployment.
+    /// Creates a backup for the dead letters of this deployment.
     #[must_use]
     pub fn new(bucket: ArchiveBucket<S, C>, deployment: String) -> Self {
         let layout = ArchiveLayout { prefix: bucket.prefix.clone(), deployment };
@@ -29,7 +29,7 @@ impl<S: ReadableStore, C: Clock> BucketBackup<S, C> {
         if self.bucket.create_object(&key, &compress_line(&ArchivedMessage::new(&record.message))).await? {
             return Ok(());
         }
-        // The message is deleted next, and cannot be restored from an object that leaves values out.
+        // The message is deleted next, and an object with omitted values could not restore it.
         let there = self.bucket.get_object(&key).await?.and_then(|object| extract_line(&object).ok());
         match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line).ok()) {
             Some(there) if there.omitted.is_empty() => Ok(()),

@@ -1,4 +1,4 @@
-//! One line of a file of dead letters: of an archive or a backup, or a final record of `redeliver local`.
+//! One line of a file of dead letters: a line of an archive or a backup, or a final record of `redeliver local`.
 
 use std::collections::BTreeMap;
 
@@ -37,26 +37,26 @@ pub(crate) enum BadLine {
     TooLong(usize),
 }
 
-/// As `redeliver local --final-dlq` writes it.
+/// A final record as written by `redeliver local --final-dlq`.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct LocalFinalRecord {
     body: String,
     attributes: BTreeMap<String, Option<String>>,
-    /// The member that the reason is about.
+    /// The trace header of the final record.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_header: Option<String>,
     #[serde(rename = "virtual_now", skip_serializing)]
     _virtual_now: Option<IgnoredAny>,
 }
 
-/// The member of a final record of virtual time, also of a saved one.
+/// The member that marks a final record of virtual time, also after it was saved.
 #[derive(Deserialize)]
 struct VirtualTime {
     virtual_now: Option<String>,
 }
 
-/// Members by which other files are known.
+/// Members that identify other file formats.
 #[derive(Deserialize)]
 struct FileKindMembers<'a> {
     #[serde(borrow)]
@@ -65,7 +65,7 @@ struct FileKindMembers<'a> {
     fingerprint: Option<&'a RawValue>,
 }
 
-/// Reads a line. `otherwise` is the time of a message that does not say when it was sent.
+/// Reads a line. `otherwise` is the send time of a message without one.
 pub(crate) fn parse_line(line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
     let line = line.trim_ascii();
     match serde_json::from_slice::<ArchivedMessage>(line) {
@@ -78,13 +78,13 @@ pub(crate) fn parse_line(line: &[u8], otherwise: Timestamp) -> Result<ReceivedMe
     }
 }
 
-/// The virtual moment at which a line was written; `None` for a dead letter of real time.
+/// The virtual timestamp at which a line was written; `None` for a dead letter of real time.
 pub(crate) fn virtual_now(line: &[u8]) -> Option<Timestamp> {
     let VirtualTime { virtual_now } = serde_json::from_slice(line.trim_ascii()).ok()?;
     parse_rfc3339(&virtual_now?)
 }
 
-/// In words of our own: the library's would quote values.
+/// Uses our own error texts, since the library's would quote values.
 fn classify_error(line: &[u8], error: &serde_json::Error) -> BadLine {
     match serde_json::from_slice::<IgnoredAny>(line) {
         Err(syntax) if syntax.is_eof() => BadLine::Unfinished,
@@ -95,7 +95,7 @@ fn classify_error(line: &[u8], error: &serde_json::Error) -> BadLine {
     }
 }
 
-/// As two files make where the first one ends without the end of its line.
+/// True for concatenated files if the first one lacked its final line break.
 fn has_several_documents(line: &[u8]) -> bool {
     let mut documents = serde_json::Deserializer::from_slice(line).into_iter::<&RawValue>();
     let is_object = |document: Option<Result<&RawValue, _>>| {
@@ -138,8 +138,8 @@ impl LocalFinalRecord {
         })
     }
 
-    /// In place of SQS's id, which such a line does not have: the same in each run, wherever the line stands (RFC 9562,
-    /// UUID version 8).
+    /// Derives a substitute for the SQS message id, which such a line lacks. It is the same in each run, regardless of
+    /// the line's position (RFC 9562, UUID version 8).
     fn derive_id(&self) -> String {
         let record = serde_json::to_vec(self).expect("strings always serialise");
         let mut bytes = [0; 16];

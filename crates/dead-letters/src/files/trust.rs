@@ -1,4 +1,4 @@
-//! Checks who owns a file and who else can write to it.
+//! Checks the owner of a file, and that no other user can write to it.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -14,7 +14,7 @@ pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result
     opened.map_or_else(|| Err(untrusted_error("it is a link")), check_trusted)
 }
 
-/// Returns the file, if no other user can have written it.
+/// Returns the file if no other user can have written it.
 pub(super) fn check_trusted(file: File) -> io::Result<File> {
     let there = file.metadata()?;
     if !there.is_file() {
@@ -33,7 +33,7 @@ fn untrusted_error(why: &str) -> io::Error {
     ))
 }
 
-/// A pipe or a device of the user or of the system, or a file descriptor that the program was started with.
+/// Accepts a pipe or a device of the user or of the system, or an inherited file descriptor.
 pub(super) fn check_stream(there: &Metadata, is_inherited: bool) -> io::Result<()> {
     if !is_stream(there) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, super::ALREADY_EXISTS));
