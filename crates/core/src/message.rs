@@ -89,12 +89,12 @@ pub fn attributes_size(attributes: &Attributes) -> usize {
 pub struct ReceivedMessage {
     /// SQS's own id of the message (not our `metadata.message_id`). A redrive keeps it, a re-send does not.
     pub sqs_message_id: String,
-    /// Deletes this receive.
+    /// The handle to delete this receive with.
     pub receipt_handle: String,
     /// The body, unchanged.
     pub body: String,
     pub attributes: Attributes,
-    /// `SentTimestamp`: the time when it was sent to its first queue. A redrive keeps it.
+    /// `SentTimestamp`: when it was sent to its first queue. A redrive keeps it.
     pub sent_at: Timestamp,
     /// `ApproximateFirstReceiveTimestamp`. A redrive keeps it.
     pub first_received_at: Option<Timestamp>,
@@ -104,13 +104,13 @@ pub struct ReceivedMessage {
     pub message_group_id: Option<String>,
     /// The system attribute `AWSTraceHeader`.
     pub trace_header: Option<String>,
-    /// `SenderId`: the sender to its first queue. A redrive keeps it.
+    /// `SenderId`: who sent it to its first queue. A redrive keeps it.
     pub sender_id: Option<String>,
     /// `DeadLetterQueueSourceArn`: set only by a redrive.
     pub redriven_from: Option<String>,
     /// The ARN of the queue it was received from.
     pub queue_arn: String,
-    /// Places of the body whose values an archive has left out; none in a message of a queue.
+    /// JSON Pointers to the body values that an archive omitted; empty for a message from a queue.
     pub omitted: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ pub struct ReceiveTimes {
 }
 
 impl ReceiveTimes {
-    /// `now` stands for a first receive that is unknown.
+    /// Uses `now` if the time of the first receive is unknown.
     #[must_use]
     pub fn new(record: &ReceivedMessage, now: Timestamp) -> Self {
         Self { sent_at: record.sent_at, first_received_at: record.first_received_at.unwrap_or(now) }

@@ -1,10 +1,10 @@
-//! Many invalid messages and no other: the setting is wrong then, and not each of them.
+//! Detects that all messages are invalid, which points to a wrong setting rather than to bad messages.
 
 use std::fmt::Display;
 
 use super::reason::DeadLetterReason;
 
-/// Least number of messages that, if all of them are invalid, shows that the setting is wrong.
+/// Minimum number of messages before "all invalid" is blamed on the setting.
 const MESSAGES_MIN: u64 = 10;
 
 /// The codes of invalid messages.

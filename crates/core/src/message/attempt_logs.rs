@@ -1,4 +1,4 @@
-//! The log lines of an attempt: where CloudWatch Logs has them.
+//! The location of an attempt's log lines in CloudWatch Logs.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::metadata::{format_rfc3339, parse_rfc3339};
 use crate::json::forward_compatible::UnknownMembers;
 use crate::log_location::LogLocation;
 
-/// The member of our documents.
+/// The member's name in our documents.
 pub(crate) const LAST_ATTEMPT_LOGS: &str = "last_attempt_logs";
 
 /// The log lines of the attempt that failed, with its times.
@@ -46,7 +46,7 @@ impl AttemptLogs {
         self.ended_at
     }
 
-    /// One of our documents, an object with members, with the log lines as its last member if that has room.
+    /// Appends the log lines to one of our documents, a non-empty object, as its last member if they fit.
     pub(crate) fn append_to(&self, document: String, has_room: impl Fn(usize) -> bool) -> String {
         let logs = serde_json::to_string(self).expect("strings and maps with string keys always serialise");
         let Some(open) = document.strip_suffix('}') else { return document };
@@ -54,17 +54,17 @@ impl AttemptLogs {
         if has_room(with_logs.len()) { with_logs } else { document }
     }
 
-    /// The document without the member that [`Self::added_to`] has added; `None` if it does not have one.
+    /// The document without the member that [`Self::append_to`] added; `None` if it has none.
     pub(crate) fn remove_from(document: &str) -> Option<String> {
-        // A quotation mark within a text has a backslash.
+        // Quotation marks inside strings are escaped, so this cannot match inside one.
         let (without, logs) = document.rsplit_once(&format!(",\"{LAST_ATTEMPT_LOGS}\":"))?;
-        // An attribute of the producer's may have the name, in a map further down.
+        // A producer's attribute may have the same name, in a nested map.
         serde_json::from_str::<IgnoredAny>(logs.strip_suffix('}')?).ok()?;
         Some(format!("{without}}}"))
     }
 
     /// Parses the member of a document. A value that no version writes counts as absent: a broken location must not
-    /// cost the message.
+    /// make the message fail.
     pub(crate) fn from_json(text: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct ParsedLogs<'a> {

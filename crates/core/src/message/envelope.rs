@@ -35,8 +35,8 @@ impl<'a> Envelope<'a> {
         with_metadata(self.body, &self.inside, retry.json_members())
     }
 
-    /// The body for sending the message back from the final DLQ: a fresh start, in the generation after its own and its
-    /// final record's; every other byte is unchanged.
+    /// The body for sending the message back from the final DLQ: reset, with a generation after both its own and its
+    /// final record's. Every other byte is unchanged.
     #[must_use]
     pub fn with_next_generation(&self, came_back: DlqReturn) -> String {
         let fresh = self.metadata.clone().into_next_generation(came_back);

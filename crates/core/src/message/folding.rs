@@ -1,5 +1,5 @@
-//! Folding: above ten attributes, some of the producer's are stored inside one of our documents, and restored on
-//! arrival.
+//! Folding: if there would be more than ten attributes, some of the producer's are stored inside one of our documents
+//! and restored on arrival.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::limits::ATTRIBUTES_MAX;
 use crate::message::reserved::FAILURE;
 use crate::message::{Attribute, AttributeValue, Attributes, is_certainly_accepted};
 
-/// A producer's attribute that had no room beside ours (SQS allows ten), stored inside one of our JSON documents: its
-/// type, and its value as text or in base64.
+/// A producer's attribute that did not fit beside ours (the SQS limit is ten), stored inside one of our JSON documents:
+/// its type, and its value as text or base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedAttribute {
     data_type: String,
@@ -25,8 +25,8 @@ pub struct FoldedAttribute {
 /// Folded attributes by name.
 pub type FoldedAttributes = BTreeMap<String, FoldedAttribute>;
 
-/// The attributes beside one of our documents, together with those that it folds; `None` if the folded ones are forged:
-/// SQS might refuse one, a name is used twice, or there are more than ten.
+/// The attributes beside one of our documents, plus those folded into it. `None` if the folded ones are forged: SQS
+/// might refuse one, a name is used twice, or the total exceeds ten.
 #[must_use]
 pub(crate) fn unfold_attributes(others: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
     let mut whole = others;
@@ -43,26 +43,26 @@ pub(crate) fn unfold_attributes(others: Attributes, folded: &FoldedAttributes) -
     Some(whole)
 }
 
-/// Attributes of which some are folded.
+/// A message's attributes, split into those kept and those folded.
 pub(crate) struct Folding {
     pub(crate) kept: Attributes,
     pub(crate) folded: FoldedAttributes,
 }
 
 /// Folds attributes until at most `places` remain: those with one of the `taken` names first, then the smallest. Only
-/// attributes that [`unfold`] restores are folded; `None` if that is not enough.
+/// attributes that [`unfold_attributes`] can restore are folded; `None` if there are not enough of these.
 pub(crate) fn fold_attributes(attributes: &Attributes, taken: &[&str], places: usize) -> Option<Folding> {
     let (collisions, others): (Vec<_>, Vec<_>) =
         attributes.iter().partition(|(name, _)| taken.contains(&name.as_str()));
     if collisions.iter().any(|(name, attribute)| !is_certainly_accepted(name, attribute)) {
         return None;
     }
-    // The smallest first, since folded attributes are written as JSON, and bytes grow by a third. Ties are broken by
-    // name, so that every copy folds the same.
+    // Smallest first: folded attributes are written as JSON, and binary values grow by a third. Ties are broken by
+    // name, so that every copy of a message folds the same ones.
     let mut foldable: Vec<_> =
         others.into_iter().filter(|(name, attribute)| is_certainly_accepted(name, attribute)).collect();
     foldable.sort_by_key(|(name, attribute)| (attribute.size(name), *name));
-    // Colliding attributes are folded in any case, which makes room.
+    // Colliding attributes are folded in any case, which reduces the number still to fold.
     let more = attributes.len().saturating_sub(places).saturating_sub(collisions.len());
     let to_fold = collisions.into_iter().chain(foldable.get(..more)?.iter().copied());
     let mut kept = attributes.clone();

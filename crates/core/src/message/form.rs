@@ -1,4 +1,4 @@
-//! The two forms of a body.
+//! The two forms of a message body.
 
 /// The form of a message's body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -29,19 +29,19 @@ pub const OUR_MEMBERS: [&str; 12] = [
     LAST_ATTEMPT,
 ];
 
-/// The member with the span of the last attempt, a W3C `traceparent`, here and in redeliver's documents. Any other
-/// value counts as absent.
+/// The member that holds the span of the last attempt as a W3C `traceparent`, here and in redeliver's documents. Any
+/// other value counts as absent.
 pub(crate) const LAST_ATTEMPT: &str = "last_attempt_traceparent";
 
-/// Failures kept in `retry_history`: less than 5 KB in all, of a message's 1 MiB.
+/// Number of failures kept in `retry_history`: less than 5 KB in total, out of a message's 1 MiB.
 pub const HISTORY_MAX: usize = 5;
 /// Size limit of `error_details` in `retry_history`.
 pub const HISTORY_DETAILS_BYTES_MAX: usize = 256;
-/// Limit on re-sends that spend no attempt. A handler that always says "not yet" must come to an end, too: 100 snoozes
-/// of 900 s are 25 hours.
+/// Limit on re-sends that spend no attempt. It also stops a handler that always snoozes: 100 snoozes of 900 s are 25
+/// hours.
 pub const SNOOZES_MAX: u32 = 100;
-/// The highest `redrive_generation`, which is also the message schema's limit. The count stays there: a script that
-/// sends the same message back again and again must not produce an invalid body.
+/// The highest `redrive_generation`, which is also the message schema's limit. The count saturates: a script that keeps
+/// sending the same message back must not produce an invalid body.
 pub const GENERATION_MAX: u32 = 100;
 /// The longest `hold_seconds_max`, plus a delay that began before its end.
 pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
@@ -53,9 +53,9 @@ pub const REDRIVES_MAX: u32 = 1000;
 /// A message's unchanged return from the final DLQ. Ordered by generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DlqReturn {
-    /// The generation in its final record, if it has one.
+    /// The generation in the message's final record, if present.
     pub generation_before: Option<u32>,
-    /// The span of the last attempt in its final record, if it has one.
+    /// The span of the last attempt in the message's final record, if present.
     pub last_attempt: Option<SpanContext>,
 }
 
@@ -76,17 +76,17 @@ pub struct Metadata {
     pub snooze_count: u32,
     /// Number of times it was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
-    /// The start of the outage that it is held for, and the seconds held in all.
+    /// The start of the outage that the message is held for, and the total seconds held.
     pub holds: Holds,
-    /// Number of times it came back after SQS moved it.
+    /// Number of times the message was sent again after SQS had moved it.
     pub redrive_count: u32,
-    /// The part of `redrive_count` before its last answer; see [`Metadata::redrives_since_answer`].
+    /// `redrive_count` at the last answered delivery; see [`Metadata::redrives_since_answer`].
     pub redrive_count_at_answer: u32,
     /// The span of its last attempt, if spans are written.
     pub last_attempt: Option<SpanContext>,
     /// The producer's own expiry.
     pub expires_at: Option<Timestamp>,
-    /// The producer's own limit on retries: counts if it is lower than the policy's.
+    /// The producer's own limit on retries; applies if it is lower than the policy's.
     pub max_attempts: Option<u32>,
 }
 
@@ -110,27 +110,27 @@ impl Metadata {
         }
     }
 
-    /// Time of the first send: `metadata.first_sent_time` if it is trusted (after a retry, and never later than the
-    /// delivery itself), else the `SentTimestamp` of this delivery.
+    /// Time of the first send: `metadata.first_sent_time` if it is trusted (after a retry, and not later than the
+    /// delivery itself), otherwise the `SentTimestamp` of this delivery.
     #[must_use]
     pub fn first_sent(&self, sent_at: Timestamp) -> Timestamp {
         match self.first_sent_time {
             // Before the first re-send the member is the producer's own, and an old date would expire the message at
-            // once. A date after the delivery would give the message more time than the policy does.
+            // once. A date after the delivery would allow the message more time than the policy does.
             Some(first) if self.was_sent_again() && first <= sent_at => first,
             _ => sent_at,
         }
     }
 
-    /// Redrives since the message was last answered.
+    /// Number of redrives since the last answered delivery.
     #[must_use]
     pub fn redrives_since_answer(&self) -> u32 {
-        // A producer may have written more redrives at the last answer than in all.
+        // A producer may have written a larger count here than the total.
         self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
     }
 
-    /// Failed calls of this message: `retry_attempt`, or the number of calls in `retry_history` if that is greater (it
-    /// keeps the last five). A delivery that was not called does not count.
+    /// Number of failed calls of this message: `retry_attempt`, or the number of calls in `retry_history` if that is
+    /// greater (the history keeps the last five). A delivery without a call does not count.
     #[must_use]
     pub fn failed_calls(&self) -> u32 {
         let not_called = [REDRIVE, NOT_STARTED];
@@ -139,26 +139,26 @@ impl Metadata {
         self.retry_attempt.max(u32::try_from(calls).unwrap_or(u32::MAX))
     }
 
-    /// True if its `first_sent_time` is ours.
+    /// True if redeliver has re-sent the message, so that its `first_sent_time` is ours.
     fn was_sent_again(&self) -> bool {
         self.holds.are_claimed()
             || [self.retry_attempt, self.snooze_count, self.redrive_count].iter().any(|count| *count > 0)
     }
 
-    /// The metadata after a return from the final DLQ, with no retries spent. A message that was given up without a
-    /// re-send does not have that generation in its body: then the one in its final record counts.
+    /// The metadata after a return from the final DLQ, with no retries spent. If the message was given up without a
+    /// re-send, its body does not have the latest generation, so the one in its final record counts.
     #[must_use]
     pub fn into_next_generation(self, DlqReturn { generation_before, last_attempt }: DlqReturn) -> Self {
-        // Copies of a message may come back with different bodies. The greater number is the newer one, and a
-        // generation that is used twice would repeat the delays of its first use.
+        // Copies of a message may return with different bodies. The greater number is the newer one, and a reused
+        // generation would repeat the delays of its first use.
         let before = self.generation().max(generation_before.unwrap_or(0));
         Self {
             redrive_generation: Some(before.saturating_add(1).min(GENERATION_MAX)),
             last_attempt: last_attempt.or(self.last_attempt),
             expires_at: self.expires_at,
             max_attempts: self.max_attempts,
-            // All our other members are reset. The age, too: it counts from the new start, or `max_age_seconds` would
-            // expire the message at once.
+            // All our other members are reset, including the age: otherwise `max_age_seconds` would expire the message
+            // at once.
             ..Self::from_id(self.message_id, self.message_id_text)
         }
     }
@@ -198,7 +198,7 @@ impl PastFailure {
         }
     }
 
-    /// The entry with its texts truncated, since a producer may have written it.
+    /// Truncates the entry's texts, since a producer may have written it.
     pub(crate) fn with_clean_texts(self) -> Self {
         Self {
             error_type: truncate::clean_text(&self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
@@ -211,7 +211,7 @@ impl PastFailure {
 /// The metadata members of a re-send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryMetadata {
-    /// Retries made, this one included.
+    /// Retries made, including this one.
     pub retry_attempt: u32,
     /// Earliest time of the next call: now plus the delay.
     pub next_retry_time: Timestamp,
@@ -221,11 +221,11 @@ pub struct RetryMetadata {
     pub retry_history: Vec<PastFailure>,
     /// Omitted if 0.
     pub snooze_count: u32,
-    /// `None` for a message without a generation.
+    /// `None` if the message has no generation.
     pub redrive_generation: Option<u32>,
     /// Start of the outage, if this re-send holds the message for one.
     pub held_since: Option<Timestamp>,
-    /// First calls in a row that failed in that outage. Omitted if 0.
+    /// Consecutive first calls that failed in that outage. Omitted if 0.
     pub outage_failures: u32,
     /// Omitted if 0.
     pub held_seconds: u32,
@@ -240,7 +240,7 @@ pub struct RetryMetadata {
 /// Each of our members with its JSON text; `None` to remove it from the body.
 pub(crate) type OurMembers = [(&'static str, Option<String>); OUR_MEMBERS.len()];
 
-/// The members for a fresh start.
+/// The members of a reset message.
 pub(crate) fn fresh_members(fresh: &Metadata) -> OurMembers {
     OUR_MEMBERS.map(|name| {
         let value = match name {
@@ -305,16 +305,16 @@ pub fn format_rfc3339(moment: Timestamp) -> String {
     moment.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// Parses RFC 3339 with any offset, truncated to microseconds: a parsed, written and parsed time stays the same.
+/// Parses RFC 3339 with any offset, truncated to microseconds, so that formatting and parsing the result again does not
+/// change it.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let moment = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
-    // With an offset a time can lie outside the years that can be written: midnight of year 0, an hour east of
-    // Greenwich.
+    // An offset can move a time outside the years that RFC 3339 can express: midnight of year 0 at +01:00, for example.
     Some(moment.clamp(YEAR_0, YEAR_10_000 - MICROSECOND).trunc_subsecs(6))
 }
 
-/// A time that never comes: the last second of RFC 3339.
+/// A due time that is never reached: the last second that RFC 3339 can express.
 pub(crate) const NEVER: Timestamp =
     DateTime::from_timestamp_secs(253_402_300_799).expect("RFC 3339's last second");
 
@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    /// A leap second is the 60th, and years beyond four digits have a sign.
+    /// A leap second is written as second 60, and a year with more than four digits has a sign.
     #[test]
     fn leap_seconds_and_five_digit_years_are_written() {
         let leap = parse_rfc3339("2016-12-31T23:59:60.25Z").unwrap();
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(written(&all), OUR_MEMBERS);
     }
 
-    /// A message that failed before may be to blame itself, so its next failure shows no outage.
+    /// A message that failed before may be the cause itself, so its next failure is not evidence of an outage.
     #[test]
     fn failed_calls_include_calls_that_spent_no_attempt() {
         let body = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{}}"#;

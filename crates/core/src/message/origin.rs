@@ -5,24 +5,23 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-/// The sender of a delivery, which decides if its hold members are trusted.
+/// The sender of a delivery, which determines whether its hold members are trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// One of redeliver's functions.
     Resent,
     /// Another sender.
     Producer,
-    /// No setting names the re-senders, or SQS does not name the sender.
+    /// The re-senders are not configured, or SQS does not report the sender.
     #[default]
     Unknown,
 }
 
-/// The roles that re-send messages, by their IAM unique ids. By default there are none: every sender is
-/// [`Origin::Unknown`].
+/// The roles that re-send messages, by their IAM unique ids. Empty by default: every sender is [`Origin::Unknown`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resenders(Option<BTreeSet<String>>);
 
-/// A list of ids is invalid: position, counted from 1, of the first entry that is not a unique id.
+/// The error for an invalid list of ids: the position, counted from 1, of the first entry that is not a unique id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "entry {0} is not the unique id of an IAM role or user (AROA… or AIDA…): `aws iam get-role --role-name NAME --query Role.RoleId` prints it"
@@ -48,15 +47,15 @@ impl Resenders {
         Self(Some(BTreeSet::new()))
     }
 
-    /// The origin of a message with this `SenderId`: for a role its id, a colon and a session name, of which only the
-    /// id counts. An account id, as emulators set it, or no id is [`Origin::Unknown`].
+    /// The origin of a message with this `SenderId`. Of a role's `SenderId` (its id, a colon and a session name) only
+    /// the id counts. An account id, as set by emulators, or a missing id is [`Origin::Unknown`].
     #[must_use]
     pub fn origin_of(&self, sender_id: Option<&str>) -> Origin {
         let Some(ids) = &self.0 else { return Origin::Unknown };
         if ids.is_empty() {
             return Origin::Producer;
         }
-        // For a role: its id, a colon, and a session name, which the caller of `AssumeRole` chooses.
+        // For a role: its id, a colon, and a session name, which is chosen by the caller of `AssumeRole`.
         let id = sender_id.map(|sender| sender.split_once(':').map_or(sender, |(id, _)| id));
         match id.filter(|id| !is_account_id(id)) {
             Some(id) if ids.contains(id) => Origin::Resent,
@@ -66,15 +65,15 @@ impl Resenders {
     }
 }
 
-/// A prefix for the type of the resource, and characters that never change ("IAM identifiers", AWS Identity and Access
-/// Management User Guide).
+/// True for a resource-type prefix followed by an immutable id ("IAM identifiers", AWS Identity and Access Management
+/// User Guide).
 fn is_unique_id(text: &str) -> bool {
     (16..=128).contains(&text.len())
         && ["AROA", "AIDA"].iter().any(|prefix| text.starts_with(prefix))
         && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
-/// An account id names no role: emulators set it on every message.
+/// True for an account id, which emulators set on every message and which does not identify a role.
 fn is_account_id(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,8 +1,8 @@
-//! Outages of the target, as messages and hand-offs report them.
+//! Outages of the target, as reported by messages and hand-offs.
 
 use crate::message::Timestamp;
 
-/// An outage of the target, as recorded in the messages that are held for it.
+/// An outage of the target, as recorded in the messages held for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// Start of the outage.

@@ -7,12 +7,11 @@ use super::sqs_rules::{check_attribute, check_deduplication_id, check_message_gr
 use super::{Attributes, attributes_size};
 use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX};
 
-/// A message that SQS accepts, checked when it is created: a body that is not empty, at most 10 attributes with valid
-/// names, types and values, only legal characters, and at most 1 MiB for the body and the attributes together ("Amazon
-/// SQS message quotas").
+/// A message that SQS accepts, checked on creation: a non-empty body, at most 10 attributes with valid names, types and
+/// values, only legal characters, and at most 1 MiB for body and attributes together ("Amazon SQS message quotas").
 ///
-/// Most of these messages were received from SQS, so SQS has accepted them before. Where its documentation leaves
-/// something open, this type accepts it: a rule stricter than SQS's own would strand a producer's message.
+/// Most of these messages were received from SQS, so SQS has accepted them before. Where its documentation is
+/// ambiguous, this type is lenient: a rule stricter than SQS's own would strand a producer's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
     content: Content,
@@ -33,7 +32,7 @@ pub struct Content {
     pub delay: DelaySeconds,
 }
 
-/// The reason why SQS would refuse a message. Never holds an attribute's value.
+/// The reason why SQS would refuse a message. Never contains an attribute's value.
 #[derive(Clone, Debug, PartialEq, Eq, Error, IntoStaticStr)]
 #[strum(const_into_str)]
 pub enum NotSendable {
@@ -55,7 +54,7 @@ pub enum NotSendable {
     #[error("the attribute name {name:?} {rule}; rename the attribute")]
     AttributeName {
         name: String,
-        /// The rule that is broken.
+        /// The broken rule.
         rule: &'static str,
     },
     #[error(
@@ -64,10 +63,10 @@ pub enum NotSendable {
     AttributeType {
         name: String,
         data_type: String,
-        /// The rule that is broken.
+        /// The broken rule.
         rule: &'static str,
     },
-    /// Text with a type for bytes, or bytes with a type for text.
+    /// A text value with a binary type, or a binary value with a text type.
     #[error(
         "the attribute {name} has the type {data_type:?}, but its value is {found}; use {wanted}, or change the type"
     )]
@@ -76,7 +75,7 @@ pub enum NotSendable {
         data_type: String,
         /// `text` or `bytes`.
         found: &'static str,
-        /// The other of the two.
+        /// The kind that the type requires: the other of the two.
         wanted: &'static str,
     },
     #[error(
@@ -87,12 +86,12 @@ pub enum NotSendable {
     EmptyAttribute { name: String },
     #[error("the message group id {rule}; SQS allows 1 to 128 letters, digits and punctuation characters")]
     MessageGroupId {
-        /// The rule that is broken.
+        /// The broken rule.
         rule: &'static str,
     },
     #[error("the deduplication id {rule}; SQS allows 1 to 128 letters, digits and punctuation characters")]
     DeduplicationId {
-        /// The rule that is broken.
+        /// The broken rule.
         rule: &'static str,
     },
     #[error("the trace header is empty; leave it out")]
@@ -100,7 +99,7 @@ pub enum NotSendable {
 }
 
 impl NotSendable {
-    /// A name for logs, which must not contain an attribute's name.
+    /// A name for logs, without any attribute's name.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         self.into_str()
@@ -111,7 +110,7 @@ impl OutgoingMessage {
     /// Checks the content against SQS's limits: first the sizes and counts, then each text.
     ///
     /// # Errors
-    /// The first rule that is broken; the others are not checked.
+    /// The first broken rule; the remaining rules are not checked.
     pub fn new(content: Content) -> Result<Self, NotSendable> {
         if content.body.is_empty() {
             return Err(NotSendable::EmptyBody);
@@ -136,7 +135,7 @@ impl OutgoingMessage {
         Ok(Self { content, size })
     }
 
-    /// Skips all checks: for tests of SQS's answers to invalid messages.
+    /// Skips all checks, for tests of SQS's responses to invalid messages.
     #[cfg(feature = "unchecked")]
     #[must_use]
     pub fn unchecked(content: Content) -> Self {

@@ -3,7 +3,7 @@
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX};
 use crate::message::OutgoingMessage;
 
-/// 1..=10 messages, at most 1 MiB together. Created only by [`pack_batches`].
+/// A batch of 1 to 10 messages, at most 1 MiB in total. Created only by [`pack_batches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
     entries: &'a [OutgoingMessage],
@@ -17,7 +17,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Packs messages into batches: in order, none lost, each as full as order and limits allow.
+/// Packs all messages into batches, in order, each as full as order and limits allow.
 #[must_use]
 pub fn pack_batches(messages: &[OutgoingMessage]) -> Vec<Batch<'_>> {
     let mut batches = Vec::new();
@@ -30,7 +30,7 @@ pub fn pack_batches(messages: &[OutgoingMessage]) -> Vec<Batch<'_>> {
     batches
 }
 
-/// Number of messages at the front that fit in one batch: at least one, since no message is larger than a batch.
+/// Number of leading messages that fit in one batch; at least one, since no message is larger than a batch.
 fn count_fitting(messages: &[OutgoingMessage]) -> usize {
     let mut bytes = 0;
     let count = messages
@@ -41,7 +41,7 @@ fn count_fitting(messages: &[OutgoingMessage]) -> usize {
             bytes <= BATCH_BYTES_MAX
         })
         .count();
-    // A single message fits by its type, and without progress the caller would loop forever.
+    // Its type guarantees that a single message fits; with 0 the caller would loop forever.
     count.max(1)
 }
 
@@ -85,7 +85,7 @@ mod tests {
                 0..40,
             ),
         ) {
-            // Numbered by their groups, not their bodies.
+            // Each message is numbered in its group id, not in its body.
             let messages: Vec<_> = bytes
                 .iter()
                 .enumerate()

@@ -1,4 +1,4 @@
-//! Plain messages: a body of any bytes, with the content of an envelope's `metadata` in the attribute `Redeliver`.
+//! Plain messages: the body is arbitrary, and the attribute `Redeliver` holds what an envelope has in `metadata`.
 
 mod document;
 mod id;
@@ -20,25 +20,25 @@ pub use id::{IdAttribute, IdAttributeError, IdSources, KEY_CHARACTERS_MAX, NAMES
 use crate::message::reserved::DEAD_LETTER;
 pub use crate::message::reserved::REDELIVER;
 
-/// The producer's attributes that stay beside `Redeliver`; one more place is reserved for `Failure`.
+/// Limit on the producer's attributes kept beside `Redeliver`; one more slot is reserved for `Failure`.
 const PRODUCERS_MAX: usize = ATTRIBUTES_MAX - 2;
-/// Reserved for `Failure` when a message gets its id at the first hand-off.
+/// Bytes reserved for `Failure` when a message gets its id at the first hand-off.
 const FAILURE_ROOM_BYTES: usize = 2048;
 
 /// Settings for reading plain messages.
 #[derive(Clone, Debug, Default)]
 pub struct PlainMessages {
-    /// The places of their ids.
+    /// The sources of their ids.
     pub id: IdSources,
-    /// The schema of their bodies, which must be JSON then.
+    /// The schema of their bodies; if set, bodies must be JSON.
     pub body: Option<DataSchema>,
 }
 
 impl PlainMessages {
-    /// Checks a body by the schema for bodies, if there is one.
+    /// Checks a body against the schema for bodies, if one is set.
     ///
     /// # Errors
-    /// It is not JSON, or violates the schema.
+    /// The body is not JSON, or violates the schema.
     pub fn check_body(&self, body: &str) -> Result<(), Invalid> {
         let Some(schema) = &self.body else { return Ok(()) };
         check_nesting(body)?;
@@ -46,10 +46,10 @@ impl PlainMessages {
         if violations.is_empty() { Ok(()) } else { Err(Invalid::Schema(violations)) }
     }
 
-    /// Reads a message without an envelope. `first_id` is SQS's id of its first delivery.
+    /// Reads a message without an envelope. `first_id` is the SQS id of its first delivery.
     ///
     /// # Errors
-    /// Its `Redeliver` is invalid, or its body violates the schema.
+    /// The message's `Redeliver` is invalid, or its body violates the schema.
     pub(crate) fn read_message(
         &self,
         body: &str,
@@ -73,7 +73,7 @@ pub struct PlainMessage {
     /// The producer's attributes, unfolded.
     pub attributes: Attributes,
     document: RedeliverDocument,
-    /// True if it came with a `Redeliver`.
+    /// True if the message arrived with a `Redeliver`.
     has_id: bool,
     body_bytes: usize,
 }
@@ -84,13 +84,13 @@ impl PlainMessage {
         &self.document.metadata
     }
 
-    /// The form of the body, for the handler: plain, with the idempotency key if there is one.
+    /// The form of the body, for the handler: plain, with the idempotency key if present.
     #[must_use]
     pub fn form(&self) -> BodyForm {
         BodyForm::Plain { idempotency_key: self.document.idempotency_key.clone() }
     }
 
-    /// The attributes for a hand-off, with `Redeliver`; `None` if the message came with one, has more than eight
+    /// The attributes for a hand-off, with `Redeliver`; `None` if the message arrived with one, has more than eight
     /// attributes, or would leave less than 2 KiB for `Failure`.
     #[must_use]
     pub fn with_id(&self) -> Option<Attributes> {
@@ -100,20 +100,20 @@ impl PlainMessage {
         (bytes <= MESSAGE_BYTES_MAX).then_some(named)
     }
 
-    /// The attributes with the id unless SQS would refuse them; `None` if they should stay unchanged.
+    /// The attributes with the id, if SQS accepts them; `None` if they should remain unchanged.
     #[must_use]
     pub fn with_id_if_sendable(&self) -> Option<Attributes> {
         let named = self.has_id.not().then(|| self.with_document(self.document.text.clone())).flatten()?;
         (self.body_bytes + attributes_size(&named) <= MESSAGE_BYTES_MAX).then_some(named)
     }
 
-    /// The attributes of a re-send; `None` if there is no room for `Redeliver`.
+    /// The attributes of a re-send; `None` if `Redeliver` does not fit.
     #[must_use]
     pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Attributes> {
         self.with_document(self.document.set_members(retry.json_members()))
     }
 
-    /// The attributes for sending the message back from the final DLQ, as
+    /// The attributes for sending the message back from the final DLQ; like
     /// [`crate::message::envelope::Envelope::with_next_generation`].
     #[must_use]
     pub(crate) fn with_next_generation(&self, came_back: DlqReturn) -> Option<Attributes> {
@@ -121,15 +121,15 @@ impl PlainMessage {
         self.with_document(self.document.set_members(fresh_members(&fresh)))
     }
 
-    /// The attributes with another id; `None` if there is no room for `Redeliver`.
+    /// The attributes with another id; `None` if `Redeliver` does not fit.
     #[must_use]
     pub fn with_new_id(&self, id: Uuid) -> Option<Attributes> {
         self.with_document(self.document.with_new_id(id))
     }
 
-    /// If there are ten attributes, two are folded, to make room for `Redeliver` and `Failure`. A producer's own
-    /// `DeadLetter` is folded first: with fewer attributes beside it, those that it folds might find room, and it would
-    /// be mistaken for ours.
+    /// Ten attributes leave no slots for `Redeliver` and `Failure`, so two are folded. A producer's own `DeadLetter` is
+    /// folded first: with fewer attributes beside it, the ones folded into it might fit, and it would be mistaken for
+    /// ours.
     fn with_document(&self, document: String) -> Option<Attributes> {
         let fold_first = |first: &[&str]| fold_attributes(&self.attributes, first, PRODUCERS_MAX);
         let is_full = self.attributes.len() > PRODUCERS_MAX;

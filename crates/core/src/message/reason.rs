@@ -1,4 +1,4 @@
-//! The reasons for giving a message up: the stable codes of a final record.
+//! The reasons for giving up on a message: the stable codes in a final record.
 
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
@@ -7,7 +7,7 @@ use crate::json::forward_compatible::{OpenEnum, OpenVariants};
 /// Size limit of a code.
 const CODE_BYTES_MAX: usize = 64;
 
-/// A reason in a document. A later version may have reasons that this one does not know.
+/// A reason in a document. A later version may add reasons.
 pub type ReasonCode = OpenEnum<DeadLetterReason>;
 
 /// The value of `ErrorType` in a final record.
@@ -16,9 +16,9 @@ pub type ReasonCode = OpenEnum<DeadLetterReason>;
 )]
 #[strum(const_into_str, serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum DeadLetterReason {
-    /// Not a JSON object, a duplicate member, nested too deep.
+    /// The body is not a JSON object, has a duplicate member, or is nested too deep.
     InvalidMessageFormat,
-    /// It violates the message schema or the data schema.
+    /// The message violates the message schema or the data schema.
     InvalidMessageSchema,
     /// The policy's `max_attempts` are used up.
     RetryAttemptExceeded,
@@ -26,11 +26,11 @@ pub enum DeadLetterReason {
     NonRetryableError,
     /// The next retry would come after the policy's `max_age_seconds` or after `metadata.expires_at`.
     MessageExpired,
-    /// The policy's `hold_seconds_max` is used up, and the target still says "not now".
+    /// The policy's `hold_seconds_max` is used up, and the target still responds "not now".
     HoldTimeExceeded,
-    /// The message exceeds SQS's size limit with its retry metadata.
+    /// With its retry metadata, the message exceeds SQS's size limit.
     MessageTooLarge,
-    /// It came by redrive: the function that received it could not process it.
+    /// SQS moved the message by redrive: the function that received it could not process it.
     OrchestrationFailed,
 }
 
@@ -54,7 +54,7 @@ impl ReasonCode {
 }
 
 impl OpenVariants for DeadLetterReason {
-    /// The value becomes an `ErrorType`, so free text is refused.
+    /// Refuses free text, since the value becomes an `ErrorType`.
     fn admits_unknown(unknown: &str) -> bool {
         let is_plain = |byte| matches!(byte, b'A'..=b'Z' | b'_');
         (1..=CODE_BYTES_MAX).contains(&unknown.len()) && unknown.bytes().all(is_plain)
@@ -87,17 +87,17 @@ mod tests {
     }
 }
 
-/// The decision to give a message up.
+/// The decision to give up on a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveUp {
     /// The code of the final record.
     pub reason: DeadLetterReason,
-    /// Reason in addition to the last error; may be empty.
+    /// Details beyond the last error; may be empty.
     pub explanation: String,
 }
 
 impl From<DeadLetterReason> for GiveUp {
-    /// The last error is explanation enough.
+    /// Leaves the explanation empty: the last error suffices.
     fn from(reason: DeadLetterReason) -> Self {
         Self { reason, explanation: String::new() }
     }

@@ -1,9 +1,9 @@
-//! Receipts: a received record is done only once its processing or its send is confirmed.
+//! Receipts: a received record is done only when its processing or its send is confirmed.
 
 use super::ReceivedMessage;
 
-/// The receipt of a received record that is not done yet. It travels with its message to the queue or the target. A
-/// record whose receipt is dropped, on purpose or by mistake, is received again after its visibility timeout.
+/// The receipt of a record that is not done yet. It travels with the message to the queue or the target. If it is
+/// dropped, on purpose or by mistake, the record is received again after its visibility timeout.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "a record that is not confirmed is received again"]
 pub struct Receipt {
@@ -11,8 +11,8 @@ pub struct Receipt {
     handle: String,
 }
 
-/// A record that is done: its message has reached its target, or SQS has confirmed it in another queue. Only a receipt
-/// can make one, and only once:
+/// A record that is done: the target has processed its message, or SQS has confirmed the message in another queue. Only
+/// a receipt can create one, and only once:
 ///
 /// ```compile_fail,E0382
 /// # fn twice(receipt: redeliver_core::message::Receipt) {

@@ -1,7 +1,7 @@
-//! Reserved names: message attributes, and types of errors. Producers may not use `Failure`, nor `Redeliver` on plain
+//! Reserved names of message attributes and error types. Producers must not use `Failure`, or `Redeliver` on plain
 //! messages.
 
-/// Between the functions: the reason for a hand-off, a hop or a verdict.
+/// On messages between the functions: the reason for a hand-off, a hop or a verdict.
 pub const FAILURE: &str = "Failure";
 /// On a plain message: the content of an envelope's `metadata`.
 pub const REDELIVER: &str = "Redeliver";
@@ -9,10 +9,10 @@ pub const REDELIVER: &str = "Redeliver";
 pub const ERROR_TYPE: &str = "ErrorType";
 /// In a final record: the explanation.
 pub const ERROR_DETAILS: &str = "ErrorDetails";
-/// In a final record: the document.
+/// In a final record: the document with all details.
 pub const DEAD_LETTER: &str = "DeadLetter";
 
-/// Error type of a message that came by redrive: the cause is unknown.
+/// Error type of a message that SQS moved by redrive: the cause is unknown.
 pub const REDRIVE: &str = "Redrive";
 /// Error type of a message that was not started before the deadline.
 pub const NOT_STARTED: &str = "NotStarted";

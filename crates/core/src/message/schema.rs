@@ -1,4 +1,4 @@
-//! Schemas of messages: envelopes and plain messages that are accepted.
+//! Message schemas: the envelopes and plain messages that are accepted.
 
 use crate::message::Attributes;
 use crate::message::envelope::Envelope;
@@ -11,8 +11,7 @@ pub use crate::message::validation::{
 };
 pub use redeliver_json_schema::{SchemaError, Violation, join_violations};
 
-/// The messages that are accepted: envelopes, with the user's schema for `data` if there is one, and optionally plain
-/// messages.
+/// The accepted messages: envelopes, with the user's schema for `data` if set, and optionally plain messages.
 #[derive(Clone, Debug, Default)]
 pub struct MessageSchema {
     data: Option<DataSchema>,
@@ -45,7 +44,7 @@ impl Parsed<'_> {
         }
     }
 
-    /// The message for sending it back from the final DLQ; `None` if a plain message has no room for `Redeliver`.
+    /// The message to send back from the final DLQ; `None` if it is plain and `Redeliver` does not fit.
     #[must_use]
     pub fn with_next_generation(&self, came_back: DlqReturn) -> Option<Rewritten> {
         match self {
@@ -62,7 +61,7 @@ impl MessageSchema {
         Self { data, plain: None }
     }
 
-    /// Accepts plain messages, too: `ENVELOPE=optional`.
+    /// Accepts plain messages as well: `ENVELOPE=optional`.
     #[must_use]
     pub fn with_plain(self, plain: PlainMessages) -> Self {
         Self { plain: Some(plain), ..self }
@@ -80,7 +79,7 @@ impl MessageSchema {
         self.plain.as_ref()
     }
 
-    /// Validates a message. `first_id` is SQS's id of its first delivery, which may be its only id.
+    /// Validates a message. `first_id` is the SQS id of its first delivery, which may be its only id.
     ///
     /// # Errors
     /// All violations, with their JSON Pointers.
@@ -98,7 +97,7 @@ impl MessageSchema {
         }
     }
 
-    /// [`MessageSchema::read_message`] for callers that may not know the setting `ENVELOPE`: a message with a readable
+    /// Like [`MessageSchema::read_message`], for callers without the setting `ENVELOPE`: a message with a readable
     /// `Redeliver` counts as plain.
     ///
     /// # Errors
@@ -117,7 +116,7 @@ impl MessageSchema {
         }
     }
 
-    /// Parses and validates an envelope. `data` is skipped unless there is a schema for it.
+    /// Parses and validates an envelope. `data` is skipped unless it has a schema.
     ///
     /// # Errors
     /// All violations, with their JSON Pointers.

@@ -1,17 +1,17 @@
 //! SQS's rules for attributes: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in
 //! the Amazon SQS API Reference.
 //!
-//! The documentation leaves some points open, so there are two readings. An attribute received from SQS is sent on if
-//! SQS *may* accept it, since it has done so before: [`check_attribute`]. An attribute folded in one of our documents
-//! may be forged. It is restored only if SQS *certainly* accepts it, so only such attributes are folded:
+//! The documentation is ambiguous in places, so there are two checks. An attribute received from SQS is sent on if SQS
+//! *may* accept it, since it has done so before: [`check_attribute`]. An attribute folded into one of our documents may
+//! be forged. It is restored only if SQS *certainly* accepts it, so only such attributes are folded:
 //! [`is_certainly_accepted`].
 
 use super::{Attribute, AttributeValue, NotSendable};
 use crate::limits::first_illegal;
 
-/// Length of a name, and of a type. (SQS's own error message says "must be shorter than 256 bytes".)
+/// Length limit of a name and of a type. (SQS's own error message says "must be shorter than 256 bytes".)
 const CHARACTERS_MAX: usize = 256;
-/// Length of a `MessageGroupId` or a `MessageDeduplicationId`.
+/// Length limit of a `MessageGroupId` and of a `MessageDeduplicationId`.
 const ID_CHARACTERS_MAX: usize = 128;
 /// "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126."
 const NUMBER_DIGITS_MAX: usize = 38;
@@ -19,12 +19,12 @@ const NUMBER_POWERS: std::ops::RangeInclusive<isize> = -128..=126;
 
 /// Checks that SQS may accept this attribute.
 ///
-/// Open points are accepted: letters beyond ASCII in a name (SQS is known to accept umlauts), any text after the three
-/// type names, and any number that some parser may accept: a leading `+`, an exponent, white space around it, `NaN`,
-/// more digits or a larger number than documented.
+/// Anything undocumented is accepted: non-ASCII letters in a name (SQS is known to accept umlauts), any text after the
+/// three type names, and any number that some parser may accept: a leading `+`, an exponent, surrounding white space,
+/// `NaN`, more digits or a larger number than documented.
 ///
 /// # Errors
-/// The rule that is broken.
+/// The broken rule.
 pub(super) fn check_attribute(
     name: &str,
     Attribute { data_type, value }: &Attribute,
@@ -53,7 +53,7 @@ pub(super) fn check_attribute(
     }
 }
 
-/// True if SQS accepts this attribute by its documentation, with no point left open.
+/// True if the documentation states unambiguously that SQS accepts this attribute.
 pub(crate) fn is_certainly_accepted(name: &str, attribute: &Attribute) -> bool {
     let Attribute { data_type, value } = attribute;
     let (kind, label) = match data_type.split_once('.') {
@@ -74,7 +74,7 @@ pub(crate) fn is_certainly_accepted(name: &str, attribute: &Attribute) -> bool {
 /// Checks that SQS may accept this `MessageGroupId`.
 ///
 /// # Errors
-/// The rule that is broken.
+/// The broken rule.
 pub(super) fn check_message_group_id(id: &str) -> Result<(), NotSendable> {
     broken_id_rule(id).map_or(Ok(()), |rule| Err(NotSendable::MessageGroupId { rule }))
 }
@@ -82,12 +82,12 @@ pub(super) fn check_message_group_id(id: &str) -> Result<(), NotSendable> {
 /// Checks that SQS may accept this `MessageDeduplicationId`.
 ///
 /// # Errors
-/// The rule that is broken.
+/// The broken rule.
 pub(super) fn check_deduplication_id(id: &str) -> Result<(), NotSendable> {
     broken_id_rule(id).map_or(Ok(()), |rule| Err(NotSendable::DeduplicationId { rule }))
 }
 
-/// The broken rule of both kinds of ids: "SendMessage", Amazon SQS API Reference, has the same one for both.
+/// The broken rule, if any. Both kinds of ids have the same rule ("SendMessage", Amazon SQS API Reference).
 fn broken_id_rule(id: &str) -> Option<&'static str> {
     let is_legal = |character: char| character.is_ascii_graphic() || is_letter_beyond_ascii(character);
     match id.chars().count() {
@@ -140,7 +140,7 @@ enum ValueKind {
 const KINDS: [(&str, ValueKind); 3] =
     [("String", ValueKind::String), ("Number", ValueKind::Number), ("Binary", ValueKind::Binary)];
 
-/// The kind by the type's prefix: "You must use only the following supported type prefixes".
+/// The kind of value, from the type's prefix: "You must use only the following supported type prefixes".
 fn check_type(name: &str, data_type: &str) -> Result<ValueKind, NotSendable> {
     let wrong = |rule| {
         Err(NotSendable::AttributeType { name: name.to_owned(), data_type: data_type.to_owned(), rule })
@@ -159,13 +159,13 @@ fn is_letter_beyond_ascii(character: char) -> bool {
     !character.is_ascii() && character.is_alphanumeric()
 }
 
-/// True for anything that some parser of numbers accepts, such as `1e5`, `+1`, `.5`, ` 1` and `NaN`.
+/// True for anything that some number parser accepts, such as `1e5`, `+1`, `.5`, ` 1` and `NaN`.
 fn may_be_number(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok()
 }
 
-/// True for a sign, digits and a point between digits, within the documented precision and range. "Leading and trailing
-/// zeroes are trimmed", so they do not count towards the precision.
+/// True for an optional sign and digits, with an optional point between digits, within the documented precision and
+/// range. "Leading and trailing zeroes are trimmed", so they do not count towards the precision.
 fn is_documented_number(text: &str) -> bool {
     let text = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -175,10 +175,10 @@ fn is_documented_number(text: &str) -> bool {
     }
     let digits = format!("{whole}{fraction}");
     let trimmed = digits.trim_start_matches('0');
-    // The power of ten of its first digit.
+    // The power of ten of the first digit.
     let power = whole.len().cast_signed() - (digits.len() - trimmed.len()).cast_signed() - 1;
     let precise = trimmed.trim_end_matches('0');
-    // 10^126 is the largest number: a 1 and zeros. So the power alone decides, except at the end of the range.
+    // The largest number is 10^126, a 1 and zeros, so the power alone decides except at the end of the range.
     let is_within = NUMBER_POWERS.contains(&power) && (power < *NUMBER_POWERS.end() || precise == "1");
     precise.is_empty() || (precise.len() <= NUMBER_DIGITS_MAX && is_within)
 }

@@ -34,7 +34,7 @@ pub use readable::readable_metadata;
 /// The schema of a message body, JSON Schema 2020-12.
 pub const MESSAGE_SCHEMA: &str = include_str!("../../schemas/message.schema.json");
 
-/// Members of `metadata` that have a rule; the values of all others are skipped.
+/// Members of `metadata` with a rule; the values of all others are skipped.
 const RULED_MEMBERS: [&str; 14] = [
     "message_id",
     "expires_at",
@@ -64,7 +64,7 @@ const DIGITS_MEMBERS: [&str; 8] = [
     "redrive_count_at_answer",
 ];
 
-/// The other remedy for an envelope whose id is not a UUID.
+/// The alternative fix for an envelope whose id is not a UUID.
 pub(crate) const ANY_ID: &str =
     ", or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which accept any id";
 
@@ -89,14 +89,14 @@ impl Invalid {
     }
 }
 
-/// The message schema, compiled for the first message that the fast path cannot read: few processes receive one, and
-/// compiling slows every start.
+/// The message schema, compiled only when the fast path cannot read a message: few processes receive one, and compiling
+/// would slow every start.
 #[cfg(feature = "validator")]
 static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
     Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: every test compiles it")
 });
 
-/// Parses and validates an envelope. `data` is skipped unless there is a schema for it.
+/// Parses and validates an envelope. `data` is skipped unless it has a schema.
 ///
 /// # Errors
 /// All violations, with their JSON Pointers.
@@ -120,11 +120,11 @@ fn violations_of_data(skimmed: &SkimmedBody<'_>, data: Option<&DataSchema>) -> V
     }
 }
 
-/// True if a body is meant as an envelope: an object with `data`, and with a `metadata` whose `message_id` is a
-/// hyphenated UUID. Such a body is never read as a plain message, even if it is invalid. A body with another id is a
-/// producer's own envelope: refusing it would dead-letter all of that producer's messages.
+/// True if a body is intended as an envelope: an object with `data`, and with a `metadata` whose `message_id` is a
+/// hyphenated UUID. Such a body is never read as a plain message, even if invalid. A body with any other id is a
+/// producer's own envelope format: refusing it would dead-letter all of that producer's messages.
 pub(crate) fn looks_like_envelope(body: &str) -> bool {
-    // Names that are read as bytes may hold control characters, which are not valid JSON.
+    // `serde_json` accepts control characters in names read as bytes, but they are not valid JSON.
     let top = well_formed(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();
     let values = |wanted: &'static [u8]| top.iter().filter(move |(name, _)| **name == *wanted);
     let has_id = |metadata: &RawValue| {
@@ -140,14 +140,14 @@ fn is_uuid(id: &RawValue) -> bool {
     text.is_some_and(|text| text.len() == Hyphenated::LENGTH && Uuid::parse_str(&text).is_ok())
 }
 
-/// The text of the body's only JSON value.
+/// The text of the body's single JSON value.
 pub(crate) fn well_formed(body: &str) -> Result<&str, Malformed> {
     let value: &RawValue =
         serde_json::from_str(body).map_err(|error| Malformed::NotJson(error.to_string()))?;
     Ok(value.get())
 }
 
-/// Checks the message schema, and then the rules that it cannot express.
+/// Checks the body against the message schema, and then against the rules that a schema cannot express.
 fn validate_body(skimmed: &SkimmedBody<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
     let (instance, mut found) = instance_of(skimmed);
     found.extend(by_schema(&instance));
@@ -164,14 +164,14 @@ fn by_schema(instance: &Value) -> Vec<Violation> {
     found.map(|violation| named::describe_form(violation, instance)).collect()
 }
 
-/// Without the validator there is no explanation.
+/// Without the validator, violations cannot be explained.
 #[cfg(not(feature = "validator"))]
 fn by_schema(instance: &Value) -> Vec<Violation> {
     let is_wrong = !readable::is_message(instance);
     is_wrong.then(|| Violation::new("", "violates the message schema")).into_iter().collect()
 }
 
-/// The part of the body that the message schema has rules for, and violations in its text alone.
+/// The part of the body with rules in the message schema, and the violations that only its text shows.
 fn instance_of(skimmed: &SkimmedBody<'_>) -> (Value, Vec<Violation>) {
     let mut found = Vec::new();
     let mut body = Map::new();
@@ -224,7 +224,7 @@ fn empty_value(text: &str) -> Value {
     }
 }
 
-/// Reads metadata that the schema found valid, unless a value is well-formed but meaningless.
+/// Reads metadata that is valid by the schema. Fails only for a value that is well-formed but meaningless.
 fn metadata_of(metadata: &Value, skimmed: &SkimmedBody<'_>) -> Result<Metadata, Violation> {
     let text =
         |name: &str| find_member(&skimmed.metadata, name).map(|member| &skimmed.body[member.value.clone()]);
@@ -255,7 +255,7 @@ fn metadata_of(metadata: &Value, skimmed: &SkimmedBody<'_>) -> Result<Metadata, 
     })
 }
 
-/// The entries, with their texts: members from a later version are preserved.
+/// The history's entries, parsed from their text so that members from a later version are preserved.
 fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, Violation> {
     #[derive(Deserialize)]
     struct HistoryEntryMembers {
@@ -269,7 +269,7 @@ fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, V
     entries
         .map(|(index, (entry, text))| {
             let pointer = |name: &str| format!("/metadata/retry_history/{index}/{name}");
-            // The schema checks everything else, but counts 1.0 as an integer.
+            // The schema checks everything else, but accepts 1.0 as an integer.
             let HistoryEntryMembers { attempt, failed_at, error_type, error_details } =
                 HistoryEntryMembers::deserialize(entry)
                     .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
@@ -283,7 +283,7 @@ fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, V
         .collect()
 }
 
-/// The validator's `date-time` accepts texts that are not times: `202--07-25T17:20:00Z`.
+/// Parses a time, since the validator's `date-time` accepts texts that are not times: `202--07-25T17:20:00Z`.
 fn time_of(text: &str, pointer: impl Fn() -> String) -> Result<Timestamp, Violation> {
     parse_rfc3339(text).ok_or_else(|| Violation::new(pointer(), "is not a time that exists"))
 }

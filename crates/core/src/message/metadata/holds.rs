@@ -4,7 +4,7 @@ use crate::message::Timestamp;
 use crate::message::origin::Origin;
 use crate::message::outage::Outage;
 
-/// `held_since`, `outage_failures` and `held_seconds` of a message. Producers can write them, too, so reading them
+/// `held_since`, `outage_failures` and `held_seconds` of a message. Producers can write them as well, so reading them
 /// requires the message's origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
@@ -20,8 +20,8 @@ impl Holds {
         Self { since, outage_failures, seconds }
     }
 
-    /// Seconds held in all: the part of `hold_seconds_max` that is spent. With an unknown origin the message's own
-    /// value counts, since holds must end even where no setting names the re-senders.
+    /// Total seconds held: the part of `hold_seconds_max` that is spent. If the origin is unknown, the message's own
+    /// value counts, since holds must end even if the re-senders are not configured.
     #[must_use]
     pub fn trusted_seconds(self, origin: Origin) -> u32 {
         match origin {
@@ -30,7 +30,7 @@ impl Holds {
         }
     }
 
-    /// The outage that the message was held for, in a delivery sent at `sent_at`: trusted only if redeliver wrote it.
+    /// The outage that the message was held for, in a delivery sent at `sent_at`; `None` unless redeliver wrote it.
     #[must_use]
     pub fn trusted_outage(self, origin: Origin, sent_at: Timestamp) -> Option<Outage> {
         let is_ours = origin == Origin::Resent && self.seconds > 0;

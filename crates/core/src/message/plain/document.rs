@@ -1,4 +1,4 @@
-//! The document in `Redeliver`: the `metadata` of an envelope, and two more members.
+//! The document in `Redeliver`: an envelope's `metadata` plus two more members.
 
 use redeliver_json_schema::Violation;
 use uuid::Uuid;
@@ -27,7 +27,7 @@ pub(super) struct RedeliverDocument {
 }
 
 impl RedeliverDocument {
-    /// For a message that has none yet.
+    /// The document for a message that has none yet.
     pub(super) fn from_id(id: &PlainMessageId) -> Self {
         let key = id.key.as_ref().map(|key| format!(",\"{IDEMPOTENCY_KEY}\":{}", to_json(key)));
         let text = format!("{{\"message_id\":\"{}\"{}}}", id.text, key.unwrap_or_default());
@@ -35,10 +35,10 @@ impl RedeliverDocument {
         Self { text, metadata, idempotency_key: id.key.clone() }
     }
 
-    /// Parses the document, and restores the attributes that it folds.
+    /// Parses the document, and restores the attributes folded into it.
     ///
     /// # Errors
-    /// With pointers as if `Redeliver` were a member of the body.
+    /// The document is invalid. The pointers treat `Redeliver` as a member of the body.
     pub(super) fn from_attribute(redeliver: &Attribute, producers: &mut Attributes) -> Result<Self, Invalid> {
         let wrong = |place: &str, rule: &str| {
             Invalid::Schema(vec![Violation::new(format!("/{REDELIVER}{place}"), rule)])
@@ -81,7 +81,7 @@ impl RedeliverDocument {
     }
 }
 
-/// The document with these attributes inside.
+/// The document with these attributes folded into it.
 pub(super) fn with_folded(document: String, folded: &FoldedAttributes) -> String {
     if folded.is_empty() {
         return document;
@@ -100,7 +100,7 @@ fn inner_range(document: &str) -> std::ops::Range<usize> {
     document.find('{').map_or(0, |brace| brace + 1)..document.rfind('}').unwrap_or(0)
 }
 
-/// Validates it by the rules for an envelope's `metadata`.
+/// Validates the document by the rules for an envelope's `metadata`.
 fn metadata_of(document: &str) -> Result<Metadata, Invalid> {
     let envelope = format!("{{\"metadata\":{document},\"data\":{{}}}}");
     match validation::parse_envelope(&envelope, None) {
@@ -112,7 +112,7 @@ fn metadata_of(document: &str) -> Result<Metadata, Invalid> {
         Err(Invalid::Schema(violations)) => {
             let renamed = violations.into_iter().map(|Violation { pointer, rule }| {
                 let place = pointer.strip_prefix("/metadata").unwrap_or_default();
-                // Here redeliver's own format is meant, whatever the setting.
+                // `Redeliver` always has our own format, so the hint about the setting does not apply.
                 let rule = rule.strip_suffix(validation::ANY_ID).unwrap_or(&rule);
                 Violation::new(format!("/{REDELIVER}{place}"), rule)
             });

@@ -1,4 +1,4 @@
-//! The id of a plain message: the producer's own if it has one, else SQS's.
+//! The id of a plain message: the producer's own if present, otherwise SQS's.
 
 use std::borrow::Cow;
 
@@ -11,19 +11,19 @@ use crate::json::pointer::Pointer;
 use crate::message::reserved::{FAILURE, REDELIVER};
 use crate::message::{Attributes, NotSendable, check_attribute_name};
 
-/// Namespace of the version 5 UUIDs of ids that are not UUIDs themselves. The name is the id's text in UTF-8.
+/// Namespace of the version 5 UUIDs derived from ids that are not UUIDs. The name is the id's text in UTF-8.
 pub const NAMESPACE: Uuid = Uuid::from_u128(0x9d1f_f0a2_5f0c_5c1e_8c38_6d9a_5a1b_2f47);
-/// Size limit of an idempotency key: every server accepts a header of this length.
+/// Length limit of an idempotency key: every server accepts a header of this length.
 pub const KEY_CHARACTERS_MAX: usize = 256;
 
-/// The places of plain messages' ids. The first one found counts: the attribute, the pointer, a CloudEvents `id` with
-/// its `source` ("CloudEvents", version 1.0.2), and last SQS's id of the first delivery. By default neither the
+/// The sources of plain messages' ids. The first one found wins: the attribute, the pointer, a CloudEvents `id` with
+/// its `source` ("CloudEvents", version 1.0.2), and finally the SQS id of the first delivery. By default neither the
 /// attribute nor the pointer is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdSources {
     /// `MESSAGE_ID_ATTRIBUTE`: a message attribute.
     pub attribute: Option<IdAttribute>,
-    /// `MESSAGE_ID_POINTER`: a place in a JSON body.
+    /// `MESSAGE_ID_POINTER`: a JSON Pointer into the body.
     pub pointer: Option<Pointer>,
 }
 
@@ -44,7 +44,7 @@ impl IdAttribute {
     /// Checks the name.
     ///
     /// # Errors
-    /// SQS does not allow the name, or it is one of ours.
+    /// SQS does not allow the name, or it is reserved.
     pub fn new(name: String) -> Result<Self, IdAttributeError> {
         if [FAILURE, REDELIVER].contains(&name.as_str()) {
             return Err(IdAttributeError::Reserved);
@@ -65,7 +65,7 @@ pub(super) struct PlainMessageId {
 }
 
 impl IdSources {
-    /// The id of a message. `first_id` is SQS's id of its first delivery.
+    /// The id of a message. `first_id` is the SQS id of its first delivery.
     pub(super) fn find_id(&self, body: &str, attributes: &Attributes, first_id: &str) -> PlainMessageId {
         let text = self.in_attribute(attributes).map(Cow::Borrowed);
         let text = text.or_else(|| self.in_body(body).map(Cow::Owned));
@@ -88,20 +88,20 @@ fn find_member<'a>(members: &[(Cow<'_, [u8]>, &'a RawValue)], name: &str) -> Opt
     members.iter().rfind(|(other, _)| **other == *name.as_bytes()).map(|(_, value)| *value)
 }
 
-/// A string that is not empty. `None` if it has a lone surrogate, which no string can hold.
+/// A non-empty JSON string; `None` if it has a lone surrogate, which a Rust string cannot hold.
 fn parse_string(value: &str) -> Option<String> {
     serde_json::from_str(value).ok().filter(|text: &String| !text.is_empty())
 }
 
-/// `source` and `id`, which are unique together ("CloudEvents", version 1.0.2). No URI reference has a space, so no two
-/// pairs look the same.
+/// `source` and `id`, which are unique together ("CloudEvents", version 1.0.2). A URI reference cannot contain a space,
+/// so joining the two with one is unambiguous.
 fn cloud_event_id(body: &str) -> Option<String> {
     let [id, source] = cloud_event_strings(body, ["id", "source"])?;
     let (id, source) = (id?, source?);
     (!source.contains(' ')).then(|| format!("{source} {id}"))
 }
 
-/// The members of a CloudEvent that are strings and not empty; `None` if the body is not one.
+/// The members of a CloudEvent, each `None` unless it is a non-empty string; `None` if the body is not a CloudEvent.
 pub(crate) fn cloud_event_strings<const N: usize>(
     body: &str,
     names: [&str; N],
@@ -125,7 +125,7 @@ impl PlainMessageId {
     }
 }
 
-/// True if the text is valid in a header.
+/// True if the text is valid as a header value.
 pub(super) fn is_key(text: &str) -> bool {
     let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let is_trimmed = !text.starts_with(' ') && !text.ends_with(' ');

@@ -6,14 +6,14 @@ use thiserror::Error;
 use crate::json::members::skip_string;
 use crate::json::value;
 
-/// Limit on the values of a checked document. SQS limits its bytes, but 1 MiB can hold half a million values, and a
-/// published schema needs up to ten thousand instructions per value.
+/// Limit on the number of values in a checked document. SQS limits its bytes, but 1 MiB can hold half a million values,
+/// and a published schema needs up to ten thousand instructions per value.
 const VALUES_MAX: usize = 100_000;
 
-/// Limit on the characters of a number in a checked document.
+/// Length limit of a number in a checked document.
 const NUMBER_LENGTH_MAX: usize = 1_000;
 
-/// The reason why such a schema is refused.
+/// The reason why a schema for `data` is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the schema is {0}")]
 pub struct DataSchemaError(#[from] pub SchemaError);
@@ -41,13 +41,13 @@ impl DataSchema {
         }
         match value::parse_value(text) {
             Ok(value) => self.0.violations(&value, at),
-            // Skimming found it well-formed, so this is an error that skimming does not detect.
+            // The text is well-formed, so this is the one error that skimming does not detect.
             Err(_) => vec![Violation::new(at, "has a lone surrogate in a string, so no schema can check it")],
         }
     }
 }
 
-/// The bound that a document exceeds, found before it is parsed.
+/// The limit that a document exceeds, detected before it is parsed.
 fn find_excess(text: &str) -> Option<String> {
     let (mut values, mut number_length, mut last) = (1_usize, 0_usize, b' ');
     let mut bytes = text.bytes().enumerate();
@@ -55,7 +55,7 @@ fn find_excess(text: &str) -> Option<String> {
         match byte {
             b' ' | b'\t' | b'\n' | b'\r' => continue,
             b'"' => skip_string(&mut bytes),
-            // A bracket counts for the first value inside.
+            // An opening bracket counts as the first value inside it.
             b',' | b'[' | b'{' => values += 1,
             b']' | b'}' if matches!(last, b'[' | b'{') => values -= 1,
             _ => {}

@@ -1,6 +1,6 @@
 //! The fast path for `metadata` as programs usually write it: serde reads it without building a tree.
 //!
-//! Everything accepted here is valid by the message schema and has the same meaning; a test compares the two on
+//! Everything accepted here is also valid by the message schema, with the same meaning; a test compares the two on
 //! arbitrary bodies. Anything unusual is left to the schema.
 
 use std::borrow::Cow;
@@ -19,13 +19,13 @@ use crate::message::metadata::{
 };
 use crate::span_context::SpanContext;
 
-/// The schema's limit of attempts.
+/// The schema's limit on attempts.
 pub(super) const ATTEMPTS_MAX: u32 = 1000;
-/// The schema's limits of a past failure's texts, in characters.
+/// The schema's limits on a past failure's texts, in characters.
 pub(super) const ERROR_TYPE_CHARACTERS_MAX: usize = 128;
 pub(super) const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
 
-/// Members that have a rule; the values of all others are skipped.
+/// Members with a rule; the values of all others are skipped.
 #[derive(serde::Deserialize)]
 struct TypedMetadata<'a> {
     message_id: &'a str,
@@ -59,7 +59,7 @@ struct TypedMetadata<'a> {
     last_attempt: Option<&'a RawValue>,
 }
 
-/// `None` if the schema has to decide.
+/// The metadata, or `None` if the schema must decide.
 pub(super) fn metadata_of(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     skimmed.data_text.filter(|text| text.starts_with('{'))?;
     let typed: TypedMetadata<'_> = parse_object(skimmed.metadata_text?)?;
@@ -90,7 +90,7 @@ pub(super) fn metadata_of(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     })
 }
 
-/// Serde would read a struct from an array, too.
+/// Refuses an array, from which serde would also read a struct.
 fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     text.starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
 }
@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for UtcTime {
     }
 }
 
-/// Neither offsets nor leap seconds, which the schema and the parser treat differently.
+/// Parses a time, without offsets and leap seconds, which the schema and the parser treat differently.
 fn parse_time(text: &str) -> Option<Timestamp> {
     let has_form = text.ends_with('Z')
         && text.get(10..11) == Some("T")

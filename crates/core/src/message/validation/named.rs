@@ -1,4 +1,4 @@
-//! Violations of the message schema in a producer's terms: the form that was found, and the form to write.
+//! Violations of the message schema in a producer's terms: the format found, and the format to write.
 
 use redeliver_json_schema::Violation;
 use serde_json::Value;
@@ -8,8 +8,8 @@ use super::ANY_ID;
 /// Members of `metadata` that are times.
 const TIMES: [&str; 4] = ["expires_at", "next_retry_time", "first_sent_time", "held_since"];
 
-/// Names the rule of an id or a time by its value's form, and leaves others as the schema has them. The value itself is
-/// not in it.
+/// Rewords the rule for an id or a time to name the format found, without the value itself. Other violations keep the
+/// schema's wording.
 pub(super) fn describe_form(violation: Violation, instance: &Value) -> Violation {
     let value = instance.pointer(&violation.pointer);
     let rule = match violation.pointer.strip_prefix("/metadata/") {
@@ -36,7 +36,7 @@ fn rule_of_id(id: &Value) -> Option<String> {
 
 fn form_of(text: &str) -> &'static str {
     let is_hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // Crockford's base 32 leaves out four letters.
+    // Crockford's base 32 excludes four letters.
     let is_base_32 = |byte: u8| byte.is_ascii_alphanumeric() && !b"ILOU".contains(&byte.to_ascii_uppercase());
     match text.len() {
         24 if is_hexadecimal => "is an ObjectId, not a hyphenated UUID",

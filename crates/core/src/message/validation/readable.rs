@@ -13,8 +13,8 @@ use crate::message::metadata::{
 };
 use crate::message::reserved::REDELIVER;
 
-/// The metadata of a message, in its body or in its `Redeliver`. For a valid message, the same as
-/// [`MessageSchema::read_either`](crate::message::schema::MessageSchema::read_either) reads.
+/// The metadata of a message, from its body or its `Redeliver`. For a valid message, the same as from
+/// [`MessageSchema::read_either`](crate::message::schema::MessageSchema::read_either).
 #[must_use]
 pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata> {
     let body = match attributes.get(REDELIVER).filter(|_| !looks_like_envelope(body)) {
@@ -35,7 +35,7 @@ fn read_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     })
 }
 
-/// Checks everything that the message schema does, except the format of times, which their readers check more strictly.
+/// Checks everything that the message schema does, except the format of times, which the parser checks more strictly.
 pub(super) fn is_message(instance: &Value) -> bool {
     let metadata = &instance["metadata"];
     let id = metadata["message_id"].as_str().unwrap_or_default();
