@@ -1,5 +1,5 @@
-//! The archive: dead letters that outlive their queue. Each final record is an object in a bucket before it is sent to
-//! the final DLQ, which deletes it after 14 days ("Amazon SQS message quotas").
+//! The archive: dead letters that outlive their queue. Each final record is written to a bucket as an object before it
+//! is sent to the final DLQ, which deletes it after 14 days ("Amazon SQS message quotas").
 
 mod layout;
 mod line;
@@ -35,17 +35,17 @@ pub struct Archive<S> {
 pub struct FinalRecord {
     pub outgoing: Outgoing,
     pub death: Death,
-    /// The receive that it was made from, without its content.
+    /// The receive that the record was built from, without its content.
     pub received: ReceivedMessage,
 }
 
-/// A final record that may be sent to the final DLQ: it is in the archive, or there is none.
+/// A final record that may be sent to the final DLQ: it is archived, or the deployment has no archive.
 #[derive(Debug)]
 #[must_use = "the record is received again unless it is sent"]
 pub struct ReleasedRecord(Outgoing);
 
 impl ReleasedRecord {
-    /// A record of a deployment without an archive.
+    /// Releases a record in a deployment without an archive.
     pub fn without_archive(record: FinalRecord) -> Self {
         Self(record.outgoing)
     }
@@ -57,10 +57,10 @@ impl ReleasedRecord {
 }
 
 impl<S: ObjectStore> Archive<S> {
-    /// Writes all records concurrently, with retries until `end`. Returns those that are in the archive. The others
-    /// must not be sent, so that they come back; `observer` receives an [`Event::ArchiveRefused`] for each.
+    /// Writes all records concurrently, with retries until `end`. Returns the archived ones. The others must not be
+    /// sent, so that they are received again; `observer` receives an [`Event::ArchiveRefused`] for each.
     ///
-    /// A repeated write finds its object there, and is a success: the first one is the same death.
+    /// A repeated write succeeds if the object already exists, since it records the same death.
     pub async fn archive_records(
         &self,
         clock: &impl Clock,
@@ -69,7 +69,7 @@ impl<S: ObjectStore> Archive<S> {
         records: Vec<FinalRecord>,
     ) -> Vec<ReleasedRecord> {
         let writes = records.into_iter().map(|FinalRecord { outgoing, death, received }| async move {
-            // SQS would refuse it: it is reported with the others, and comes back.
+            // SQS would refuse it, so it is not archived; the send reports it, and it is received again.
             let written = match &outgoing.message {
                 Err(_) => Ok(()),
                 Ok(message) => self.write_record(clock, end, &death, received, message.content()).await,
@@ -96,7 +96,7 @@ impl<S: ObjectStore> Archive<S> {
         let line = self.omit.apply_to(ArchivedMessage::from_final_record(received, content, death.at));
         let key = self.layout.object_key(death);
         let object = compress_line(&line);
-        // Written, or there before: both are the same death.
+        // Written now or already present: both record the same death.
         settle_one(|| self.store.create_object(&key, object.clone()), clock, end).await.map(drop)
     }
 }

@@ -1,9 +1,9 @@
-//! The `Failure` documents, which a message carries between the functions: in one attribute, or as a last resort in its
+//! The `Failure` documents, which messages carry between the functions: in one attribute, or as a last resort in the
 //! trace header.
 //!
 //! - A [`HandOff`] from the message-processor to the intermediate DLQ: why the message failed.
-//! - A [`Hop`] on the intermediate DLQ: a hand-off, and the due time of its retry.
-//! - A [`Verdict`] on the annotation queue: why the message is given up.
+//! - A [`Hop`] on the intermediate DLQ: a hand-off and the due time of its retry.
+//! - A [`Verdict`] on the annotation queue: why redeliver gives up on the message.
 //!
 //! A member identifies the document: a verdict has `verdict`, a hop has `due_at`.
 
@@ -38,7 +38,7 @@ use crate::truncate;
 /// The schema of the documents, JSON Schema 2020-12.
 pub const FAILURE_SCHEMA: &str = include_str!("../schemas/failure.schema.json");
 
-/// The parsed attribute.
+/// A parsed `Failure` document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FailureDocument {
     HandOff(HandOff),
@@ -46,11 +46,11 @@ pub enum FailureDocument {
     Verdict(Verdict),
 }
 
-/// A failed message, before the decision on it.
+/// A failure, before the decision on its message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HandOff {
     pub error: LastError,
-    /// The answer that classifies the failure.
+    /// The classification of the failure.
     pub answer: Classification,
     /// The delivery that failed.
     pub delivery: Delivery,
@@ -60,7 +60,7 @@ pub struct HandOff {
     pub unknown: UnknownMembers,
 }
 
-/// A message whose delay is longer than one `DelaySeconds`.
+/// A failure whose retry delay exceeds the limit of `DelaySeconds`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hop {
     /// The original hand-off.
@@ -69,7 +69,7 @@ pub struct Hop {
     pub due_at: Timestamp,
 }
 
-/// A message that is given up, on its way to the annotator.
+/// The decision to give up on a message, on its way to the annotator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The reason's code.
@@ -81,9 +81,9 @@ pub struct Verdict {
 /// The details of a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerdictDetails {
-    /// The function that gave the message up, if the document has it.
+    /// The function that gave up on the message, if the document has it.
     pub stage: Option<OpenEnum<Stage>>,
-    /// Reason in addition to the last error; may be empty.
+    /// Details beyond the last error; may be empty.
     pub explanation: String,
     pub failure: Failure,
 }
@@ -92,11 +92,11 @@ pub struct VerdictDetails {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub error: LastError,
-    /// `None` if nothing was called: the message is invalid.
+    /// `None` if the message is invalid, so that nothing was called.
     pub answer: Option<Classification>,
     /// The delivery that failed.
     pub delivery: Delivery,
-    /// Retries made, if the body does not have them (strategy `visibility`, asynchronous invocations).
+    /// Number of retries made, if the body does not have it (strategy `visibility`, asynchronous invocations).
     pub attempts: Option<u32>,
     /// Preserved unchanged.
     pub unknown: UnknownMembers,
@@ -107,24 +107,24 @@ pub struct Failure {
 pub struct LastError {
     pub error_type: String,
     pub details: String,
-    /// The version of the user's function that failed, `NAME:VERSION`, if it is known.
+    /// The version of the user's function that failed, `NAME:VERSION`, if known.
     pub function: Option<String>,
 }
 
 /// The classification of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classification {
-    /// Transient, permanent and so on; a later version may add kinds.
+    /// Transient, permanent, etc.; a later version may add kinds.
     pub kind: OpenEnum<FailureClass>,
-    /// The delay that the target asked for (`Retry-After`, or a snooze), or that of a hold.
+    /// The delay that the target requested (`Retry-After` or a snooze), or the delay of a hold.
     pub retry_after_seconds: Option<u64>,
 }
 
-/// The beginning of the details of a message that was held without a call.
+/// Prefix of the details if a message was held without a call.
 const NOT_CALLED: &str = "not called: ";
 
 impl LastError {
-    /// A handler's error.
+    /// Converts a handler's error.
     #[must_use]
     pub fn from_handler_error(error: &HandlerError) -> Self {
         let error_type = truncate::clean_text(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
@@ -145,7 +145,8 @@ impl LastError {
         Self { function: self.function.or_else(function), ..self }
     }
 
-    /// True for a message that was held without a call. A handler may use the names, too.
+    /// True if the message was held without a call. The error type alone does not prove that, since a handler may use
+    /// it too.
     pub(crate) fn was_not_called(&self) -> bool {
         [CIRCUIT_OPEN, RATE_LIMITED].contains(&self.error_type.as_str())
             && self.details.starts_with(NOT_CALLED)
@@ -153,13 +154,13 @@ impl LastError {
 }
 
 impl Classification {
-    /// A handler's kind of failure.
+    /// Classifies a handler's kind of failure.
     #[must_use]
     pub fn from_failure_kind(kind: FailureKind) -> Self {
         let (kind, after) = match kind {
             FailureKind::Transient => (FailureClass::Transient, None),
             FailureKind::TransientAfter(after) => (FailureClass::Transient, Some(after)),
-            // Only the breaker counts outages; for the message it is a transient failure like any other.
+            // Only the breaker distinguishes outages; for the message this is an ordinary transient failure.
             FailureKind::Unavailable(after) => (FailureClass::Transient, after),
             FailureKind::Permanent => (FailureClass::Permanent, None),
             FailureKind::Snooze(after) => (FailureClass::Snooze, Some(after)),
@@ -168,31 +169,31 @@ impl Classification {
         Self { kind: kind.into(), retry_after_seconds: after.map(round_up_seconds) }
     }
 
-    /// The answer for a held message, with the delay of its hold.
+    /// The classification of a held message, with the delay of its hold.
     fn for_hold(hold: Hold) -> Self {
         Self { kind: FailureClass::Held.into(), retry_after_seconds: Some(round_up_seconds(hold.delay)) }
     }
 
-    /// The answer of this kind, without a delay.
+    /// The classification of this kind, without a delay.
     #[must_use]
     pub fn without_delay(kind: FailureClass) -> Self {
         Self { kind: kind.into(), retry_after_seconds: None }
     }
 
-    /// The kind as this version understands it: an unknown one is retried.
+    /// The kind, with an unknown one mapped to `Transient`, so that it is retried.
     #[must_use]
     pub fn known_class(&self) -> FailureClass {
         self.kind.known().unwrap_or(FailureClass::Transient)
     }
 }
 
-/// Whole seconds, rounded up because they are a floor.
+/// Whole seconds, rounded up because they are a minimum delay.
 fn round_up_seconds(delay: Duration) -> u64 {
     delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0))
 }
 
 impl HandOff {
-    /// A message that a handler failed.
+    /// A message that failed in the handler.
     #[must_use]
     pub fn from_handler_error(error: &HandlerError, delivery: Delivery) -> Self {
         Self::without_outage(
@@ -212,7 +213,7 @@ impl HandOff {
         )
     }
 
-    /// A message that was not called because its target is down or limits its calls.
+    /// A message that was held without a call, because its target is down or limits its calls.
     #[must_use]
     pub fn for_hold(hold: Hold, delivery: Delivery) -> Self {
         let since = format_rfc3339(hold.outage.since);
@@ -227,8 +228,8 @@ impl HandOff {
         Self { outage: Some(hold.outage), ..hand_off }
     }
 
-    /// A message whose own call was answered "not now", or failed in an outage. It has the call's error, but is held:
-    /// the call spends no attempt.
+    /// A message that is held after its own call got "not now" or failed in an outage. It has the call's error, but the
+    /// call spends no attempt.
     #[must_use]
     pub fn for_hold_after_call(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
         Self {
@@ -238,8 +239,8 @@ impl HandOff {
         }
     }
 
-    /// A message that SQS moved after receives without an answer, for example because the function died; `details` is
-    /// all that is known.
+    /// A message that SQS moved after unanswered receives, for example because the function crashed. Only `details` is
+    /// known.
     #[must_use]
     pub fn for_unanswered(details: &str, delivery: Delivery) -> Self {
         let answer = Classification::without_delay(FailureClass::Unanswered);
@@ -272,14 +273,14 @@ impl HandOff {
 }
 
 impl Failure {
-    /// An invalid message: nothing was called.
+    /// The failure of an invalid message: nothing was called.
     #[must_use]
     pub fn for_invalid_message(reason: DeadLetterReason, why: &impl Display, delivery: Delivery) -> Self {
         let error = LastError::new(reason.as_str(), &why.to_string());
         Self { error, answer: None, delivery, attempts: None, unknown: UnknownMembers::default() }
     }
 
-    /// A message that was handed off and turned out to be invalid; the earlier answer stays on record.
+    /// The failure of a message that was handed off and turned out to be invalid. The earlier classification is kept.
     #[must_use]
     pub fn into_invalid_message(self, reason: DeadLetterReason, why: &impl Display) -> Self {
         let Self { answer, delivery, unknown, .. } = self;
@@ -300,8 +301,8 @@ impl Verdict {
         Self { code: code.into(), case: None }
     }
 
-    /// The explanation for humans, with the parts that are known: `Max retry attempts 5 exceeded; last error
-    /// HttpStatus.503: HTTP 503`.
+    /// The explanation for humans, from the known parts: `Max retry attempts 5 exceeded; last error HttpStatus.503:
+    /// HTTP 503`.
     #[must_use]
     pub fn full_explanation(&self) -> String {
         let Some(VerdictDetails { explanation, failure, .. }) = &self.case else { return String::new() };
@@ -319,11 +320,11 @@ impl Verdict {
     }
 }
 
-/// A failure that was handed off.
+/// A failure that was handed off, and may have hopped since.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HandedOffFailure {
     pub hand_off: HandOff,
-    /// The due time of its retry, if it has hopped.
+    /// The due time of the retry, if the message has hopped.
     pub due_at: Option<Timestamp>,
 }
 
@@ -352,13 +353,13 @@ impl FailureDocument {
         }
     }
 
-    /// The failure that it hands off.
+    /// The handed-off failure, if the document has one.
     #[must_use]
     pub fn into_hand_off(self) -> Option<HandedOffFailure> {
         match self {
             Self::HandOff(hand_off) => Some(hand_off.into()),
             Self::Hop(Hop { hand_off, due_at }) => Some(HandedOffFailure { hand_off, due_at: Some(due_at) }),
-            // Someone has moved it here from the annotation queue.
+            // A verdict gets here only if its message was moved from the annotation queue manually.
             Self::Verdict(Verdict { case, .. }) => {
                 let Failure { error, answer, delivery, unknown, .. } = case?.failure;
                 let answer = answer.unwrap_or_else(|| Classification::without_delay(FailureClass::Transient));
@@ -368,29 +369,29 @@ impl FailureDocument {
     }
 }
 
-/// The facts about a delivery that do not depend on its outcome.
+/// The facts about a failed delivery that do not depend on the error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     pub failed_at: Timestamp,
-    /// SQS's id of the message on the source queue.
+    /// The SQS id of the message on the source queue.
     pub source_message_id: String,
-    /// The queue that it was received from.
+    /// The queue that the message was received from.
     pub source_queue_arn: String,
     /// `SentTimestamp` of that delivery: a hand-off is a new SQS message with its own `SentTimestamp`.
     pub sent_at: Timestamp,
-    /// Set if the message came back from the final DLQ.
+    /// Set if the message was sent back from the final DLQ.
     pub came_back: Option<DlqReturn>,
-    /// Its sender.
+    /// The sender of the message.
     pub origin: Origin,
-    /// The span of its call, or of the attempt before it if that is known; only if spans are written.
+    /// The span of the delivery's call, or of the previous attempt if known; set only if spans are written.
     pub last_attempt: Option<SpanContext>,
-    /// The log lines of its call, if it was called and their location is known.
+    /// The log lines of the delivery's call, if a call was made and their location is known.
     pub last_attempt_logs: Option<AttemptLogs>,
 }
 
 impl Delivery {
-    /// The delivery of this record. `came_back` is the later of its own return from the final DLQ and the one in its
-    /// `Failure`.
+    /// The delivery of this record. `came_back` is the later return from the final DLQ: the record's own, or the one in
+    /// its `Failure`.
     #[must_use]
     pub fn from_record(
         record: &ReceivedMessage,
@@ -410,20 +411,20 @@ impl Delivery {
         }
     }
 
-    /// The request id of the log lines of its call, if it is known.
+    /// The request id in the log lines of its call, if known.
     #[must_use]
     pub fn request_id(&self) -> Option<String> {
         self.last_attempt_logs.as_ref()?.location().request_id().map(str::to_owned)
     }
 
-    /// Time of the failure; never later than `now`, since clocks differ.
+    /// Time of the failure, capped at `now` because clocks differ.
     #[must_use]
     pub fn failed_at(&self, now: Timestamp) -> Timestamp {
         self.failed_at.min(now)
     }
 }
 
-/// The metadata in its current generation: until the next re-send, the body still has the previous one.
+/// The metadata in its current generation. The body has the previous generation until the next re-send.
 #[must_use]
 pub fn in_current_generation(metadata: Metadata, came_back: Option<DlqReturn>) -> Metadata {
     match came_back {
@@ -432,7 +433,7 @@ pub fn in_current_generation(metadata: Metadata, came_back: Option<DlqReturn>) -
     }
 }
 
-/// The kind of a failure, which decides the message's fate.
+/// The kind of a failure, which determines whether and how the message is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum FailureClass {
@@ -444,12 +445,12 @@ pub enum FailureClass {
     NotStarted,
     /// Not called because the target is down: retry, without spending an attempt.
     Held,
-    /// SQS moved the message, and it is unknown if it was called: retry, on a budget of its own.
+    /// SQS moved the message, and it is unknown whether the target was called: retry, on a separate budget.
     Unanswered,
 }
 
 impl FailureClass {
-    /// The text in documents.
+    /// The name in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.into_str()
@@ -458,17 +459,17 @@ impl FailureClass {
 
 impl OpenVariants for FailureClass {}
 
-/// The function that gave a message up.
+/// The function that gave up on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Stage {
-    /// The message was invalid, or was not to be retried.
+    /// The message was invalid, or must not be retried.
     MessageProcessor,
-    /// The message was not to be retried.
+    /// The message must not be retried.
     FailedMessageProcessor,
-    /// The message came by redrive, without a verdict.
+    /// SQS moved the message by redrive, without a verdict.
     FinalDlqAnnotator,
-    /// The function was not to be invoked again, or Lambda will never accept the invocation.
+    /// The function must not be invoked again, or Lambda will never accept the invocation.
     AsyncRetryHandler,
 }
 

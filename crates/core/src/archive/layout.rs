@@ -1,4 +1,4 @@
-//! Keys of the archive's objects, written and read:
+//! Builds and parses the keys of the archive's objects:
 //!
 //! ```text
 //! PREFIXdead-letters/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID.jsonl.gz
@@ -18,7 +18,7 @@ const DATE: &str = "%Y-%m-%d";
 const TIME: &str = "%H%M%S%.6fZ";
 const EXTENSION: &str = ".jsonl.gz";
 
-/// The beginning of all keys: empty, or ending with `/`.
+/// The prefix of all keys: empty, or ending with `/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix(String);
 
@@ -34,11 +34,11 @@ pub enum PrefixError {
 }
 
 impl Prefix {
-    /// Checks the text, and ends it with `/`; an empty text stays empty. Its characters are those that S3 calls safe
+    /// Checks the text, and appends a missing `/` unless it is empty. Allowed are the characters that S3 calls safe
     /// ("Naming Amazon S3 objects"), and `=`.
     ///
     /// # Errors
-    /// It has more than 256 characters, begins with `/`, or has another character.
+    /// The text has more than 256 characters, begins with `/`, or has a character that is not allowed.
     pub fn new(text: &str) -> Result<Self, PrefixError> {
         let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"!_.*'()/=-".contains(&byte);
         match text {
@@ -57,26 +57,26 @@ impl Prefix {
     }
 }
 
-/// The identity of a death: the same for all copies and all receives of its verdict.
+/// The identity of a death: the same for all copies and receives of its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Death {
     /// Time of the last failure.
     pub at: Timestamp,
     /// The cause's fingerprint.
     pub fingerprint: String,
-    /// SQS's id of the delivery that failed.
+    /// The SQS message id of the delivery that failed.
     pub id: String,
 }
 
 impl Death {
-    /// A death with texts that are safe in a key: anything else is replaced by its hash.
+    /// A death with texts that are safe in a key: an unsafe text is replaced by its hash.
     #[must_use]
     pub fn new(at: Timestamp, fingerprint: &str, id: &str) -> Self {
         Self { at, fingerprint: safe_or_hash(fingerprint), id: safe_or_hash(id) }
     }
 }
 
-/// The text, if it is safe in a key and not long; else 32 hexadecimal digits of its hash.
+/// The text, if it is short and safe in a key; otherwise 32 hexadecimal digits of its hash.
 fn safe_or_hash(text: &str) -> String {
     let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=64).contains(&text.len()) && text.bytes().all(is_safe) {
@@ -85,7 +85,7 @@ fn safe_or_hash(text: &str) -> String {
     Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The places of a deployment's objects.
+/// The layout of a deployment's objects in the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveLayout {
     pub prefix: Prefix,
@@ -93,7 +93,7 @@ pub struct ArchiveLayout {
     pub deployment: String,
 }
 
-/// The deployment's name in keys: that of its final DLQ, the last part of the queue's URL.
+/// The deployment's name in keys: the name of its final DLQ, which is the last part of the queue's URL.
 #[must_use]
 pub fn deployment_of(final_dlq_url: &str) -> String {
     let name = final_dlq_url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -101,19 +101,19 @@ pub fn deployment_of(final_dlq_url: &str) -> String {
 }
 
 impl ArchiveLayout {
-    /// The folder with the deployments of an archive.
+    /// The folder that holds all deployments of an archive.
     #[must_use]
     pub fn deployments_folder(prefix: &Prefix) -> String {
         format!("{}{DEAD_LETTERS}", prefix.as_str())
     }
 
-    /// The folder with the deployment's days.
+    /// The folder that holds the deployment's days.
     #[must_use]
     pub fn days_folder(&self) -> String {
         format!("{}deployment={}/", Self::deployments_folder(&self.prefix), self.deployment)
     }
 
-    /// The key of a death.
+    /// The object key of a death.
     #[must_use]
     pub fn object_key(&self, death: &Death) -> String {
         let Death { at, fingerprint, id } = death;

@@ -1,4 +1,4 @@
-//! A line of an archive, written and read.
+//! A line of the archive, for writing and reading.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::message::metadata::{format_rfc3339, parse_rfc3339};
 use crate::message::{Attribute, AttributeValue, Content, ReceivedMessage, Timestamp};
 
-/// A line of an archive.
+/// One message as a line of the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchivedMessage {
     pub sqs_message_id: String,
-    /// The queue that it was read from.
+    /// The queue that the message was received from.
     pub queue_arn: String,
     /// `SentTimestamp`, RFC 3339.
     pub sent_at: String,
@@ -32,11 +32,11 @@ pub struct ArchivedMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_header: Option<String>,
     pub attributes: BTreeMap<String, ArchivedAttribute>,
-    /// JSON Pointers to the values of the body that were replaced by `"omitted"`; an empty one stands for the whole
-    /// body. Such a message cannot be sent again.
+    /// JSON Pointers to the body values that were replaced by `"omitted"`; an empty pointer means the whole body. Such
+    /// a message cannot be sent again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
-    /// The body as it was, byte for byte, except for what was omitted.
+    /// The original body, byte for byte, except for omitted values.
     pub body: String,
 }
 
@@ -55,7 +55,7 @@ pub struct ArchivedAttribute {
 }
 
 impl ArchivedMessage {
-    /// The line of a message, with everything but its receipt handle and its sender.
+    /// The line for a message, without its receipt handle and sender.
     #[must_use]
     pub fn new(message: &ReceivedMessage) -> Self {
         let attributes = message.attributes.iter();
@@ -76,7 +76,8 @@ impl ArchivedMessage {
         }
     }
 
-    /// A final record before it is sent: its content, with the facts of the record that it was made from.
+    /// The line for a final record that is not sent yet: its content, with the timestamps and counts of the received
+    /// record.
     #[must_use]
     pub fn from_final_record(received: ReceivedMessage, content: &Content, died_at: Timestamp) -> Self {
         let Content { body, attributes, message_group_id, trace_header, .. } = content.clone();
@@ -91,8 +92,8 @@ impl ArchivedMessage {
         Self::new(&sent)
     }
 
-    /// The message as it was received, except for its receipt handle; `None` if the line was changed since, so that a
-    /// time or an attribute cannot be read.
+    /// The message as received, except for its receipt handle; `None` if a time or an attribute cannot be parsed
+    /// because the line was edited.
     #[must_use]
     pub fn into_message(self) -> Option<ReceivedMessage> {
         let first_received_at = match &self.first_received_at {

@@ -8,16 +8,16 @@ use thiserror::Error;
 use super::ArchivedMessage;
 use crate::json::pointer::{Pointer, PointerError};
 
-/// The text in place of an omitted value.
+/// The replacement text for an omitted value.
 pub const OMITTED: &str = "omitted";
-/// Limit on the pointers.
+/// Limit on the number of pointers.
 const POINTERS_MAX: usize = 50;
 
-/// Places in a body whose values are replaced in the archive.
+/// Pointers to the body values that are replaced in the archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Omit(Vec<(String, Pointer)>);
 
-/// The reason why a list of places is refused.
+/// The reason why a list of pointers is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OmitError {
     /// The position, counted from 1.
@@ -27,10 +27,10 @@ pub enum OmitError {
     TooMany,
 }
 
-/// A body without the values.
+/// A body with its values replaced.
 struct RedactedBody {
     body: String,
-    /// The places that had one.
+    /// The pointers that matched a value.
     omitted: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Omit {
     /// Parses a comma-separated list of JSON Pointers into the body, at most 50; white space around each is ignored.
     ///
     /// # Errors
-    /// An entry is not a JSON Pointer to a member, or there are more than 50.
+    /// An entry is not a JSON Pointer to a member, or the list has more than 50 entries.
     pub fn parse(text: &str) -> Result<Self, OmitError> {
         let entries: Vec<_> = text.split(',').map(str::trim).collect();
         if entries.len() > POINTERS_MAX {
@@ -51,8 +51,8 @@ impl Omit {
         entries.iter().enumerate().map(pointer).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The line with `"omitted"` in place of the values; it names the places that had one. A body that is not JSON is
-    /// omitted as a whole, since its values cannot be located. Without pointers the line is unchanged.
+    /// Replaces the values by `"omitted"`, and lists the pointers that matched. A body that is not JSON is omitted
+    /// entirely, since its values cannot be located. Without pointers the line is unchanged.
     #[must_use]
     pub fn apply_to(&self, line: ArchivedMessage) -> ArchivedMessage {
         let Self(pointers) = self;
@@ -65,7 +65,7 @@ impl Omit {
         ArchivedMessage { body, omitted, ..line }
     }
 
-    /// `None` if the body cannot be parsed.
+    /// The redacted body; `None` if the body cannot be parsed.
     fn without_values(&self, body: &str) -> Option<RedactedBody> {
         let document: &RawValue = serde_json::from_str(body).ok()?;
         let mut omitted = Vec::new();
@@ -80,7 +80,7 @@ impl Omit {
                 start..start + value.get().len()
             }));
         }
-        // Of two values one may be inside the other: the outer one comes first, and covers it.
+        // One value may be nested in another: the outer one sorts first, and covers it.
         values.sort_by_key(|value| (value.start, Reverse(value.end)));
         let mut without = String::with_capacity(body.len());
         let mut end = 0;

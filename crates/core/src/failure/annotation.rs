@@ -1,4 +1,5 @@
-//! The final record: the annotation of a message that is given up. A failing annotation never prevents dead-lettering.
+//! The annotation that turns a given-up message into a final record. A failing annotation never prevents
+//! dead-lettering.
 
 mod fingerprint;
 
@@ -26,7 +27,7 @@ pub const DEAD_LETTER_BYTES_MAX: usize = 4096;
 /// The schema of the document, JSON Schema 2020-12.
 pub const DEAD_LETTER_SCHEMA: &str = include_str!("../../schemas/dead-letter.schema.json");
 
-/// The complete annotation of a message that is given up.
+/// The complete annotation of a given-up message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
     /// `ErrorType`.
@@ -37,23 +38,23 @@ pub struct Annotation {
     pub record: DeadLetter,
 }
 
-/// The document in the attribute `DeadLetter`. It is ours if it has the required members; a later version may have
+/// The document in the attribute `DeadLetter`. A document with the required members is ours; a later version may have
 /// added more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// The function that gave the message up.
+    /// The function that gave up on the message.
     pub stage: OpenEnum<Stage>,
     pub cause: Cause,
-    /// Retries made, if the body can be read.
+    /// Number of retries made, if the body can be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
-    /// Number of times it was sent back, if it was.
+    /// Number of times the message was sent back from the final DLQ, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redrive_generation: Option<u32>,
-    /// Seconds that it was held because its target was down, if it was.
+    /// Seconds that the message was held because its target was down, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<u32>,
-    /// Number of times SQS moved it because its receives were not answered, if any.
+    /// Number of times SQS moved the message after unanswered receives, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redrive_count: Option<u32>,
     /// Time of the first send, RFC 3339.
@@ -61,23 +62,23 @@ pub struct DeadLetter {
     pub first_sent_time: Option<String>,
     /// Time of the final record, RFC 3339.
     pub dead_lettered_at: String,
-    /// Time of the last failure, RFC 3339. With `fingerprint` and `sqs_message_id` it identifies the death.
+    /// Time of the last failure, RFC 3339. Together with `fingerprint` and `sqs_message_id` it identifies the death.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub died_at: Option<String>,
     /// The queue of the last delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_queue_arn: Option<String>,
-    /// SQS's id of the last delivery.
+    /// The SQS message id of the last delivery.
     pub sqs_message_id: String,
-    /// The span of the last attempt, as W3C's `traceparent`, if spans are written.
+    /// The span of the last attempt as a W3C `traceparent`, if spans are written.
     #[serde(default, deserialize_with = "traceparent", skip_serializing_if = "Option::is_none")]
     pub last_attempt_traceparent: Option<String>,
-    /// The log lines of the last attempt, if it is known where they are.
+    /// The log lines of the last attempt, if their location is known.
     #[serde(default, deserialize_with = "attempt_logs", skip_serializing_if = "Option::is_none")]
     pub last_attempt_logs: Option<AttemptLogs>,
     /// See [`compute_fingerprint()`].
     pub fingerprint: String,
-    /// The producer's attributes that had no room.
+    /// The producer's attributes that did not fit.
     #[serde(default, skip_serializing_if = "FoldedAttributes::is_empty")]
     pub folded_attributes: FoldedAttributes,
 }
@@ -92,16 +93,16 @@ fn attempt_logs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Att
     Ok(AttemptLogs::from_json(text.get()))
 }
 
-/// The error that a message was given up for.
+/// The error that made redeliver give up on the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     #[serde(rename = "type")]
     pub error_type: String,
     pub message: String,
-    /// The version of the user's function that failed, `NAME:VERSION`, if it is known.
+    /// The version of the user's function that failed, `NAME:VERSION`, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// True if the cause may be forged: it does not come from one of redeliver's functions.
+    /// True if the cause may be forged, because it does not come from one of redeliver's functions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
 }
@@ -110,7 +111,7 @@ impl DeadLetter {
     /// Parses the document; `None` if it is not one of ours.
     #[must_use]
     pub fn from_attribute(attribute: &Attribute) -> Option<Self> {
-        // Serde would read a struct from an array too.
+        // Serde would accept an array for a struct, too.
         let text = attribute.text().filter(|text| text.starts_with('{'))?;
         serde_json::from_str(text).ok()
     }
@@ -121,7 +122,7 @@ impl DeadLetter {
         self.last_attempt_traceparent.as_deref().and_then(SpanContext::from_traceparent)
     }
 
-    /// The generation and the last attempt, which the message keeps when it is sent back.
+    /// The generation and the last attempt, which the message keeps when it is sent back from the final DLQ.
     #[must_use]
     pub fn came_back(&self) -> DlqReturn {
         DlqReturn { generation_before: self.redrive_generation, last_attempt: self.last_attempt() }
@@ -131,7 +132,7 @@ impl DeadLetter {
         serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
     }
 
-    /// Bytes that folded attributes add to the document.
+    /// Number of bytes that folded attributes add to the document.
     fn folding_bytes(&self) -> usize {
         let bare = Self { folded_attributes: FoldedAttributes::new(), ..self.clone() };
         self.with_short_cause(0).to_json().len() - bare.with_short_cause(0).to_json().len()
@@ -139,7 +140,7 @@ impl DeadLetter {
 
     fn with_short_cause(&self, bytes: usize) -> Self {
         let cause = Cause {
-            // An unverified cause may be forged, and its type can have any length.
+            // An unverified cause may be forged, so its type can have any length.
             error_type: truncate::clean_text(&self.cause.error_type, truncate::ERROR_TYPE_BYTES_MAX),
             message: truncate::clean_without_middle(&self.cause.message, bytes),
             function: self
@@ -154,10 +155,10 @@ impl DeadLetter {
 }
 
 /// The attributes of a final record: the producer's, and as much of the annotation as fits beside them and a body of
-/// `body_bytes`. The producer's are never truncated or lost: above ten, some are folded into `DeadLetter`; if that does
-/// not fit, the annotation is shortened, in the end to nothing. Without the document only their names mark our
-/// attributes: if a producer uses one of these names itself, the record is not annotated, so that the producer's own
-/// attribute is not mistaken for ours.
+/// `body_bytes`. The producer's are never truncated or lost: beyond ten, some are folded into `DeadLetter`; if that
+/// does not fit, the annotation is shortened, if necessary to nothing. Without the document, our attributes are
+/// recognised only by name. If a producer already uses one of these names, the record is not annotated, so that the
+/// producer's attribute is not mistaken for ours.
 #[must_use]
 pub fn annotate_attributes(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
     full_annotation(producer, body_bytes, annotation)
@@ -171,7 +172,7 @@ fn full_annotation(producer: &Attributes, body_bytes: usize, annotation: &Annota
         fold_attributes(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
     let logs = &annotation.record.last_attempt_logs;
     let record = DeadLetter { folded_attributes, last_attempt_logs: None, ..annotation.record.clone() };
-    // Folded attributes are the producer's, so they do not count towards our own limit.
+    // Folded attributes are the producer's, so they do not count towards our limit.
     let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
     let written = |bytes: usize| {
         let record = record.with_short_cause(bytes);
@@ -194,7 +195,7 @@ fn full_annotation(producer: &Attributes, body_bytes: usize, annotation: &Annota
     })
 }
 
-/// The attributes with the location of the log lines in `DeadLetter`, if the reason has left room for it.
+/// Adds the location of the log lines to `DeadLetter`, if the reason leaves enough bytes.
 fn with_logs(mut attributes: Attributes, body_bytes: usize, logs: &AttemptLogs) -> Attributes {
     let left = MESSAGE_BYTES_MAX.saturating_sub(body_bytes + attributes_size(&attributes));
     let Some(document) = attributes.get(DEAD_LETTER).and_then(Attribute::text) else { return attributes };
@@ -227,7 +228,7 @@ fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) 
     (is_free && fits).then_some(attributes)
 }
 
-/// SQS refuses an empty attribute.
+/// Replaces an empty text by a dash, since SQS refuses an empty attribute.
 fn or_dash(details: String) -> String {
     if details.is_empty() { "-".to_owned() } else { details }
 }

@@ -1,5 +1,5 @@
-//! Attaches a document to a message: in an attribute, with its texts cut to the remaining room and other attributes
-//! folded if there are ten; or in the trace header.
+//! Attaches a document to a message: in an attribute, with its texts cut to fit and other attributes folded if there
+//! are already ten; or in the trace header.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub struct Attached {
 }
 
 impl HandOff {
-    /// This document beside the producer's attributes, or as a last resort in the trace header.
+    /// Attaches this document as an attribute beside the producer's, or as a last resort in the trace header.
     #[must_use]
     pub fn attach_to(
         &self,
@@ -73,7 +73,7 @@ impl Verdict {
         attach_document(&self.to_wire(), producer, body_bytes, trace_header)
     }
 
-    /// The trace header with this document, for a final record without room for its annotation.
+    /// The trace header with this document, for a final record whose annotation does not fit.
     #[must_use]
     pub fn in_trace_header(&self, trace_header: Option<&str>) -> String {
         with_document(&self.to_wire(), trace_header)
@@ -131,13 +131,13 @@ fn build_wire<'a>(
     }
 }
 
-/// Members that can be dropped together once the texts are gone. The receiver fills in what the message itself has.
+/// Groups of members that can be dropped after the texts. The receiver restores some of them from the message itself.
 #[derive(Clone, Copy, Debug)]
 enum Droppable {
-    /// Members of a later version, for people, or for other messages.
+    /// Members of later versions, and members that only people or other messages need.
     UnknownFunctionAndLastAttempt,
     StageAndSourceQueue,
-    /// In a verdict: the decision has been made.
+    /// Not needed in a verdict: the decision has been made.
     AnswerOfVerdict,
     FailedAt,
     /// A plain message's id may derive from it.
@@ -146,7 +146,7 @@ enum Droppable {
     FirstSentTime,
 }
 
-/// The least needed first.
+/// The order in which members are dropped, least needed first.
 const DROP_ORDER: [Droppable; 6] = [
     Droppable::UnknownFunctionAndLastAttempt,
     Droppable::StageAndSourceQueue,
@@ -160,7 +160,7 @@ fn non_empty(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text.into())
 }
 
-/// Must not fail: the document keeps its reader from repeating the call.
+/// Attaches the document in any case: without it, the receiver would repeat the call.
 fn attach_document(
     wire: &Wire<'_>,
     producer: &Attributes,
@@ -174,7 +174,8 @@ fn attach_document(
     Attached { attributes, trace_header: trace_header.map(str::to_owned) }
 }
 
-/// `None` if not even [`Wire::minimal`] has room, or if there are ten attributes and none can be folded.
+/// The attributes with the document; `None` if not even [`Wire::to_minimal`] fits, or if there are ten attributes and
+/// none can be folded.
 fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
     let Folding { kept: mut attributes, folded } = fold_attributes(producer, &[], ATTRIBUTES_MAX - 1)?;
     let folding = if folded.is_empty() { 0 } else { folding_bytes(&folded) };
@@ -186,24 +187,24 @@ fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Op
     Some(attributes)
 }
 
-/// Bytes that folded attributes add to a document.
+/// Number of bytes that folded attributes add to a document.
 fn folding_bytes(folded: &FoldedAttributes) -> usize {
     let only = Wire { folded_attributes: Some(Cow::Borrowed(folded)), ..Wire::default() };
     only.to_json().len() - "{}".len()
 }
 
 impl<'a> Wire<'a> {
-    /// Adds folded attributes. Readers unfold only hops and verdicts, so a hand-off that folds gets a due time that
-    /// every reader ignores.
+    /// Adds folded attributes. Readers unfold only hops and verdicts, so a hand-off with folded attributes gets a due
+    /// time that every reader ignores.
     fn with_folded(&self, folded: &'a FoldedAttributes) -> Self {
         let is_hand_off = self.verdict.is_none() && self.due_at.is_none();
         let due_at = if is_hand_off { Some(WireTime::At(NEVER)) } else { self.due_at };
         Self { due_at, folded_attributes: Some(Cow::Borrowed(folded)), ..self.clone() }
     }
 
-    /// The largest document that has room. Texts are for humans and are dropped first: a member of a later version may
-    /// be the message's state, such as the start of an outage. The log lines have the room that the reason leaves,
-    /// beyond `bytes_max`. `None` if not even [`Wire::minimal`] fits.
+    /// The largest document that fits. Texts are for humans and are dropped first: a member of a later version may be
+    /// the message's state, such as the start of an outage. The log lines get the bytes that the reason leaves, even
+    /// beyond `bytes_max`. `None` if not even [`Wire::to_minimal`] fits.
     pub(super) fn largest_fitting(
         &self,
         bytes_max: usize,
@@ -232,8 +233,8 @@ impl<'a> Wire<'a> {
         cut(&wire)
     }
 
-    /// The document without anything that can be dropped: the code, or the answer with its delay; the error type, the
-    /// generation, the attempts, and the folded attributes.
+    /// The document without anything that can be dropped. It keeps the code, or the classification with its delay; the
+    /// error type, the generation, the attempts, and the folded attributes.
     pub(super) fn to_minimal(&self) -> Self {
         let mut wire = self.with_short_texts(0);
         DROP_ORDER.into_iter().for_each(|members| wire.drop_members(members));
@@ -264,7 +265,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Cuts the texts to `bytes`. Both `details` and `explanation` are cut, as JSON may double each byte.
+    /// Cuts both `details` and `explanation` to `bytes`. JSON may double each byte.
     fn with_short_texts(&self, bytes: usize) -> Self {
         let cut = |text: &Option<Cow<'a, str>>, bytes| {
             let cut = truncate::clean_text(text.as_deref()?, bytes);
@@ -280,15 +281,15 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// Our field, always the last one. Its value is the document in base64, since JSON has characters that end a field.
+/// Our field, always the last one. Its value is base64, since JSON contains characters that end a field.
 const FIELD: &str = ";Redeliver=";
-/// Header before our field if the producer set none: a null trace id, which tracers ignore.
+/// The header before our field if the producer set none: a null trace id, which tracers ignore.
 const UNTRACED: &str = "Root=1-00000000-000000000000000000000000;Sampled=0";
 /// The shortest limit that AWS documents for such a header ("StartExecution", AWS Step Functions API Reference). SQS
 /// documents none.
 const HEADER_BYTES_MAX: usize = 256;
 
-/// The producer's trace header with as much of the document as fits, at least [`Wire::minimal`].
+/// The producer's trace header with as much of the document as fits, at least [`Wire::to_minimal`].
 pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String {
     let producers = producers.unwrap_or(UNTRACED);
     let left = HEADER_BYTES_MAX.saturating_sub(producers.len() + FIELD.len());
@@ -300,7 +301,7 @@ pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String 
 
 /// A trace header, split into the producer's part and our field.
 pub(crate) struct SplitTraceHeader {
-    /// The producer's own.
+    /// The producer's trace header.
     pub(crate) producers: Option<String>,
     pub(crate) failure: Option<RawFailure>,
 }
@@ -309,7 +310,7 @@ pub(crate) fn split_trace_header(header: Option<String>) -> SplitTraceHeader {
     let Some((before, failure)) = header.as_deref().and_then(split_field) else {
         return SplitTraceHeader { producers: header, failure: None };
     };
-    // A producer may have written such a field itself: only ours, after it, is valid.
+    // A producer may have written such a field itself. Only ours is valid, and it comes last.
     let mut producers = before;
     while let Some((before, _)) = split_field(producers) {
         producers = before;
@@ -318,7 +319,7 @@ pub(crate) fn split_trace_header(header: Option<String>) -> SplitTraceHeader {
     SplitTraceHeader { producers, failure: Some(failure) }
 }
 
-/// The text before our field, and the field's document.
+/// The text before our field, and the document in the field.
 fn split_field(header: &str) -> Option<(&str, RawFailure)> {
     let (before, value) = header.rsplit_once(FIELD).filter(|(before, _)| !before.is_empty())?;
     let text = String::from_utf8(BASE64.decode(value).ok()?).ok()?;

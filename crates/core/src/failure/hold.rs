@@ -1,4 +1,4 @@
-//! Holds: messages that come back later without spending an attempt, because their target is down or limits its calls.
+//! Holds: messages that are delayed without spending an attempt, because their target is down or limits its calls.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub struct Hold {
     pub reason: HoldReason,
     /// The outage that the message is held for.
     pub outage: Outage,
-    /// At least a second, at most 900 s.
+    /// At least 1 s, at most 900 s.
     pub delay: Duration,
 }
 
@@ -19,7 +19,7 @@ pub struct Hold {
 pub enum HoldReason {
     /// The target is down: its circuit is open.
     Down,
-    /// Its own call was answered "not now".
+    /// The target responded "not now" to the message's own call.
     NotNow,
     /// The target limits its calls, and the rate is used up.
     RateLimited,

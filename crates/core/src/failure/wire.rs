@@ -1,4 +1,4 @@
-//! The JSON members of all three `Failure` documents; their names appear only in this module.
+//! The JSON members of all three `Failure` documents. Their names appear only in this module.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,10 +24,10 @@ use crate::truncate;
 
 /// Size limit of the document before folding, without the location of the log lines.
 pub const FAILURE_BYTES_MAX: usize = 1024;
-/// Size limit of the texts that are read: four times that of the documents that we write, for later versions.
+/// Size limit of texts when reading: four times that of the documents that we write, for later versions.
 const DETAILS_BYTES_MAX: usize = 4 * FAILURE_BYTES_MAX;
 
-/// Absent members are not written.
+/// The members of a document; absent ones are not serialised.
 #[derive(Clone, Default, PartialEq, Serialize)]
 pub(super) struct Wire<'a> {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub(super) struct Wire<'a> {
     pub(super) from_producer: Option<bool>,
     #[serde(rename = "last_attempt_traceparent", skip_serializing_if = "Option::is_none")]
     pub(super) last_attempt: Option<SpanContext>,
-    /// Added by [`Self::largest_fitting`], where it has room.
+    /// Added by [`Self::largest_fitting`], if it fits.
     #[serde(skip_serializing)]
     pub(super) last_attempt_logs: Option<Cow<'a, AttemptLogs>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ pub(super) struct Wire<'a> {
     pub(super) unknown: Cow<'a, UnknownMembers>,
 }
 
-/// A time that is present.
+/// A time member that is present.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum WireTime {
     At(Timestamp),
@@ -95,8 +95,8 @@ impl Wire<'_> {
 }
 
 impl Wire<'static> {
-    /// `None` if the text is not one of our documents. Illegal characters are replaced in the texts that are truncated;
-    /// the two ids stay unchanged, and no version writes a character there that SQS refuses.
+    /// `None` if the text is not one of our documents. Illegal characters are replaced in texts that are truncated. The
+    /// two ids remain unchanged, since every version writes only characters there that SQS accepts.
     pub(super) fn from_json(text: &str) -> Option<Self> {
         let wire: Self = serde_json::from_str(text).ok()?;
         let ids = [&wire.source_message_id, &wire.source_queue_arn];
@@ -178,7 +178,7 @@ impl<'de> Visitor<'de> for WireVisitor {
     }
 }
 
-/// Refuses duplicates: either of the two might be the intended one.
+/// Reads a member, and refuses a duplicate: either of the two might be the intended one.
 fn read_once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     member: &mut Option<T>,
     map: &mut A,
@@ -190,11 +190,11 @@ fn read_once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     Ok(())
 }
 
-/// One of our documents, not yet a [`Document`].
+/// One of our documents, not yet converted into a [`FailureDocument`].
 pub(crate) struct RawFailure(Wire<'static>);
 
 impl RawFailure {
-    /// `None` if it is not one of ours.
+    /// Parses the attribute; `None` if it does not hold one of our documents.
     pub(crate) fn from_attribute(attribute: &Attribute) -> Option<Self> {
         Self::from_text(attribute.text()?)
     }
@@ -203,8 +203,8 @@ impl RawFailure {
         Wire::from_json(text).map(Self)
     }
 
-    /// Removes and returns the producer's folded attributes. Those of a document with neither a verdict nor a due time
-    /// are forged, and dropped.
+    /// Removes and returns the producer's folded attributes. In a document with neither a verdict nor a due time they
+    /// are forged, and therefore dropped.
     pub(crate) fn take_folded(&mut self) -> FoldedAttributes {
         let Self(wire) = self;
         let folds = wire.verdict.is_some() || wire.due_at.is_some();
@@ -212,8 +212,8 @@ impl RawFailure {
         folded.map(Cow::into_owned).unwrap_or_default()
     }
 
-    /// True if it has a member that every function writes: a verdict, or a kind of this version. Any JSON object can be
-    /// read as a document without members.
+    /// True if the document has a verdict, or a kind of this version: every function writes one of the two. Otherwise
+    /// it may be any JSON object, which is read as a document without members.
     pub(crate) fn has_function_members(&self) -> bool {
         let Self(wire) = self;
         wire.verdict.is_some() || wire.kind.as_ref().is_some_and(|kind| kind.known().is_some())
@@ -243,7 +243,7 @@ impl Wire<'static> {
         HandOff { error, answer, delivery, outage, unknown }
     }
 
-    /// `None` if only the code had room. A later version may omit any member, so a single one is enough.
+    /// `None` if the document has only the code. A later version may omit any member, so a single other one is enough.
     fn into_details(mut self, record: &ReceivedMessage, now: Timestamp) -> Option<VerdictDetails> {
         let unknown = self.unknown.clone();
         if self == (Wire { unknown, ..Wire::default() }) {
@@ -254,8 +254,8 @@ impl Wire<'static> {
         Some(VerdictDetails { stage, explanation, failure: self.into_failure(record, now) })
     }
 
-    /// The texts are cut first: a forged document can be as long as a message, and a final record cuts its texts many
-    /// times until they fit.
+    /// Cuts the texts first: a forged document can be as long as a message, and a final record cuts its texts
+    /// repeatedly until they fit.
     fn into_failure(self, record: &ReceivedMessage, now: Timestamp) -> Failure {
         let retry_after_seconds = self.retry_after_seconds;
         Failure {
@@ -266,7 +266,7 @@ impl Wire<'static> {
             },
             answer: self.kind.map(|kind| Classification { kind, retry_after_seconds }),
             delivery: Delivery {
-                // Every copy and every receive must give the same time, since delays are counted from it.
+                // The time must be the same for every copy and every receive, since delays are counted from it.
                 failed_at: readable_time(self.failed_at).or(record.first_received_at).unwrap_or(now),
                 source_message_id: text_or(self.source_message_id, &record.sqs_message_id),
                 source_queue_arn: text_or(self.source_queue_arn, &record.queue_arn),

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// 16 hexadecimal digits: the first 64 bits of a SHA-256 over the code, the error type, and the error's text without
-/// ids and numbers.
+/// Computes 16 hexadecimal digits: the first 64 bits of a SHA-256 over the code, the error type, and the error's text
+/// without ids and numbers.
 #[must_use]
 pub fn compute_fingerprint(reason: &str, error_type: &str, message: &str) -> String {
     let digest = Sha256::digest(format!("{reason}\n{error_type}\n{}", without_ids_and_numbers(message)));
@@ -11,7 +11,7 @@ pub fn compute_fingerprint(reason: &str, error_type: &str, message: &str) -> Str
     format!("{start:016x}")
 }
 
-/// Replaces by `#` every word with a digit. A word is made of letters, digits and `-`, so a UUID is one.
+/// Replaces every word that contains a digit by `#`. A word consists of letters, digits and `-`, so a UUID is one word.
 fn without_ids_and_numbers(message: &str) -> String {
     let mut normal = String::with_capacity(message.len());
     for word in message.split_inclusive(|character: char| !(character.is_alphanumeric() || character == '-'))
