@@ -1,4 +1,4 @@
-//! S3 in memory, as far as the archive needs it: writes, reads and listings, with injected faults.
+//! S3 in memory, limited to the operations of the archive: writes, reads and listings, with injected faults.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,7 +9,7 @@ use redeliver_core::ports::{EntryError, Listing, ListingPage, ObjectStore, Reada
 
 use crate::Injection;
 
-/// Keys of a page ("ListObjectsV2", Amazon S3 API Reference).
+/// Keys per page ("ListObjectsV2", Amazon S3 API Reference).
 const PAGE: usize = 1000;
 
 /// A request to the bucket: the key of an object, or the prefix of a listing.
@@ -20,10 +20,10 @@ pub enum BucketRequest {
     List(String),
 }
 
-/// Decides the fault of each request.
+/// Returns the fault for each request.
 type BucketFaults = Box<dyn FnMut(&BucketRequest) -> Option<Injection> + Send>;
 
-/// An S3 bucket in memory, without objects and faults by default. Clones are the same bucket.
+/// An S3 bucket in memory, by default without objects and faults. Clones share one bucket.
 #[derive(Clone, Default)]
 pub struct MemoryBucket {
     state: Arc<Mutex<BucketState>>,
@@ -50,13 +50,13 @@ impl MemoryBucket {
         lock(&self.state).objects.clone()
     }
 
-    /// All requests so far, refused ones included.
+    /// All requests so far, including failed ones.
     #[must_use]
     pub fn requests(&self) -> Vec<BucketRequest> {
         lock(&self.state).requests.clone()
     }
 
-    /// Carries out a request unless its fault prevents it; the answer may be lost all the same.
+    /// Carries out a request unless its fault prevents it; a fault may also lose the response afterwards.
     fn run_request<T>(
         &self,
         request: BucketRequest,

@@ -1,18 +1,18 @@
-//! The changes of messages inside the service, for an audit from outside.
+//! The changes to messages inside the service, for an external audit.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redeliver_core::lock;
 use redeliver_core::message::{Content, Timestamp};
 
-/// One change of one message.
+/// A change to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageChange {
-    /// The time of the change. As in SQS, a message moves or expires at a later request.
+    /// The time of the change. As in SQS, a message is moved or expired only by a later request.
     pub at: Timestamp,
-    /// The ARN of the queue that the message was in, or was sent to.
+    /// The ARN of the message's queue, or of the queue it was sent to.
     pub queue_arn: String,
-    /// SQS's id of the message.
+    /// The SQS message id.
     pub sqs_message_id: String,
     pub what: ChangeKind,
 }
@@ -20,37 +20,37 @@ pub struct MessageChange {
 /// The kind of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was sent to the queue.
+    /// The message was sent to the queue.
     Sent(Content),
     Received {
         /// `ApproximateReceiveCount`.
         receive_count: u32,
     },
-    /// Its visibility timeout was changed.
+    /// The message's visibility timeout was changed.
     Hidden {
         /// From now.
         seconds: u16,
     },
-    /// The redrive policy moved it to the queue with this ARN.
+    /// The redrive policy moved the message to the queue with this ARN.
     Moved(String),
     Deleted,
     /// The queue's retention ended.
     Expired,
 }
 
-/// The log of changes, which begins with the first call of `take`.
+/// The log of changes, which starts with the first call of `take_changes`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeLog {
     changes: Arc<Mutex<Option<Vec<MessageChange>>>>,
 }
 
 impl ChangeLog {
-    /// The changes since the last call. The first call begins the log.
+    /// The changes since the last call. The first call starts the log.
     pub(crate) fn take_changes(&self) -> Vec<MessageChange> {
         self.lock_changes().replace(Vec::new()).unwrap_or_default()
     }
 
-    /// Adds a change, if the log has begun.
+    /// Adds a change if the log has started.
     pub(crate) fn push_change(&self, change: impl FnOnce() -> MessageChange) {
         if let Some(changes) = self.lock_changes().as_mut() {
             changes.push(change());

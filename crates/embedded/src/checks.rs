@@ -1,4 +1,4 @@
-//! The requests that SQS refuses.
+//! The validation of requests as in SQS.
 
 mod content;
 
@@ -12,13 +12,13 @@ pub(crate) use content::check_queue_type;
 /// "Amazon SQS message quotas": retention is 60 seconds to 14 days.
 const RETENTION_SECONDS: std::ops::RangeInclusive<u64> = 60..=14 * 24 * 3600;
 
-/// The error of a wrong request: a retry would fail in the same way.
+/// The error for an invalid request: a retry would fail in the same way.
 pub(crate) fn sender_fault(code: &str) -> EntryError {
     EntryError::new(Fault::Sender, code)
 }
 
-/// "CreateQueue", Amazon SQS API Reference: 1..=80 alphanumeric characters, hyphens and underscores; a FIFO queue has a suffix
-/// of its own, which "counts towards the 80-character queue name quota" ("Amazon SQS FIFO queue quotas").
+/// "CreateQueue", Amazon SQS API Reference: 1..=80 alphanumeric characters, hyphens and underscores; the suffix of a
+/// FIFO queue "counts towards the 80-character queue name quota" ("Amazon SQS FIFO queue quotas").
 pub(crate) fn check_name(name: &str) -> Result<(), EntryError> {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let stem = name.strip_suffix(FIFO_SUFFIX).unwrap_or(name);

@@ -1,4 +1,4 @@
-//! Virtual time, which moves only when nothing can run.
+//! Virtual time, which advances only when nothing can run.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,7 +22,7 @@ pub struct VirtualClock {
 #[derive(Debug)]
 struct ClockState {
     now: Timestamp,
-    /// Timers by due time, then in the order of registration.
+    /// Timers by due time, then in registration order.
     timers: BTreeMap<(Timestamp, u64), Waker>,
     next_timer: u64,
     holds: usize,
@@ -30,20 +30,20 @@ struct ClockState {
     executor: Option<Waker>,
 }
 
-/// The result of an attempt to move time.
+/// The result of an attempt to advance time.
 pub(crate) enum Advance {
-    /// Time has moved and a timer was woken.
+    /// Time has advanced, and a timer was woken.
     Moved,
-    /// Nothing has moved: there is work now.
+    /// Time has not advanced: there is work to do now.
     Woken,
-    /// Time is held: wait for something real.
+    /// Time is held: wait for a real event.
     Held,
-    /// There is neither a timer nor a hold: nothing can ever happen.
+    /// Neither a timer nor a hold exists: nothing can ever happen.
     Nothing,
 }
 
 impl VirtualClock {
-    /// A clock that stands at `start`.
+    /// A clock that starts at `start`.
     #[must_use]
     pub fn new(start: Timestamp) -> Self {
         let state =
@@ -51,21 +51,21 @@ impl VirtualClock {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Keeps time from jumping while the guard lives: for work in real time, such as an HTTP call.
+    /// Keeps time from jumping while the guard exists: for work in real time, such as an HTTP call.
     #[must_use = "time jumps again as soon as the guard is dropped"]
     pub fn hold_time(&self) -> TimeHold {
         self.lock_state().holds += 1;
         TimeHold { clock: self.clone() }
     }
 
-    /// Completes at `deadline`; at once if that is past.
+    /// Completes at `deadline`, or immediately if that is past.
     #[must_use]
     pub fn sleep_until(&self, deadline: Timestamp) -> Sleep {
         Sleep { clock: self.clone(), deadline, timer: None }
     }
 
-    /// Jumps to the next timer and wakes it, unless time is held or there is work: another thread that drops a hold wakes
-    /// the executor first.
+    /// Jumps to the next timer and wakes it, unless time is held or there is work to do: another thread that drops a
+    /// hold wakes the executor first.
     pub(crate) fn advance_time(&self, is_woken: impl FnOnce() -> bool) -> Advance {
         let mut state = self.lock_state();
         if state.holds > 0 {
@@ -79,7 +79,7 @@ impl VirtualClock {
         };
         // The timer may be overdue; time never runs backwards.
         state.now = state.now.max(due);
-        // The waker may call this clock.
+        // The waker may call back into this clock.
         drop(state);
         waker.wake();
         Advance::Moved
@@ -106,7 +106,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// `moment` plus `duration`, at most `Timestamp::MAX_UTC`.
+/// Adds `duration` to `moment`, up to `Timestamp::MAX_UTC`.
 pub(crate) fn add_duration(moment: Timestamp, duration: Duration) -> Timestamp {
     TimeDelta::from_std(duration)
         .ok()
@@ -114,7 +114,7 @@ pub(crate) fn add_duration(moment: Timestamp, duration: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX_UTC)
 }
 
-/// Waits for a moment of a [`VirtualClock`]. Dropping it removes its timer, which then moves no time.
+/// Waits for a timestamp on a [`VirtualClock`]. Dropping it removes its timer, which then no longer advances time.
 #[derive(Debug)]
 pub struct Sleep {
     clock: VirtualClock,

@@ -1,4 +1,4 @@
-//! The queues of the service, behind the ports.
+//! The queues of the service, as implementations of the ports.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 /// The default sender: an IAM user.
 const PRODUCER_ID: &str = "AIDAPRODUCER000000000";
 
-/// A queue of an [`EmbeddedSqs`]. Clones are the same queue, and count their requests together.
+/// A queue of an [`EmbeddedSqs`]. Clones share the queue and the request count.
 #[derive(Clone, Debug)]
 pub struct EmbeddedQueue {
     sqs: EmbeddedSqs,
@@ -50,13 +50,13 @@ impl EmbeddedQueue {
     }
 
     /// The same queue for another sender, whose id is the `SenderId` of its messages and whose requests are counted
-    /// apart. The default sender is the IAM user `AIDAPRODUCER000000000`.
+    /// separately. The default sender is the IAM user `AIDAPRODUCER000000000`.
     #[must_use]
     pub fn sending_as(&self, sender_id: &str) -> Self {
         Self { sender_id: sender_id.into(), message_requests: Arc::default(), ..self.clone() }
     }
 
-    /// The number of requests of this sender: sends, visibility changes and deletes, and the receives that returned a
+    /// The number of this sender's requests: sends, visibility changes and deletes, and receives that returned a
     /// message.
     #[must_use]
     pub fn message_requests(&self) -> u64 {
@@ -73,7 +73,7 @@ impl EmbeddedQueue {
         loop {
             let now = clock.now();
             let arrivals = self.sqs.lock_state().queue_mut(&self.arn)?.arrivals();
-            // Before the attempt, so that an arrival after it ends the wait at once.
+            // Registered before the attempt, so that any later arrival ends the wait immediately.
             let arrival = pin!(arrivals.notified());
             let attempt = self.sqs.run_request(|state| state.receive_messages(now, &self.arn, request))?;
             if !attempt.messages.is_empty() || now >= deadline {
@@ -143,7 +143,7 @@ impl Queue for EmbeddedQueue {
         fault.map_or(Ok(received), |fault| Err(fault.to_error()))
     }
 
-    /// None: its records are always readable.
+    /// Always empty: embedded records are always readable.
     fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         Vec::new()
     }
@@ -170,7 +170,7 @@ impl Queue for EmbeddedQueue {
 impl QueueService for EmbeddedSqs {
     type Queue = EmbeddedQueue;
 
-    /// As in SQS, returns a queue that exists with the same settings; a dead-letter queue must exist first.
+    /// As in SQS, returns the existing queue if the settings are the same; a dead-letter queue must be created first.
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<EmbeddedQueue, EntryError> {
         let (arn, url) = (format!("{ARN_PREFIX}{name}"), format!("{URL_PREFIX}{name}"));
         let queue = EmbeddedQueue::new(self.clone(), arn, url);

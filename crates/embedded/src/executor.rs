@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::clock::{Advance, VirtualClock};
 
-/// The future waits for something that can never happen.
+/// The future waits for an event that can never happen.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "stuck at {at}: the future waits, but no timer is set and nothing holds the clock; \
@@ -26,14 +26,14 @@ pub struct Stuck {
 impl VirtualClock {
     /// Runs `future` in this clock's time: whenever it waits and nothing has woken it, time jumps to the next timer.
     ///
-    /// Runs under any runtime. While a [`hold`](Self::hold_time) lives it waits for the real wake-up like any other
+    /// Runs under any runtime. While a [`hold`](Self::hold_time) exists, it waits for the real wake-up like any other
     /// future.
     ///
     /// # Errors
-    /// [`Stuck`] if the future waits, no timer is set and no hold lives.
+    /// [`Stuck`] if the future waits, no timer is set and no hold exists.
     ///
     /// # Panics
-    /// If this clock is running a future already: two executors would move each other's time.
+    /// If this clock is already running a future: two executors would advance each other's time.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Stuck> {
         let flag = Arc::new(WakeFlag::default());
         let waker = Waker::from(Arc::clone(&flag));
@@ -45,13 +45,14 @@ impl VirtualClock {
                 if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                     return Poll::Ready(Ok(output));
                 }
-                // It woke itself while it ran: there is work now, so time stands still.
+                // The future woke itself while it ran: there is work to do now, so time stands still.
                 if flag.is_woken() {
                     continue;
                 }
                 match self.advance_time(|| flag.is_woken()) {
                     Advance::Moved | Advance::Woken => {}
-                    // Parked before `Pending`: otherwise a wake-up between the two would be lost, and the run would hang.
+                    // Registered before `Pending` is returned: otherwise a wake-up between the two would be lost, and
+                    // the run would hang.
                     Advance::Held if flag.register_outer(outer.waker()) => return Poll::Pending,
                     Advance::Held => {}
                     Advance::Nothing => return Poll::Ready(Err(Stuck { at: self.now() })),
@@ -64,7 +65,7 @@ impl VirtualClock {
     /// [`run`](Self::run) on this thread, for tests.
     ///
     /// # Panics
-    /// As [`run`](Self::run), and if the future is [`Stuck`].
+    /// Like [`run`](Self::run), and if the future is [`Stuck`].
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         match futures_executor::block_on(self.run(future)) {
             Ok(output) => output,
@@ -95,7 +96,7 @@ impl Drop for ExecutorGuard<'_> {
     }
 }
 
-/// Remembers a wake-up, and wakes the outer executor if that is waiting.
+/// Records a wake-up, and wakes the outer executor if it is waiting.
 #[derive(Default)]
 struct WakeFlag {
     woken: AtomicBool,
@@ -114,7 +115,7 @@ impl WakeFlag {
 
     /// Registers the outer waker; false if a wake-up came first.
     fn register_outer(&self, outer: &Waker) -> bool {
-        // Registers first and checks then; `wake` does it the other way round, so one of the two sees the other.
+        // Registers first, then checks; `wake` does so in reverse order, so at least one of them sees the other.
         self.outer.register(outer);
         !self.is_woken()
     }

@@ -1,4 +1,4 @@
-//! Injected faults: in the n-th request, or in each one by a seeded chance.
+//! Injected faults: for the n-th request, or for each request by a seeded chance.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -17,7 +17,7 @@ pub enum SqsAction {
 }
 
 impl SqsAction {
-    /// Its name in the Amazon SQS API Reference.
+    /// The action's name in the Amazon SQS API Reference.
     #[must_use]
     pub const fn api_name(self) -> &'static str {
         match self {
@@ -37,13 +37,13 @@ impl SqsAction {
 pub enum Injection {
     /// Too many requests.
     Throttled,
-    /// The service failed and did nothing.
+    /// The service failed without any effect.
     Service,
-    /// The request is invalid: it would fail again in the same way.
+    /// The request is invalid: a retry would fail in the same way.
     Sender,
-    /// No answer, since the request was lost: it had no effect.
+    /// No response because the request was lost: it had no effect.
     LostRequest,
-    /// No answer, since the answer was lost: the request *had* its effect.
+    /// No response because the response was lost: the request *had* its effect.
     LostAnswer,
 }
 
@@ -54,7 +54,7 @@ impl Injection {
         matches!(self, Self::LostAnswer)
     }
 
-    /// The error that the client gets.
+    /// The error that the client receives.
     #[must_use]
     pub fn to_error(self) -> EntryError {
         let (fault, code) = match self {
@@ -75,12 +75,12 @@ pub enum FaultScope {
     Entry,
 }
 
-/// The requests or entries that fail, of those that a rule matches.
+/// Selects the failing requests or entries among those that a rule matches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultTrigger {
-    /// Those with these numbers; the rule counts from 1.
+    /// The ones with these numbers; each rule counts from 1.
     Numbers(Vec<u64>),
-    /// Each with this probability, 0.0..=1.0.
+    /// Each one with this probability, 0.0..=1.0.
     Chance(f64),
 }
 
@@ -95,7 +95,7 @@ pub struct FaultRule {
     pub injection: Injection,
 }
 
-/// The faults of a run; none by default. The same seed, rules and requests give the same faults.
+/// The faults of a run; none by default. The same seed, rules and requests produce the same faults.
 #[derive(Debug)]
 pub struct FaultPlan {
     rules: Vec<(FaultRule, u64)>,
@@ -103,13 +103,13 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// A plan without rules; `seed` seeds the chances.
+    /// A plan without rules; `seed` seeds the random faults.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { rules: Vec::new(), rng: StdRng::seed_from_u64(seed) }
     }
 
-    /// Adds a rule. If several rules match a request, the first one decides, and all of them count it.
+    /// Adds a rule. If several rules match a request, the first one decides, but all of them count it.
     #[must_use]
     pub fn with_rule(mut self, rule: FaultRule) -> Self {
         self.rules.push((rule, 0));

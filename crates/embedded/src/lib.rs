@@ -3,10 +3,10 @@
 //! - [`VirtualClock`] is the time. It stands still while anything can run, and then jumps to the next timer: an hour of
 //!   waiting takes no time. [`VirtualClock::run`] drives a future on it, under any runtime.
 //! - [`EmbeddedSqs`] is the service, [`EmbeddedQueue`] one of its queues: delays, visibility, long polls, redrive and
-//!   retention as in SQS; message groups and deduplication, too, if its name ends in `.fifo`. The same seed and the same
-//!   calls give the same run.
-//! - [`MemoryBucket`] is a bucket of S3 for the archive.
-//! - [`FaultPlan`] makes requests and entries fail as SQS does, by number or by chance.
+//!   retention as in SQS, plus message groups and deduplication if its name ends in `.fifo`. The same seed and the same
+//!   calls produce the same run.
+//! - [`MemoryBucket`] is an S3 bucket for the archive.
+//! - [`FaultPlan`] makes requests and entries fail as in SQS, by number or by chance.
 //!
 //! ```
 //! use redeliver_core::message::{Content, OutgoingMessage, Timestamp};

@@ -1,4 +1,4 @@
-//! The state of one queue: a pure state machine, which gets the time as a value.
+//! The state of a queue: a pure state machine that receives the time as a value.
 
 mod deduplication;
 mod groups;
@@ -20,13 +20,14 @@ use deduplication::Deduplication;
 use store::{ArrivalNumber, MessageStore, ReceiveLease};
 pub(crate) use store::{MessageKey, StoredMessage};
 
-/// "Amazon SQS standard queue quotas" and "Amazon SQS FIFO queue quotas": a queue has at most about 120,000 messages in flight.
+/// "Amazon SQS standard queue quotas" and "Amazon SQS FIFO queue quotas": a queue has at most about 120,000 messages in
+/// flight.
 const IN_FLIGHT_MAX: u64 = 120_000;
 
-/// The result of one attempt to receive.
+/// The result of an attempt to receive.
 pub(crate) struct ReceiveOutput {
     pub(crate) messages: Vec<ReceivedMessage>,
-    /// Messages that reached the `maxReceiveCount`, for the dead-letter queue.
+    /// Messages that have reached the `maxReceiveCount`, for the dead-letter queue.
     pub(crate) exhausted: Vec<StoredMessage>,
 }
 
@@ -40,15 +41,15 @@ pub(crate) struct QueueState {
     arrived: ArrivalNumber,
     /// `None` for a standard queue.
     deduplication: Option<Deduplication>,
-    /// The last count of its messages, and the time of it.
+    /// The last message count, and its timestamp.
     last_counted: Option<(Timestamp, Depth)>,
     log: ChangeLog,
-    /// Wakes its long polls.
+    /// Wakes the queue's long polls.
     arrivals: Arc<Notify>,
 }
 
 impl QueueState {
-    /// An empty queue. `number` makes its receipt handles differ from those of other queues.
+    /// An empty queue. `number` distinguishes its receipt handles from those of other queues.
     pub(crate) fn new(arn: String, number: u32, settings: QueueSettings, log: ChangeLog) -> Self {
         let is_fifo = is_fifo(&arn);
         Self {
@@ -68,17 +69,18 @@ impl QueueState {
         self.deduplication.is_some()
     }
 
-    /// The settings that it was created with.
+    /// The settings with which the queue was created.
     pub(crate) fn settings(&self) -> &QueueSettings {
         &self.settings
     }
 
-    /// Notified when another attempt to receive may bring a message.
+    /// Notified when another attempt to receive may return a message.
     pub(crate) fn arrivals(&self) -> Arc<Notify> {
         Arc::clone(&self.arrivals)
     }
 
-    /// SQS's id of the message that a FIFO queue accepted with this deduplication id in the last five minutes.
+    /// The SQS message id of the message that a FIFO queue accepted with this deduplication id in the last five
+    /// minutes.
     pub(crate) fn find_duplicate(
         &mut self,
         now: Timestamp,
@@ -118,7 +120,8 @@ impl QueueState {
         self.apply_time(now);
     }
 
-    /// Adds a message that another queue's redrive policy moves here: visible at once, and with its original send time.
+    /// Adds a message moved here by another queue's redrive policy: immediately visible, and with its original send
+    /// time.
     ///
     /// "Setting-up dead-letter queue retention in Amazon SQS": "For FIFO queues, the enqueue timestamp resets when the message is
     /// moved to a dead-letter queue"; for standard queues it is unchanged.
@@ -137,8 +140,8 @@ impl QueueState {
         self.apply_time(now);
     }
 
-    /// Up to `max` visible messages, the longest visible first, or in the order of their groups. Messages that have been
-    /// received `redrive_limit` times are moved instead.
+    /// Up to `max` visible messages, in the order in which they became visible or of their groups. Messages that have
+    /// been received `redrive_limit` times are moved instead.
     pub(crate) fn receive_batch(
         &mut self,
         now: Timestamp,
@@ -156,13 +159,13 @@ impl QueueState {
         }
         let until = add_duration(now, visibility.unwrap_or(self.settings.visibility).duration());
         let mut scan = self.messages.begin_scan();
-        // Hidden only after the last one, since a receive may give several messages of one group.
+        // Hidden only after the last one, since a receive may return several messages of one group.
         let mut hidden = Vec::new();
         while received.messages.len() < max {
             let Some(mut message) = self.messages.take_visible(&mut scan) else {
                 break;
             };
-            // As in SQS, the message moves on the receive after the last one.
+            // As in SQS, the message is moved by the receive after the last allowed one.
             if redrive_limit.is_some_and(|limit| message.receive_count >= limit) {
                 let target_arn = self.settings.redrive.as_ref().map(|redrive| redrive.target_arn.clone());
                 self.log_change(now, &message.id, || ChangeKind::Moved(target_arn.unwrap_or_default()));
@@ -173,7 +176,7 @@ impl QueueState {
             self.log_change(now, &message.id, || ChangeKind::Received {
                 receive_count: message.receive_count,
             });
-            // In milliseconds, as in SQS: a test must not depend on a precision that AWS does not have.
+            // In milliseconds, as in SQS: a test must not depend on a precision that AWS does not offer.
             message.first_received_at.get_or_insert(now.trunc_subsecs(3));
             message.visible_at = until;
             let nonce = nonce();
@@ -187,13 +190,12 @@ impl QueueState {
     }
 
     /// Deletes by receipt handle.
+    /// According to "DeleteMessage" in the Amazon SQS API Reference, a delete with an old handle of a message that was
+    /// received again "succeeds, but the message will not be deleted"; so does one for a message that no longer exists.
+    /// A handle is valid until the next receive, even after the visibility timeout.
     ///
-    /// By "DeleteMessage" in the Amazon SQS API Reference, an old handle of a message that was received again
-    /// since "succeeds, but the message will not be deleted"; so does one of a message that is gone. A handle works
-    /// until the next receive, even after the visibility timeout.
-    ///
-    /// Not so in a FIFO queue. "ReceiveMessage": "if a consumer whose message processing time is longer than the
-    /// visibility timeout tries to delete the processed messages, the action fails with an error".
+    /// FIFO queues differ. "ReceiveMessage": "if a consumer whose message processing time is longer than the visibility
+    /// timeout tries to delete the processed messages, the action fails with an error".
     pub(crate) fn delete_message(&mut self, now: Timestamp, handle: &str) -> Result<(), EntryError> {
         self.apply_time(now);
         let ReceiptHandle { key, nonce } = self.parse_handle(handle)?;
@@ -208,9 +210,10 @@ impl QueueState {
         Ok(())
     }
 
-    /// Hides a message in flight for `visibility` from now; zero makes it visible.
+    /// Hides an in-flight message for `visibility` from now on; zero makes it visible.
     ///
-    /// By "ChangeMessageVisibility": at most 12 hours from the receive, and only while it is in flight.
+    /// According to "ChangeMessageVisibility": at most 12 hours from the receive, and only while the message is in
+    /// flight.
     pub(crate) fn change_visibility(
         &mut self,
         now: Timestamp,
@@ -237,7 +240,7 @@ impl QueueState {
         Ok(())
     }
 
-    /// The number of messages by state, as it was at most `lag` ago.
+    /// The number of messages by state, at most `lag` old.
     pub(crate) fn lagged_depth(&mut self, now: Timestamp, lag: Duration) -> Depth {
         match self.last_counted {
             Some((at, depth)) if now < add_duration(at, lag) => depth,
@@ -254,7 +257,7 @@ impl QueueState {
         self.messages.depth()
     }
 
-    /// The time at which the next message can be received, or since when.
+    /// The time at which the next message becomes or became visible.
     pub(crate) fn next_visible(&self) -> Option<Timestamp> {
         if self.is_full() { self.messages.next_shown() } else { self.messages.next_visible() }
     }
@@ -268,7 +271,7 @@ impl QueueState {
         self.arrived
     }
 
-    /// Applies the passing of time: drops expired messages, and shows those that are due.
+    /// Applies the passage of time: drops expired messages, and makes due ones visible.
     fn apply_time(&mut self, now: Timestamp) {
         while let Some(expired) = self.messages.take_expired(now) {
             self.log_change(now, &expired.id, || ChangeKind::Expired);
@@ -315,7 +318,7 @@ impl QueueState {
     }
 }
 
-/// A receipt handle, parsed.
+/// A parsed receipt handle.
 struct ReceiptHandle {
     key: MessageKey,
     /// The number of the receive.

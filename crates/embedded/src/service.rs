@@ -1,4 +1,4 @@
-//! The service: its time, its faults, and what can be observed from outside.
+//! The service: its clock, its faults, and its observable state.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,7 +21,7 @@ pub struct EmbeddedSqs {
 }
 
 impl EmbeddedSqs {
-    /// A service without queues, in the time of `clock`. `seed` seeds message ids and receipt handles.
+    /// A service without queues, on the time of `clock`. `seed` seeds message ids and receipt handles.
     #[must_use]
     pub fn new(clock: VirtualClock, seed: u64) -> Self {
         Self { clock, state: Arc::new(Mutex::new(ServiceState::new(seed))) }
@@ -38,27 +38,27 @@ impl EmbeddedSqs {
         self.lock_state().faults = faults;
     }
 
-    /// Sets the largest age of the queues' counts, which are exact by default. SQS's counts become consistent "at least 1
-    /// minute after the producers stop sending messages" ("GetQueueAttributes", Amazon SQS API Reference).
+    /// Sets the maximum age of the queues' counts, which are exact by default. SQS's counts become consistent "at least
+    /// 1 minute after the producers stop sending messages" ("GetQueueAttributes", Amazon SQS API Reference).
     pub fn set_counts_lag(&self, lag: Duration) {
         self.lock_state().counts_lag = lag;
     }
 
-    /// The exact number of messages that can be received now; 0 if there is no such queue. Not a request.
+    /// The exact number of visible messages; 0 if the queue does not exist. Not counted as a request.
     #[must_use]
     pub fn visible_count(&self, arn: &str) -> u64 {
         let now = self.clock.now();
         self.lock_state().queue_mut(arn).map_or(0, |queue| queue.exact_depth(now).visible)
     }
 
-    /// The changes of messages since the last call, in order. The first call begins the log.
+    /// The changes to messages since the last call, in order. The first call starts the log.
     #[must_use]
     pub fn take_changes(&self) -> Vec<MessageChange> {
         self.lock_state().log.take_changes()
     }
 
-    /// The time at which the next message of any queue is or becomes visible; `None` if all queues are empty. That message
-    /// may expire before.
+    /// The time at which the next message of any queue became or becomes visible; `None` if all queues are empty. That
+    /// message may expire first.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.lock_state().next_visible()
@@ -75,7 +75,7 @@ impl EmbeddedSqs {
         lock(&self.state)
     }
 
-    /// Runs `request` on the state, then wakes the long polls that it concerns, after the lock is released.
+    /// Runs `request` on the state, then wakes the affected long polls after the lock is released.
     pub(crate) fn run_request<T>(&self, request: impl FnOnce(&mut ServiceState) -> T) -> T {
         let mut state = self.lock_state();
         let answer = request(&mut state);

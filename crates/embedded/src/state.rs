@@ -24,17 +24,17 @@ pub(crate) struct ServiceState {
     rng: StdRng,
     pub(crate) requests: BTreeMap<&'static str, u64>,
     pub(crate) faults: FaultPlan,
-    /// The largest age of a queue's counts.
+    /// The maximum age of a queue's counts.
     pub(crate) counts_lag: Duration,
     pub(crate) log: ChangeLog,
     /// Queues with arrivals: their long polls are woken after the lock is released.
     arrivals: Vec<Arc<Notify>>,
 }
 
-/// One attempt of a long poll.
+/// An attempt of a long poll to receive.
 pub(crate) struct ReceiveAttempt {
     pub(crate) messages: Vec<ReceivedMessage>,
-    /// The time at which another attempt may bring a message.
+    /// The time at which another attempt may return a message.
     pub(crate) next_visible: Option<Timestamp>,
 }
 
@@ -82,7 +82,7 @@ impl ServiceState {
         self.faults.next_fault(FaultScope::Request, action, arn)
     }
 
-    /// A request without entries.
+    /// Carries out a request without entries.
     pub(crate) fn apply_request<T>(
         &mut self,
         action: SqsAction,
@@ -93,7 +93,7 @@ impl ServiceState {
         apply_fault(fault, || apply(self))
     }
 
-    /// A batch request: one outcome per entry, in order.
+    /// Carries out a batch request: one outcome per entry, in order.
     pub(crate) fn apply_batch<E, T>(
         &mut self,
         action: SqsAction,
@@ -129,8 +129,8 @@ impl ServiceState {
             let is_same = existing.settings() == settings;
             return if is_same { Ok(()) } else { Err(sender_fault("QueueNameExists")) };
         }
-        // "Using dead-letter queues in Amazon SQS": the dead-letter queue of a FIFO queue must also be a FIFO queue, that of
-        // a standard queue a standard queue.
+        // "Using dead-letter queues in Amazon SQS": the dead-letter queue of a FIFO queue must also be a FIFO queue,
+        // and that of a standard queue a standard queue.
         let fits = |target: &str| self.has_queue(target) && is_fifo(target) == is_fifo(name);
         if settings.redrive.as_ref().is_some_and(|redrive| !fits(&redrive.target_arn)) {
             return Err(sender_fault("InvalidParameterValue"));
@@ -143,12 +143,12 @@ impl ServiceState {
 
     pub(crate) fn delete_queue(&mut self, arn: &str) -> Result<(), EntryError> {
         let queue = self.queues.remove(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
-        // Its long polls find that the queue is gone.
+        // Wakes its long polls, which then find that the queue no longer exists.
         self.arrivals.push(queue.arrivals());
         Ok(())
     }
 
-    /// Sends one message; returns its SQS message id, or that of the message which it repeats.
+    /// Sends a message; returns its SQS message id, or that of the message it duplicates.
     pub(crate) fn send_message(
         &mut self,
         now: Timestamp,
@@ -183,7 +183,7 @@ impl ServiceState {
         Ok(())
     }
 
-    /// Changes a message's visibility; a long poll may see it sooner.
+    /// Changes a message's visibility timeout; a long poll may then see the message sooner.
     pub(crate) fn change_visibility(
         &mut self,
         now: Timestamp,
@@ -198,7 +198,8 @@ impl ServiceState {
         Ok(())
     }
 
-    /// One attempt to receive. Exhausted messages go to the dead-letter queue, or are delivered if that is deleted.
+    /// One attempt to receive. Exhausted messages are moved to the dead-letter queue, or are delivered if it was
+    /// deleted.
     pub(crate) fn receive_messages(
         &mut self,
         now: Timestamp,
@@ -225,7 +226,7 @@ impl ServiceState {
     }
 }
 
-/// Applies a request, unless the fault prevents it; returns its answer, unless the fault replaces it.
+/// Applies a request unless the fault prevents it; returns its result unless the fault replaces it.
 fn apply_fault<T>(
     fault: Option<Injection>,
     apply: impl FnOnce() -> Result<T, EntryError>,
@@ -234,7 +235,7 @@ fn apply_fault<T>(
         None => apply(),
         Some(fault) => {
             if fault.takes_effect() {
-                // Its answer is lost.
+                // The response is lost.
                 let _ = apply();
             }
             Err(fault.to_error())

@@ -1,13 +1,13 @@
-//! The messages that SQS accepts: "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, "Amazon SQS
-//! message metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. These checks are independent of
-//! those in `redeliver-core`, so that each catches errors in the other.
+//! The message limits of SQS: "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, "Amazon SQS message
+//! metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. These checks are independent of those
+//! in `redeliver-core`, so that each catches errors in the other.
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use redeliver_core::ports::EntryError;
 
 use super::sender_fault;
 
-/// Body and attributes together.
+/// The limit on body and attributes together.
 const BYTES_MAX: usize = 1024 * 1024;
 const ATTRIBUTES_MAX: usize = 10;
 /// Names and types are "up to 256 characters long" according to the Developer Guide, while SQS itself says that they
@@ -18,7 +18,7 @@ const NAME_BYTES: std::ops::RangeInclusive<usize> = 1..=255;
 /// characters ("SendMessage", Amazon SQS API Reference).
 ///
 /// # Errors
-/// A sender fault with the code of SQS: `MissingParameter` for an empty body, `InvalidMessageContents` for an illegal
+/// A sender fault with SQS's error code: `MissingParameter` for an empty body, `InvalidMessageContents` for an illegal
 /// character in it, and `InvalidParameterValue` for anything else.
 pub fn check_content(content: &Content) -> Result<(), EntryError> {
     let Content { body, attributes, message_group_id, deduplication_id, trace_header, .. } = content;
@@ -37,8 +37,8 @@ pub fn check_content(content: &Content) -> Result<(), EntryError> {
     if is_valid { Ok(()) } else { Err(sender_fault("InvalidParameterValue")) }
 }
 
-/// Checks that a queue of this type accepts a message: "SendMessage", Amazon SQS API Reference. A FIFO queue here has
-/// no content-based deduplication.
+/// Checks that a queue of this type accepts a message: "SendMessage", Amazon SQS API Reference. Embedded FIFO queues do
+/// not support content-based deduplication.
 pub(crate) fn check_queue_type(is_fifo: bool, content: &Content) -> Result<(), EntryError> {
     let Content { message_group_id, deduplication_id, delay, .. } = content;
     match (is_fifo, message_group_id, deduplication_id) {
@@ -82,7 +82,7 @@ fn is_name(name: &str) -> bool {
         && !lower.starts_with("amazon.")
 }
 
-/// `String`, `Number` or `Binary` with a value of that kind; a custom label may contain the same characters as a body.
+/// `String`, `Number` or `Binary` with a value of that type; a custom label may contain the same characters as a body.
 fn is_typed(Attribute { data_type, value }: &Attribute) -> bool {
     let (kind, label) = data_type.split_once('.').unwrap_or((data_type, "none"));
     let is_type = NAME_BYTES.contains(&data_type.len()) && !label.is_empty() && is_text(label);
@@ -109,7 +109,7 @@ fn is_number(text: &str) -> bool {
         return true;
     };
     let digits = all[first..].trim_end_matches('0');
-    // The power of ten of the first digit that is not 0.
+    // The power of ten of the first nonzero digit.
     let power = whole.len().cast_signed() - 1 - first.cast_signed();
     digits.len() <= 38 && power >= -128 && (power < 126 || (power == 126 && digits == "1"))
 }

@@ -10,17 +10,17 @@ use crate::clock::add_duration;
 /// "Exactly-once processing in Amazon SQS": the deduplication interval is five minutes.
 const INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// The ids of the last five minutes, also those of messages that are deleted.
+/// The ids of the last five minutes, including those of deleted messages.
 #[derive(Debug, Default)]
 pub(super) struct Deduplication {
-    /// SQS's message id by deduplication id.
+    /// SQS message ids by deduplication id.
     sqs_ids: HashMap<String, String>,
-    /// In order of time.
+    /// In chronological order.
     ends: VecDeque<(Timestamp, String)>,
 }
 
 impl Deduplication {
-    /// SQS's id of the message that was sent with this id in the last five minutes.
+    /// The SQS message id of the message that was sent with this deduplication id in the last five minutes.
     pub(super) fn find_sent(&mut self, now: Timestamp, id: &str) -> Option<&String> {
         while self.ends.front().is_some_and(|(end, _)| *end <= now) {
             if let Some((_, over)) = self.ends.pop_front() {

@@ -1,7 +1,7 @@
-//! The message groups of a FIFO queue: the message that may be received next. All operations take O(log n).
+//! The message groups of a FIFO queue, which determine the next message to be received. All operations take O(log n).
 //!
-//! "FIFO queue delivery logic in Amazon SQS": while a message of a group is in flight, no further message of that group is
-//! given out; other groups continue.
+//! "FIFO queue delivery logic in Amazon SQS": while a message of a group is in flight, no further message of that group
+//! is delivered; other groups continue.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,19 +14,19 @@ const SCANNED_MAX: usize = 120_000;
 #[derive(Debug, Default)]
 pub(super) struct MessageGroups {
     groups: HashMap<String, MessageGroup>,
-    /// The first message of each group that has none in flight.
+    /// The first message of each group without messages in flight.
     ready: BTreeMap<ArrivalNumber, MessageKey>,
     places: Places,
 }
 
-/// The messages of one group.
+/// The messages of a group.
 #[derive(Debug, Default)]
 struct MessageGroup {
     visible: BTreeMap<ArrivalNumber, MessageKey>,
     in_flight: usize,
 }
 
-/// One receive: the places that it looks at, and the group that it has taken the last message of.
+/// A receive: the end of the scanned places, and the group of its last message.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveScan {
     end: ArrivalNumber,
@@ -34,13 +34,13 @@ pub(super) struct ReceiveScan {
 }
 
 impl MessageGroups {
-    /// Adds a message, which is hidden.
+    /// Adds a hidden message.
     pub(super) fn insert_hidden(&mut self, group: &str, place: ArrivalNumber) {
         self.places.insert_place(place);
         self.change_group(group, |group| group.in_flight += 1);
     }
 
-    /// Makes a hidden message visible at its own place, before the later ones of its group.
+    /// Makes a hidden message visible in its original place, before the later ones of its group.
     pub(super) fn show_message(&mut self, group: &str, place: ArrivalNumber, key: MessageKey) {
         self.change_group(group, |group| {
             group.in_flight -= 1;
@@ -61,7 +61,8 @@ impl MessageGroups {
         ReceiveScan { end: self.places.scan_end(), group: None }
     }
 
-    /// The next message of this scan: as many of one group as possible, then of the group whose first message is the oldest.
+    /// The next message of this scan: as many as possible of one group, then of the group whose first message is the
+    /// oldest.
     pub(super) fn next_key(&self, scan: &ReceiveScan) -> Option<MessageKey> {
         let same_group = scan.group.as_ref().and_then(|group| self.groups.get(group)?.first_ready());
         let place_and_key = same_group.filter(|(place, _)| *place < scan.end).or_else(|| {
@@ -71,7 +72,7 @@ impl MessageGroups {
         place_and_key.map(|(_, key)| key)
     }
 
-    /// Changes a group, and keeps `ready` and the set of groups in step.
+    /// Changes a group, and keeps `ready` and the set of groups consistent.
     fn change_group(&mut self, id: &str, change: impl FnOnce(&mut MessageGroup)) {
         if !self.groups.contains_key(id) {
             self.groups.insert(id.to_owned(), MessageGroup::default());
@@ -93,7 +94,7 @@ impl MessageGroups {
 }
 
 impl MessageGroup {
-    /// Its first message, unless one is in flight.
+    /// The group's first message, unless one is in flight.
     fn first_ready(&self) -> Option<(ArrivalNumber, MessageKey)> {
         let (place, key) = self.visible.first_key_value()?;
         (self.in_flight == 0).then_some((*place, *key))
@@ -101,7 +102,7 @@ impl MessageGroup {
 }
 
 impl ReceiveScan {
-    /// Continues with this group.
+    /// Continues the scan with this group.
     pub(super) fn continue_group(&mut self, group: Option<&String>) {
         if self.group.as_ref() != group {
             self.group = group.cloned();
@@ -109,7 +110,7 @@ impl ReceiveScan {
     }
 }
 
-/// The places of all messages; those that a receive looks at are apart from the others.
+/// The places of all messages, separated into those that a receive scans and those beyond.
 #[derive(Debug, Default)]
 struct Places {
     scanned: BTreeSet<ArrivalNumber>,
@@ -132,7 +133,7 @@ impl Places {
         }
     }
 
-    /// The first place that a receive does not look at.
+    /// The first place that a receive does not scan.
     fn scan_end(&self) -> ArrivalNumber {
         self.beyond.first().copied().unwrap_or(ArrivalNumber::MAX)
     }

@@ -1,8 +1,8 @@
 //! The messages of a queue.
 //!
-//! A message is in one of two sets, visible or hidden, ordered by the time at which it is or becomes visible. It does not
-//! matter whether a delay or a receive hides it. In a FIFO queue, [`Groups`] say which visible message comes next. All
-//! operations take O(log n).
+//! A message is in one of two sets, visible or hidden, ordered by the time at which it became or becomes visible,
+//! regardless of whether a delay or a receive hides it. In a FIFO queue, [`MessageGroups`] determine the next visible
+//! message. All operations take O(log n).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::clock::add_duration;
 /// A message's number, unique in the service.
 pub(crate) type MessageKey = u64;
 
-/// A message's place in its queue: the number of its arrival there.
+/// A message's place in its queue: its arrival number.
 pub(super) type ArrivalNumber = u64;
 
 /// A message in the queue.
@@ -28,7 +28,7 @@ pub(crate) struct StoredMessage {
     pub(super) id: String,
     pub(super) content: Content,
     pub(super) sent_at: Timestamp,
-    /// Retention counts from here.
+    /// The start of the retention period.
     pub(super) enqueued_at: Timestamp,
     pub(super) sender_id: Arc<str>,
     pub(super) first_received_at: Option<Timestamp>,
@@ -53,7 +53,7 @@ pub(super) struct MessageStore {
     visible: BTreeSet<(Timestamp, MessageKey)>,
     hidden: BTreeSet<(Timestamp, MessageKey)>,
     expiries: BTreeSet<(Timestamp, MessageKey)>,
-    /// The number of hidden messages that were not received: `DelaySeconds`.
+    /// The number of hidden messages that were never received, because of `DelaySeconds`.
     delayed: usize,
     /// `None` for a standard queue.
     groups: Option<MessageGroups>,
@@ -67,7 +67,7 @@ impl MessageStore {
         Self { retention, messages, visible, hidden, expiries, delayed, groups }
     }
 
-    /// Adds a message, which is hidden until [`show`](Self::show) finds it due.
+    /// Adds a message that is hidden until [`show_due`](Self::show_due) finds it due.
     pub(super) fn insert_message(&mut self, message: StoredMessage) {
         self.hidden.insert((message.visible_at, message.key));
         self.expiries.insert((self.expires_at(&message), message.key));
@@ -93,13 +93,13 @@ impl MessageStore {
         Some(*message)
     }
 
-    /// Begins a receive.
+    /// Starts a receive.
     pub(super) fn begin_scan(&self) -> ReceiveScan {
         self.groups.as_ref().map_or_else(ReceiveScan::default, MessageGroups::begin_scan)
     }
 
-    /// Removes the message that is received next: the one that has been visible for the longest time, or the next one of the
-    /// message groups.
+    /// Removes the next message to be received: the one that has been visible for the longest time, or the next one of
+    /// the message groups.
     pub(super) fn take_visible(&mut self, scan: &mut ReceiveScan) -> Option<StoredMessage> {
         let key = match &self.groups {
             Some(groups) => groups.next_key(scan)?,
@@ -110,13 +110,13 @@ impl MessageStore {
         Some(message)
     }
 
-    /// Removes one message whose retention is over.
+    /// Removes one message whose retention period is over.
     pub(super) fn take_expired(&mut self, now: Timestamp) -> Option<StoredMessage> {
         let (_, key) = *self.expiries.first().filter(|(at, _)| *at <= now)?;
         self.remove_message(key)
     }
 
-    /// Makes the messages visible that are due.
+    /// Makes due messages visible.
     pub(super) fn show_due(&mut self, now: Timestamp) {
         while let Some(due) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
             self.hidden.remove(&due);
@@ -131,8 +131,8 @@ impl MessageStore {
         }
     }
 
-    /// The time at which the next message can be received, or since when. A message of a FIFO queue may have to wait for
-    /// others of its group even then.
+    /// The time at which the next message becomes or became visible. Even then, a message of a FIFO queue may have to
+    /// wait for others of its group.
     pub(super) fn next_visible(&self) -> Option<Timestamp> {
         let visible = match &self.groups {
             Some(groups) => groups
@@ -160,12 +160,13 @@ impl MessageStore {
         self.messages.get(&key).is_some_and(|message| self.hidden.contains(&(message.visible_at, key)))
     }
 
-    /// True for the handle of an old receive, or of one whose visibility timeout is over; false if the message is gone.
+    /// True for the handle of an earlier receive, or of one whose visibility timeout is over; false if the message no
+    /// longer exists.
     pub(super) fn has_expired(&self, key: MessageKey, nonce: u64) -> bool {
         self.messages.contains_key(&key) && (self.current_lease(key, nonce).is_none() || !self.is_hidden(key))
     }
 
-    /// The receive with this handle, if it is the message's latest.
+    /// The receive with this handle, if it is the message's latest one.
     pub(super) fn current_lease(&self, key: MessageKey, nonce: u64) -> Option<ReceiveLease> {
         self.messages.get(&key)?.lease.filter(|lease| lease.nonce == nonce)
     }

@@ -1,4 +1,4 @@
-//! Faults on purpose.
+//! Injected faults.
 
 use redeliver_core::ports::{
     EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive,

@@ -25,7 +25,7 @@ enum Step {
         max: u8,
         visibility_seconds: Option<u64>,
     },
-    /// By the n-th receipt handle ever given, stale ones included.
+    /// Identified by the n-th receipt handle ever issued, including stale ones.
     Delete {
         nth: prop::sample::Index,
     },
@@ -51,11 +51,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-/// All messages that are not deleted, in order of their sends.
+/// All undeleted messages, in send order.
 #[derive(Debug, Default)]
 struct Model {
     messages: Vec<Expected>,
-    /// The body and the number of each receive, by the order of the handles.
+    /// The body and the number of each receive, in the order of the handles.
     handles: Vec<(String, String)>,
 }
 
@@ -64,12 +64,12 @@ struct Expected {
     body: String,
     group: String,
     visible_at: Timestamp,
-    /// The handle of its latest receive.
+    /// The handle of the latest receive.
     handle: Option<String>,
 }
 
 impl Model {
-    /// The messages of each group that a receive may give: all of a group, or none while one is in flight.
+    /// The messages of each group that a receive may return: all of a group, or none while one is in flight.
     fn available(&self, now: Timestamp) -> BTreeMap<&str, Vec<&str>> {
         let mut groups = BTreeMap::<&str, Vec<&str>>::new();
         for message in &self.messages {

@@ -1,4 +1,4 @@
-//! Nothing is lost: after any sequence of requests, every message is where a naive model has it.
+//! No message is lost: after any sequence of requests, every message is where a naive model expects it.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ enum Step {
         max: u8,
         visibility_seconds: Option<u64>,
     },
-    /// By the n-th receipt handle ever given, stale ones included.
+    /// Identified by the n-th receipt handle ever issued, including stale ones.
     Delete {
         nth: prop::sample::Index,
     },
@@ -68,7 +68,7 @@ struct Modelled {
     sent_at: u64,
     visible_at: u64,
     receive_count: u32,
-    /// The newest receive in its present queue.
+    /// The latest receive in its current queue.
     receive: Option<usize>,
 }
 
@@ -114,7 +114,7 @@ impl Model {
         received
     }
 
-    /// The message that the n-th receive still stands for.
+    /// The message that the n-th receive still refers to.
     fn leased(&mut self, nth: usize) -> Option<&mut Modelled> {
         let number = self.receives[nth].1;
         let message = &mut self.messages[number];

@@ -1,5 +1,5 @@
-//! Behaviour that only virtual time and the inside of the service can show. The conformance suite has what every SQS must
-//! do.
+//! Behaviour that is visible only in virtual time or inside the service. The conformance suite covers the behaviour
+//! that every SQS must have.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Real sockets and virtual time in one run, as `redeliver local --target URL` needs it.
+//! Real sockets and virtual time in one run, as needed by `redeliver local --target URL`.
 
 use std::time::Duration;
 
