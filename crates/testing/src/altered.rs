@@ -14,7 +14,7 @@ use redeliver_core::ports::{
 };
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 
-/// The point in which a queue differs from an embedded one. By default it does not.
+/// The difference between a queue and an embedded one. By default there is none.
 pub trait Alteration: Send + Sync {
     fn inner_queue(&self) -> &EmbeddedQueue;
 
@@ -82,7 +82,7 @@ impl<A: Alteration> Queue for AlteredQueue<A> {
     }
 }
 
-/// Requests take time, before and after they are carried out: a program can die there.
+/// Requests take time, both before and after they are carried out: a program can die at these points.
 pub struct SlowRequests<'a> {
     pub queue: &'a EmbeddedQueue,
     pub clock: &'a VirtualClock,
@@ -101,13 +101,13 @@ impl Alteration for SlowRequests<'_> {
     }
 }
 
-/// The limit on messages in flight is low.
+/// A queue with a low limit on messages in flight.
 pub struct FullQueue<'a> {
     pub queue: &'a EmbeddedQueue,
     pub in_flight_max: u64,
     /// The error code at the limit.
     pub code: &'static str,
-    /// Requests to receive so far.
+    /// The number of receive requests so far.
     pub receives: AtomicU32,
 }
 

@@ -1,24 +1,24 @@
-//! Pages in a real browser, for the tests. `cargo xtask test` leaves those out, and says so, if there is none.
+//! Pages in a real browser, for tests. Without a browser, `cargo xtask test` skips those, and reports so.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// Measurements that show whether a page can be read.
+/// Measurements of a page's legibility.
 #[derive(Debug)]
 pub struct PageMeasurements {
     pub window: f64,
-    /// Pixels that the page needs side by side.
+    /// The width in pixels that the page needs.
     pub page: f64,
-    /// Pixels of the tallest row of a table.
+    /// The height in pixels of the tallest table row.
     pub tallest_row: f64,
-    /// Pixels of the smallest letters of a picture.
+    /// The size in pixels of the smallest text in a picture.
     pub smallest_letters: f64,
 }
 
-/// Looks into the frame that the page is in, and writes what it finds into the title. (A window of Chromium has 500
-/// pixels at least, a frame as few as a phone.)
+/// Measures the frame that contains the page, and writes the result into the title. (A window of Chromium is at least
+/// 500 pixels wide; a frame can be as narrow as a phone.)
 const MEASURE: &str = "<script>onload = () => {
   const { contentWindow: window, contentDocument: page } = document.querySelector('iframe');
   page.querySelectorAll('details').forEach((one) => { one.open = true; });
@@ -32,7 +32,7 @@ const MEASURE: &str = "<script>onload = () => {
   document.title = [window.innerWidth, needed, Math.max(0, ...rows), Math.min(99, ...letters)].join(' ');
 };</script>";
 
-/// A directory of a test's own, removed at its end.
+/// A temporary directory for one test, removed at its end.
 pub struct BrowserScratch(TempDir);
 
 impl BrowserScratch {
@@ -82,7 +82,7 @@ impl BrowserScratch {
     }
 }
 
-/// Asserts that each element that scrolls by itself can be reached by keyboard, and has a role and a label.
+/// Asserts that each scrollable element can be reached by keyboard, and has a role and a label.
 pub fn assert_reachable(page: &str) {
     let starts = ["<pre", "<div class=\"scroll\""].map(|start| page.match_indices(start));
     let tags: Vec<_> =

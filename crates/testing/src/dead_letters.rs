@@ -1,4 +1,4 @@
-//! Messages of a DLQ: redeliver's own, as the annotator writes them, and foreign ones.
+//! Messages of a DLQ: redeliver's records as the annotator writes them, and foreign messages.
 
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{
@@ -11,7 +11,7 @@ use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp}
 
 use crate::functions;
 
-/// Seconds since 1970.
+/// A timestamp from seconds since 1970.
 pub fn at_seconds(seconds: i64) -> Timestamp {
     Timestamp::from_timestamp(seconds, 0).expect("a test's moment is within the range")
 }
@@ -37,7 +37,7 @@ pub fn foreign_letter(body: &str, number: u32) -> ReceivedMessage {
     received_message(body, Attributes::new(), number)
 }
 
-/// A notice of a blocked group, as the message-processor sends it.
+/// A notice of a blocked group, as sent by the message-processor.
 pub fn blocked_notice(group: &str, number: u32) -> ReceivedMessage {
     let failure = r#"{"receipt_handle":"AQEB","waiting_since":"1970-01-01T00:00:07Z","type":"HttpStatus.503",
         "details":"HTTP 503","attempts":3,"verdict":"RETRY_ATTEMPT_EXCEEDED","stage":"message-processor"}"#;
@@ -49,7 +49,7 @@ pub fn blocked_notice(group: &str, number: u32) -> ReceivedMessage {
     }
 }
 
-/// The log lines of a call with a request id, from the first to the second second.
+/// The log lines of a call with a request id, between seconds 1 and 2.
 pub fn attempt_logs() -> Option<AttemptLogs> {
     let stream = "2026/07/25/[$LATEST]0123456789abcdef".to_owned();
     let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(stream));
@@ -95,7 +95,7 @@ pub fn retried_message(retry_attempt: u32, failed: &[u32]) -> ReceivedMessage {
     foreign_letter(&retried_body(1, retry_attempt, failed), 1)
 }
 
-/// A body with a secret in its data.
+/// A body whose data contains a secret.
 pub fn retried_body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
     let failures: Vec<_> = failed
         .iter()

@@ -1,10 +1,10 @@
-//! A program that dies: its future is dropped between two polls.
+//! A dying program: its future is dropped between two polls.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Polls a future this many times and then drops it, like a kill.
+/// Polls a future this many times and then drops it, as if it were killed.
 pub struct KilledFuture<F> {
     pub future: Pin<Box<F>>,
     pub polls: u32,

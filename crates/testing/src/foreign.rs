@@ -1,4 +1,4 @@
-//! Dead letters as AWS services write them, by the pages that document them (`fixtures/foreign`).
+//! Dead letters as AWS services write them, according to their documentation (`fixtures/foreign`).
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use serde_json::Value;
@@ -11,7 +11,7 @@ macro_rules! fixtures {
     };
 }
 
-/// By file name.
+/// The fixtures by file name.
 pub const FIXTURES: [(&str, &str); 12] = fixtures![
     "eventbridge-bus",
     "eventbridge-rule",

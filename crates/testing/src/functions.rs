@@ -1,4 +1,4 @@
-//! The functions in virtual time: queues that record sends, records built by hand, an observer that records events.
+//! The functions in virtual time: queues that record sends, hand-built records, and an observer that records events.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -83,7 +83,7 @@ pub fn producer_attributes() -> Attributes {
     ])
 }
 
-/// Ten producer attributes, the most that SQS allows.
+/// Ten producer attributes, the SQS limit.
 pub fn ten_attributes() -> Attributes {
     let more = (0..6).map(|n| (format!("more-{n}"), Attribute::string("x".repeat(n + 1))));
     producer_attributes().into_iter().chain(more).collect()
@@ -97,7 +97,7 @@ fn binary_attribute(data_type: &str, bytes: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(bytes.to_vec()) }
 }
 
-/// The body of a re-sent envelope, which holds its state.
+/// The body of a re-sent envelope, which contains its state.
 pub fn resent_body(resend: Resend) -> String {
     match resend.rewritten {
         Rewritten::Body(body) => body,
@@ -105,7 +105,7 @@ pub fn resent_body(resend: Resend) -> String {
     }
 }
 
-/// A message with this body after its failure, and perhaps a hop.
+/// A message with this body after its failure, and optionally after a hop.
 pub fn failed_message(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
     let arrival = Arrival::from_record(nth_record(1, body), start_time());
     let accepted = arrival.accept(&MessageSchema::default(), Some(&hand_off.delivery)).unwrap();
@@ -113,7 +113,7 @@ pub fn failed_message(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>)
     FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: None }
 }
 
-/// A body whose `data` fills it to this size.
+/// A body padded to this size by its `data`.
 pub fn body_of_size(n: usize, bytes: usize) -> String {
     let empty = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"x":""}}}}"#, nth_id(n));
     let filled = empty.replace(r#""x":"""#, &format!(r#""x":"{}""#, "x".repeat(bytes - empty.len())));
@@ -166,7 +166,7 @@ impl FunctionWorld {
     }
 
     /// Invokes a function with one batch and this time until the deadline; returns the ids of the records reported as
-    /// failed. All events must be flushed at its end: a frozen environment may never write the rest.
+    /// failed. Asserts that all events are flushed at the end: a frozen environment may never write the rest.
     pub fn invoke_function(
         &self,
         function: &impl Function,
@@ -231,7 +231,7 @@ impl EventRecorder {
         self.timed_events().into_iter().map(|(_, event)| event).collect()
     }
 
-    /// The number of events that wait for a flush.
+    /// The number of unflushed events.
     pub fn unflushed_count(&self) -> usize {
         self.events.lock().unwrap().len() - self.flushed.load(Ordering::Relaxed)
     }
@@ -281,19 +281,19 @@ impl SpyQueue {
         Self { pauses: (before, after), ..self }
     }
 
-    /// Every entry of every request, whatever its outcome.
+    /// Every entry of every request, regardless of its outcome.
     pub fn sent_contents(&self) -> Vec<Content> {
         self.sent.lock().unwrap().clone()
     }
 
-    /// The only message ever sent to it.
+    /// The only message ever sent to the queue.
     pub fn only_sent(&self) -> Content {
         let sent = self.sent_contents();
         assert_eq!(sent.len(), 1, "{sent:?}");
         sent.into_iter().next().unwrap()
     }
 
-    /// Receives everything that is visible now, ordered by body.
+    /// Receives all visible messages, ordered by body.
     pub fn receive_all(&self) -> Vec<ReceivedMessage> {
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let mut all: Vec<ReceivedMessage> = Vec::new();
@@ -316,7 +316,7 @@ pub fn send_and_receive(queue: &SpyQueue, content: Content) -> ReceivedMessage {
     queue.receive_all().pop().unwrap()
 }
 
-/// The JSON document in an attribute, checked against its schema.
+/// The JSON document in an attribute, validated against its schema.
 pub fn attribute_document(attributes: &Attributes, name: &str) -> Value {
     let text = attributes
         .get(name)
@@ -342,7 +342,7 @@ pub fn attribute_document(attributes: &Attributes, name: &str) -> Value {
     instance
 }
 
-/// The attributes without ours.
+/// The attributes without redeliver's own.
 pub fn strip_own_attributes(attributes: &Attributes) -> Attributes {
     let ours = ["Failure", "ErrorType", "ErrorDetails", "DeadLetter"];
     attributes

@@ -1,12 +1,12 @@
-//! The layers of a crate: a module imports only from floors below its own.
+//! The layers of a crate: a module may import only from floors below its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The first import in the product code of `src` that does not run down, or `None`.
+/// The first import in the product code of `src` that does not point down, or `None`.
 ///
 /// `floors` lists the crate's modules, lowest floor first. A floor is a line of paths (`"layout pages::status"`), and
-/// its modules do not import each other. A module without a place of its own belongs to its parent.
+/// its modules do not import each other. A module that is not listed belongs to its parent.
 pub fn first_import_up(src: impl AsRef<Path>, floors: &[&str]) -> Option<String> {
     let place = |path: &str| {
         let places =
@@ -27,7 +27,7 @@ pub fn first_import_up(src: impl AsRef<Path>, floors: &[&str]) -> Option<String>
     })
 }
 
-/// Collects the modules below a folder with their files, without the crate's root and without tests.
+/// Collects the modules below a folder with their files, except the crate's root and tests.
 fn collect_files(folder: &Path, parent: &str, files: &mut Vec<(String, PathBuf)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -42,7 +42,7 @@ fn collect_files(folder: &Path, parent: &str, files: &mut Vec<(String, PathBuf)>
     }
 }
 
-/// The paths behind each `crate::` before the tests: `crate::a::{b, c::d}` is `a::b` and `a::c::d`.
+/// The paths after each `crate::` before the tests: `crate::a::{b, c::d}` yields `a::b` and `a::c::d`.
 fn crate_imports(source: &str) -> Vec<String> {
     let product = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = product.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -53,7 +53,7 @@ fn crate_imports(source: &str) -> Vec<String> {
     starts.flat_map(|(start, root)| expand_tree(&code[start + root.len()..])).collect()
 }
 
-/// The paths of the tree that a text begins with.
+/// The paths of the use tree at the start of a text.
 fn expand_tree(text: &str) -> Vec<String> {
     let (mut paths, mut path, mut prefixes) = (Vec::new(), String::new(), Vec::new());
     for character in text.chars() {

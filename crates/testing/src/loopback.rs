@@ -1,5 +1,5 @@
-//! A scripted HTTP server on this machine, for tests: it records each request and gives the answers in their order, or
-//! the one that a request has. Requests after the last answer are hung up on.
+//! A scripted HTTP server on this machine, for tests: it records each request and sends the responses in order, or the
+//! response for that request. After the last response, it closes the connection of further requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// `GET /path?query HTTP/1.1`, and the body.
 pub type LoopbackRequest = (String, String);
 
-/// A body, and the headers that say what it is.
+/// A body, and the headers that describe it.
 pub struct LoopbackBody {
     headers: &'static str,
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ impl From<Value> for LoopbackBody {
 }
 
 impl LoopbackBody {
-    /// With another text in place of one of the same length.
+    /// Replaces a text by another one of the same length.
     pub fn with_replaced(mut self, from: &str, to: &str) -> Self {
         assert_eq!(from.len(), to.len());
         for start in 0..=self.bytes.len().saturating_sub(from.len()) {
@@ -34,12 +34,12 @@ impl LoopbackBody {
         self
     }
 
-    /// As CloudFormation and STS answer.
+    /// A response as sent by CloudFormation and STS.
     pub fn from_xml(text: &str) -> Self {
         Self { headers: "content-type: text/xml\r\n", bytes: text.as_bytes().to_vec() }
     }
 
-    /// As CloudWatch answers.
+    /// A response as sent by CloudWatch.
     pub fn from_cbor(bytes: Vec<u8>) -> Self {
         let headers = "content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor\r\n";
         Self { headers, bytes }
@@ -52,7 +52,7 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Starts it: it ends with the test's process.
+    /// Starts the server: it ends with the test's process.
     pub fn start_scripted<B: Into<LoopbackBody>>(answers: impl IntoIterator<Item = (u16, B)>) -> Self {
         let answers: Vec<(_, LoopbackBody)> =
             answers.into_iter().map(|(status, body)| (status, body.into())).collect();
@@ -60,7 +60,7 @@ impl Loopback {
         Self::start_answering(move |_| answers.next())
     }
 
-    /// Starts one whose requests come in no order.
+    /// Starts a server that computes each response from its request, for requests in any order.
     pub fn start_answering(
         mut answer: impl FnMut(&LoopbackRequest) -> Option<(u16, LoopbackBody)> + Send + 'static,
     ) -> Self {

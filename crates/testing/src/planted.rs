@@ -6,16 +6,17 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// The end of a refusal.
+/// The end of the error message.
 const REMEDY: &str = "so its content is not trusted: name another file, or check this one and use a copy \
                       (`install -m 600 FILE COPY`)";
 
-/// A user other than the tests' own.
+/// A user other than the one running the tests.
 pub const ANOTHER_USER: u32 = 65_534;
 
-/// Plants each in turn: its name, and the reason in the refusal. Those that do not name a text hold `text`.
+/// Plants each kind of file at `path` in turn, and calls `refused` with the expected reason. Regular files contain
+/// `text`.
 ///
-/// Only root can give a file away; elsewhere the rule itself is tested with the ids of two users
+/// Only root can give a file away; otherwise, the rule itself is tested with the ids of two users
 /// (`a_file_of_another_user_is_not_trusted`).
 pub fn each_planted(path: &Path, text: &str, refused: impl Fn(&str)) {
     let beside = path.with_extension("beside");
