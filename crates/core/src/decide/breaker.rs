@@ -1,5 +1,5 @@
-//! The circuit breaker: decides if a target may be called now. A pure state machine: times and call outcomes come in,
-//! permits and holds come out.
+//! The circuit breaker decides if a target may be called now. It is a pure state machine: its inputs are times and call
+//! outcomes, its outputs permits and holds.
 //!
 //! ```text
 //!              a run of outages too long to be chance             the probe is due
@@ -9,10 +9,10 @@
 //!   [rate limit: grows with answers, falls with refusals] ────┴───────◄────────────────────────┘
 //! ```
 //!
-//! The breaker lives in the memory of one function environment. Each key (a tenant) has its own circuit, beside the
-//! circuit of the target as a whole: an outage of one key holds only that key's messages, and the target's circuit
-//! opens if several keys show an outage. Each call ends in either an outage or an answer. An error that is not an
-//! outage by the policy is an answer, too: the target is there.
+//! The breaker lives in the memory of one function environment. Each key (a tenant) has its own circuit, in addition to
+//! the circuit of the target as a whole: an outage of one key holds only that key's messages, and the target's circuit
+//! opens if several keys show an outage. Each call results in either an outage or an answer. An error that is not an
+//! outage by the policy is an answer, too: it shows that the target is up.
 
 mod circuit;
 mod evidence;
@@ -41,19 +41,19 @@ pub use rate::LOWEST_RATE_SECONDS;
 use rate::Reserve;
 use shares::RateShares;
 
-/// The circuit breaker of one function environment. It opens after ten failed first calls in a row at a new target,
-/// after six at one that hardly ever fails, and after 26 at one that fails half of its calls.
+/// The circuit breaker of one function environment. It opens after ten failed first calls in a row for a new target,
+/// after six for a target that hardly ever fails, and after 26 for a target that fails half of its calls.
 #[derive(Clone, Debug, Default)]
 pub struct Breaker {
     clock: MomentClock,
-    /// The target as a whole.
+    /// The circuit of the target as a whole.
     target: Circuit,
-    /// First calls that failed since the last answer, by key.
+    /// Failed first calls since the last answer, by key.
     run: Vec<(Option<CircuitKey>, u16)>,
-    /// Circuits of the keys that had an outage or a refusal.
+    /// Circuits of the keys with an outage or a refusal.
     keys: KeyCircuits,
     answers: AnswersPerSecond,
-    /// Calls by key, while the target's rate is limited.
+    /// Calls by key while the target's rate is limited.
     shares: RateShares,
     /// The last refusal.
     refused: Option<RefusedCall>,
@@ -64,17 +64,18 @@ pub struct Breaker {
 /// The message for which a call is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// `metadata.message_id`: spreads the probes of many environments.
+    /// `metadata.message_id`; spreads the probes of many environments.
     pub message_id: Uuid,
     /// `None` for a message without a key.
     pub key: Option<CircuitKey>,
-    /// Failed calls of this message. Only a message that never failed is evidence of an outage: any other may be the
-    /// cause itself.
+    /// Failed calls of this message. Only a message without earlier failures is evidence of an outage: any other
+    /// message may itself be the cause.
     pub failures: u32,
-    /// Seconds for which it was held before. Its next hold is about a third of that, at least 2 s and at most 750 s.
+    /// Seconds for which the message was held before. Its next hold is about a third of that, at least 2 s and at most
+    /// 750 s.
     pub held_seconds: u32,
-    /// Calls, or receives on a queue where messages stay, before this one. A message that waited for hours in an outage
-    /// should not wait for minutes after one chance failure.
+    /// Calls before this one, or receives on a queue where failed messages remain. A message that waited for hours in
+    /// an outage should not wait for minutes after one random failure.
     pub calls_before: u32,
 }
 
@@ -84,38 +85,38 @@ impl Caller {
     }
 }
 
-/// Limits how long a message may wait for its turn within the invocation.
+/// Limits the time for which a message may wait within the invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Other calls of its batch are running, so the invocation continues in any case.
     OthersRun,
     /// The batch began less than [`PATIENCE`] ago.
     NewBatch,
-    /// No wait: the message is held instead.
+    /// No wait is allowed: the message is held instead.
     Over,
 }
 
 impl Patience {
-    /// A message with a key waits for its key's circuit only while other calls run: it must not use up the function's
-    /// time, which other keys need.
+    /// A message with a key waits for its key's circuit only while other calls run: it must not use function time that
+    /// other keys need.
     fn allows_wait(self, key: Option<CircuitKey>) -> bool {
         self == Self::OthersRun || (self == Self::NewBatch && key.is_none())
     }
 }
 
-/// A batch beyond the rate limit waits this long before it is held. Lambda sends the next batch to a free environment,
-/// so one that held everything at once would also receive everything while others have places. The wait costs no more
-/// than the holds that it saves.
+/// A batch beyond the rate limit waits this long before it is held. Lambda sends the next batch to an idle environment,
+/// so one that held all messages at once would also receive the most while others have free slots. The wait costs no
+/// more than the holds that it saves.
 pub const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The answer of [`Breaker::request_call`].
+/// The result of [`Breaker::request_call`].
 #[derive(Debug, PartialEq)]
 pub enum Permission {
     /// Make the call, and record its outcome.
     Call(Permit),
-    /// Not yet: a running probe decides, or the rate limit may have a place soon.
+    /// Wait: a running probe will decide, or a slot of the rate limit may be free soon.
     Wait,
-    /// Not now: send the message to its queue again.
+    /// Do not call: send the message to its queue again.
     Hold(Hold),
 }
 
@@ -129,15 +130,15 @@ pub struct Permit {
     reason: PermitReason,
 }
 
-/// Why a call is permitted.
+/// The reason why a call is permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PermitReason {
     /// The target is not known to be down.
     Up,
-    /// A probe, to find out if the target is back.
+    /// A probe that checks if the target is up again.
     Probe(BreakerScope),
-    /// The call is made in any state, and a fault spends an attempt: the message has reached its hold limit, or the outage
-    /// is no longer confirmed.
+    /// The call is made in any state of the breaker, and a fault spends an attempt: the message has reached its hold
+    /// limit, or the outage is no longer confirmed.
     Regardless,
 }
 
@@ -147,11 +148,11 @@ enum BreakerScope {
     Key,
 }
 
-/// The joint answer of the circuits of the target and of the key.
+/// The combined decision of the target's and the key's circuits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CircuitsAnswer {
     Call,
-    /// Call, and let a fault spend an attempt.
+    /// Make the call; a fault spends an attempt.
     CallRegardless,
     Probe(BreakerScope),
     Wait,
@@ -160,7 +161,7 @@ enum CircuitsAnswer {
 }
 
 impl CircuitVerdict {
-    /// The verdict of the circuit that decides, for a message that may wait for its turn or not.
+    /// Converts the verdict of the circuit at `scope`. `may_wait` is false if the message must not wait.
     fn to_answer(self, scope: BreakerScope, may_wait: bool) -> CircuitsAnswer {
         match self {
             Self::Call => CircuitsAnswer::Call,
@@ -181,17 +182,17 @@ impl Permit {
     }
 
     /// True if a message whose call failed with this outcome may be held without spending an attempt. "Not now" is held
-    /// whatever the reason for the call.
+    /// regardless of the reason for the call.
     #[must_use]
     pub fn may_be_held(&self, met: CallOutcome) -> bool {
         met.is_not_now() || (met == CallOutcome::Fault && self.reason != PermitReason::Regardless)
     }
 }
 
-/// A state change that a call has caused.
+/// A state change caused by a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CircuitChange {
-    /// Calls stop until the first probe.
+    /// The circuit opened: calls stop until the first probe.
     Opened {
         /// Outages in a row.
         outages: u32,
@@ -199,35 +200,35 @@ pub enum CircuitChange {
     },
     /// The target is still down.
     ProbeFailed {
-        /// Time until the next probe: three quarters of the outage's age, at most 90 s, or 600 s for one key.
+        /// Time until the next probe: three quarters of the outage's age, at most 90 s, or 600 s for a key.
         probe_in: Duration,
     },
-    /// A slow start follows.
+    /// The outage is over; a slow start follows.
     Closed {
         open_for: Duration,
-        /// Probes made while open, the answered one included.
+        /// Probes made while open, including the answered one.
         probes: u32,
     },
 }
 
-/// The longest hold that the breaker chooses; `Retry-After` may ask for up to 900 s. With the target's longest probe
-/// interval (90 s) and 60 s for receives, calls and sends it makes 900 s: a held message is called within 15 minutes,
-/// counted from the return of the target.
+/// The longest hold that the breaker chooses; `Retry-After` may request up to 900 s. Together with the target's longest
+/// probe interval (90 s) and 60 s for receives, calls and sends, the sum is 900 s: a held message is called within 15
+/// minutes after the target recovers.
 pub const HOLD_SECONDS_MAX: u64 = 750;
 const HOLD_MAX: f32 = HOLD_SECONDS_MAX as f32;
 const HOLD_SECONDS_MIN: f32 = 1.0;
 /// A message's first hold.
 const HOLD_SECONDS_FIRST: f32 = 2.0;
-/// The part of the message's own time in holds that a later hold takes, and the seconds that it takes beside that.
+/// A later hold is this share of the message's total held time, plus a fixed number of seconds.
 const HOLD_SHARE: f32 = 0.35;
 const HOLD_SECONDS_BASE: f32 = 15.0;
-/// The growth of the holds of a message with each of its own failed calls.
+/// Growth factor of a message's holds per failed call of that message.
 const HOLD_GROWTH: f32 = 3.0;
-/// The longest `Retry-After` that counts: `DelaySeconds` is at most 900.
+/// The limit on `Retry-After`, since `DelaySeconds` is at most 900.
 const RETRY_AFTER_SECONDS_MAX: f32 = 900.0;
 
-/// Two keys refused within this time, or with fewer answers than this in between, show that the target as a whole is
-/// busy.
+/// Refusals of two keys within this time, or with fewer answers than this in between, show that the target as a whole
+/// is busy.
 const REFUSED_TOGETHER_SECONDS: f32 = 5.0;
 const REFUSED_TOGETHER_ANSWERS: u32 = 20;
 
@@ -240,11 +241,11 @@ struct RefusedCall {
 }
 
 impl Breaker {
-    /// Decides if the target may be called now for this message. A permit must be recorded
-    /// ([`Breaker::record_outcome`]) or given back ([`Breaker::give_back`]).
+    /// Decides if the target may be called now for this message. A permit must be used with [`Breaker::record_outcome`]
+    /// or returned with [`Breaker::give_back`].
     pub fn request_call(&mut self, caller: Caller, patience: Patience, now: Timestamp) -> Permission {
         if self.clock.moment_at(now).is_last() {
-            // Its time ends after a year: a new breaker costs a few calls.
+            // Its clock ends after a year: a new breaker costs a few calls.
             *self = Self::default();
         }
         let moment = self.clock.moment_at(now);
@@ -261,7 +262,7 @@ impl Breaker {
         }
     }
 
-    /// Permits a call that is not a probe; it uses a place of the rate.
+    /// Permits a call that is not a probe; it uses a token of the rate limit.
     fn permit_call(&mut self, caller: Caller, reason: PermitReason, now: Moment) -> Permission {
         self.target.take_token();
         self.shares.count_call(caller.key);
@@ -269,7 +270,7 @@ impl Breaker {
         Permission::Call(Permit { caller, began: self.changes, reason })
     }
 
-    /// Asks the circuit of the target, and the key's where that may change the answer.
+    /// Queries the target's circuit, and the key's where it may change the decision.
     fn query_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CircuitsAnswer {
         if let Some(scope) = self.waiting_scope(caller.key, now) {
             return CircuitsAnswer::Hold(scope);
@@ -280,17 +281,18 @@ impl Breaker {
                 self.query_key(caller, now).to_answer(BreakerScope::Key, patience.allows_wait(caller.key))
             }
             CircuitVerdict::Limited if patience == Patience::Over => match self.query_key(caller, now) {
-                // A key that is down cannot use a place.
+                // A key that is down cannot use a slot.
                 CircuitVerdict::Down => CircuitsAnswer::Hold(BreakerScope::Key),
                 CircuitVerdict::Probing => CircuitsAnswer::Wait,
                 _ => CircuitsAnswer::Hold(BreakerScope::Target),
             },
-            // A probe of the target may be made with any key.
+            // Any key may be used to probe the target.
             verdict => verdict.to_answer(BreakerScope::Target, patience != Patience::Over),
         }
     }
 
-    /// The circuit that holds a message because a `Retry-After` is not over: not even a probe of the target is made before.
+    /// The circuit that holds a message until the end of a `Retry-After`, before which not even a probe of the target
+    /// is made.
     fn waiting_scope(&mut self, key: Option<CircuitKey>, now: Moment) -> Option<BreakerScope> {
         let of_target = self.target.must_wait(now);
         let of_key = self.keys.get_mut(key, now).is_some_and(|circuit| circuit.must_wait(now));
@@ -308,7 +310,8 @@ impl Breaker {
         circuit.map_or(CircuitVerdict::Call, |circuit| circuit.decide_call(caller, Reserve::None, now))
     }
 
-    /// The part of the target's rate that a call of this key must leave. Counts the key as one of its users.
+    /// The part of the target's rate that a call of this key must leave unused. Counts the key as one of the rate's
+    /// users.
     fn key_reserve(&mut self, key: Option<CircuitKey>, now: Moment) -> Reserve {
         if !self.target.is_limited() {
             return Reserve::None;
@@ -317,9 +320,10 @@ impl Breaker {
         if self.shares.exceeds_share(key, now) { Reserve::OnePlace } else { Reserve::None }
     }
 
-    /// Decides for a message that has reached its hold limit: it is called in any state. Its outcome counts like any other
-    /// call's, but it is not a probe. For the end of a `Retry-After`, and for a place in the rate of a busy target, it waits
-    /// for at most `grace` longer: thousands that reach the limit together would all be refused.
+    /// Decides for a message that has reached its hold limit: it is called in any state of the breaker. Its outcome
+    /// counts like that of any other call, but it is not a probe. It waits at most `grace` longer for the end of a
+    /// `Retry-After`, or for a slot in the rate limit of a busy target: otherwise thousands that reach the limit
+    /// together would all be refused.
     pub fn request_overdue_call(&mut self, caller: Caller, grace: Duration, now: Timestamp) -> Permission {
         let now = self.clock.moment_at(now);
         if grace >= to_duration(HOLD_SECONDS_MIN)
@@ -330,7 +334,7 @@ impl Breaker {
         self.permit_call(caller, PermitReason::Regardless, now)
     }
 
-    /// The hold of a message at its limit, which has waited long enough for its own trouble.
+    /// The hold of a message at its hold limit, which no longer grows with its total held time.
     fn overdue_hold(&mut self, caller: Caller, now: Moment) -> Option<Hold> {
         let CircuitsAnswer::Hold(scope) = self.query_circuits(caller, Patience::Over, now) else {
             return None;
@@ -379,7 +383,7 @@ impl Breaker {
         }
     }
 
-    /// Returns the permit of a call that was not made.
+    /// Returns the unused permit of a call that was not made.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
     pub fn give_back(&mut self, permit: Permit, now: Timestamp) {
         let now = self.clock.moment_at(now);
@@ -398,9 +402,9 @@ impl Breaker {
         }
     }
 
-    /// Applies the report of an outage by a held message that was sent at `reported_at`. An environment without a newer
-    /// answer continues to count from there, and opens this key's circuit, with a probe due at once, if the first
-    /// failures in a row are enough: otherwise it would make calls that fail. Ignored within 30 s of an answer.
+    /// Applies the report of an outage in a held message that was sent at `reported_at`. An environment without a newer
+    /// answer continues the count from there, and opens this key's circuit, with a probe due at once, if the run of
+    /// first failures suffices: otherwise it would make calls that fail. Ignored within 30 s after an answer.
     pub fn apply_report(
         &mut self,
         key: Option<CircuitKey>,
@@ -428,8 +432,8 @@ impl Breaker {
         self.target.open_since().or_else(of_key).map(|since| self.clock.timestamp_at(since))
     }
 
-    /// The hold of a message whose own call failed; `None` if the call spends an attempt. "Not now" spends none. A fault
-    /// spends none if the circuit is open, or if it is the message's first one and the target was down a moment ago.
+    /// The hold of a message whose own call failed; `None` if the call spends an attempt. "Not now" spends none. A
+    /// fault spends none if the circuit is open, or if it is the message's first one and the target was down recently.
     pub fn hold_after_call(&mut self, caller: Caller, met: CallOutcome, now: Timestamp) -> Option<Hold> {
         let moment = self.clock.moment_at(now);
         let is_down = || {
@@ -447,7 +451,7 @@ impl Breaker {
             let outage = Outage { since: now, first_failures: 0 };
             return Some(Hold { reason: HoldReason::NotNow, outage, delay });
         }
-        // A key that is down is held for longer than the rate of a busy target asks.
+        // A key that is down is held for longer than the rate limit of a busy target requires.
         let key_is_open = || self.keys.get(caller.key).is_some_and(|key| key.open_since().is_some());
         let is_of_key = self.target.state_since().is_none() || (self.target.is_limited() && key_is_open());
         let scope = if is_of_key { BreakerScope::Key } else { BreakerScope::Target };
@@ -455,15 +459,15 @@ impl Breaker {
         Some(self.hold_by(scope, caller, called, moment))
     }
 
-    /// `called`: the calls before this one, of a message that was called.
+    /// Computes the hold. `called` is the number of earlier calls, if the message was called now.
     fn hold_by(&mut self, scope: BreakerScope, caller: Caller, called: Option<u32>, now: Moment) -> Hold {
         let jitter = jitter_factor(caller.message_id, self.changes);
-        // Without jitter: the messages of a batch stay together, so that the next batch is full, too.
+        // No jitter: the messages of a batch remain together, so that the next batch is full, too.
         let own = own_hold_seconds(caller.held_seconds, called);
         let circuit = self.circuit_mut(scope, caller.key, now);
         let (reason, seconds) = match &mut circuit.state {
             CircuitState::Closed if called.is_some() => (HoldReason::NotNow, own),
-            // It asked for a delay.
+            // The target sent a `Retry-After`.
             CircuitState::Closed => (HoldReason::RateLimited, 0.0),
             CircuitState::Limited(limit) => {
                 let place = limit.assign_slot(now, jitter);
@@ -478,11 +482,12 @@ impl Breaker {
         Hold { reason, outage, delay }
     }
 
-    /// The rest of a `Retry-After`, up to a tenth longer, so that one date does not bring all messages back at once.
+    /// The rest of a `Retry-After`, up to a tenth longer, so that messages with the same date are not all received at
+    /// once.
     fn asked_seconds(&mut self, scope: BreakerScope, caller: Caller, now: Moment) -> f32 {
         let jitter = jitter_factor(caller.message_id, self.changes);
         let asked = self.circuit_mut(scope, caller.key, now).asked_seconds(now);
-        // A `Retry-After` for its key counts, even if the target as a whole was found down or busy since.
+        // A `Retry-After` for the key counts even if the target as a whole was later found to be down or busy.
         let asked = self.keys.get(caller.key).map_or(asked, |of_key| asked.max(of_key.asked_seconds(now)));
         (asked * (1.4 - jitter * 0.4)).min(RETRY_AFTER_SECONDS_MAX)
     }
@@ -538,14 +543,14 @@ impl Breaker {
         if is_first_call {
             circuit.count_failure(now);
         }
-        // Any message confirms it by "not now", which is not its own fault.
+        // "Not now" is not the message's own fault, so any message with it confirms the outage.
         let confirms = is_first_call || met.is_not_now();
         let probe_in = circuit.record_failed_probe(confirms, longest, jitter, now)?;
         Some(CircuitChange::ProbeFailed { probe_in: to_duration(probe_in) })
     }
 
-    /// Lowers the rate of the key, or of the target if several keys are refused together, and returns which one. `None`
-    /// if the rate was lowered already: the calls that were running at that refusal add no evidence.
+    /// Lowers the rate of the key, or of the target if several keys are refused together, and returns the scope. `None`
+    /// if the rate was already lowered: calls that were running at that refusal add no evidence.
     fn record_refusal(&mut self, permit: &Permit, now: Moment) -> Option<BreakerScope> {
         let key = permit.caller.key;
         let is_shared = self.refused.is_some_and(|last| {
@@ -564,7 +569,7 @@ impl Breaker {
         Some(scope)
     }
 
-    /// Adds an outage to the evidence, and opens a circuit if the evidence is enough.
+    /// Adds an outage to the evidence, and opens a circuit if the evidence suffices.
     fn record_outage(&mut self, permit: &Permit, scope: BreakerScope, now: Moment) -> Option<CircuitChange> {
         let Permit { caller, began, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
@@ -602,7 +607,8 @@ impl Breaker {
         }
     }
 
-    /// Opens the target's circuit if several keys show an outage: one key adds at most half of the evidence.
+    /// Opens the target's circuit if several keys show an outage: a single key contributes at most half of the
+    /// evidence.
     fn open_target(&mut self, message_id: Uuid, now: Moment) -> Option<CircuitChange> {
         if self.target.open_since().is_some() {
             return None;
@@ -615,16 +621,16 @@ impl Breaker {
         }
         let outages = self.run.drain(..).map(|(_, outages)| u32::from(outages)).sum();
         let probe_in = self.target.open(&mut self.changes, jitter_factor(message_id, 0), now);
-        // One probe of the target stands for all keys.
+        // A single probe of the target represents all keys.
         self.keys.close_all(self.changes);
         Some(CircuitChange::Opened { outages, probe_in: to_duration(probe_in) })
     }
 }
 
-/// Distinct keys in a run; more are not needed to show an outage of the target.
+/// Maximum number of distinct keys in a run; more are not needed to show an outage of the target.
 const RUN_KEYS_MAX: usize = 1024;
 
-/// Answers in the last full second and in the current one.
+/// Numbers of answers in the last full second and in the current one.
 #[derive(Clone, Copy, Debug, Default)]
 struct AnswersPerSecond {
     second: Option<Moment>,
@@ -656,9 +662,9 @@ impl AnswersPerSecond {
     }
 }
 
-/// Seconds to hold a message, by the age of its own trouble: as long as it was held before, and from twenty seconds on about
-/// a third of that. A message that was called starts again from its own calls: one that waited for hours in an outage
-/// should not wait for minutes after one chance failure.
+/// Seconds to hold a message, by its total held time: as long as that time, and from twenty seconds on about a third of
+/// it. For a message that was called, the number of its calls limits the hold: after hours in an outage it should not
+/// wait for minutes because of one random failure.
 fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
     let held = Duration::from_secs(held_seconds.into()).as_secs_f32();
     let by_age = (HOLD_SECONDS_FIRST + held).min(HOLD_SECONDS_BASE + held * HOLD_SHARE);
@@ -669,7 +675,7 @@ fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
     by_age.min(by_calls).min(HOLD_MAX)
 }
 
-/// 0.75 to 1, so that environments that notice an outage together do not probe together.
+/// A factor of 0.75 to 1, so that environments that detect an outage together do not probe together.
 fn jitter_factor(message_id: Uuid, number: u32) -> f32 {
     let thousandths = draw_number(JitterKey { message_id, generation: 0, attempt: number }, 750, 1000);
     f32::from(u16::try_from(thousandths).unwrap_or(1000)) / 1000.0

@@ -1,4 +1,4 @@
-//! The state of one circuit: of one key, or of the target as a whole.
+//! The state of one circuit, for a key or for the target as a whole.
 
 use super::evidence::{CERTAIN, LIKELY, OutageEvidence, evidence_nats};
 use super::moment::Moment;
@@ -6,37 +6,37 @@ use super::rate::{RateLimit, Reserve};
 use super::{Caller, RETRY_AFTER_SECONDS_MAX};
 
 /// After its last confirmation, an outage counts as current for three times the period over which it was confirmed,
-/// within these limits. A fault confirms it only if the message never failed before.
+/// within these limits. A fault confirms it only if the message has not failed before.
 const BELIEVED_SHARE: f32 = 3.0;
 const BELIEVED_SECONDS_MIN: f32 = 300.0;
 const BELIEVED_SECONDS_MAX: f32 = 1800.0;
 /// The probe interval as a share of the outage's age.
 const PROBE_SHARE: f32 = 0.75;
 /// The probe interval until thirty calls in a row have failed. Even for a target that randomly fails 85 % of its calls,
-/// only one run in a hundred is that long, so such a target is still called as usual.
+/// only one run in a hundred is that long, so such a target is called as usual.
 const PROBE_SECONDS_FIRST: f32 = 1.5;
 const CHANCE_FAILURES: u16 = 30;
-/// The most failures before the end of an outage that count as random. If they were random, a few such outages show it;
-/// if not, they are forgotten 250 answers later.
+/// Maximum number of an outage's failures that count as random. If they were random, a few such outages show it; if
+/// not, they are forgotten 250 answers later.
 const RUN_MAX_AFTER_OUTAGE: u16 = 12;
-/// If the target was down within this time, less evidence opens the circuit.
+/// If the target was down this recently, less evidence opens the circuit.
 const RECENT_SECONDS: f32 = 60.0;
-/// An environment that received an answer within this time ignores reports of an outage.
+/// An environment with an answer this recent ignores reports of an outage.
 const NEW_ANSWER_SECONDS: f32 = 30.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Circuit {
     pub(super) evidence: OutageEvidence,
-    /// The number of first calls since the last answer, all of which failed.
+    /// Number of first calls since the last answer, all of which failed.
     pub(super) run: u16,
-    /// When the first of them failed, here or in another environment.
+    /// Time when the first of them failed, in this or another environment.
     since: Option<Moment>,
     pub(super) state: CircuitState,
-    /// Number of the last change of state: calls that began before it do not count.
+    /// Number of the last state change: calls that began before it do not count.
     changed: u32,
     closed_at: Option<Moment>,
     answered_at: Option<Moment>,
-    /// The end of the target's `Retry-After`: no call before this.
+    /// The end of the target's `Retry-After`, before which no call is made.
     retry_after: Option<Moment>,
     /// Number of the change that set `retry_after`: the answer to a later call clears it.
     asked: u32,
@@ -54,28 +54,28 @@ pub(super) enum CircuitState {
 pub(super) struct OpenState {
     since: Moment,
     probe_at: Moment,
-    /// The last time that the outage was confirmed.
+    /// Time of the last confirmation of the outage.
     shown_at: Moment,
     is_probing: bool,
     probes: u16,
-    /// First calls that failed before it opened.
+    /// Failed first calls before it opened.
     run: u16,
 }
 
-/// A held message's report of an outage.
+/// A report of an outage in a held message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeldReport {
     pub(super) since: Moment,
     pub(super) first_failures: u16,
-    /// When the message was sent.
+    /// Time when the message was sent.
     pub(super) reported_at: Moment,
 }
 
-/// An outage that is over.
+/// A past outage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndedOutage {
     pub(super) seconds: f32,
-    /// The number of probes, including the one that was answered.
+    /// Number of probes, including the answered one.
     pub(super) probes: u16,
 }
 
@@ -84,9 +84,9 @@ pub(super) struct EndedOutage {
 pub(super) enum CircuitVerdict {
     Call,
     Probe,
-    /// The outage is no longer confirmed: the call is made, and a fault spends an attempt.
+    /// The outage is no longer confirmed: make the call; a fault spends an attempt.
     Unconfirmed,
-    /// The target is down, and a running probe will show whether it is back.
+    /// The target is down; a running probe will show whether it is up again.
     Probing,
     /// The target is down.
     Down,
@@ -94,18 +94,18 @@ pub(super) enum CircuitVerdict {
     Limited,
 }
 
-/// The longest probe intervals. A key's is longer than the target's, because there may be thousands of keys.
+/// The longest probe intervals. That of a key is longer than the target's, because thousands of keys may exist.
 pub(super) const PROBE_SECONDS_MAX: f32 = 90.0;
 pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
 
 impl Circuit {
-    /// The circuit of a key without any trouble so far. The target's last answer may have been to this key.
+    /// The circuit of a key without failures so far. The target's last answer may have been for this key.
     pub(super) fn for_key(target: &Self) -> Self {
         Self { answered_at: target.answered_at, ..Self::default() }
     }
 
-    /// Decides on a call that no `Retry-After` forbids. Takes no token: [`Circuit::take_token`] does, once all circuits
-    /// agree.
+    /// Decides on a call that no `Retry-After` forbids. Does not take a token: [`Circuit::take_token`] does so once all
+    /// circuits agree.
     pub(super) fn decide_call(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> CircuitVerdict {
         let open = match &mut self.state {
             CircuitState::Closed => return CircuitVerdict::Call,
@@ -118,9 +118,9 @@ impl Circuit {
             }
             CircuitState::Open(open) => open,
         };
-        // A clock that was set back must not prolong an outage that nothing confirms.
+        // A clock that was set back must not prolong an unconfirmed outage.
         open.shown_at = open.shown_at.min(now);
-        // Nor must it delay probes.
+        // It must not delay probes, either.
         open.probe_at = open.probe_at.min(now.plus_seconds(RETRY_AFTER_SECONDS_MAX));
         if !caller.is_first_call() && !open.is_current(now) {
             CircuitVerdict::Unconfirmed
@@ -177,7 +177,7 @@ impl Circuit {
         matches!(self.state, CircuitState::Limited(_))
     }
 
-    /// Start of the trouble that a held message reports.
+    /// Start of the outage or rate limit that a held message reports.
     pub(super) fn trouble_since(&self, now: Moment) -> Moment {
         self.state_since().or(self.since).unwrap_or(now)
     }
@@ -191,8 +191,8 @@ impl Circuit {
         }
     }
 
-    /// The failures before an answer that count as random: all of a run that did not open the circuit, or the first
-    /// ones of an outage.
+    /// Number of failures before an answer that count as random: the whole run if it did not open the circuit, or the
+    /// first failures of an outage.
     pub(super) fn chance_failures(&self) -> u16 {
         match &self.state {
             CircuitState::Open(open) => open.failed_calls().min(RUN_MAX_AFTER_OUTAGE),
@@ -232,8 +232,7 @@ impl Circuit {
         self.since.get_or_insert(now);
     }
 
-    /// True if the current run of failed first calls shows an outage. `share` is the target's failure rate while it
-    /// is up.
+    /// True if the current run of failed first calls shows an outage. `share` is the target's failure rate while up.
     pub(super) fn shows_outage(&self, share: f32, now: Moment) -> bool {
         evidence_nats(self.run, self.evidence.share_with_prior(share)) >= self.evidence_threshold(now)
     }
@@ -266,8 +265,8 @@ impl Circuit {
         self.answered_at.is_some_and(|at| at.seconds_until(now) < NEW_ANSWER_SECONDS)
     }
 
-    /// Continues counting from a held message's report, unless there has been an answer since. If the evidence
-    /// suffices, opens the circuit with a probe that is due at once.
+    /// Continues the count from a held message's report, unless the target has answered since. If the evidence
+    /// suffices, opens the circuit with a probe due at once.
     pub(super) fn apply_report(&mut self, report: HeldReport, share: f32, changes: &mut u32, now: Moment) {
         let HeldReport { since, first_failures, reported_at } = report;
         if !matches!(self.state, CircuitState::Closed) || self.has_answered_since(reported_at) {
@@ -322,7 +321,7 @@ impl Circuit {
     }
 
     /// Records the answer to a call that began after change number `began`. The `chance` failures before it count as
-    /// random. Returns the outage that the answer ends.
+    /// random. Returns the outage that the answer ends, if any.
     pub(super) fn record_answer(
         &mut self,
         began: u32,
@@ -360,7 +359,7 @@ impl Circuit {
     }
 
     /// Records a refused call. `answered_per_second` is the rate before the first refusal. Returns true if the refusal
-    /// lowers the rate, which is then change number `change`.
+    /// lowers the rate, as change number `change`.
     pub(super) fn record_refusal(
         &mut self,
         began: u32,
@@ -386,7 +385,7 @@ impl Circuit {
         self.retry_after = Some(self.retry_after.map_or(until, |earlier| earlier.max(until)));
     }
 
-    /// Closes the circuit of a key because the target as a whole is down. The key's `Retry-After` stays.
+    /// Closes the circuit of a key because the target as a whole is down. The key's `Retry-After` remains in effect.
     pub(super) fn close(&mut self, change: u32) {
         self.state = CircuitState::Closed;
         self.run = 0;
@@ -402,7 +401,7 @@ impl OpenState {
         self.shown_at.seconds_until(now) < believed
     }
 
-    /// Failed calls in a row: those that opened it, and its probes.
+    /// Failed calls in a row: those that opened the circuit, and its probes.
     fn failed_calls(&self) -> u16 {
         self.run.saturating_add(self.probes)
     }

@@ -1,24 +1,24 @@
-//! The sequential test for an outage: a run of outages, judged by the share of calls that fail anyway.
+//! The sequential test for an outage: weighs a run of outages against the share of calls that fail at random.
 //!
-//! A run of `n` outages has the chance `share^n` if the target only fails by chance. The breaker opens when that
-//! chance is below one in sixty million: six outages in a row at a target that hardly ever fails, 26 at one that fails
-//! half of its calls, ten at one that is not known yet.
+//! A run of `n` outages has the probability `share^n` if the target only fails at random. The breaker opens when that
+//! probability is below one in sixty million: after six outages in a row for a target that hardly ever fails, 26 for
+//! one that fails half of its calls, and ten for a new target.
 
 /// Nats of evidence that open the breaker: ten outages in a row at a prior share of one in six.
 pub(super) const CERTAIN: f32 = 17.9;
-/// Nats that are enough if the target was down a moment ago.
+/// Nats of evidence that suffice if the target was down recently.
 pub(super) const LIKELY: f32 = CERTAIN / 2.0;
 
-/// Before any call a target is assumed to fail one call in six. This prior weighs as much as six calls.
+/// Before its first call, a target is assumed to fail one call in six. This prior has the weight of six calls.
 const PRIOR_SHARE: f32 = 1.0 / 6.0;
 const PRIOR_CALLS: f32 = 6.0;
-/// Limits of the share that a target is assumed to fail.
+/// Bounds of the assumed failure share.
 const SHARE_MIN: f32 = 0.05;
 const SHARE_MAX: f32 = 0.98;
-/// The history is halved when it reaches this many calls, so older calls count less and less.
+/// The history is halved when it reaches this many calls, so the weight of older calls decays.
 const HISTORY_CALLS: u16 = 256;
 
-/// Counts the calls before the current run, and those of them that failed by chance.
+/// Counts the calls before the current run, and how many of them failed at random.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OutageEvidence {
     calls: u16,
@@ -26,7 +26,7 @@ pub(super) struct OutageEvidence {
 }
 
 impl OutageEvidence {
-    /// Records an answer after a run of `run` outages, which were therefore chance.
+    /// Records an answer after a run of `run` outages, which were therefore random.
     pub(super) fn record_answer(&mut self, run: u16) {
         self.calls = self.calls.saturating_add(run).saturating_add(1);
         self.outages = self.outages.saturating_add(run);

@@ -1,4 +1,4 @@
-//! The circuits of keys that had an outage or a refusal. Their number is limited, because producers choose the keys.
+//! The circuits of keys with an outage or a refusal. Their number is limited, because producers choose the keys.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
@@ -6,10 +6,10 @@ use std::num::NonZeroU64;
 use super::circuit::Circuit;
 use super::moment::Moment;
 
-/// Maximum number of circuits, which take less than 1 MiB. Beyond it the least recently seen ones are dropped.
+/// Maximum number of circuits, which use less than 1 MiB. Beyond it, the least recently used ones are dropped.
 const KEYS_MAX: usize = 10_000;
-/// Number of circuits that are dropped together, so that not every message searches for the oldest. The memory for
-/// circuits grows by the same number.
+/// Number of circuits dropped together, so that not every message requires a search for the oldest. The memory for
+/// circuits grows in the same steps.
 const KEYS_DROPPED: usize = KEYS_MAX / 10;
 
 /// The key of a message's circuit: by default its `MessageGroupId`, the tenant of a standard queue ("Amazon SQS fair
@@ -18,7 +18,7 @@ const KEYS_DROPPED: usize = KEYS_MAX / 10;
 pub struct CircuitKey(NonZeroU64);
 
 impl CircuitKey {
-    /// The key of this text, as a 64-bit hash: a circuit stores no text of a producer.
+    /// The key for this text, as a 64-bit hash: a circuit stores no text from a producer.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -27,7 +27,7 @@ impl CircuitKey {
     }
 }
 
-/// Sorted by key: a map would take twice the memory.
+/// Circuits, sorted by key: a map would use twice the memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyCircuits(Vec<KeyEntry>);
 
@@ -98,7 +98,7 @@ impl KeyCircuits {
         let (_, limit, _) = seen.select_nth_unstable(KEYS_DROPPED);
         let limit = *limit;
         self.0.retain(|entry| entry.seen_at >= limit);
-        // If all were seen at the same moment, none is gone yet.
+        // If all were last used at the same moment, none has been removed yet.
         self.0.truncate(KEYS_MAX - 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Moments in an environment's life, in four bytes each, because thousands of keys are kept.
+//! Timestamps within an environment's lifetime, in four bytes each, because thousands of keys are kept.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use crate::deliver::time_until;
 use crate::message::Timestamp;
 
-/// Hundredths of a second since the epoch of a [`MomentClock`]: 497 days.
+/// Hundredths of a second since the epoch of a [`MomentClock`]; the range is 497 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(NonZeroU32);
 
@@ -26,7 +26,7 @@ impl Moment {
         Duration::from_millis(u64::from(later.0.get().saturating_sub(self.0.get())) * 10).as_secs_f32()
     }
 
-    /// True for the last moment that can be represented: all later ones equal it.
+    /// True for the last representable moment, which stands for all later ones.
     pub(super) fn is_last(self) -> bool {
         self.0 == NonZeroU32::MAX
     }

@@ -1,36 +1,36 @@
 //! The rate limit on a target that is partly up: additive increase, multiplicative decrease, in calls per second.
 //!
-//! Each answer adds `GROWTH·√rate`, and each refusal takes away a share. So environments that call the same target
-//! converge to equal rates from any start: the larger rate gets more refusals. A message beyond the rate is held until
-//! the messages before it have been called (Little's law: waiting ÷ rate).
+//! Each answer adds `GROWTH·√rate`, and each refusal subtracts a share. Environments that call the same target
+//! therefore converge to equal rates from any start, since a larger rate causes more refusals. A message beyond the
+//! rate is held until the messages before it have been called (Little's law: waiting ÷ rate).
 
 use super::moment::{MOMENT_SECONDS, Moment};
 use super::{HOLD_MAX, HOLD_SECONDS_MIN};
 
-/// The increase per answer, in calls per second, divided by the root of the rate. In balance a share of
+/// The increase per answer, in calls per second, divided by the square root of the rate. In equilibrium, the share
 /// `GROWTH / (0.22·√rate)` of the calls is refused: 1.4 % at 2.5 per second, 4.5 % at 0.25.
 const GROWTH: f32 = 0.005;
-/// The part of the rate that a refusal leaves.
+/// The factor by which a refusal multiplies the rate.
 const DECREASE: f32 = 0.78;
-/// The part that it leaves if no call was answered since the last refusal.
+/// The factor if no call was answered since the last refusal.
 const DECREASE_AGAIN: f32 = 0.6;
-/// The shortest time between decreases. The rate is in calls per second, so a decrease takes a second to show its
-/// effect.
+/// The shortest time between decreases. The rate is in calls per second, so the effect of a decrease shows after a
+/// second.
 const DECREASE_INTERVAL_SECONDS: f32 = 1.0;
 /// Seconds per call at the lowest rate. A target that accepts fewer calls counts as down.
 pub const LOWEST_RATE_SECONDS: u32 = 20;
 const RATE_MIN: f32 = 1.0 / LOWEST_RATE_SECONDS as f32;
 /// The largest burst: the calls that the rate allows in this time.
 const BURST_SECONDS: f32 = 0.3;
-/// A slow start ends at this rate, and the limit with it.
+/// A slow start ends at this rate, and with it the limit.
 const SLOW_START_RATE_MAX: f32 = 64.0;
 /// A slow start begins at this rate, which doubles each second.
 const SLOW_START_RATE: f32 = 2.0;
-/// The rate grows only if it has held a message this recently: an unused rate is not evidence about the target.
+/// The rate grows only if the limit has held a message this recently: an unused rate is not evidence about the target.
 const IN_USE_SECONDS: f32 = 10.0;
-/// The limit is dropped if it has not been needed for this long.
+/// The limit is dropped when it has not been needed for this long.
 const NOT_NEEDED_SECONDS: f32 = 30.0;
-/// The part of the limit's age that a hold takes at most.
+/// The longest hold as a share of the limit's age.
 const HOLD_SHARE: f32 = 0.04;
 
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +40,9 @@ pub(super) struct RateLimit {
     /// Number of calls that may be made now; negative after a refusal.
     tokens: f32,
     filled_at: Moment,
-    /// The time at which the last held message can be called, if all goes well.
+    /// The time at which the last held message can be called without further refusals.
     next_slot: Moment,
-    /// The place is later than `next_slot` by this part of a hundredth of a second.
+    /// Fraction of a hundredth of a second by which the slot is later than `next_slot`.
     slot_part: f32,
     held_at: Moment,
     refused_at: Moment,
@@ -53,11 +53,11 @@ pub(super) struct RateLimit {
     is_answered: bool,
 }
 
-/// The part of the rate that a call must leave for others.
+/// The part of the rate that a call must leave unused for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reserve {
     None,
-    /// A place for one more call.
+    /// A token for one more call.
     OnePlace,
 }
 
@@ -68,7 +68,7 @@ impl RateLimit {
         Self { since, is_doubling: true, tokens: 1.0, ..limit }
     }
 
-    /// The limit after the first refusal by a target that answered this many calls per second.
+    /// The limit after the first refusal of a target that answered this many calls per second.
     pub(super) fn after_refusal(answered_per_second: f32, now: Moment, change: u32) -> Self {
         Self::with_rate(answered_per_second * DECREASE, now, change)
     }
@@ -119,8 +119,8 @@ impl RateLimit {
         self.tokens += 1.0;
     }
 
-    /// Gives a message the next place, and returns the seconds until then: at most 4 % of the limit's age, times `jitter`,
-    /// since other environments may have earlier places.
+    /// Assigns a message the next slot, and returns the seconds until then: at most 4 % of the limit's age, times
+    /// `jitter`, since other environments may have earlier slots.
     pub(super) fn assign_slot(&mut self, now: Moment, jitter: f32) -> f32 {
         let longest = (self.since.seconds_until(now) * HOLD_SHARE * jitter).clamp(HOLD_SECONDS_MIN, HOLD_MAX);
         self.held_at = now;
@@ -130,7 +130,7 @@ impl RateLimit {
         now.seconds_until(self.next_slot)
     }
 
-    /// Seconds between two places. A moment is a hundredth of a second, which several places of a high rate share.
+    /// Seconds between two slots. A moment is a hundredth of a second, which several slots of a high rate share.
     fn slot_step(&mut self) -> f32 {
         let step = 1.0 / self.per_second;
         if step >= MOMENT_SECONDS {
@@ -156,8 +156,8 @@ impl RateLimit {
         (self.is_doubling && self.per_second >= SLOW_START_RATE_MAX) || quiet >= NOT_NEEDED_SECONDS
     }
 
-    /// Records the refusal of a call that began after change number `began`. Returns true if it lowers the rate, with
-    /// this number of the change; a call that began before the last decrease does not.
+    /// Records the refusal of a call that began after change number `began`. Returns true if it lowers the rate, as
+    /// change number `change`; the refusal of a call that began before the last decrease does not.
     pub(super) fn record_refusal(&mut self, began: u32, change: u32, now: Moment) -> bool {
         // A clock that was set back must not keep the rate up.
         let is_soon =
@@ -167,7 +167,7 @@ impl RateLimit {
         }
         let left = if self.is_answered { DECREASE } else { DECREASE_AGAIN };
         self.per_second = (self.per_second * left).max(RATE_MIN);
-        // Many targets count calls by the second, and would refuse more calls in this one.
+        // Many targets count calls per second, and would refuse more calls in this second.
         self.tokens = -self.per_second;
         self.lowered = change;
         self.refused_at = now;

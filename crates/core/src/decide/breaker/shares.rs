@@ -1,12 +1,12 @@
-//! Each key's share of a limited rate, by max-min fairness. A key that takes more than an equal share must leave one
-//! place free, so that any other key finds one. It gets the places that the others do not use.
+//! Each key's share of a limited rate, by max-min fairness. A key that uses more than an equal share must leave one
+//! token unused for the other keys. It gets the tokens that the others do not use.
 
 use super::CircuitKey;
 use super::moment::Moment;
 
-/// Only the heaviest users are counted: any other key is below an equal share.
+/// Only the heaviest users are tracked: any other key is below an equal share.
 const KEYS_MAX: usize = 64;
-/// Calls count half as much after this time.
+/// Half-life of the weight of a call.
 const HALVED_SECONDS: f32 = 10.0;
 
 /// Recent calls by key, while the target's rate is limited.
@@ -17,7 +17,7 @@ pub(super) struct RateShares {
 }
 
 impl RateShares {
-    /// True if several keys share the rate, and this one takes more than an equal share.
+    /// True if several keys share the rate, and this one uses more than an equal share.
     pub(super) fn exceeds_share(&mut self, key: Option<CircuitKey>, now: Moment) -> bool {
         self.fade_counts(now);
         let mut total = 0.0;
@@ -32,7 +32,7 @@ impl RateShares {
         own * keys > total
     }
 
-    /// Counts the key of a message that asks for a call as a user of the rate.
+    /// Counts the key of a message that requests a call as a user of the rate.
     pub(super) fn add_user(&mut self, key: Option<CircuitKey>) {
         if self.calls.iter().any(|(other, _)| *other == key) {
             return;
