@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 
-/// The machine's clock, which is read only here.
+/// The system clock, which only this module reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -22,7 +22,7 @@ impl Clock for SystemClock {
 
 #[cfg(test)]
 pub(crate) mod manual {
-    //! A clock for tests that stands still; its sleeps end on request.
+    //! A stopped clock for tests; its sleeps end on request.
 
     use std::sync::{Arc, Mutex};
 
@@ -49,7 +49,7 @@ pub(crate) mod manual {
             *self.0.passed.lock().unwrap() -= time;
         }
 
-        /// Ends the sleeps that have begun.
+        /// Ends the sleeps in progress.
         pub(crate) fn end_sleeps(&self) {
             self.0.end.notify_waiters();
         }

@@ -14,9 +14,9 @@ use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use crate::http_client;
 use crate::settings::aws_variable;
 
-/// Reads credentials, region, endpoints, FIPS and the rest from the variables that all AWS SDKs share.
+/// Reads credentials, region, endpoints, FIPS and the rest from the environment variables that all AWS SDKs share.
 ///
-/// Lambda sets and reserves the variables of credentials and region ("Defined runtime environment variables", AWS
+/// Lambda sets and reserves the variables for credentials and region ("Defined runtime environment variables", AWS
 /// Lambda Developer Guide), which the SDK's default chain also reads first. The rest of that chain (profiles, STS, ECS,
 /// instance metadata) is never used in Lambda and would add 0.7 MB to the program.
 pub async fn sdk_config() -> SdkConfig {
@@ -32,7 +32,7 @@ pub async fn sdk_config() -> SdkConfig {
     config.set_endpoint_url(endpoint_url_provider(&environment).await);
     config.set_use_fips(use_fips_provider(&environment).await);
     config.set_use_dual_stack(use_dual_stack_provider(&environment).await);
-    // The SDK's own provider would read the configuration file again.
+    // The SDK's provider would read the configuration file again.
     config.set_app_name(aws_variable("AWS_SDK_UA_APP_ID").and_then(|name| AppName::new(name).ok()));
     config.build()
 }

@@ -10,14 +10,14 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use hyper_util::client::legacy::Error as HttpError;
 use redeliver_core::ports::{EntryError, Fault};
 
-/// The code of a request that was not sent for lack of a connection.
+/// The code of a request that could not be sent because the connection failed.
 pub const NO_CONNECTION: &str = "Connect";
 
-/// Maps the failure of a whole request.
+/// Maps the error of a whole request.
 ///
-/// Errors that need a change by an operator (no such queue, access denied, a disabled key, no credentials) are
+/// Errors that an operator must fix (no such queue, access denied, a disabled key, no credentials) are
 /// [`Fault::Sender`]: a retry within the invocation would only waste its time. Nothing is lost: the entries are
-/// unconfirmed, so their records go back to their queue.
+/// unconfirmed, so their records return to their queue.
 pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
     match error {
         SdkError::ServiceError(answer) => {
@@ -35,12 +35,12 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
     }
 }
 
-/// Maps the failure of a connection.
+/// Maps a connection error.
 pub(crate) fn connector_error(error: &ConnectorError) -> EntryError {
     if find_cause::<CredentialsError>(error).is_some() {
         no_credentials()
     } else if find_cause::<HttpError>(error).is_some_and(HttpError::is_connect) {
-        // Without a connection, nothing of the request was sent.
+        // Without a connection, no part of the request was sent.
         EntryError::new(Fault::NotSent, NO_CONNECTION)
     } else if error.is_timeout() {
         EntryError::new(Fault::NoAnswer, "Timeout")
@@ -53,10 +53,10 @@ pub(crate) fn no_credentials() -> EntryError {
     EntryError::new(Fault::Sender, "NoCredentials")
 }
 
-/// The reason why a request reached no service.
+/// The reason why a request did not reach a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreached {
-    /// There are no credentials.
+    /// No credentials are configured.
     NoCredentials,
     /// The credentials cannot be loaded, for this reason.
     UnusableCredentials(String),
@@ -64,11 +64,11 @@ pub enum Unreached {
     NoConnection(String),
 }
 
-/// The reason why a request reached no service; `None` if it may have reached one.
+/// The reason why a request did not reach a service; `None` if it may have reached one.
 #[must_use]
 pub fn unreached_reason(error: &(dyn Error + 'static)) -> Option<Unreached> {
     if let Some(error) = find_cause::<CredentialsError>(error) {
-        // Instance metadata comes last in the chain, so no credentials were configured.
+        // Instance metadata is last in the chain, so no credentials are configured.
         let is_absent = matches!(error, CredentialsError::CredentialsNotLoaded(_));
         return Some(if is_absent || find_cause::<ImdsError>(error).is_some() {
             Unreached::NoCredentials
@@ -96,16 +96,16 @@ pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
     EntryError::new(fault, code)
 }
 
-/// The fault of a request that was answered with this status and code.
+/// The fault for a response with this status and code.
 pub(crate) fn classify_status(status: u16, code: Option<&str>) -> EntryError {
     let code = code.map_or_else(|| format!("HTTP {status}"), str::to_owned);
     let fault = match status {
         _ if is_throttle(&code) => Fault::Throttled,
         429 => Fault::Throttled,
-        // The request took too long to arrive; the next may not.
+        // The request took too long to arrive; a retry may be faster.
         408 => Fault::NotSent,
         400..=499 => Fault::Sender,
-        // "Currently unable to handle the request" (RFC 9110): the only 5xx that means that no work was begun.
+        // "Currently unable to handle the request" (RFC 9110): the only 5xx that means that no work has begun.
         503 => Fault::Throttled,
         500.. => Fault::Service,
         // The SDK reports a successful response that it cannot parse as an "unhandled error": the request may have
@@ -115,8 +115,8 @@ pub(crate) fn classify_status(status: u16, code: Option<&str>) -> EntryError {
     EntryError { fault, code }
 }
 
-/// True for codes that ask to retry later, whatever their status. Some have the service's name as a prefix, as in
-/// `AWS.SimpleQueueService.OverLimit` or `KMS.ThrottlingException`. `OverLimit` means 120,000 messages in flight.
+/// True for codes that ask the client to retry later, whatever the status. Some have the service's name as a prefix, as
+/// in `AWS.SimpleQueueService.OverLimit` or `KMS.ThrottlingException`. `OverLimit` means 120,000 messages in flight.
 pub(crate) fn is_throttle(code: &str) -> bool {
     const THROTTLES: [&str; 9] = [
         "KmsThrottled",

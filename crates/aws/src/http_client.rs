@@ -1,5 +1,5 @@
-//! The HTTP client of every AWS client: the SDK's own, with a limit on the response body. The SDK buffers a whole
-//! response before it parses it, so an endless one would take all memory.
+//! The HTTP client of all AWS clients: the SDK's default client, with a limit on the response body. The SDK buffers a
+//! whole response before it parses it, so an endless body would exhaust the memory.
 
 use aws_sdk_sqs::config::SharedAsyncSleep;
 use aws_smithy_http_client::proxy::ProxyConfig;
@@ -18,10 +18,10 @@ use aws_smithy_types::config_bag::ConfigBag;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use thiserror::Error;
 
-/// More than the longest response to `ReceiveMessage`: ten messages of 1 MiB ("Amazon SQS message quotas") as JSON, where
-/// escapes such as `\u0009` take six times the bytes.
+/// More than the longest response to `ReceiveMessage`: ten messages of 1 MiB ("Amazon SQS message quotas") as JSON,
+/// where escapes such as `\u0009` are six times as long.
 const RECEIVED_BYTES_MAX: usize = 64 << 20;
-/// More than any other response: the longest is that of a function, 6 MB ("Lambda quotas").
+/// More than any other response: the longest is a function's, 6 MB ("Lambda quotas").
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug, Error)]
@@ -53,7 +53,7 @@ pub(crate) fn new_connector(
     ))))
 }
 
-/// Set up like the SDK's default client.
+/// Configured like the SDK's default client.
 fn new_https_connector(
     settings: Option<&HttpConnectorSettings>,
     sleep_impl: Option<SharedAsyncSleep>,

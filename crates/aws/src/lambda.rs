@@ -25,15 +25,15 @@ pub use event::{NotAnSqsEvent, Records, parse_records};
 
 use crate::otlp::Exporter;
 
-/// The user's own function in the same Lambda environment, which needs the data of each invocation.
+/// The user's own function in the same Lambda environment, which needs data from each invocation.
 pub trait Guest: Send + Sync + 'static {
     /// Called at the start of each invocation with the function's ARN and the X-Ray trace header.
     fn begin_invocation(&self, function_arn: &str, trace_id: Option<&str>);
-    /// True for the queue whose messages redeliver handles. A batch of another queue is the guest's own, as without
-    /// redeliver.
+    /// True for the queue whose messages redeliver handles. Batches from other queues go to the guest, as they would
+    /// without redeliver.
     fn is_own_queue(&self, queue_arn: &str) -> bool;
-    /// Handles an event that is not a batch of the source queue, until `end`. `None` if the guest accepts no such
-    /// events: the invocation then fails with `NotAnSqsEvent`.
+    /// Handles an event that is not a batch of the source queue, until `end`. `None` if the guest does not accept such
+    /// events; the invocation then fails with `NotAnSqsEvent`.
     fn handle_other_event(
         &self,
         event: &str,
@@ -107,7 +107,7 @@ async fn handle_invocation(
 ) -> Result<InvocationAnswer, InvocationError> {
     let deadline = invocation_deadline(context)
         .ok_or_else(|| invocation_error("InvalidDeadline", "the invocation's deadline is not a time"))?;
-    // An error fails the invocation, so SQS delivers the whole batch again.
+    // An error fails the invocation, and SQS redelivers the whole batch.
     let is_own = |records: &Records| records.queue_arn.as_deref().is_none_or(|arn| guest.is_own_queue(arn));
     let Records { mut readable, unreadable, .. } = match parse_records(event) {
         Ok(records) if is_own(&records) => records,
@@ -126,7 +126,7 @@ async fn handle_invocation(
     }
     let waiting = take_waiting(function, &mut readable, &unreadable);
     function.begin_invocation(&context.request_id);
-    // The runtime catches panics too, but it logs their text, which may hold payload.
+    // The runtime also catches panics, but logs their text, which may contain payload.
     let processed = AssertUnwindSafe(function.batch_item_failures(readable, deadline)).catch_unwind().await;
     let panicked = |_| invocation_error("Panic", "the function panicked; SQS delivers the whole batch again");
     let not_done = processed.map_err(panicked)?;
@@ -142,7 +142,7 @@ fn invocation_deadline(context: &Context) -> Option<Timestamp> {
 /// The error of a failed invocation.
 enum InvocationError {
     Ours(Diagnostic),
-    /// The user's function's own error, which its runtime logs.
+    /// An error of the user's function, which its runtime logs.
     Guest(Diagnostic),
 }
 
@@ -154,7 +154,7 @@ fn event_error(error: &NotAnSqsEvent) -> InvocationError {
     invocation_error(error_type, error)
 }
 
-/// Without a name, Lambda would show the Rust type of the error.
+/// Without this name, Lambda would show the Rust type of the error.
 fn invocation_error(error_type: &str, error: impl fmt::Display) -> InvocationError {
     InvocationError::Ours(Diagnostic { error_type: error_type.to_owned(), error_message: error.to_string() })
 }

@@ -1,4 +1,4 @@
-//! Notices by SNS and by EventBridge, through the AWS SDK.
+//! Sends notices through SNS or EventBridge, with the AWS SDK.
 
 use std::str::FromStr;
 
@@ -11,11 +11,11 @@ use thiserror::Error;
 
 use crate::failed_request::{batch_entry_error, entry_error};
 
-/// The source and the type of the events. The function's role may put no others: infra/lib/notify.ts.
+/// The source and the type of the events. The function's role permits no others (infra/lib/notify.ts).
 const SOURCE: &str = "redeliver";
 const DETAIL_TYPE: &str = "Redeliver Cause Appeared";
 
-/// `NOTIFY_ARN`: a topic or an event bus.
+/// `NOTIFY_ARN`: the ARN of a topic or an event bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotifyArn {
     arn: String,
@@ -29,7 +29,7 @@ enum NotifyService {
     EventBridge,
 }
 
-/// The reason why a text is not the ARN of either.
+/// The error for text that is not the ARN of a topic or event bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotifyArnError {
     #[error(
@@ -77,7 +77,7 @@ enum Client {
 }
 
 impl AwsNotifier {
-    /// A notifier in the region of the ARN.
+    /// Creates a notifier in the ARN's region.
     #[must_use]
     pub fn new(config: &SdkConfig, to: NotifyArn) -> Self {
         let NotifyArn { arn, region, service } = to;
@@ -92,7 +92,7 @@ impl AwsNotifier {
 
 impl Notifier for AwsNotifier {
     async fn publish(&self, notice: &Notice) -> Result<(), EntryError> {
-        // Boxed: the SDK's futures are so deep that those around them exceed the compiler's recursion limit.
+        // Boxed, since the SDK's futures are nested so deeply that they would exceed the compiler's recursion limit.
         match &self.client {
             Client::Sns(client) => Box::pin(publish_to_topic(client, &self.arn, notice)).await,
             Client::EventBridge(client) => Box::pin(put_event(client, &self.arn, notice)).await,
@@ -105,7 +105,7 @@ async fn publish_to_topic(
     topic_arn: &str,
     notice: &Notice,
 ) -> Result<(), EntryError> {
-    // Mail is for people, all other protocols get the document.
+    // Emails contain text for people; all other protocols get the JSON document.
     let message = json!({ "default": notice.to_json(), "email": notice.text() });
     let request = client
         .publish()
@@ -128,7 +128,7 @@ async fn put_event(
         .event_bus_name(bus_arn)
         .build();
     let answer = client.put_events().entries(entry).send().await.map_err(|error| entry_error(&error))?;
-    // It answers 200 to an entry that it has refused, too.
+    // EventBridge responds with 200 even if it rejected the entry.
     match answer.entries() {
         [entry] => match entry.error_code() {
             Some(code) => Err(batch_entry_error(!code.starts_with("Internal"), code)),

@@ -31,21 +31,21 @@ use crate::http_client::new_connector;
 use crate::stderr;
 pub use settings::{OtlpSettings, span_interval};
 
-/// The longest time that the end of an invocation waits for its export. The export continues afterwards, as long
-/// as Lambda does not freeze the process.
+/// The maximum time for which an invocation's end waits for the export, which then continues until Lambda freezes the
+/// process.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// The timeout of one request ("OTLP Exporter Configuration", OpenTelemetry).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest response that is read. One has a number and an error message ("OTLP/HTTP Response", OpenTelemetry
-/// Protocol). The protocol allows 4 MiB, which a function with the smallest memory has not: several exports may be
-/// under way.
+/// The maximum length of a response, which consists of a number and an error message ("OTLP/HTTP Response",
+/// OpenTelemetry Protocol). The protocol allows 4 MiB, too much for the smallest function with several exports in
+/// progress.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Exports at the same time; a collector that is slower loses the others.
+/// The maximum number of concurrent exports; with a slower collector, further exports are dropped.
 const UNDER_WAY_MAX: usize = 4;
-/// The shortest time between two warnings.
+/// The minimum time between two warnings.
 const WARNING_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
-/// The reason why an export is lost.
+/// The reason why an export was lost.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotExported {
     #[error("the collector did not answer within {REQUEST_TIMEOUT:?}")]
@@ -73,7 +73,7 @@ pub struct Exporter {
     warned_at: Arc<Mutex<Option<Timestamp>>>,
 }
 
-/// Shows no settings, which may be secrets.
+/// Omits the settings, which may be secrets.
 impl fmt::Debug for Exporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exporter").finish_non_exhaustive()
@@ -81,10 +81,10 @@ impl fmt::Debug for Exporter {
 }
 
 impl Exporter {
-    /// An exporter to the endpoint of the settings, which is reached without the environment's proxy if it is local.
+    /// Creates an exporter to the configured endpoint. A local endpoint is reached without the environment's proxy.
     #[must_use]
     pub fn new(settings: OtlpSettings) -> Self {
-        // A collector beside the function is not behind the proxy that leads to AWS.
+        // A collector on the same machine is not behind the proxy to AWS.
         let proxy =
             if is_local(&settings.endpoint) { ProxyConfig::disabled() } else { ProxyConfig::from_env() };
         Self {
@@ -95,8 +95,8 @@ impl Exporter {
         }
     }
 
-    /// Exports the spans that have ended, and waits for it at most 50 ms, and at most half of the time until `deadline`.
-    /// A failure loses the spans, and nothing else.
+    /// Exports the ended spans, and waits at most 50 ms and at most half of the time until `deadline`. A failure loses
+    /// only the spans.
     pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
         let EndedSpans { spans, dropped } = tracer.take_ended();
         if dropped > 0 {
@@ -111,11 +111,11 @@ impl Exporter {
                 exporter.log_warning(format_args!("spans are lost: {error}"));
             }
         });
-        // A task that is no longer awaited continues.
+        // The task continues even when it is no longer awaited.
         let _still_under_way = timeout(wait_limit(SystemClock.now(), deadline), export).await;
     }
 
-    /// The request with these spans.
+    /// The body of a request with these spans.
     #[must_use]
     pub fn encode_spans(&self, spans: Vec<Span<'_>>) -> Vec<u8> {
         encoding::encode_request(&self.settings.resource, spans).encode_to_vec()
@@ -163,7 +163,7 @@ impl Exporter {
         }
     }
 
-    /// True once a minute: a collector that is gone must not fill the log.
+    /// True once per minute: an unavailable collector must not fill the log.
     #[must_use]
     pub fn may_warn(&self) -> bool {
         let now = SystemClock.now();
@@ -176,13 +176,13 @@ impl Exporter {
     }
 }
 
-/// True if the collector reports rejected spans. With any other response, it has accepted all.
+/// True if the collector reports rejected spans. Any other response means that it has accepted all of them.
 fn has_rejected(response: &[u8]) -> bool {
     let partial_success = ExportTraceServiceResponse::decode(response).ok().and_then(|it| it.partial_success);
     partial_success.is_some_and(|partial_success| partial_success.rejected_spans > 0)
 }
 
-/// The time that the end of an invocation waits for its export.
+/// The time for which an invocation's end waits for the export.
 fn wait_limit(now: Timestamp, deadline: Timestamp) -> Duration {
     WAIT_MAX.min(time_until(now, deadline) / 2)
 }

@@ -1,4 +1,4 @@
-//! Converts SQS messages, from `ReceiveMessage` and from Lambda events, to ours.
+//! Converts SQS messages from `ReceiveMessage` and from Lambda events to our own type.
 
 use chrono::{DateTime, Datelike as _};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp};
@@ -19,7 +19,7 @@ pub(crate) enum NotUnderstood {
 #[derive(Debug, Default)]
 pub(crate) struct RawMessage {
     pub(crate) message_id: Option<String>,
-    /// Empty if an event source mapping deletes the message.
+    /// Empty if the event source mapping deletes the message.
     pub(crate) receipt_handle: String,
     pub(crate) body: Option<String>,
     pub(crate) attributes: Attributes,
@@ -29,7 +29,7 @@ pub(crate) struct RawMessage {
 impl RawMessage {
     /// Adds the system attributes, by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
     ///
-    /// A message needs an id, a body, a queue and the system attribute `SentTimestamp`, from which its age follows.
+    /// A message needs an id, a body, a queue and the system attribute `SentTimestamp`, which determines its age.
     pub(crate) fn into_received<'a>(
         self,
         system: impl Fn(&str) -> Option<&'a str>,
@@ -57,14 +57,15 @@ impl RawMessage {
     }
 }
 
-/// A message attribute. One without a value of its type is an error, since dropping it would lose the producer's data.
+/// Converts a message attribute. If it has no value of its type, that is an error: dropping it would lose the
+/// producer's data.
 pub(crate) fn convert_attribute(
     data_type: Option<String>,
     text: Option<String>,
     bytes: Option<Vec<u8>>,
 ) -> Result<Attribute, NotUnderstood> {
     let data_type = data_type.ok_or(NotUnderstood::Attribute)?;
-    // SQS decides by the prefix, so it may also have accepted `Binary_`.
+    // SQS checks only the prefix, so it may also have accepted `Binary_`.
     let value = if data_type.starts_with("Binary") {
         bytes.map(AttributeValue::Binary)
     } else {
@@ -77,7 +78,7 @@ fn require_text(text: Option<String>, name: &'static str) -> Result<String, NotU
     text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name))
 }
 
-/// Milliseconds since the epoch as a time that RFC 3339 can express, since it is written into the message.
+/// Parses milliseconds since the epoch into a timestamp that RFC 3339 can express, since the message will contain it.
 fn parse_milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
     let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
     moment.filter(|moment| (0..=9999).contains(&moment.year())).ok_or(NotUnderstood::NotANumber(name))
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn a_message_without_a_readable_sent_timestamp_is_not_understood() {
         assert_eq!(read(&[]).unwrap_err(), NotUnderstood::Missing("SentTimestamp"));
-        // The last and the first are moments before the year 0 and after the year 9999, which RFC 3339 cannot say.
+        // Some are timestamps before the year 0 or after the year 9999, which RFC 3339 cannot express.
         for wrong in ["99999999999999999999", "253402300800000", "", "1.5", "-62167219200001"] {
             let found = read(&[("SentTimestamp", wrong)]);
             assert_eq!(found, Err(NotUnderstood::NotANumber("SentTimestamp")), "{wrong}");
@@ -136,7 +137,7 @@ mod tests {
     fn an_attributes_value_is_read_by_its_data_type() {
         let bytes = convert_attribute(Some("Binary.png".into()), Some("text".into()), Some(vec![1]));
         assert_eq!(bytes.unwrap().value, AttributeValue::Binary(vec![1]));
-        // By its prefix, as what is sent is judged: what SQS has taken must be understood.
+        // By prefix, as for sends: a type that SQS has accepted must be readable.
         let prefixed = convert_attribute(Some("Binary_".into()), None, Some(vec![0]));
         assert_eq!(prefixed.unwrap().value, AttributeValue::Binary(vec![0]));
         let text = convert_attribute(Some("Number.int".into()), Some("7".into()), Some(vec![1]));

@@ -1,4 +1,4 @@
-//! The credentials that sign requests without an SDK client.
+//! Credentials for signing requests without an SDK client.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,16 +7,16 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use tokio::sync::Mutex;
 
-/// The role's credentials until they expire. Only a provider's clients cache them, and some providers ask a server.
+/// The role's credentials, cached until they expire: providers do not cache them, and some query a server.
 pub(crate) struct RoleCredentials {
     provider: Option<SharedCredentialsProvider>,
-    /// The known credentials, and the time until which they are used.
+    /// The cached credentials, and the time until which they are used.
     known: Mutex<Option<(Credentials, SystemTime)>>,
 }
 
-/// The time before their expiry at which credentials are replaced: that of the SDK's own cache (`IdentityCache`).
+/// The time before expiry at which credentials are replaced, as in the SDK's own cache (`IdentityCache`).
 const EXPIRY_BUFFER: Duration = Duration::from_secs(10);
-/// The time for which credentials without an expiry are used: that of the SDK's own cache (`IdentityCache`).
+/// The lifetime of credentials without an expiry, as in the SDK's own cache (`IdentityCache`).
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 impl RoleCredentials {
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// A provider whose credentials are numbered, and end `lifetime` after the epoch.
+    /// A provider of numbered credentials that expire `lifetime` after the epoch.
     #[derive(Debug)]
     struct Numbered {
         asked: Arc<AtomicUsize>,

@@ -1,5 +1,5 @@
-//! The functions' settings, from environment variables. They are read only here, and all are checked before the
-//! function starts.
+//! The functions' settings, from environment variables. Only this module reads them, and it checks all of them before
+//! the function starts.
 
 mod logging;
 mod messages;
@@ -43,7 +43,7 @@ const CONCURRENCY_MAX: usize = 10_000;
 /// The range of a queue's retention ("Amazon SQS message quotas").
 const RETENTION_SECONDS: RangeInclusive<u64> = 60..=1_209_600;
 
-/// Variables that Lambda sets for every function and that the runtime needs.
+/// Variables that Lambda sets for every function, and that the runtime needs.
 const LAMBDA_VARIABLES: [&str; 4] = [
     "AWS_LAMBDA_RUNTIME_API",
     "AWS_LAMBDA_FUNCTION_NAME",
@@ -51,7 +51,7 @@ const LAMBDA_VARIABLES: [&str; 4] = [
     "AWS_LAMBDA_FUNCTION_VERSION",
 ];
 
-/// Checks that Lambda or an emulator has started the program.
+/// Checks that Lambda or an emulator started the program.
 ///
 /// # Errors
 /// Lists the missing variables.
@@ -75,12 +75,12 @@ pub(crate) fn function_version() -> Option<String> {
     Some(format!("{}:{}", function_name()?, aws_variable("AWS_LAMBDA_FUNCTION_VERSION")?))
 }
 
-/// A variable with a name from AWS.
+/// Reads a variable that AWS defines.
 pub(crate) fn aws_variable(name: &str) -> Option<String> {
     SettingsReader::from_env().optional(name)
 }
 
-/// The URL of a queue that a program polls itself, without an event source mapping.
+/// Reads the URL of a queue that the program itself polls, without an event source mapping.
 ///
 /// # Errors
 /// If the variable `name` is missing or is not the URL of a queue of this kind.
@@ -88,18 +88,18 @@ pub fn polled_queue_url(name: &str, kind: QueueKind) -> Result<String, SettingsE
     SettingsReader::from_env().read_settings(|reader| reader.queue_url_of_kind(name, kind))
 }
 
-/// The variable `name` if it is set, unchecked, for a program that inspects queues without polling them.
+/// Reads the variable `name`, if set, without a check, for a program that inspects queues without polling them.
 #[must_use]
 pub fn queue_url_if_set(name: &str) -> Option<String> {
     SettingsReader::from_env().optional(name)
 }
 
-/// Settings of every message-processor, whatever its target.
+/// Settings common to all message-processors, whatever the target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {
     /// `STRATEGY`, with the URLs of its queues.
     pub on_failure: OnFailure<String>,
-    /// `RETRY_POLICY`. If failed messages are handed off, only `immediate`, `circuit_breaker` and the lists are used.
+    /// `RETRY_POLICY`. If failed messages are handed off, only `immediate`, `circuit_breaker` and the lists apply.
     pub policy: Policy,
     pub annotation_queue_url: String,
     /// `MAX_CONCURRENCY`, from 1 to 10,000; 10 by default.
@@ -115,7 +115,7 @@ pub struct MessageProcessorSettings {
 #[derive(Debug)]
 pub struct FailedMessageProcessorSettings {
     pub source_queue_url: String,
-    /// `INTERMEDIATE_DLQ_URL`: its own queue.
+    /// `INTERMEDIATE_DLQ_URL`: the queue that it consumes.
     pub intermediate_dlq_url: String,
     pub annotation_queue_url: String,
     pub policy: Policy,
@@ -155,7 +155,7 @@ pub struct ArchiveSettings {
 /// Settings of the async-retry handler.
 #[derive(Debug)]
 pub struct AsyncRetryHandlerSettings {
-    /// `RETRY_QUEUE_URL`: its own queue.
+    /// `RETRY_QUEUE_URL`: the queue that it consumes.
     pub retry_queue_url: String,
     pub annotation_queue_url: String,
     pub functions: FunctionArns,
@@ -230,17 +230,17 @@ impl Wiring for &mut SettingsReader<'_> {
 
     fn batch_size(&mut self) -> Option<u16> {
         let is_set = self.optional(BATCH_SIZE).is_some();
-        // FIFO queues have no larger batches ("Using Lambda with Amazon SQS").
+        // FIFO queues do not support larger batches ("Using Lambda with Amazon SQS").
         if is_set { self.read_number(BATCH_SIZE, 1..=10) } else { Some(10) }
     }
 
     fn blocked_queue(&mut self, batch_size: Option<u16>) -> Result<Option<String>, MissingSetting> {
-        // An invalid policy is reported where it is read.
+        // An invalid policy is reported elsewhere, where it is read.
         let policy = Strategy::Ordered.definition().parse_policy(&read_policy_text(self));
         match policy.map(|policy| policy.on_give_up) {
             Ok(OnGiveUp::Block) => {
                 let queue = self.queue_url(Role::Blocked.setting_name());
-                // Only then are attempts counted beyond the memory of an environment, so that a message stays given up.
+                // Only then are attempts counted beyond an environment's lifetime, so that a message remains given up.
                 let is_one = match batch_size {
                     None | Some(1) => Ok(()),
                     Some(_) => Err(
@@ -353,7 +353,7 @@ impl AsyncRetryHandlerSettings {
     }
 }
 
-/// `ARCHIVE_BUCKET` and its settings; without the bucket there must be none of these.
+/// `ARCHIVE_BUCKET` and its settings, which must not be set without the bucket.
 #[cfg(feature = "archive")]
 fn read_archive(
     reader: &mut SettingsReader<'_>,
@@ -377,7 +377,7 @@ fn read_archive(
     let bucket = reader.check_value(BUCKET, bucket);
     let bucket_owner = match owner.as_deref().or_else(|| account_in(final_dlq_url?)) {
         Some(account) => reader.check_value(OWNER, account.parse::<AccountId>()),
-        // The URL's own problem is recorded, and the account may be in the right one.
+        // The invalid URL is already reported, and the correct one may contain the account.
         None if final_dlq_url.is_none() => None,
         None => reader.check_value(
             OWNER,
@@ -399,7 +399,7 @@ fn account_in(queue_url: &str) -> Option<&str> {
     account.parse::<AccountId>().is_ok().then_some(account)
 }
 
-/// True for a name that fits into a host ("Bucket naming rules", Amazon S3 User Guide).
+/// True for a name that is valid in a host name ("Bucket naming rules", Amazon S3 User Guide).
 #[cfg(feature = "archive")]
 fn is_bucket_name(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
@@ -423,7 +423,7 @@ fn read_resenders(reader: &mut SettingsReader<'_>) -> Option<Resenders> {
     reader.check_value(NAME, ids).map(Option::unwrap_or_default)
 }
 
-/// The policy. Without a valid strategy, rules of single strategies are not checked.
+/// The policy. Without a valid strategy, the rules of individual strategies are not checked.
 fn read_policy(reader: &mut SettingsReader<'_>, strategy: Option<&StrategyDefinition>) -> Option<Policy> {
     let text = read_policy_text(reader);
     let policy = strategy.map_or_else(|| Policy::from_json(&text), |strategy| strategy.parse_policy(&text));

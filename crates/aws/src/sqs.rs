@@ -1,4 +1,4 @@
-//! SQS through the AWS SDK: one request per call, one outcome per entry. `redeliver_core::deliver` retries.
+//! SQS, accessed with the AWS SDK: one request per call, one outcome per entry. `redeliver_core::deliver` retries.
 
 mod convert;
 mod service;
@@ -27,15 +27,15 @@ use redeliver_core::ports::{
 use crate::failed_request::{batch_entry_error, entry_error};
 pub use service::SqsService;
 
-/// The timeout of a connection.
+/// The timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The timeout of one request, including a long poll of up to 20 s.
+/// The timeout of a request, including a long poll of up to 20 s.
 pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The configuration of an SQS client without retries, with an optional timeout per request.
 ///
-/// A function that only sends needs no timeout: `redeliver_core::deliver` stops at its deadline, and until then a late
-/// response is better than none, since a message without a confirmation is sent again.
+/// A function that only sends needs no timeout: `redeliver_core::deliver` stops at its deadline. Until then, a late
+/// response is better than none, since an unconfirmed message is sent again.
 #[must_use]
 pub fn client_config(config: &SdkConfig, request_timeout: Option<Duration>) -> aws_sdk_sqs::config::Builder {
     let mut timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
@@ -55,7 +55,7 @@ pub struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// A queue with its URL and ARN. The ARN may be empty for a queue that is only sent to.
+    /// A queue with this URL and ARN. The ARN may be empty if the queue is only used for sending.
     #[must_use]
     pub fn new(client: Client, url: impl Into<Arc<str>>, arn: impl Into<Arc<str>>) -> Self {
         Self { client, url: url.into(), arn: arn.into(), unreadable: Arc::default() }
@@ -96,7 +96,8 @@ impl VisibilityControl for SqsQueue {
                 .visibility_timeout(visibility.get().into())
                 .build()
         });
-        // The builder only fails if a member is missing, which none is; but a panic would fail the whole batch.
+        // The builder only fails if a member is missing. That cannot happen here, but a panic would fail the whole
+        // batch.
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
             return not_built(count);
         };
@@ -195,7 +196,7 @@ impl Queue for SqsQueue {
     }
 }
 
-/// One outcome per entry, by the entry's id. An entry missing in the response is not confirmed.
+/// One outcome per entry, by the entry's id. An entry missing from the response is not confirmed.
 fn entry_outcomes<T>(
     count: usize,
     done: impl Iterator<Item = (String, T)>,

@@ -19,10 +19,10 @@ use crate::telemetry::{self, JsonLinesObserver};
 #[cfg(feature = "targets")]
 pub use target::{build_target, start_own_function};
 
-/// An error at a function's start.
+/// An error at the start of a function.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A queue to send to.
+/// A queue for sending.
 #[must_use]
 pub fn queue_sender(client: &aws_sdk_sqs::Client, url: String) -> SqsQueue {
     SqsQueue::new(client.clone(), url, "")
@@ -34,11 +34,11 @@ pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(client_config(config, None).build())
 }
 
-/// The exporter of spans, if OpenTelemetry's variables ask for one. `default_name` is the service's name outside Lambda,
+/// The exporter of spans, if OpenTelemetry's variables enable it. `default_name` is the service's name outside Lambda,
 /// after `redeliver-`.
 ///
 /// # Errors
-/// If they name an unsupported protocol. Functions run without spans, too, so this is a warning.
+/// If they select an unsupported protocol. Functions also run without spans, so this is only a warning.
 pub fn exporter_from_env(default_name: &str) -> Result<Option<Exporter>, String> {
     let settings = OtlpSettings::from_variables(&Variables::from_env(), default_name)?;
     Ok(settings.map(Exporter::new))
@@ -65,7 +65,7 @@ pub async fn run_beside<F: Function, G: Guest>(
             stderr::write_line(format_args!("warning: no spans are exported: {error}"));
             None
         });
-        // Used for unreadable records only, which are logged with any settings.
+        // Used only for unreadable records, which are logged with any settings.
         run_function(function, JsonLinesObserver::for_stdout(name, Logging::default()), exporter, guest).await
     };
     match outcome.await {

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::io::{Write, stderr};
 
-/// Writes a line, or drops it if it cannot be written. `eprintln!` would panic, and printing the panic's message would
-/// panic again, which aborts the process.
+/// Writes a line, or drops it on an error. `eprintln!` would panic, and printing the panic's message would panic again,
+/// which aborts the process.
 pub fn write_line(text: impl Display) {
     write_to(stderr(), text);
 }

@@ -1,15 +1,15 @@
-//! A request to stop, for all tasks of a process.
+//! The request to stop all tasks of a process.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A request to stop. Clones share it.
+/// A stop request. Clones share its state.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<watch::Sender<bool>>);
 
 impl Stop {
-    /// Requests the stop: from now on nothing new begins.
+    /// Requests the stop. No new work starts afterwards.
     pub fn request(&self) {
         self.0.send_replace(true);
     }

@@ -1,4 +1,4 @@
-//! A bucket through the AWS SDK: conditional writes, reads and listings, one request per call.
+//! An S3 bucket, accessed with the AWS SDK: conditional writes, reads and listings, one request per call.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ use crate::failed_request::entry_error;
 
 /// The timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The timeout for the first byte of a response.
+/// The timeout for the first byte of the response.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The id of an AWS account.
@@ -60,13 +60,14 @@ pub fn bucket_of_uri(uri: &str) -> Option<(&str, &str)> {
 pub struct S3Bucket {
     client: Client,
     name: String,
-    /// S3 refuses every request if the bucket is another account's (`x-amz-expected-bucket-owner`): anyone
+    /// S3 rejects every request if the bucket belongs to another account (`x-amz-expected-bucket-owner`), since anyone
     /// can register the name of a deleted bucket.
     owner: Option<String>,
 }
 
 impl S3Bucket {
-    /// A bucket in the configuration's region. With `owner`, every request fails if the bucket is another account's.
+    /// A bucket in the configuration's region. With `owner`, every request fails if the bucket belongs to another
+    /// account.
     #[must_use]
     pub fn new(config: &SdkConfig, name: &str, owner: Option<AccountId>) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Parses an SQS event at once or, if a record is unreadable, record by record, so that only that record fails. Bodies
-//! stay raw strings.
+//! Parses an SQS event as a whole or, if a record is unreadable, record by record, so that only that record fails.
+//! Bodies remain raw strings.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,13 +20,13 @@ use crate::received::{NotUnderstood, RawMessage, convert_attribute};
 pub struct Records {
     /// Parsed records.
     pub readable: Vec<ReceivedMessage>,
-    /// The others, which must be reported as failed.
+    /// Unreadable records, which must be reported as failed.
     pub unreadable: Vec<UnreadableMessage>,
-    /// The ARN of their queue, if a record has it. All records of an event are from one queue.
+    /// The ARN of their queue, if any record contains it. All records of an event are from one queue.
     pub queue_arn: Option<String>,
 }
 
-/// An event that fails the whole invocation, so that SQS delivers its records again.
+/// The reason why an event fails the whole invocation, after which SQS redelivers its records.
 #[derive(Debug, Error)]
 pub enum NotAnSqsEvent {
     /// The invocation is not from an event source mapping.
@@ -82,7 +82,7 @@ fn parse_one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
     }
     #[derive(Deserialize)]
     struct EventSourceMember {
-        // SNS spells it differently.
+        // SNS capitalizes this member.
         #[serde(rename = "eventSource", alias = "EventSource")]
         event_source: String,
     }
@@ -96,7 +96,7 @@ fn parse_one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
             records.readable.push(record);
             continue;
         }
-        // An empty identifier would fail the whole batch, too.
+        // An empty identifier would also fail the whole batch.
         let id = parse_object::<MessageId>(raw.get()).filter(|id| !id.message_id.is_empty());
         let is_another_services = || {
             parse_object::<EventSourceMember>(raw.get())
@@ -126,7 +126,7 @@ fn parse_object<'de, T: Deserialize<'de>>(text: &'de str) -> Option<T> {
     serde_json::from_str(text).ok().map(|FromObject(value)| value)
 }
 
-/// A struct that is only parsed from an object; serde would also accept an array.
+/// A struct parsed only from a JSON object; serde would also accept an array.
 pub(crate) struct FromObject<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for FromObject<T> {
@@ -163,5 +163,5 @@ fn convert_record(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> 
 }
 
 #[cfg(test)]
-#[path = "event/tests.rs"] // found from tests/fuzz too, which compiles this file without the AWS SDK
+#[path = "event/tests.rs"] // also resolves from tests/fuzz, which compiles this file without the AWS SDK
 mod tests;

@@ -9,12 +9,12 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::trace::messaging::SCHEMA_URL;
 use redeliver_core::trace::{Span, SpanEvent, SpanKind, SpanValue, TraceLink};
 
-/// A sampled span's flags.
+/// The flags of a sampled span.
 const SAMPLED: u32 = 1;
 /// The attribute of a link.
 const ROLE: &str = "redeliver.link";
 
-/// The request with these spans, of a resource with these attributes.
+/// Encodes a request with these spans and resource attributes.
 pub(super) fn encode_request(
     resource: &[(String, String)],
     spans: Vec<Span<'_>>,

@@ -10,8 +10,8 @@ use percent_encoding::percent_decode_str;
 use crate::settings::Variables;
 use crate::telemetry::random_seed;
 
-/// The time between two exports of a long-running process: `OTEL_BSP_SCHEDULE_DELAY` in milliseconds, 5 s if it is not
-/// set or invalid.
+/// The interval between exports of a long-running process: `OTEL_BSP_SCHEDULE_DELAY` in milliseconds; 5 s if it is
+/// invalid or not set.
 #[must_use]
 pub fn span_interval(variables: &Variables<'_>) -> Duration {
     let milliseconds = variables.optional("OTEL_BSP_SCHEDULE_DELAY").and_then(|value| value.parse().ok());
@@ -19,18 +19,18 @@ pub fn span_interval(variables: &Variables<'_>) -> Duration {
     Duration::from_millis(milliseconds.filter(|value| *value > 0).unwrap_or(5000))
 }
 
-/// Where spans are exported to, and from what.
+/// The endpoint to which spans are exported, and the resource that they describe.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OtlpSettings {
-    /// May hold a key.
+    /// May contain a key.
     pub endpoint: String,
-    /// May hold keys.
+    /// May contain keys.
     pub headers: Vec<(String, String)>,
-    /// The resource's attributes.
+    /// The attributes of the resource.
     pub resource: Vec<(String, String)>,
 }
 
-/// Shows no endpoint and no header, which may be secrets.
+/// Omits the endpoint and the headers, which may be secrets.
 impl fmt::Debug for OtlpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OtlpSettings").field("resource", &self.resource).finish_non_exhaustive()
@@ -38,11 +38,11 @@ impl fmt::Debug for OtlpSettings {
 }
 
 impl OtlpSettings {
-    /// `None` if no spans are exported: there is no endpoint, or the variables switch it off. `default_name` is the
+    /// Reads the settings; `None` if no endpoint is set or the variables disable the export. `default_name` is the
     /// service's name outside Lambda.
     ///
     /// # Errors
-    /// The variables ask for another protocol, which a user's own function may want for itself: nothing is exported then.
+    /// If the variables select another protocol, perhaps for the user's own function. Nothing is exported then.
     pub fn from_variables(variables: &Variables<'_>, default_name: &str) -> Result<Option<Self>, String> {
         let read = |name: &str| variables.optional(name);
         let is_disabled = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -72,13 +72,13 @@ impl OtlpSettings {
     }
 }
 
-/// A random id of this process.
+/// A random id for this process.
 static INSTANCE: LazyLock<String> = LazyLock::new(|| {
     let seed = random_seed();
     seed[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// A later attribute replaces an earlier one of its name.
+/// A later attribute replaces an earlier one with the same name.
 fn resource_attributes(variables: &Variables<'_>, default_name: &str) -> Vec<(String, String)> {
     let read = |name: &str| variables.optional(name);
     let function = read("AWS_LAMBDA_FUNCTION_NAME");
@@ -93,7 +93,7 @@ fn resource_attributes(variables: &Variables<'_>, default_name: &str) -> Vec<(St
         ]
     });
     let cloud = cloud.into_iter().flatten().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    // Processes of one service count for themselves.
+    // Distinguishes the processes of one service.
     let instance = function.is_none().then(|| ("service.instance.id".to_owned(), INSTANCE.clone()));
     let default_name = function.unwrap_or_else(|| format!("redeliver-{default_name}"));
     let named = |name: String| ("service.name".to_owned(), name);
@@ -110,7 +110,7 @@ fn resource_attributes(variables: &Variables<'_>, default_name: &str) -> Vec<(St
     resource
 }
 
-/// `NAME=VALUE,…` with values in percent-encoding, as W3C's Baggage has them. What is not a pair is left out.
+/// `NAME=VALUE,…` with percent-encoded values, as in W3C Baggage. Anything else is skipped.
 fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=')?;

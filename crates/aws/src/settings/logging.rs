@@ -3,7 +3,7 @@
 use super::reader::SettingsReader;
 use crate::otlp::OtlpSettings;
 
-/// The logging settings. Metrics are always written.
+/// Logging settings. Metrics are always written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Logging {
     pub detail: LogDetail,
@@ -12,17 +12,17 @@ pub struct Logging {
     pub tracing: Option<TracingSettings>,
 }
 
-/// The settings of spans. OpenTelemetry's own variables switch them on.
+/// The settings of spans, which OpenTelemetry's own variables enable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TracingSettings {
-    /// `TRACE_CONTINUE`: an attempt is part of its producer's trace. Otherwise it begins a trace, with links.
+    /// `TRACE_CONTINUE`: an attempt continues the producer's trace. Otherwise it starts a new trace with links.
     pub continues: bool,
 }
 
 /// `LOG_DETAIL`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogDetail {
-    /// `batches`: one line per batch, and one for each event that needs action.
+    /// `batches`: one line per batch, and one per event that needs action.
     #[default]
     Batches,
     /// `messages`: also a line for each message that is processed, handed off or re-sent.
@@ -34,7 +34,7 @@ pub enum LogDetail {
 pub enum LogLevel {
     #[default]
     Info,
-    /// Only events that need action, dead letters, and the batches' lines, which hold the metrics.
+    /// Only events that need action, dead letters, and the lines of batches, which contain the metrics.
     Warn,
 }
 

@@ -8,13 +8,13 @@ use std::str::FromStr;
 use redeliver_core::ports::is_fifo;
 use thiserror::Error;
 
-/// All missing and invalid variables, a line each.
+/// All missing and invalid variables, one per line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the function cannot start; its environment variables are invalid:\n{}", .0.join("\n"))]
 pub struct SettingsError(pub(super) Vec<String>);
 
 impl SettingsError {
-    /// The lines of both, each once, for programs that read the settings of several functions.
+    /// Merges the lines of both without duplicates, for programs that read the settings of several functions.
     #[must_use]
     pub fn merge_with(mut self, other: Self) -> Self {
         self.0.extend(other.0);
@@ -24,7 +24,7 @@ impl SettingsError {
     }
 }
 
-/// The kind of queue that a setting must name.
+/// The kind of queue that a setting requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueKind {
     Standard,
@@ -53,7 +53,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// A setting has a problem, which its reader has recorded.
+/// Marks a setting whose problem the reader has recorded.
 #[derive(Debug)]
 pub(super) struct Recorded;
 
@@ -85,7 +85,7 @@ impl<'a> SettingsReader<'a> {
         value
     }
 
-    /// Records the problem of an invalid value.
+    /// Returns a valid value, or records the problem.
     pub(super) fn check_value<T, E: Display>(&mut self, name: &str, value: Result<T, E>) -> Option<T> {
         value.map_err(|error| self.problems.push(format!("- {name} {error}"))).ok()
     }

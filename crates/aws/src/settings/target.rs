@@ -19,11 +19,11 @@ const TIMEOUT_SECONDS_MAX: u64 = 900;
 #[derive(Debug)]
 pub struct TargetSettings {
     pub called: CalledTarget,
-    /// `TARGET_TIMEOUT_SECONDS`, from 1 to 900; without it a call has 30 s.
+    /// `TARGET_TIMEOUT_SECONDS`, from 1 to 900; 30 s by default.
     pub timeout: Option<Duration>,
 }
 
-/// The called target, with the settings that fit it.
+/// The target, with the settings that apply to it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CalledTarget {
     Http(HttpSettings),
@@ -34,9 +34,9 @@ pub enum CalledTarget {
 #[derive(Debug, PartialEq, Eq)]
 pub struct HttpSettings {
     pub endpoint: EndpointSetting,
-    /// `TARGET_SIGV4`; it fits the URL of `TARGET`.
+    /// `TARGET_SIGV4`; checked against the URL of `TARGET`.
     pub sigv4: Option<SigV4Setting>,
-    /// `TARGET_PROXY`; only a call over https:// goes through it.
+    /// `TARGET_PROXY`; used only for calls over https://.
     pub proxy: Option<TargetProxy>,
     /// `TARGET_ERROR_EXCERPT`.
     pub error_excerpt: Option<ErrorExcerpt>,
@@ -73,12 +73,12 @@ pub struct OwnFunctionSettings {
     pub handler_event: HandlerEvent,
     /// `REDELIVER_NEXT_WRAPPER`: another wrapper script for the function's runtime.
     pub next_wrapper: Option<String>,
-    /// `SOURCE_QUEUE_URL`: batches of another queue are the function's own.
+    /// `SOURCE_QUEUE_URL`: batches from other queues go straight to the function.
     pub source_queue_url: Option<String>,
 }
 
 impl MessageProcessorSettings {
-    /// Reads the settings of a message-processor with the user's own function. It ignores `MAX_CONCURRENCY`: the
+    /// Reads the settings of a message-processor with the user's own function. It ignores `MAX_CONCURRENCY`, since the
     /// function has one invocation at a time.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ const SECRET_ARN: &str = "TARGET_HEADERS_SECRET_ARN";
 const DURABLE: &str = "TARGET_DURABLE";
 
 impl TargetSettings {
-    /// A warning if a query parameter of `TARGET` looks like a secret by its name.
+    /// A warning if the name of a query parameter in `TARGET` suggests a secret.
     #[must_use]
     pub fn secret_warning(&self) -> Option<String> {
         let CalledTarget::Http(HttpSettings { endpoint, .. }) = &self.called else { return None };
@@ -239,7 +239,7 @@ impl EndpointSetting {
     }
 }
 
-/// A mode of the Lambda function.
+/// Reads a mode of the Lambda function.
 fn read_mode(reader: &mut SettingsReader<'_>, name: &str, address: Option<&Address>) -> bool {
     let is_on = reader.read_flag(name);
     let fits = match address {

@@ -1,4 +1,4 @@
-//! Converts between our messages and the SDK's.
+//! Converts between our message types and the SDK's.
 
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::primitives::Blob;
@@ -13,7 +13,7 @@ use redeliver_core::ports::{EntryError, Fault, UnreadableMessage};
 
 use crate::received::{NotUnderstood, RawMessage, convert_attribute};
 
-/// Entries whose ids are their indexes.
+/// The entries of a request, with their indexes as ids.
 pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchRequestEntry>, EntryError> {
     let entries = batch.entries().iter().enumerate();
     entries

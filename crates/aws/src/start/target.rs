@@ -20,8 +20,8 @@ use crate::targets::{
     Processes, RuntimeCommand, SecretEndpoint, SigV4Signer, Target,
 };
 
-/// The message-processor's target. The secret of an HTTP target is read; `observer` gets an event if it cannot be
-/// refreshed later, and for answers whose `Retry-After` cannot be read.
+/// The message-processor's target. Reads the secret of an HTTP target. `observer` gets an event if a later refresh
+/// fails, and for responses whose `Retry-After` cannot be parsed.
 ///
 /// # Errors
 /// If the secret is unusable.
@@ -61,8 +61,8 @@ pub async fn build_target(
     })
 }
 
-/// Starts the user's own function in Lambda with `command`, and waits until it is ready. If it ends at its start, this
-/// process exits, too, as the function's own would. Its events go to `observer`.
+/// Starts the user's own function in Lambda with `command`, and waits until it is ready. If it exits during startup, so
+/// does this process, as the function's own would. Its events go to `observer`.
 ///
 /// # Errors
 /// If the command cannot be run.
@@ -71,7 +71,7 @@ pub async fn start_own_function(
     settings: OwnFunctionSettings,
     observer: Arc<dyn Observer>,
 ) -> Result<Arc<OwnFunction>, StartError> {
-    // Outside Lambda, a program that is not a Lambda runtime would never ask for an invocation.
+    // Outside Lambda, a program that is not a Lambda runtime would never request an invocation.
     started_by_lambda()?;
     let command = command.with_wrapper(settings.next_wrapper);
     let program = command.program.display().to_string();
@@ -85,7 +85,7 @@ pub async fn start_own_function(
         stderr::write_line(format_args!("error: {program} ended at its start: {}", ended.describe_exit()));
         process::exit(ended.status.and_then(|status| status.code()).unwrap_or(1));
     }
-    // Lambda sends SIGTERM if there is an extension; the child processes must get it, too.
+    // Lambda sends SIGTERM if an extension is registered; the child processes must get it, too.
     let mut signals = Signals::listen()?;
     let ended = Arc::clone(&function);
     tokio::spawn(async move {
