@@ -1,4 +1,4 @@
-//! Parsing untrusted JSON: exact values, and documents of later versions.
+//! Parses untrusted JSON: exact values, and documents from later versions.
 
 pub mod forward_compatible;
 pub mod members;

@@ -1,4 +1,4 @@
-//! The retry policy: a JSON document, validated once, after which the value is always valid.
+//! The retry policy: a JSON document, validated once; a [`Policy`] is always valid.
 
 mod backoff;
 mod circuit_breaker;
@@ -22,13 +22,13 @@ pub use circuit_breaker::{CircuitBreaker, CircuitScope};
 /// The schema of a policy document, JSON Schema 2020-12.
 pub const POLICY_SCHEMA: &str = include_str!("../schemas/retry-policy.schema.json");
 
-/// The conditions and delays of retries, and the limits after which a message is given up.
+/// The conditions and delays of retries, and the limits after which redeliver gives up on a message.
 ///
-/// Serde reads each member; [`Policy::from_json`] also checks the rules between members.
+/// Serde parses each member; [`Policy::from_json`] also checks the rules between members.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Retries after the first call, 0..=1000; 5 by default, and 0 turns retries off.
+    /// Maximum number of retries after the first call, 0..=1000; 5 by default, 0 turns retries off.
     #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
     pub max_attempts: u32,
     /// The delay before each retry: random in 0..=900 s by default.
@@ -37,8 +37,8 @@ pub struct Policy {
     /// Allows delays of up to 12 hours instead of 900 s: the message hops on the intermediate DLQ until at most 900 s
     /// remain. False by default.
     pub long_delays: bool,
-    /// Limit on the age of a retry, counted from the first send: a message whose next retry would come later is given
-    /// up. No limit by default; at most 14 days, or a year with `long_delays`.
+    /// Limit on a message's age at a retry, counted from the first send: redeliver gives up on a message whose next
+    /// retry would be later. No limit by default; at most 14 days, or a year with `long_delays`.
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
     /// If set, only these error types are retried.
@@ -47,28 +47,28 @@ pub struct Policy {
     /// These error types are not retried.
     #[serde(deserialize_with = "not_null")]
     pub non_retryable: Option<Globs>,
-    /// Immediate retries within the invocation, before a delayed retry is spent; none by default.
+    /// Immediate retries within the invocation, before a delayed retry is used; none by default.
     #[serde(deserialize_with = "wire::object::<_, Immediate, _>")]
     pub immediate: Option<Immediate>,
-    /// Detection and handling of an outage. Without it every call is made, and every failed call is an attempt.
+    /// Detection and handling of outages. Without it, every call is made and every failed call is an attempt.
     #[serde(deserialize_with = "circuit_breaker::or_false")]
     pub circuit_breaker: Option<CircuitBreaker>,
-    /// Limit on the returns of a message that SQS moved because its receives were not answered, 0..=1000; 20 by
-    /// default. They are not attempts. See [`Policy::redrives_max`].
+    /// Limit on sending a message again after SQS moved it because of unanswered receives, 0..=1000; 20 by default.
+    /// These re-sends are not attempts. See [`Policy::redrives_max`].
     #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
     pub max_redrives: Option<u32>,
-    /// The fate of the group on an ordered queue; it continues by default.
+    /// The handling of the rest of a group on an ordered queue after a give-up; it continues by default.
     pub on_give_up: OnGiveUp,
 }
 
-/// The fate of the rest of a group when one of its messages is given up.
+/// The handling of a group's remaining messages after redeliver has given up on one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnGiveUp {
-    /// It continues without that message.
+    /// The group continues without that message.
     #[default]
     Continue,
-    /// It waits until a person decides.
+    /// The group waits until a person decides.
     Block,
 }
 
@@ -84,7 +84,7 @@ pub struct Immediate {
     pub delay: Duration,
 }
 
-/// Globs on error types: `*` matches any text, `?` one character. Each has 1 to 128 characters, without duplicates.
+/// Globs for error types: `*` matches any text, `?` one character. Each has 1 to 128 characters; all are distinct.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Vec<String>")]
 pub struct Globs(Vec<WildMatch>);
@@ -95,7 +95,7 @@ impl Globs {
         Self(globs.iter().map(|glob| WildMatch::new(glob)).collect())
     }
 
-    /// True if one of them matches the error type, or its status alone: `HttpStatus.422` of `HttpStatus.422:no_stock`.
+    /// True if a glob matches the error type or its status alone: `HttpStatus.422` of `HttpStatus.422:no_stock`.
     #[must_use]
     pub fn matches(&self, error_type: &str) -> bool {
         let status = status_alone(error_type);
@@ -103,7 +103,7 @@ impl Globs {
     }
 }
 
-/// `HttpStatus.422` of `HttpStatus.422:no_stock`; any other error type is as it is.
+/// Returns `HttpStatus.422` for `HttpStatus.422:no_stock`, and any other error type unchanged.
 #[must_use]
 pub fn status_alone(error_type: &str) -> &str {
     match error_type.split_once(':') {
@@ -125,7 +125,7 @@ impl TryFrom<Vec<String>> for Globs {
     }
 }
 
-/// The reason why a policy is refused, with the JSON Pointer of each culprit. The text follows the policy's name.
+/// The reason why a policy is refused, with the JSON Pointer of each wrong member. The text follows the policy's name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PolicyError {
     #[error("is not JSON: {0}")]
@@ -147,13 +147,13 @@ impl Policy {
     /// Parses and checks a policy document.
     ///
     /// # Errors
-    /// Not JSON, an unknown member, a wrong value, a contradiction: each with its JSON Pointer.
+    /// The text is not JSON; or it has unknown members, wrong values or contradictions, each with its JSON Pointer.
     pub fn from_json(text: &str) -> Result<Self, PolicyError> {
         wire::parse_over("{}", text)
     }
 
-    /// Parses and checks a policy document. Defaults for absent members come from `defaults` instead of ours. A
-    /// `preset` stands for its own backoff.
+    /// Parses and checks a policy document. Absent members get their defaults from `defaults` instead of ours, but a
+    /// `preset` sets its own backoff.
     ///
     /// # Errors
     /// As [`Policy::from_json`].
@@ -161,7 +161,7 @@ impl Policy {
         wire::parse_over(defaults, text)
     }
 
-    /// Reads the breaker's settings; our defaults if the breaker is off, for a message that was held before.
+    /// Reads the breaker's settings. If the breaker is off, uses our defaults for messages that were held earlier.
     pub(crate) fn with_breaker<T>(&self, read: impl FnOnce(&CircuitBreaker) -> T) -> T {
         match &self.circuit_breaker {
             Some(breaker) => read(breaker),
@@ -169,20 +169,21 @@ impl Policy {
         }
     }
 
-    /// `max_redrives`, or 20: with delays that grow to 900 s, and SQS's own waiting before it moves a message, about
-    /// four hours.
+    /// `max_redrives`, or 20 by default: about four hours, with delays growing to 900 s and the time until SQS moves a
+    /// message.
     #[must_use]
     pub fn redrives_max(&self) -> u32 {
         self.max_redrives.unwrap_or(20)
     }
 
-    /// Limit on the returns of a message that SQS moved, answered in between or not, so that the loop ends.
+    /// Limit on all re-sends of a message that SQS moved, even with answered deliveries in between, so that the loop
+    /// ends.
     #[must_use]
     pub fn redrives_in_all_max(&self) -> u32 {
         self.redrives_max().saturating_mul(5).min(REDRIVES_MAX)
     }
 
-    /// The longest delay of any backoff: 12 hours with long delays, else 900 s.
+    /// The maximum delay of any backoff: 12 hours with long delays, otherwise 900 s.
     #[must_use]
     pub const fn delay_limit(&self) -> RetryDelay {
         if self.long_delays { RetryDelay::MAX } else { RetryDelay::SHORT_MAX }

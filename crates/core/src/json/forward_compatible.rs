@@ -1,5 +1,5 @@
 //! Forward compatibility with documents of later versions. Versions run side by side: an update replaces writers and
-//! readers in any order, a message hops for hours, and a rollback goes the other way. So a reader keeps and passes on
+//! readers in any order, a message hops for hours, and a rollback reverses the versions. A reader therefore preserves
 //! the members that it does not know.
 
 use std::borrow::Cow;
@@ -16,13 +16,13 @@ use crate::truncate;
 /// Size limit of an unknown value.
 const UNKNOWN_BYTES_MAX: usize = 64;
 
-/// Members that this version does not know, as raw text.
+/// Members unknown to this version, as raw text.
 #[derive(Clone, Debug, Default)]
 pub struct UnknownMembers(Vec<(String, Box<RawValue>)>);
 
 impl UnknownMembers {
-    /// Keeps the value's text unchanged. The name is re-encoded, so one with an escaped character that SQS refuses is
-    /// left out.
+    /// Keeps the value's text unchanged. The name is re-encoded, so a member is dropped if its name contains an escaped
+    /// character that SQS refuses.
     pub(crate) fn push_member(&mut self, name: &str, value: &RawValue) {
         if first_illegal(name).is_none() {
             self.0.push((name.to_owned(), value.to_owned()));
@@ -40,7 +40,7 @@ impl UnknownMembers {
         unknown
     }
 
-    /// True if there are none.
+    /// True if the document has no unknown members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -64,19 +64,19 @@ impl Serialize for UnknownMembers {
     }
 }
 
-/// A string that is copied only if it has an escape.
+/// A string that is copied only if it contains an escape.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(transparent)]
 pub(crate) struct BorrowedText<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// The values of an [`OpenEnum`] in this version.
 pub trait OpenVariants: Copy + Into<&'static str> + VariantArray {
-    /// The value in documents.
+    /// The name of the value in documents.
     fn wire_name(self) -> &'static str {
         self.into()
     }
 
-    /// True if an unknown value may be one of a later version.
+    /// True if an unknown value may come from a later version.
     fn admits_unknown(unknown: &str) -> bool {
         let _ = unknown;
         true
@@ -93,7 +93,7 @@ pub enum OpenEnum<T> {
 }
 
 impl<T: OpenVariants> OpenEnum<T> {
-    /// `None` if no version can have written this value.
+    /// Parses a value; `None` if no version can have written it.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let known = T::VARIANTS.iter().copied().find(|known| known.wire_name() == text).map(Self::Known);
@@ -102,7 +102,7 @@ impl<T: OpenVariants> OpenEnum<T> {
         known.or_else(unknown)
     }
 
-    /// The value in documents.
+    /// The name of the value in documents.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -111,7 +111,7 @@ impl<T: OpenVariants> OpenEnum<T> {
         }
     }
 
-    /// `None` for a value of a later version.
+    /// The value in this version; `None` for a value of a later version.
     #[must_use]
     pub fn known(&self) -> Option<T> {
         match self {

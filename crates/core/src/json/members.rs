@@ -1,4 +1,4 @@
-//! The members of one JSON object, with their ranges in the text, and the limit on its depth.
+//! The members of a JSON object with their ranges in the text, and the limit on its nesting depth.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,10 +10,10 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-/// Limit on nested objects and arrays, the body's own object included.
+/// Limit on nested objects and arrays, including the body's own object.
 pub const NESTING_MAX: usize = 128;
 
-/// The reason why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.
+/// The reason why a body cannot be parsed as a message: `INVALID_MESSAGE_FORMAT`. Never contains a value of the body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// The JSON parser's message, with line and column.
@@ -22,28 +22,29 @@ pub enum Malformed {
     /// An array, a string, a number…
     #[error("not a JSON object")]
     NotAnObject,
-    /// At the top level or in `metadata`, with unescaped names. Either of the two might be the intended one.
+    /// A duplicate at the top level or in `metadata`, compared by unescaped names. Either of the two might be the
+    /// intended one.
     #[error("duplicate member {0}")]
     DuplicateMember(String),
     #[error("nested deeper than {NESTING_MAX} levels at byte {0}")]
     TooDeep(usize),
 }
 
-/// One member of an object; offsets are into the whole body.
+/// One member of an object. Offsets are relative to the whole body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member<'a> {
-    /// The name, unescaped. Bytes, because JSON can escape a lone surrogate, which UTF-8 cannot hold.
+    /// The unescaped name, as bytes because JSON can escape a lone surrogate, which UTF-8 cannot encode.
     pub name: Cow<'a, [u8]>,
-    /// From after `{` or `,` to before the next `,` or `}`: white space, name, colon, value, white space.
+    /// The text between `{` or `,` and the next `,` or `}`: white space, name, colon, value, white space.
     pub segment: Range<usize>,
     pub value: Range<usize>,
 }
 
-/// The members of the object at `at` in `body`, in order. `pointer` is the object's place, for errors. The depth is not
+/// The members of the object at `at` in `body`, in order. `pointer` locates the object in errors. The depth is not
 /// checked.
 ///
 /// # Errors
-/// There is no object at `at`, or it has a duplicate member or a control character in a name.
+/// The text at `at` is not an object, or the object has a duplicate member or a control character in a name.
 pub fn parse_members<'a>(
     body: &'a str,
     at: Range<usize>,
@@ -51,7 +52,7 @@ pub fn parse_members<'a>(
 ) -> Result<Vec<Member<'a>>, Malformed> {
     let text = &body[at.clone()];
     let RawObject(found) = serde_json::from_str::<RawObject<'_>>(text).map_err(|error| {
-        // Values are skimmed, so a type error can only be that of the outermost value.
+        // Values are only skimmed, so a type error can only concern the outermost value.
         if error.is_data() { Malformed::NotAnObject } else { Malformed::NotJson(error.to_string()) }
     })?;
     let mut seen = SeenNames::default();
@@ -64,7 +65,7 @@ pub fn parse_members<'a>(
         let start = raw.get().as_ptr() as usize - body.as_ptr() as usize;
         check_member_name(body, segment_start..start)?;
         let end = start + raw.get().len();
-        // Between a value and the next comma or brace there is only white space.
+        // Only white space can separate a value from the next comma or brace.
         let segment_end = body[end..].find([',', '}']).map_or(end, |separator| end + separator);
         members.push(Member { name: name.clone(), segment: segment_start..segment_end, value: start..end });
         segment_start = segment_end + 1;
@@ -72,7 +73,7 @@ pub fn parse_members<'a>(
     Ok(members)
 }
 
-/// Detects duplicate names: by comparing while they are few, by hashing if there are thousands.
+/// Detects duplicate names by comparing a few names, or by hashing many.
 #[derive(Default)]
 struct SeenNames<'b>(HashSet<&'b [u8]>);
 
@@ -80,7 +81,7 @@ struct SeenNames<'b>(HashSet<&'b [u8]>);
 const COMPARED_MAX: usize = 16;
 
 impl<'b> SeenNames<'b> {
-    /// True if `name` is among the names `before` it.
+    /// True if one of the names `before` it equals `name`.
     fn is_repeated(&mut self, before: &'b [NameAndValue<'_>], name: &'b [u8]) -> bool {
         if before.len() < COMPARED_MAX {
             return before.iter().any(|(other, _)| **other == *name);
@@ -92,8 +93,8 @@ impl<'b> SeenNames<'b> {
     }
 }
 
-/// `at` is a member up to its value. `serde_json` accepts control characters in a string that is read as bytes; in JSON
-/// they must be escaped, and the next parser would refuse the message.
+/// Refuses control characters in a name; `at` covers the member up to its value. `serde_json` accepts them in a string
+/// that is read as bytes, but JSON requires escapes, and the next parser would refuse the message.
 fn check_member_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
     let before_value = &body.as_bytes()[at.clone()];
     let mut from_quote = before_value.iter().enumerate().skip_while(|(_, byte)| **byte != b'"');
@@ -107,12 +108,12 @@ fn check_member_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
     }
 }
 
-/// The names and values of an object, duplicates included.
+/// The names and values of an object, including duplicates.
 pub(crate) fn unchecked_members(text: &str) -> serde_json::Result<Vec<NameAndValue<'_>>> {
     serde_json::from_str(text).map(|RawObject(members)| members)
 }
 
-/// An unescaped name, and its value.
+/// An unescaped name and its value.
 pub(crate) type NameAndValue<'a> = (Cow<'a, [u8]>, &'a RawValue);
 
 struct RawObject<'a>(Vec<NameAndValue<'a>>);
@@ -182,14 +183,14 @@ pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Includes brackets in strings: even so, most small bodies have too few. Counted in blocks whose count fits in a byte,
-/// so that the compiler vectorises the loop.
+/// Counts opening brackets, including those in strings: even so, most small bodies stay below the limit. Each block is
+/// small enough to count in one byte, so that the compiler vectorises the loop.
 fn opening_brackets(body: &str) -> usize {
     let of_block = |block: &[u8]| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
     body.as_bytes().chunks(128).map(|block| usize::from(of_block(block))).sum()
 }
 
-/// Skips past the closing quote; a quote after a backslash does not close.
+/// Skips past the closing quote; escaped quotes do not close the string.
 pub(crate) fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
     while let Some((_, byte)) = bytes.next() {
         match byte {

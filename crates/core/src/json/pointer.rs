@@ -5,11 +5,11 @@ use thiserror::Error;
 
 use crate::json::members::{NameAndValue, unchecked_members};
 
-/// A JSON Pointer to a place inside a document, never to the whole of it.
+/// A JSON Pointer to a value inside a document, never to the whole document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer(Vec<String>);
 
-/// A text is not such a pointer.
+/// The error for a text that is not such a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "is not a JSON Pointer to a member, such as /detail/id: begin it with `/`, and in a name write `~` as ~0 and `/` as ~1"
@@ -20,33 +20,34 @@ impl Pointer {
     /// Parses the pointer.
     ///
     /// # Errors
-    /// It is not a JSON Pointer, or it points to the whole document.
+    /// The text is not a JSON Pointer, or it points to the whole document.
     pub fn new(text: &str) -> Result<Self, PointerError> {
         let names = text.strip_prefix('/').ok_or(PointerError)?;
         names.split('/').map(unescape_name).collect::<Option<_>>().map(Self).ok_or(PointerError)
     }
 
-    /// The string or the number there, as written (a number keeps all of its digits); `None` for any other value, an
+    /// The string or number at the pointer, with all digits of a number as written; `None` for any other value, an
     /// empty string, or a document that is not JSON. Of duplicate members the last one counts.
     #[must_use]
     pub fn find_text(&self, document: &str) -> Option<String> {
         let value = self.find_last(serde_json::from_str(document).ok()?)?.get();
         match value.as_bytes().first()? {
-            // Not one with a lone surrogate, which no string can hold.
+            // Parsing fails for a lone surrogate, which a Rust string cannot hold.
             b'"' => serde_json::from_str(value).ok().filter(|text: &String| !text.is_empty()),
-            // A float would not keep 12345678901234567890.
+            // A float cannot represent 12345678901234567890 exactly.
             b'-' | b'0'..=b'9' => Some(value.to_owned()),
             _ => None,
         }
     }
 
-    /// The value there; of several members with the same name the last one, as most parsers have it.
+    /// The value at the pointer. Of several members with the same name the last one counts, as in most parsers.
     fn find_last<'a>(&self, document: &'a RawValue) -> Option<&'a RawValue> {
         let Self(names) = self;
         names.iter().try_fold(document, |value, name| child_values(value, name)?.pop())
     }
 
-    /// All values there: each of several members with the same name. `None` if the document cannot be parsed that far.
+    /// All values at the pointer, including those of duplicate members. `None` if the document cannot be parsed that
+    /// far.
     pub(crate) fn find_all<'a>(&self, document: &'a RawValue) -> Option<Vec<&'a RawValue>> {
         let Self(names) = self;
         names.iter().try_fold(vec![document], |values, name| {
@@ -56,14 +57,14 @@ impl Pointer {
     }
 }
 
-/// Unescapes a name of a pointer; `None` if a `~` is not followed by 0 or 1.
+/// Unescapes one name in a pointer; `None` if a `~` is not followed by 0 or 1.
 fn unescape_name(name: &str) -> Option<String> {
     let is_sound = name.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-    // In this order, or `~01` would become `/`.
+    // `~1` must be replaced first, or `~01` would become `/`.
     is_sound.then(|| name.replace("~1", "/").replace("~0", "~"))
 }
 
-/// The members of an object with this name, or an element of an array.
+/// The values of an object's members with this name, or the element of an array.
 fn child_values<'a>(value: &'a RawValue, name: &str) -> Option<Vec<&'a RawValue>> {
     let text = value.get();
     if text.starts_with('{') {

@@ -1,4 +1,4 @@
-//! JSON as a value, for validation against a schema, or to compare a document before and after an edit.
+//! JSON as a value, for validation against a schema or for comparing a document before and after an edit.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// Prefix of the member names that `serde_json` reserves: it turns an object with one of them into a number, or into
+/// Prefix of the member names that `serde_json` reserves: it turns an object with such a member into a number or into
 /// the text inside.
 const PRIVATE: &str = "$serde_json::private::";
 
 /// Parses a text. `serde_json` alone misreads the two objects that it uses internally for numbers and raw text, so a
-/// text with such a name is read another way. Of duplicate members the last one counts.
+/// text with such a name takes a slower path. Of duplicate members the last one counts.
 ///
 /// # Errors
-/// Invalid JSON, nested too deep, or a lone surrogate, which no string can hold.
+/// The JSON is invalid, nested too deep, or has a lone surrogate, which a Rust string cannot hold.
 pub fn parse_value(text: &str) -> serde_json::Result<Value> {
     if may_have_private_name(text) {
-        // Skimmed first, since names that are read as bytes may hold control characters.
+        // Skimmed first, since `serde_json` accepts control characters in names that are read as bytes.
         serde_json::from_str::<&RawValue>(text)?;
         serde_json::from_str(text).map(|PlainValue(value)| value)
     } else {
@@ -25,27 +25,27 @@ pub fn parse_value(text: &str) -> serde_json::Result<Value> {
     }
 }
 
-/// True if a text is one JSON value. It is only skimmed.
+/// True if a text is one JSON value. The text is only skimmed.
 #[must_use]
 pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
-/// An optional member that must not be `null`, which serde would take for absent.
+/// Reads an optional member that must not be `null`, which serde would treat as absent.
 pub(crate) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
-/// True even if the name is escaped, in part or in full: its first character is a `$` or an escape of one, and all are
-/// ASCII. Other escapes do not take the slow path: many encoders write `\u003c`.
+/// True if a text may contain a reserved name, even a partly or fully escaped one: it starts with a `$` or its escape,
+/// and all characters are ASCII. Other escapes do not take the slow path, since many encoders write `\u003c`.
 pub(crate) fn may_have_private_name(text: &str) -> bool {
     text.contains(PRIVATE) || text.contains(r"\u0024") || (text.contains("\"$") && text.contains(r"\u00"))
 }
 
-/// A value whose objects keep their written names. The two objects that `serde_json` makes up have names given as
-/// strings; a name in a document can be requested as bytes.
+/// A value whose objects keep their names as written. For the two objects that `serde_json` makes up, names arrive as
+/// strings, while a name in a document can be requested as bytes.
 struct PlainValue(Value);
 
 impl<'de> Deserialize<'de> for PlainValue {

@@ -1,4 +1,4 @@
-//! The backoffs of a policy, with the document's member names. [`crate::decide::backoff`] computes the delays; the JSON
+//! A policy's backoffs, with the document's member names. [`crate::decide::backoff`] computes the delays; the JSON
 //! Schema explains violations.
 
 use serde::Deserialize;
@@ -26,7 +26,7 @@ pub enum Backoff {
         rate: f64,
         #[serde(rename = "offset_seconds", default)]
         offset: RetryDelay,
-        /// 900 s unless set, even with long delays.
+        /// 900 s by default, even with long delays.
         #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
         max_delay: RetryDelay,
         /// Applied after the cap.
@@ -54,7 +54,7 @@ const fn twice() -> f64 {
 }
 
 impl Backoff {
-    /// The longest delay of this backoff, jitter included; at most `limit`, the policy's own.
+    /// The longest delay of this backoff, including jitter; at most `limit`, the policy's own limit.
     #[must_use]
     pub fn longest_delay(&self, limit: RetryDelay) -> RetryDelay {
         let (base, jitter) = match self {
@@ -83,7 +83,7 @@ impl DelaySchedule {
         *self.first.get(index).unwrap_or(&self.last)
     }
 
-    /// All of them, in order.
+    /// All delays, in order.
     pub fn iter(&self) -> impl Iterator<Item = RetryDelay> {
         self.first.iter().chain([&self.last]).copied()
     }
@@ -115,7 +115,7 @@ pub enum Jitter {
     /// From 0 to the whole delay ("Exponential Backoff And Jitter", AWS Architecture Blog).
     #[default]
     Full,
-    /// Adds up to this much. The cap holds for the sum: near it the base delay shrinks, not the spread.
+    /// Adds up to `max`. The cap applies to the sum: near the cap, the base delay shrinks rather than the spread.
     Additive { max: RetryDelay },
 }
 

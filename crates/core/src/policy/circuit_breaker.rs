@@ -10,17 +10,17 @@ use super::{Globs, numbers, wire};
 use crate::json::value::not_null;
 use crate::message::{Attribute, Attributes};
 
-/// Controls which errors are an outage, which messages it holds, and for how long. By default there is one circuit per
-/// message group, and a message is held for at most 24 hours in all.
+/// Controls which errors count as an outage, which messages an outage holds, and for how long. By default each message
+/// group has its own circuit, and a message is held for at most 24 hours in total.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
     /// The messages that share a circuit. An open circuit holds only its own messages.
     pub per: CircuitScope,
-    /// Error types of your own that say "not now", beside those of [`crate::decide::call_outcome`].
+    /// Your own error types that mean "not now", in addition to those in [`crate::decide::call_outcome`].
     #[serde(deserialize_with = "not_null")]
     pub opens_on: Option<Globs>,
-    /// Limit on the total time that a message is held, a minute to 14 days.
+    /// Limit on the total time that a message is held: 1 minute to 14 days.
     #[serde(rename = "hold_seconds_max", deserialize_with = "numbers::seconds::<_, 60, 1_209_600>")]
     pub hold_max: Duration,
 }
@@ -51,17 +51,17 @@ impl TryFrom<String> for CircuitScope {
     }
 }
 
-/// Accepts the names that most attributes have. SQS also accepts letters beyond ASCII.
+/// Accepts the usual attribute names. SQS also accepts non-ASCII letters.
 fn is_name(text: &str) -> bool {
     (1..=256).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
 impl CircuitScope {
-    /// The accepted values, as an error message's rule.
+    /// The accepted values, worded as the rule in an error message.
     pub(super) const RULE: &'static str = "must be \"group\", \"target\", or \"attribute:\" and an attribute's name (up to 256 of A-Z a-z 0-9 _ - .)";
 
-    /// The text that is hashed into the message's key; `None` if it has no key.
+    /// The text hashed into the message's key; `None` if the message has no key.
     #[must_use]
     pub fn key_of<'a>(&self, group: Option<&'a str>, attributes: &'a Attributes) -> Option<&'a str> {
         match self {
@@ -78,7 +78,7 @@ impl Default for CircuitBreaker {
     }
 }
 
-/// The settings, or `false` for no breaker.
+/// Parses the settings, or `false` for no breaker.
 pub(super) fn or_false<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CircuitBreaker>, D::Error> {
     match Value::deserialize(from)? {
         Value::Bool(false) => Ok(None),

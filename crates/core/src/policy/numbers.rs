@@ -1,5 +1,5 @@
-//! The policy's numbers, exactly as written: 5.0 and 5e0 are the integer 5, as in JSON Schema, and a number that only
-//! rounding brings within a limit is refused.
+//! Parses the policy's numbers exactly as written: 5.0 and 5e0 are the integer 5, as in JSON Schema, and a number that
+//! is within a limit only after rounding is refused.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Number;
 
 use crate::limits::RetryDelay;
 
-/// An integer, or `Some` of one.
+/// Parses an integer, for a field of its type or an `Option`.
 pub(super) fn whole<'de, D: Deserializer<'de>, T: From<u32>, const MIN: u32, const MAX: u32>(
     from: D,
 ) -> Result<T, D::Error> {
@@ -36,7 +36,7 @@ pub(super) fn not_zero<'de, D: Deserializer<'de>>(from: D) -> Result<RetryDelay,
     if delay == RetryDelay::ZERO { Err(D::Error::custom("zero")) } else { Ok(delay) }
 }
 
-/// The rate of an exponential backoff.
+/// Parses the rate of an exponential backoff.
 pub(super) fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     check_range(&Number::deserialize(from)?, 1.0, 100.0)
 }
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for RetryDelay {
     }
 }
 
-/// Compares digits: as a float, 0.00999999999999999999 is 0.01.
+/// Compares digits, since 0.00999999999999999999 as a float equals 0.01.
 fn check_range<E: Error>(number: &Number, min: f64, max: f64) -> Result<f64, E> {
     let limits = [min, max].map(|limit| Number::from_f64(limit).ok_or_else(|| E::custom("no limit")));
     let [min, max] = limits;

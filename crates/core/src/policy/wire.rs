@@ -1,7 +1,7 @@
 //! The policy document. Serde parses it; if serde refuses it, the JSON Schema explains why.
 //!
-//! So a function with a valid policy starts without compiling the schema, which would take a good part of its start. A
-//! test checks that both accept the same documents.
+//! A function with a valid policy thus starts without compiling the schema, which would take a large part of the
+//! start-up time. A test checks that both accept the same documents.
 
 mod contradictions;
 mod preset;
@@ -31,9 +31,9 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
         add_defaults(written, serde_json::from_str(defaults).unwrap_or_default());
     }
     contradictions.extend(contradictions::find_contradictions(&document));
-    // Contradictions are always looked for: one message lists every mistake, instead of one mistake per deployment.
+    // Contradictions are always checked, so that one error lists every mistake, rather than one mistake per deployment.
     match object(&document) {
-        // Serde reads an object with a name that `serde_json` reserves as a number, even from a value. The schema does
+        // Serde reads an object with a reserved name of `serde_json` as a number, even from a value; the schema does
         // not.
         Ok(policy) if may_have_private_name(text) => match [by_schema(&document), contradictions].concat() {
             wrong if wrong.is_empty() => Ok(policy),
@@ -47,7 +47,8 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
     }
 }
 
-/// Serde's own message is the last resort: it has no pointer, but it is better than an error without a reason.
+/// Explains a refusal, with serde's own message as the last resort: it has no pointer, but is better than an error
+/// without a reason.
 fn explain_refusal(
     by_schema: Vec<Violation>,
     contradictions: Vec<Violation>,
@@ -61,28 +62,28 @@ fn explain_refusal(
     }
 }
 
-/// A written member wins over its default.
+/// Adds the defaults of absent members.
 fn add_defaults(written: &mut Map<String, Value>, defaults: Map<String, Value>) {
     for (name, value) in defaults {
         written.entry(name).or_insert(value);
     }
 }
 
-/// Without the validator, serde's message has to do.
+/// Without the validator, only serde's message is available.
 #[cfg(not(feature = "validator"))]
 fn by_schema(_: &Value) -> Vec<Violation> {
     Vec::new()
 }
 
-/// The schema's rule for a member that it does not know.
+/// The schema's rule for an unknown member.
 #[cfg(feature = "validator")]
 const UNKNOWN_MEMBER: &str = "is not a known member";
 
-/// More changes than these make another word.
+/// Maximum edit distance for a suggestion; beyond it, the name is probably a different word.
 #[cfg(feature = "validator")]
 const SLIPS_MAX: usize = 2;
 
-/// The member of a policy whose name is nearest to the last one of a pointer.
+/// The policy member whose name is closest to the last name in a pointer.
 #[cfg(feature = "validator")]
 fn nearest_member(pointer: &str) -> Option<String> {
     let name = pointer.rsplit('/').next()?.to_ascii_lowercase();
@@ -93,7 +94,7 @@ fn nearest_member(pointer: &str) -> Option<String> {
     members.into_iter().filter(|member| slips(member) <= SLIPS_MAX).min_by_key(slips)
 }
 
-/// Adds the names of all members that a schema describes.
+/// Collects the names of all members that a schema describes.
 #[cfg(feature = "validator")]
 fn add_members(schema: &Value, members: &mut Vec<String>) {
     match schema {
@@ -118,7 +119,7 @@ fn by_schema(document: &Value) -> Vec<Violation> {
             rule.push_str(&meant.unwrap_or_default());
             continue;
         }
-        // The schema's own rules would only name `false`, a regular expression, or an unknown member.
+        // The schema's own rules would only mention `false`, a regular expression, or an unknown member.
         let better = match pointer.strip_prefix("/circuit_breaker") {
             Some("") => "must be an object, or false: {} turns it on with all defaults",
             Some("/per") => CircuitScope::RULE,
@@ -129,11 +130,11 @@ fn by_schema(document: &Value) -> Vec<Violation> {
     violations
 }
 
-/// A duplicate member: a parser keeps the last one, but the other may be the intended one.
+/// Finds a duplicate member: a parser keeps the last one, but the other may be the intended one.
 fn duplicate_member(text: &str, at: Range<usize>, pointer: &str) -> Option<Violation> {
     match parse_members(text, at, pointer) {
         Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "is a duplicate member")),
-        // Anything but an object has no members; the schema says what it should be.
+        // Only an object has members; the schema reports a wrong type.
         found => found.unwrap_or_default().into_iter().find_map(|member| {
             let pointer = pointer_to(pointer, &String::from_utf8_lossy(&member.name));
             duplicate_member(text, member.value, &pointer)
@@ -141,7 +142,7 @@ fn duplicate_member(text: &str, at: Range<usize>, pointer: &str) -> Option<Viola
     }
 }
 
-/// An object, or `Some` of one. Serde alone would read a struct from an array, too.
+/// Parses an object, for a field of its type or an `Option`. Serde alone would also read a struct from an array.
 pub(super) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned, O: From<T>>(
     from: D,
 ) -> Result<O, D::Error> {

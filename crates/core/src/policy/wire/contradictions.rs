@@ -1,4 +1,4 @@
-//! Rules between members that the schema cannot express, or cannot explain well.
+//! Rules between members that the schema cannot express or cannot explain well.
 
 use redeliver_json_schema::pointer_to;
 use serde::Deserialize as _;
@@ -9,7 +9,7 @@ use crate::limits::RetryDelay;
 use crate::message::schema::Violation;
 use crate::policy::{Backoff, Jitter};
 
-/// 14 days, the longest retention of SQS ("Amazon SQS message quotas").
+/// 14 days, the maximum retention of SQS ("Amazon SQS message quotas").
 const RETENTION_SECONDS_MAX: u32 = 1_209_600;
 
 /// Checks the document as written, before its preset is expanded.
@@ -19,8 +19,8 @@ pub(super) fn preset_and_backoff(document: &Value) -> Option<Violation> {
     (stands("preset") && stands("backoff")).then(|| Violation::new("/backoff", rule))
 }
 
-/// All other contradictions, with the pointer of the culprit. The schema reports a part that cannot be read; the others
-/// are checked all the same, so that one message lists every mistake.
+/// All other contradictions, with the pointer of the wrong member. The schema reports parts that cannot be parsed; the
+/// others are still checked, so that one error lists every mistake.
 pub(super) fn find_contradictions(document: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     let has_long_delays = document["long_delays"] == true;
@@ -40,7 +40,7 @@ pub(super) fn find_contradictions(document: &Value) -> Vec<Violation> {
     found
 }
 
-/// Delays that need hops. In a backoff every number in a member named `…_seconds` is a delay.
+/// Reports delays that require hops. In a backoff every number in a member named `…_seconds` is a delay.
 fn report_long_delays(value: &Value, pointer: &str, found: &mut Vec<Violation>) {
     match value {
         Value::Object(members) => {
@@ -70,7 +70,7 @@ fn is_more(seconds: &Value, limit: u32) -> bool {
     seconds.as_f64().is_some_and(|seconds| seconds > limit.into())
 }
 
-/// Delays above the `limit` of every delay are not reported again.
+/// Delays above the backoff's own cap. Those above `limit`, which applies to every delay, are already reported.
 fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
     let Backoff::Exponential { initial_delay, max_delay, jitter, .. } = backoff else {
         return Vec::new();
