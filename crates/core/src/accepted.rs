@@ -1,4 +1,4 @@
-//! Records with a valid message, and their ways on when the message fails.
+//! Records with a valid message, and their conversion to a re-send, a hop or a verdict when the message fails.
 
 use std::ops::Range;
 
@@ -16,25 +16,25 @@ use crate::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use crate::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
 use crate::span_context::SpanContext;
 
-/// A record with a valid message: it can be called, sent again or given up.
+/// A record with a valid message, ready to be passed to the target, sent again or given up.
 #[derive(Debug)]
 #[must_use = "its record is received again unless it is confirmed or sent on"]
 pub struct AcceptedMessage {
     arrival: Arrival,
     metadata: Metadata,
     form: BodyForm,
-    /// Where the message keeps its metadata: in the body or in the attributes.
+    /// The location of the message's metadata: in the body or in the attributes.
     place: MetadataPlace,
 }
 
 #[derive(Debug)]
 enum MetadataPlace {
-    /// The inside of the `metadata` object in the body.
+    /// The range inside the braces of the body's `metadata` object.
     Envelope(Range<usize>),
     Plain(Box<PlainMessage>),
 }
 
-/// An outage of the target, as a held message reports it.
+/// An outage of the target, as reported by a held message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportedOutage {
     pub outage: Outage,
@@ -46,11 +46,11 @@ pub struct ReportedOutage {
 #[derive(Debug)]
 pub(crate) struct Resized {
     pub(crate) rewritten: Rewritten,
-    /// As SQS counts them.
+    /// Size in bytes, as counted by SQS.
     pub(crate) bytes: usize,
 }
 
-/// A record with an invalid message, and the reason.
+/// A record with an invalid message, and why it is invalid.
 #[derive(Debug)]
 #[must_use = "its record is received again unless it is given up"]
 pub struct RefusedMessage {
@@ -66,11 +66,11 @@ pub struct FailedMessage {
     pub hand_off: HandOff,
     /// Due time of the retry, if the message has hopped.
     pub due_at: Option<Timestamp>,
-    /// The function that decides.
+    /// The function that decides on the message.
     pub stage: Stage,
-    /// Our name of the error, or `FromTarget`; `None` if an event has already reported it.
+    /// Our name for the error, or `FromTarget`; `None` if an event has already reported it.
     pub error_type: Option<String>,
-    /// The span of its call, or of the decision on it, if spans are written.
+    /// The span of the message's call, or of the decision on it, if spans are written.
     pub span: Option<SpanContext>,
 }
 
@@ -113,13 +113,13 @@ impl AcceptedMessage {
         &self.arrival.record
     }
 
-    /// The metadata in its current generation: reset if the message has just come back from the final DLQ.
+    /// The metadata in its current generation: reset if the message has just been sent back from the final DLQ.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The message as a handler sees it.
+    /// The message as passed to a handler.
     #[must_use]
     pub fn message(&self, retry_attempt: u32) -> Message<'_> {
         let ReceivedMessage { body, attributes, .. } = self.record();
@@ -137,7 +137,7 @@ impl AcceptedMessage {
         }
     }
 
-    /// The delivery of this record, as one that failed at `failed_at`.
+    /// The delivery of this record, for a failure at `failed_at`.
     #[must_use]
     pub fn failed_delivery(&self, failed_at: Timestamp) -> Delivery {
         self.arrival.delivery(failed_at)
@@ -149,13 +149,13 @@ impl AcceptedMessage {
         self.metadata.first_sent(self.record().sent_at)
     }
 
-    /// Seconds that the message was held, as far as redeliver wrote the count itself.
+    /// Seconds that the message was held; 0 if the count comes from a producer.
     #[must_use]
     pub fn held_seconds(&self) -> u32 {
         self.metadata.holds.trusted_seconds(self.arrival.origin)
     }
 
-    /// The outage that the message is held for, if redeliver sent it.
+    /// The outage that the message is held for, if redeliver sent the message.
     #[must_use]
     pub fn reported_outage(&self) -> Option<ReportedOutage> {
         let reported_at = self.record().sent_at;
@@ -173,7 +173,7 @@ impl AcceptedMessage {
         self.arrival
     }
 
-    /// The record on its way to the intermediate DLQ, with its id if it needs one and has room for it.
+    /// The record to hand off to the intermediate DLQ, with an id added if it needs one and it fits.
     pub fn with_id(self) -> Arrival {
         match &self.place {
             MetadataPlace::Plain(plain) => {
@@ -184,7 +184,7 @@ impl AcceptedMessage {
         }
     }
 
-    /// The message with new metadata; `None` if its attributes have no room.
+    /// The message with new metadata; `None` if the metadata does not fit in the attributes.
     pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Resized> {
         let ReceivedMessage { body, attributes, .. } = self.record();
         match &self.place {
@@ -203,7 +203,7 @@ impl AcceptedMessage {
 }
 
 impl RefusedMessage {
-    /// A verdict for the annotation queue. `hand_off` is the failure that came with the message, if there is one.
+    /// A verdict for the annotation queue. `hand_off` is the failure that arrived with the message, if any.
     pub fn give_up(self, stage: Stage, hand_off: Option<HandOff>, now: Timestamp) -> Outgoing {
         let Self { arrival, invalid } = self;
         let reason = invalid.reason();
@@ -216,7 +216,7 @@ impl RefusedMessage {
 }
 
 impl FailedMessage {
-    /// A verdict for the annotation queue. `attempts` is the number of retries made, if the body does not have it.
+    /// A verdict for the annotation queue. `attempts` is the number of retries made; `None` if the body has it.
     pub fn give_up(self, attempts: Option<u32>, give_up: GiveUp) -> Outgoing {
         let Self { accepted, hand_off, stage, span, .. } = self;
         let AcceptedMessage { arrival, metadata, place, .. } = accepted;
@@ -228,7 +228,7 @@ impl FailedMessage {
         arrival.give_up(Some(metadata.message_id_text), stage, failure, give_up).with_span(span)
     }
 
-    /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
+    /// The unchanged message for the intermediate DLQ, with the longest `DelaySeconds`.
     pub(crate) fn into_hop(self, due_at: Timestamp) -> Outgoing {
         self.accepted.into_arrival().into_hop(self.hand_off, due_at).with_span(self.span)
     }

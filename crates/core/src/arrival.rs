@@ -1,4 +1,4 @@
-//! A received record: separates the producer's attributes from redeliver's, and builds the messages to send on.
+//! Opens a received record: separates the producer's attributes from redeliver's, and builds the messages to send.
 
 use crate::deliver::Outgoing;
 use crate::events::Event;
@@ -15,19 +15,19 @@ use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 use crate::message::schema::Rewritten;
 use crate::message::{Attributes, Content, Receipt, ReceivedMessage, Timestamp};
 
-/// A received message without redeliver's attributes and trace-header field, and the parsed contents of those.
+/// A received message without redeliver's attributes and trace-header field, plus their parsed contents.
 ///
-/// A `Failure` is trusted on an inner queue, where only the functions send, unless the message came by redrive: such a
-/// message still has its producer's attributes, which may include a forged `Failure`. On the source queue no `Failure`
-/// is trusted.
+/// A `Failure` is trusted on an inner queue, where only the functions send, unless SQS moved the message there by
+/// redrive: such a message still has its producer's attributes, which may include a forged `Failure`. On the source
+/// queue, a `Failure` is never trusted.
 #[derive(Debug, PartialEq)]
 #[must_use = "its record is received again unless it is confirmed or sent on"]
 pub struct Arrival {
     /// As received, but with only the producer's attributes (unfolded) and the producer's trace header.
     pub record: ReceivedMessage,
-    /// Set if the message came back from the final DLQ with a `DeadLetter`.
+    /// Set if the message was sent back from the final DLQ with a `DeadLetter`.
     pub came_back: Option<DlqReturn>,
-    /// The sender of the message to the source queue, according to SQS.
+    /// The message's sender to the source queue, as reported by SQS.
     pub origin: Origin,
     document: Option<FailureDocument>,
 }
@@ -50,7 +50,7 @@ impl Arrival {
         Self { origin, ..self }
     }
 
-    /// The document in its `Failure`, trusted or not.
+    /// The document in the message's `Failure`, trusted or not.
     #[must_use]
     pub fn document(&self) -> Option<&FailureDocument> {
         self.document.as_ref()
@@ -78,7 +78,7 @@ impl Arrival {
             return handed_off;
         };
         let details = "SQS moved the message: the function crashed, timed out, ran out of memory, was throttled, or could not send it on";
-        // Every copy and every receive must give the same time, since delays are counted from it.
+        // The time must be the same for every copy and every receive, since delays are counted from it.
         let failed_at = record.first_received_at.unwrap_or(now);
         let delivery = Delivery {
             source_queue_arn: queue.clone(),
@@ -90,7 +90,7 @@ impl Arrival {
     /// Takes the verdict on a message received from the annotation queue.
     ///
     /// # Errors
-    /// The message has no trusted verdict. The last error of an untrusted one is returned: it may still be right.
+    /// The message has no trusted verdict. Returns the last error of an untrusted document, which may still be correct.
     pub fn take_verdict(&mut self) -> Result<Verdict, Option<LastError>> {
         let is_believed = self.trusted_document().is_some();
         match self.document.take() {
@@ -99,8 +99,8 @@ impl Arrival {
         }
     }
 
-    /// For receivers on an inner queue: set if the message came back from the final DLQ before it failed, according to
-    /// its own attributes or its `Failure`.
+    /// For receivers on an inner queue: set if the message had been sent back from the final DLQ before it failed,
+    /// according to its own attributes or its `Failure`.
     #[must_use]
     pub fn came_back_before_failure(&self) -> Option<DlqReturn> {
         let delivery = self.trusted_document().and_then(FailureDocument::failed_delivery);
@@ -119,7 +119,7 @@ impl Arrival {
         }
     }
 
-    /// The message with these attributes that hold its id, if there are any.
+    /// Replaces the attributes by these, which include the message's id; `None` leaves the message unchanged.
     pub fn with_attributes(self, attributes: Option<Attributes>) -> Self {
         match attributes {
             Some(attributes) => Self { record: ReceivedMessage { attributes, ..self.record }, ..self },
@@ -147,13 +147,13 @@ impl Arrival {
         Self { record: ReceivedMessage { attributes, trace_header, ..self.record }, ..self }
     }
 
-    /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
+    /// The unchanged message for the intermediate DLQ, with the longest `DelaySeconds`.
     pub fn into_hop(self, hand_off: HandOff, due_at: Timestamp) -> Outgoing {
         self.with_hop(&Hop { hand_off, due_at }).pass_on(DelaySeconds::MAX, None)
     }
 
-    /// The message for another queue, or again for its own. The record is done once the send is confirmed; `confirmed`
-    /// is reported then.
+    /// The message to send to another queue, or again to its own. When the send is confirmed, the record is done, and
+    /// `confirmed` is reported.
     pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
         let ReceivedMessage {
             sqs_message_id,
@@ -169,7 +169,7 @@ impl Arrival {
         Outgoing::new(Receipt::new(sqs_message_id, receipt_handle), content, confirmed)
     }
 
-    /// A verdict for the annotation queue. `message_id` is for the log.
+    /// The message with its verdict, for the annotation queue. `message_id` is for the log.
     pub fn give_up(
         self,
         message_id: Option<String>,
@@ -192,7 +192,7 @@ impl Arrival {
     }
 
     /// The message for the final DLQ, with as much of its annotation as fits. If `DeadLetter` does not fit, the verdict
-    /// stays in the trace header.
+    /// is kept in the trace header.
     pub fn into_final_record(
         self,
         annotation: &Annotation,
@@ -201,7 +201,7 @@ impl Arrival {
     ) -> Outgoing {
         self.with_attached(|producer, body_bytes, trace_header| {
             let attributes = annotate_attributes(producer, body_bytes, annotation);
-            // A producer's own attribute of this name stays unchanged.
+            // An attribute of this name that has not changed is the producer's own.
             let fits = attributes.get(DEAD_LETTER) != producer.get(DEAD_LETTER);
             let with_verdict = || Some(verdict.in_trace_header(trace_header));
             let trace_header = if fits { trace_header.map(str::to_owned) } else { with_verdict() };
@@ -211,8 +211,8 @@ impl Arrival {
     }
 }
 
-/// The producer's trace header of a message, and the verdict in it: that of a final record without room for its
-/// annotation. In a message that SQS moved the verdict is not trusted: the producer may have written it.
+/// A message's trace header from its producer, and our verdict in it, which a final record has if its annotation did
+/// not fit. If SQS moved the message, the verdict is not trusted, since the producer may have written it.
 #[must_use]
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
     let SplitTraceHeader { producers, failure } = split_trace_header(record.trace_header.clone());
@@ -224,7 +224,7 @@ pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Op
 }
 
 /// True if the message carries a document of redeliver's functions: a `Failure`, a `DeadLetter`, or one in its trace
-/// header. Attributes of these names with other contents do not count.
+/// header. Attributes with these names but other contents do not count.
 #[must_use]
 pub fn has_document(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(RawFailure::from_attribute);
@@ -240,7 +240,7 @@ pub struct ProducersAttributes {
     pub came_back: Option<DlqReturn>,
 }
 
-/// For callers outside the functions.
+/// Separates the producer's attributes, for callers outside the functions.
 #[must_use]
 pub fn producers_attributes(attributes: Attributes) -> ProducersAttributes {
     separate_attributes(attributes).producers
@@ -255,12 +255,12 @@ struct SeparatedAttributes {
 /// `DeadLetter` parses as a document of ours.
 fn separate_attributes(mut attributes: Attributes) -> SeparatedAttributes {
     let mut failure = attributes.remove(FAILURE).as_ref().and_then(RawFailure::from_attribute);
-    // On every queue: SQS moves a verdict that the annotator could not handle to the final DLQ unchanged.
+    // Unfolded on every queue: if the annotator could not handle a verdict, SQS moves it to the final DLQ unchanged.
     let folded = failure.as_mut().map(RawFailure::take_folded).unwrap_or_default();
-    // A document whose folded attributes cannot be put back is forged or broken; the other attributes are still the
+    // A document whose folded attributes cannot be restored is forged or broken; the other attributes are still the
     // producer's.
     let whole = if folded.is_empty() { None } else { unfold_attributes(attributes.clone(), &folded) };
-    // Judged after unfolding, so that a producer's own `DeadLetter` is judged beside the same attributes on every
+    // Checked after unfolding, so that a producer's own `DeadLetter` is checked beside the same attributes on every
     // queue.
     let whole = whole.unwrap_or(attributes);
     let producers = strip_annotation(&whole);
@@ -272,7 +272,7 @@ fn separate_attributes(mut attributes: Attributes) -> SeparatedAttributes {
 fn strip_annotation(attributes: &Attributes) -> Option<ProducersAttributes> {
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
     let mut others = attributes.clone();
-    // Only together with our document: a producer's own `ErrorType` has been folded into `DeadLetter`.
+    // Removed only together with our document: a producer's own `ErrorType` has been folded into `DeadLetter`.
     others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
     let attributes = unfold_attributes(others, &record.folded_attributes)?;
     // The annotator never annotates a message that still has an annotation.

@@ -1,17 +1,17 @@
-//! Why a request, or an entry of one, is not confirmed.
+//! The reasons why a request, or an entry of a batch request, is not confirmed.
 
 use thiserror::Error;
 
 /// The outcome of one entry of a batch request.
 pub type EntryOutcome<T> = Result<T, EntryError>;
 
-/// The reason why an entry is not confirmed.
+/// The error of an entry that is not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{fault} ({code})")]
 pub struct EntryError {
-    /// Shows if another try can help: see [`Fault::is_retryable`].
+    /// Determines whether a retry can help: see [`Fault::is_retryable`].
     pub fault: Fault,
-    /// SQS's code, e.g. `InvalidMessageContents`; never a payload.
+    /// The error code from SQS, e.g. `InvalidMessageContents`; never a payload.
     pub code: String,
 }
 
@@ -22,22 +22,22 @@ impl EntryError {
     }
 }
 
-/// The party at fault.
+/// The cause of a failed request, which determines whether a retry is useful and safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Fault {
     /// The request was invalid: the same request would fail again.
     #[error("refused")]
     Sender,
-    /// Refused for now, by throttling or a 503: may succeed later.
+    /// The request was refused temporarily, by throttling or a 503: it may succeed later.
     #[error("throttled")]
     Throttled,
-    /// The request did not reach the service: no connection, for example.
+    /// The request did not reach the service, for example because the connection failed.
     #[error("not sent")]
     NotSent,
     /// The service failed (a 5xx): the request may have been carried out.
     #[error("the service failed")]
     Service,
-    /// No answer: the request may have been carried out.
+    /// The response is missing: the request may have been carried out.
     #[error("no answer")]
     NoAnswer,
 }
@@ -49,10 +49,10 @@ impl Fault {
         !matches!(self, Self::Sender)
     }
 
-    /// True if the request may have been carried out, so that a repetition may do it twice.
+    /// True if the request may have been carried out, so that a retry may duplicate it.
     ///
-    /// That includes a 5xx, even for a single entry: a service that is slow behind its own front end, or behind a
-    /// gateway, may have stored the message by the time these give up. A 5xx does not show how far the request got.
+    /// This includes a 5xx, even for a single entry: a slow service behind its own front end or a gateway may have
+    /// stored the message by the time the front end or gateway gives up. A 5xx does not show how far the request got.
     #[must_use]
     pub const fn may_have_succeeded(self) -> bool {
         matches!(self, Self::Service | Self::NoAnswer)

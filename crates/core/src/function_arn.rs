@@ -22,16 +22,16 @@ pub fn is_function_arn(text: &str) -> bool {
         && qualifier.iter().all(|qualifier| !qualifier.is_empty())
 }
 
-/// `NAME:VERSION` of the version that Lambda ran for this ARN, which may name an alias; `None` if it is not a
-/// function's ARN.
+/// The version that Lambda ran for this ARN (possibly an alias's), as `NAME:VERSION`; `None` if it is not a function's
+/// ARN.
 #[must_use]
 pub fn version_of(arn: &str, executed_version: &str) -> Option<String> {
     let name = arn.split(':').nth(UNQUALIFIED_PARTS - 1).filter(|_| is_function_arn(arn))?;
     Some(format!("{name}:{executed_version}"))
 }
 
-/// Name and number of a published version, written `NAME:VERSION` as [`version_of`] does; `None` for `$LATEST` and for
-/// anything else.
+/// Parses the name and number of a published version from `NAME:VERSION`, the format of [`version_of`]; `None` for
+/// `$LATEST` and anything else.
 #[must_use]
 pub fn parse_version(text: &str) -> Option<(&str, u64)> {
     let (name, version) = text.split_once(':')?;
@@ -43,7 +43,8 @@ pub fn parse_version(text: &str) -> Option<(&str, u64)> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionArns(Vec<String>);
 
-/// A list of functions is invalid: position, counted from 1, of the first entry that is not a function ARN.
+/// The error for an invalid list of functions: the position, counted from 1, of the first entry that is not a function
+/// ARN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("entry {0} is not the ARN of a Lambda function (arn:aws:lambda:REGION:ACCOUNT:function:NAME)")]
 pub struct NotAFunctionArn(pub usize);
@@ -62,7 +63,7 @@ impl FunctionArns {
     }
 
     /// True if this function is allowed. An ARN without a qualifier allows the function with every version and alias;
-    /// one with a qualifier allows only itself.
+    /// one with a qualifier allows only that qualifier.
     #[must_use]
     pub fn allows_function(&self, arn: &str) -> bool {
         is_function_arn(arn)
@@ -77,7 +78,7 @@ impl FunctionArns {
     }
 }
 
-/// `$LATEST`, a version or an alias ("Invoke", AWS Lambda API Reference).
+/// True for `$LATEST`, a version or an alias ("Invoke", AWS Lambda API Reference).
 fn is_qualifier(text: &str) -> bool {
     text == "$LATEST" || text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }

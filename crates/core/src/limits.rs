@@ -1,17 +1,17 @@
-//! SQS's limits. Numbers from "Amazon SQS message quotas" in the Amazon SQS Developer Guide.
+//! The limits of SQS, from "Amazon SQS message quotas" in the Amazon SQS Developer Guide.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// A message may hold 1 MiB: its body and its attributes' names, types and values together.
+/// Size limit of a message, 1 MiB: its body plus the names, types and values of its attributes.
 pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
-/// The messages of one `SendMessageBatch` may hold 1 MiB together.
+/// Size limit of all messages in one `SendMessageBatch` together, 1 MiB.
 pub const BATCH_BYTES_MAX: usize = 1_048_576;
-/// Entries of one batch request.
+/// Limit on the entries in a batch request.
 pub const BATCH_ENTRIES_MAX: usize = 10;
-/// Message attributes of one message.
+/// Limit on the attributes of a message.
 pub const ATTRIBUTES_MAX: usize = 10;
 
 /// True if SQS accepts this character in a body or in an attribute's text ("SendMessage", Amazon SQS API Reference):
@@ -21,11 +21,11 @@ pub const fn is_legal(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{A}' | '\u{D}' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// The first illegal character of a text, and its offset.
+/// The first illegal character of a text, with its offset.
 #[must_use]
 pub fn first_illegal(text: &str) -> Option<(usize, char)> {
-    // Most texts have no byte that an illegal character could begin with (U+FFFE and U+FFFF begin with 0xEF). All bytes
-    // are checked without a branch, so that the compiler vectorises the loop.
+    // Most texts have no byte that could begin an illegal character (U+FFFE and U+FFFF begin with 0xEF). All bytes are
+    // checked without branches, so that the compiler vectorises the loop.
     let may_be_illegal = |byte| byte < b' ' || byte == 0xEF;
     if !text.bytes().fold(false, |found, byte| found | may_be_illegal(byte)) {
         return None;
@@ -56,7 +56,7 @@ impl<const MAX: u16> Seconds<MAX> {
         u16::try_from(seconds).ok().filter(|seconds| *seconds <= MAX).map(Self)
     }
 
-    /// `MAX` if `seconds` is more.
+    /// The number of seconds, capped at `MAX`.
     #[must_use]
     pub fn saturating(seconds: u64) -> Self {
         Self::new(seconds).unwrap_or(Self::MAX)
@@ -74,7 +74,7 @@ impl<const MAX: u16> Seconds<MAX> {
 }
 
 impl RetryDelay {
-    /// The longest delay of one `DelaySeconds`.
+    /// The longest delay that `DelaySeconds` allows.
     pub const SHORT_MAX: Self = Self(DelaySeconds::MAX.0);
 
     /// [`RetryDelay::SHORT_MAX`] as a function, for serde defaults.

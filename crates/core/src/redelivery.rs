@@ -1,5 +1,5 @@
-//! Sends failed messages again: decide → re-send with a delay, hop, or give up → confirm. Used by the
-//! failed-message-processor, and with the strategy `direct-resend` by the message-processor itself.
+//! Redelivers failed messages: decide → re-send with a delay, hop, or give up → confirm. Used by the
+//! failed-message-processor and, with the strategy `direct-resend`, by the message-processor itself.
 
 use futures_util::join;
 
@@ -16,13 +16,13 @@ use crate::ports::{Clock, Observer, QueueSender};
 pub struct Redelivery<Q> {
     /// Receives re-sends.
     pub source_queue: Q,
-    /// Receives hops: messages with a long delay wait there.
+    /// Receives hops: messages that wait for a long delay.
     pub intermediate_dlq: Q,
 }
 
 impl<Q: QueueSender> Redelivery<Q> {
-    /// Sends all messages of a batch, verdicts included, to the three queues at the same time. Returns the records
-    /// whose messages SQS has confirmed; the others are received again.
+    /// Sends all messages of a batch, including verdicts, to the three queues concurrently. Returns the records whose
+    /// messages SQS has confirmed; the others are received again.
     pub async fn send_routes<C: Clock, O: Observer>(
         &self,
         outbox: &Outbox<'_, C, O>,
@@ -52,8 +52,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Decides on a message, and adds it. Returns the decision for its span: `resend`, `hop`, or the reason why it is
-    /// given up.
+    /// Decides on a message and adds it. Returns the decision for its span: `resend`, `hop`, or the code of the give-up
+    /// reason.
     pub fn route_message(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) -> &'static str {
         match decide(policy, &failed, now) {
             Decision::Resend(retry) => {
@@ -77,7 +77,7 @@ impl Routes {
         self.hops.push(hop);
     }
 
-    /// Adds a message that is given up.
+    /// Adds a verdict: a message that redeliver gives up on.
     pub fn add_verdict(&mut self, verdict: Outgoing) {
         self.verdicts.push(verdict);
     }
@@ -85,7 +85,8 @@ impl Routes {
     fn add_resend(&mut self, failed: FailedMessage, retry: Resend, now: Timestamp) {
         let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
         let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
-        // A message may be held a hundred times, and the message-processor reports the holds of each batch.
+        // Holds are not reported here: a message may be held a hundred times, and the message-processor reports them
+        // per batch.
         let scheduled = (retry.spends != Budget::Hold).then(|| Event::RetryScheduled {
             message_id: accepted.metadata().message_id_text.clone(),
             retry_attempt: retry.retry_attempt,

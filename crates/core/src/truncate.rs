@@ -1,25 +1,26 @@
-//! Text that SQS accepts, and truncated text.
+//! Replaces characters that SQS refuses, and truncates text.
 
 use std::borrow::Cow;
 
 use crate::limits::{first_illegal, is_legal};
 
-/// Size limit of an error type, wherever we write one.
+/// Size limit of every error type that we write.
 pub const ERROR_TYPE_BYTES_MAX: usize = 128;
 
-/// Size limit of a function's name and version. Lambda's have at most 64 characters and a number ("CreateFunction").
+/// Size limit of a function's name and version. In Lambda, a name has at most 64 characters, and a version is a number
+/// ("CreateFunction").
 pub const FUNCTION_BYTES_MAX: usize = 128;
 
 /// Separates the last error in an explanation: `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`.
 pub const LAST_ERROR: &str = "; last error ";
 
 const ELLIPSIS: &str = "…";
-/// With less room than this the explanation is dropped in favour of the last error.
+/// Minimum length of an explanation: if it gets less, it is dropped in favour of the last error.
 const EXPLANATION_MIN: usize = 18;
 
 /// `text` in at most `bytes_max` bytes: characters that SQS refuses become U+FFFD, and a cut-off end becomes an
-/// ellipsis of 3 bytes (below 3 bytes the result is empty). For names, and for the text of one error whose name stands
-/// beside it.
+/// ellipsis of 3 bytes (below 3 bytes the result is empty). For names, and for the details of a single error whose type
+/// is stored separately.
 #[must_use]
 pub fn clean_text(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max && first_illegal(text).is_none() {
@@ -57,14 +58,15 @@ pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
 }
 
 /// `text` in at most `characters_max` characters for humans. The beginning names the failure and the end its cause, so
-/// the middle is cut. If there is a last error, its explanation is cut first, and the error keeps its name.
+/// the middle is cut. If the text has a last error, the explanation before it is cut first, and the error keeps its
+/// name.
 #[must_use]
 pub fn shorten_text(text: &str, characters_max: usize) -> String {
     without_middle(text, characters_max, |_| 1)
 }
 
 fn without_middle(text: &str, max: usize, length: fn(char) -> usize) -> String {
-    // No text has more characters than bytes.
+    // A text never has more characters than bytes.
     if text.len() <= max {
         return text.to_owned();
     }
@@ -82,7 +84,7 @@ fn without_middle(text: &str, max: usize, length: fn(char) -> usize) -> String {
     both_ends(explanation, room, length) + &both_ends(error, max - room, length)
 }
 
-/// Keeps both ends: two thirds of the room for the beginning, one third for the end.
+/// Keeps both ends: the beginning gets two thirds of the available length, the end one third.
 fn both_ends(text: &str, max: usize, length: fn(char) -> usize) -> String {
     if text.chars().map(length).sum::<usize>() <= max {
         return text.to_owned();
@@ -102,15 +104,15 @@ fn both_ends(text: &str, max: usize, length: fn(char) -> usize) -> String {
     format!("{}{ELLIPSIS}{}", &text[..start], &text[end..])
 }
 
-/// The value made with the largest `bytes <= wanted` that fits, by binary search; `None` if not even 0 fits. If a
-/// number fits, all smaller ones must fit.
+/// The value built with the largest `bytes <= wanted` that fits, found by binary search; `None` if not even 0 fits. If
+/// a number fits, all smaller ones must fit.
 pub(crate) fn largest_fitting<T>(
     wanted: usize,
     written: impl Fn(usize) -> T,
     fits: impl Fn(&T) -> bool,
 ) -> Option<T> {
     let fitting = |bytes| Some(written(bytes)).filter(|written| fits(written));
-    // Nearly everything fits as a whole, and is written only once.
+    // Nearly everything fits completely, and is then written only once.
     let whole = fitting(wanted);
     if whole.is_some() {
         return whole;
@@ -214,7 +216,7 @@ mod tests {
             } else if !text.contains(LAST_ERROR) && max > 0 {
                 let (start, end) = cut.split_once(ELLIPSIS).unwrap();
                 prop_assert!(text.starts_with(start));
-                // The text may have an ellipsis of its own.
+                // The text may contain an ellipsis itself.
                 prop_assert!(text.ends_with(end) || text.contains(ELLIPSIS));
                 prop_assert_eq!(cut.chars().count(), max);
             }

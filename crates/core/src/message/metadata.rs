@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    /// A leap second is written as second 60, and a year with more than four digits has a sign.
+    /// A leap second is second 60, and a year with more than four digits has a sign.
     #[test]
     fn leap_seconds_and_five_digit_years_are_written() {
         let leap = parse_rfc3339("2016-12-31T23:59:60.25Z").unwrap();
