@@ -79,7 +79,7 @@ fn a_prefix_ends_with_a_slash_and_has_only_characters_that_are_safe_in_s3() {
     }
 }
 
-/// The line in the archive, for a final record with this body.
+/// The archive line for a final record with this body.
 fn line(body: &str, omit: &str) -> ArchivedMessage {
     let omit = if omit.is_empty() { Omit::default() } else { Omit::parse(omit).unwrap() };
     let content = Content { body: body.to_owned(), ..Content::default() };

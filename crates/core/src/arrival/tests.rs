@@ -24,7 +24,7 @@ fn strings(attributes: &[(&str, &str)]) -> Attributes {
     attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::string(*value))).collect()
 }
 
-/// A document of ours with these folded attributes, as JSON.
+/// One of our documents with these folded attributes, as JSON.
 fn document_with(folded: &str) -> String {
     format!("{},\"folded_attributes\":{folded}}}", DOCUMENT.trim_end_matches('}'))
 }
@@ -118,7 +118,7 @@ fn folded_attributes_are_put_back() {
 
 #[test]
 fn a_verdict_that_is_sent_back_as_it_is_has_all_ten_attributes_again() {
-    // Such a message: moved to the final DLQ by SQS's redrive, so never annotated.
+    // SQS moved such a message to the final DLQ by redrive, so it was never annotated.
     let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     let raw =
         Verdict::from_code(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
@@ -176,7 +176,7 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
     }
 }
 
-/// A hand-off folds nothing, so folded attributes in one were forged by the message's sender.
+/// A hand-off never folds attributes, so folded attributes in one are forged by the message's sender.
 #[test]
 fn a_failure_that_is_neither_a_verdict_nor_a_hop_adds_no_attribute() {
     let folded = r#""folded_attributes":{"tenant":{"data_type":"String","text":"forged"}}"#;
@@ -193,7 +193,7 @@ fn a_failure_that_is_neither_a_verdict_nor_a_hop_adds_no_attribute() {
     }
 }
 
-/// It folds one attribute too many, until a verdict has folded one of the attributes beside it.
+/// The forged document folds one attribute too many, until a verdict folds one of the attributes beside it.
 #[test]
 fn a_forged_dead_letter_stays_a_producers_attribute_on_every_queue() {
     let folded = r#"{"f":{"data_type":"String","text":"x"},"g":{"data_type":"String","text":"x"}}"#;
@@ -221,7 +221,7 @@ fn a_dead_letter_that_restores_another_one_is_a_forgery() {
         producers_attributes(of(&twice)),
         ProducersAttributes { attributes: of(&twice), came_back: None }
     );
-    // The annotator folds a producer's own `DeadLetter` like this.
+    // The annotator folds a producer's own `DeadLetter` in this way.
     let ProducersAttributes { attributes: producer, came_back } = producers_attributes(of(&around(&twice)));
     assert_eq!((&producer, came_back), (&of(&twice), CAME_BACK));
     assert_eq!(
@@ -267,7 +267,7 @@ fn hand_off() -> HandOff {
     )
 }
 
-/// The trusted part of this document on a message that came by redrive, or did not.
+/// The trusted part of this document, on a message that SQS moved by redrive or on another one.
 fn believed(
     redriven_from: Option<&str>,
     document: Option<FailureDocument>,
@@ -391,7 +391,7 @@ fn a_message_without_a_readable_failure_is_retried() {
     assert_eq!(unknown.delivery.source_queue_arn, received(None).queue_arn);
 }
 
-/// Every copy and every receive must compute the same delay.
+/// Every copy and every receive must result in the same delay.
 #[test]
 fn a_message_that_sqs_moved_failed_when_it_was_first_received() {
     let first_received_at = Some(at(9) - TimeDelta::seconds(6));

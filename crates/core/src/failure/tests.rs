@@ -219,7 +219,7 @@ fn unknown_value_is_cut_to_64_bytes() {
     assert_eq!((of(64), of(65)), ("k".repeat(64), format!("{}…", "k".repeat(61))));
 }
 
-/// By any writer, and whatever else this version would have written.
+/// The document may come from any writer, and lacks members that this version would have written.
 #[test]
 fn a_verdict_without_a_stage_keeps_its_reason() {
     let without = concat!(
@@ -233,7 +233,7 @@ fn a_verdict_without_a_stage_keeps_its_reason() {
     assert_eq!(text(&verdict.attach_to(&producer(0), 1, None).attributes), without);
 }
 
-/// From a hand-off over hop after hop to the verdict.
+/// The members survive from the hand-off through several hops to the verdict.
 #[test]
 fn members_of_a_later_version_are_kept_as_they_stand() {
     let members = r#""since":"2026-07-25","deep":{"n":1.50e400,"$serde_json::private::Number":"1"},"\u0061b":[ "\ud800" ]"#;
@@ -268,7 +268,7 @@ fn members_of_a_later_version_outlive_a_second_decision() {
     assert_eq!(invalid, Failure { error, ..kept.into() });
 }
 
-/// They may be the message's state, and the details are only text for humans.
+/// Unknown members may be the message's state, while the details are only text for humans.
 #[test]
 fn details_give_way_to_members_of_a_later_version() {
     let since = r#""since":"2026-07-25T17:00:00Z""#;
@@ -310,7 +310,7 @@ fn unknown_members_without_room_yield_to_the_details() {
     assert!(!text(&attributes).contains("last_attempt"), "nor the link to its last attempt: {attributes:?}");
 }
 
-/// An escape in a name can hide such a character, and names are re-encoded.
+/// An escape in a name can hide an illegal character, and names are re-encoded.
 #[test]
 fn a_later_versions_name_that_sqs_would_refuse_is_left_out() {
     let Some(FailureDocument::HandOff(hand_off)) = read(r#"{"a\ufffe":1,"b":2}"#) else {
@@ -349,7 +349,7 @@ fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
     };
     assert_eq!(again.failure.delivery, delivery);
     assert_eq!(again.failure.error.error_type, format!("{}…", "\"".repeat(125)));
-    // Each is 86 quotes and an ellipsis.
+    // Each consists of 86 quotes and an ellipsis of 3 bytes.
     assert_eq!((again.failure.error.details.len(), again.explanation.len()), (89, 89));
     assert_eq!(text(&attributes).len(), 1024);
 }
@@ -370,7 +370,7 @@ fn a_verdict_folds_the_smallest_of_ten_attributes() {
     assert_eq!(producers_attributes(beside), ProducersAttributes { attributes, came_back: None });
 }
 
-/// An attribute that SQS may refuse the second time stays in place.
+/// An attribute that SQS may refuse the second time is not folded.
 #[test]
 fn only_certainly_accepted_attributes_are_folded() {
     let mut attributes = producer(9);

@@ -9,7 +9,7 @@ fn parse(text: &str) -> Policy {
     Policy::from_json(text).unwrap()
 }
 
-/// The pointers of all culprits, sorted.
+/// The pointers of all wrong members, sorted.
 fn culprits(text: &str) -> Vec<String> {
     match Policy::from_json(text) {
         Err(PolicyError::Refused(violations)) => {
@@ -249,7 +249,7 @@ fn all_culprits_are_named_in_one_message() {
     }
 }
 
-/// `serde_json` alone would read a number here.
+/// `serde_json` alone would read this object as a number.
 #[test]
 fn policy_object_with_a_name_reserved_by_serde_json_is_not_a_number() {
     let three = r#"{"$serde_json::private::Number":"3"}"#;
@@ -283,7 +283,8 @@ fn the_longest_policy_delay_is_one_that_sqs_can_express() {
     assert_eq!(retry_delay(&policy, key).get(), 900);
 }
 
-/// A policy may be in a template that few people can read; more can read the log of a function that does not start.
+/// A policy may be in a template that few people can read; more people can read the log of a function that fails to
+/// start.
 #[test]
 fn a_refusal_never_shows_a_value() {
     for document in [

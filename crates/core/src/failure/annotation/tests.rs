@@ -201,7 +201,7 @@ fn annotation_gives_way_step_by_step_down_to_nothing() {
     assert_eq!(names(&of(whole - 1)), ["DeadLetter", "ErrorDetails", "ErrorType"], "texts are cut first");
     assert_eq!(names(&of(300)), ["ErrorDetails", "ErrorType"]);
     assert_eq!(text(&of(300), ERROR_DETAILS), annotation().details);
-    // `ErrorType`, `String` and the code, then `ErrorDetails`, `String` and at least one byte.
+    // Sizes of `ErrorType`, `String` and the code; then of `ErrorDetails`, `String` and at least one byte.
     let code = 9 + 6 + 22;
     assert_eq!(text(&of(code + 12 + 6 + 1), ERROR_DETAILS), "-");
     assert_eq!(names(&of(code + 12 + 6)), ["ErrorType"]);
@@ -217,7 +217,8 @@ fn ten_attributes_and_no_room_to_fold_leave_the_record_unannotated() {
     assert_eq!(annotate_attributes(&attributes, body_bytes, &annotation()), attributes);
 }
 
-/// Without the document the two attributes cannot be distinguished, and `redeliver redrive` would remove both.
+/// Without the document, the producer's attribute cannot be distinguished from ours, and `redeliver redrive` would
+/// remove both.
 #[test]
 fn name_clash_without_room_to_fold_leaves_the_record_unannotated() {
     for name in [ERROR_TYPE, ERROR_DETAILS] {

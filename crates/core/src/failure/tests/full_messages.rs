@@ -1,4 +1,4 @@
-//! Documents of messages with little or no room for them.
+//! Documents attached to messages that are full or nearly full.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::testing::attempt_logs;
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
-/// The document that the receiver reads, and the producer's part of the message.
+/// The document as read by the receiver, and the producer's part of the message.
 fn opened(Attached { attributes, trace_header }: Attached) -> (FailureDocument, ReceivedMessage) {
     let arrival = Arrival::from_record(ReceivedMessage { attributes, trace_header, ..received(None) }, at(9));
     (arrival.document().cloned().unwrap(), arrival.record)
@@ -56,7 +56,7 @@ fn hand_off_drops_members_by_need_before_using_the_trace_header() {
     assert_eq!((again.error.error_type, again.answer), (hand_off.error.error_type, hand_off.answer));
 }
 
-/// The reason is worth more than the pointer to its log lines.
+/// The reason has priority over the location of its log lines.
 #[test]
 fn the_log_lines_give_way_before_a_byte_of_the_reason_does() {
     let mut given = verdict();
@@ -136,7 +136,7 @@ fn a_message_without_a_trace_header_gets_one_that_names_no_trace() {
     assert_eq!(opened(full).1.trace_header, None);
 }
 
-/// Longer than 256 bytes by itself: the document is attached all the same.
+/// The header alone exceeds 256 bytes: the document is still attached.
 #[test]
 fn a_long_trace_header_of_the_producers_stays_whole() {
     let long = format!("{TRACE};Mine={}", "m".repeat(400));
@@ -178,7 +178,7 @@ fn a_document_beside_the_message_counts_before_one_in_its_trace_header() {
     assert_eq!(record.trace_header.as_deref(), Some(TRACE));
 }
 
-/// Like a `Failure` on such a message.
+/// A `Failure` on such a message is not trusted either.
 #[test]
 fn the_field_of_a_message_that_sqs_moved_is_a_forgery() {
     let trace_header = Some(verdict().in_trace_header(Some(TRACE)));

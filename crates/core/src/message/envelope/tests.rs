@@ -203,7 +203,7 @@ fn duplicates_inside_data_are_the_producers_business() {
     assert!(MessageSchema::default().parse_envelope(&body).is_ok());
 }
 
-/// A body that nests `depth` levels, its own object and `data` included.
+/// A body with `depth` nested levels, including its own object and `data`.
 fn nested(depth: usize) -> String {
     let inner = depth - 2;
     format!(
@@ -250,7 +250,7 @@ fn brackets_around(depth: usize, inside: &str) -> String {
 }
 
 proptest! {
-    /// Strings of brackets, quotes and backslashes do not count, wherever they stand.
+    /// Brackets, quotes and backslashes in strings do not count, wherever the strings are.
     #[test]
     fn only_brackets_outside_strings_count(before in any::<String>(), text in r#"[\[\]{}"\\x]{0,99}"#, depth in 100..160_usize) {
         let strings = serde_json::to_string(&[before, text]).unwrap();

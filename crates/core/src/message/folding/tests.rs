@@ -33,7 +33,7 @@ fn unrestorable_attribute_is_not_folded() {
     assert_eq!(folded(&attributes, 9), None, "a taken name that cannot be folded");
 }
 
-/// No version writes two values for one attribute.
+/// An attribute with two values is forged: no version writes one.
 #[test]
 fn folded_attribute_of_a_later_version_needs_one_known_value() {
     let folded: FoldedAttributes = serde_json::from_str(

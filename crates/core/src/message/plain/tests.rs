@@ -18,7 +18,7 @@ use crate::message::schema::{MessageSchema, Parsed, Rewritten};
 use crate::policy::Policy;
 use crate::testing::{any_text, at, delivery, received, sent_message};
 
-/// SQS's id of the first delivery.
+/// The SQS id of the first delivery.
 const FIRST: &str = "0a0b0c0d-1111-4222-8333-444455556666";
 
 fn schema() -> MessageSchema {
@@ -190,7 +190,7 @@ fn the_next_generation_starts_afresh_with_the_same_id() {
     assert_eq!(plain_of("x", &next).attributes, small(9));
 }
 
-/// The producer's ten, `Redeliver` and `Failure` are twelve.
+/// With the producer's ten, `Redeliver` and `Failure` the total would be twelve.
 #[test]
 fn ten_attributes_find_room_for_both_of_ours() {
     let body = "x";
@@ -215,7 +215,7 @@ fn ten_attributes_find_room_for_both_of_ours() {
     }
 }
 
-/// With fewer attributes beside it, those that it folds would find room, and it would be mistaken for ours.
+/// With fewer attributes beside it, the ones folded into it would fit, and it would be mistaken for ours.
 #[test]
 fn producers_dead_letter_never_becomes_ours_by_folding() {
     let folds = |count: usize| {
@@ -270,7 +270,7 @@ fn a_message_without_room_for_its_metadata_is_given_up() {
     let (code, why) = reason(decided(&"x".repeat(MESSAGE_BYTES_MAX - 10), &Attributes::new()));
     assert_eq!(code, DeadLetterReason::MessageTooLarge);
     assert!(why.starts_with("With its retry metadata the message has 10"), "{why}");
-    // SQS might refuse these a second time.
+    // SQS might refuse this attribute a second time.
     let odd = Attribute {
         data_type: "Number".to_owned(),
         value: crate::message::AttributeValue::Text("1e5".to_owned()),
@@ -318,8 +318,8 @@ fn a_schema_for_bodies_judges_plain_messages_only() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever SQS accepted from a producer survives re-sends, hops and generations unchanged, or the message is given
-    /// up.
+    /// Everything that SQS accepted from a producer survives re-sends, hops and generations unchanged, or redeliver
+    /// gives up on the message.
     #[test]
     fn attributes_survive_every_round_trip((attributes, body_bytes) in sent_message(), rounds in 1..4_usize) {
         let body = "x".repeat(body_bytes);
@@ -336,7 +336,7 @@ proptest! {
                     prop_assert_eq!(&plain.attributes, &attributes);
                     let hand_off = HandOff::from_handler_error(&HandlerError::transient("Db.Busy", "later"), delivery());
                     let hop = Hop { hand_off, due_at: at(60) };
-                    // As on arrival: attributes folded by `Failure` are restored first.
+                    // As on arrival, attributes folded into `Failure` are restored first.
                     let mut received = crate::testing::received(None);
                     received.attributes = hop.attach_to(&next, body.len(), None).attributes;
                     let opened = crate::arrival::Arrival::from_record(received, at(60));
@@ -352,7 +352,7 @@ proptest! {
         }
     }
 
-    /// Any text in `Redeliver` is parsed or refused, and never changes anything that is not ours.
+    /// Any text in `Redeliver` is parsed or refused, and never changes the producer's part.
     #[test]
     fn any_redeliver_text_is_parsed_or_refused(text in any_text(), body in any_text()) {
         let attributes = with_redeliver(&text);

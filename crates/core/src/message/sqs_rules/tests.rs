@@ -8,7 +8,7 @@ fn binary(data_type: &str, value: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(value.to_vec()) }
 }
 
-/// If SQS may accept it, and if SQS certainly does.
+/// Returns whether SQS may accept the attribute, and whether it certainly does.
 fn judged(name: &str, attribute: &Attribute) -> (bool, bool) {
     (check_attribute(name, attribute).is_ok(), is_certainly_accepted(name, attribute))
 }

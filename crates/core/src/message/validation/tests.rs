@@ -10,7 +10,7 @@ use crate::message::{Attributes, BodyForm};
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
-/// A body whose `metadata` has these members besides its id.
+/// A body whose `metadata` has these members in addition to its id.
 fn with_metadata(members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{ID}",{members}}},"data":{{}}}}"#)
 }
@@ -57,7 +57,7 @@ fn every_member_that_the_schema_rules_is_read() {
     assert_eq!(ruled, read);
 }
 
-/// A producer's own text there must not cost a message, however the rest is written.
+/// A producer's own text in this member must not make the message invalid, however the other members are written.
 #[test]
 fn a_last_attempt_that_is_no_traceparent_counts_as_absent() {
     let span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -72,7 +72,7 @@ fn a_last_attempt_that_is_no_traceparent_counts_as_absent() {
         ("null", None),
         ("{}", None),
     ] {
-        // With an offset in a time the schema decides, else the fast path.
+        // A time with an offset is left to the schema; otherwise the fast path decides.
         for time in ["2026-07-25T17:20:00Z", "2026-07-25T19:20:00+02:00"] {
             let body = format!(
                 r#"{{"metadata":{{"message_id":"{ID}","first_sent_time":"{time}","last_attempt_traceparent":{value}}},"data":{{}}}}"#
@@ -94,7 +94,7 @@ fn a_message_needs_metadata_with_an_id_and_data() {
     assert_eq!(refused(r#"{"metadata":{},"data":{}}"#).to_string(), "/metadata/message_id is missing");
 }
 
-/// A producer reads what to write, and not the schema again.
+/// The violation states the format to write, rather than quoting the schema.
 #[test]
 fn violation_of_an_id_or_time_names_its_form() {
     let said = |member: &str, value: &str| {
@@ -123,7 +123,8 @@ fn violation_of_an_id_or_time_names_its_form() {
     }
 }
 
-/// Refused, all messages of a producer with ids of its own would die; a UUID shows that our envelope is meant.
+/// If other ids were refused, all messages of a producer with its own id format would be dead-lettered; a UUID shows
+/// that our envelope is intended.
 #[test]
 fn only_envelopes_with_a_uuid_are_refused_beside_plain_messages() {
     let pointer = Pointer::new("/metadata/message_id").unwrap();
@@ -185,7 +186,7 @@ fn a_message_id_is_a_hyphenated_uuid_of_any_version() {
         "1e999999999",
         "null",
         "{}",
-        // A name that serde_json reserves: this is an object, not the text inside.
+        // A name reserved by serde_json: this is an object, not the text inside.
         r#"{"$serde_json::private::RawValue":"\"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01\""}"#,
     ] {
         let body = format!(r#"{{"metadata":{{"message_id":{wrong}}},"data":{{}}}}"#);
@@ -297,7 +298,7 @@ fn times_are_rfc_3339() {
     }
 }
 
-/// A later version may add details of a failure, which a re-send preserves.
+/// A later version may add details to a failure, and a re-send preserves them.
 #[test]
 fn a_history_entry_keeps_members_that_are_not_known() {
     let known = r#""attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D""#;

@@ -1,4 +1,5 @@
-//! The members that came with the strategies: long delays, additive jitter, immediate retries, presets, other defaults.
+//! The members introduced with the strategies: long delays, additive jitter, immediate retries, presets, other
+//! defaults.
 
 use super::*;
 

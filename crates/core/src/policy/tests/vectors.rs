@@ -1,4 +1,4 @@
-//! The policies of `schemas/vectors/policies.json`, which the stack's tests read, too.
+//! The policies in `schemas/vectors/policies.json`, which the stack's tests also use.
 
 use std::collections::BTreeSet;
 

@@ -8,7 +8,7 @@ use super::*;
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::new(POLICY_SCHEMA).unwrap());
 
-/// True if serde accepts it.
+/// True if serde accepts the document.
 fn is_read(document: &Value) -> bool {
     super::object::<_, Policy, Policy>(document).is_ok()
 }
@@ -87,7 +87,7 @@ fn backoff_member_of_another_kind_is_not_read() {
     }
 }
 
-/// Each limit, its neighbours, and numbers that only look like it.
+/// Each limit, its neighbours, and numbers that resemble it.
 const VALUES: [&str; 70] = [
     "0",
     "1",
@@ -174,7 +174,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// An object of some of these members, perhaps with an unknown one.
+/// An object with some of these members, and possibly an unknown one.
 fn object(
     names: &'static [&'static str],
     value: impl Fn(&'static str) -> BoxedStrategy<String> + 'static,

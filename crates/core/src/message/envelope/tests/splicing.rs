@@ -1,4 +1,4 @@
-//! A re-send changes only its metadata members: on generated bodies, compared with a model of each piece.
+//! A re-send changes only redeliver's metadata members. Checked on generated bodies against a model of each piece.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -6,10 +6,10 @@ use proptest::sample::{select, subsequence};
 use super::*;
 use crate::message::metadata::{HELD_SECONDS_MAX, Holds, OUR_MEMBERS, REDRIVES_MAX};
 
-/// One member of `metadata` as it is written: white space, name, colon, value, white space.
+/// One member of `metadata` as written: white space, name, colon, value, white space.
 #[derive(Clone, Debug)]
 struct Piece {
-    /// The one of [`OUR_MEMBERS`] that it is.
+    /// The name in [`OUR_MEMBERS`], if the member is ours.
     ours: Option<&'static str>,
     before_value: String,
     value: String,

@@ -95,7 +95,7 @@ fn redeliver_violations_have_their_pointers() {
     assert!(deep.starts_with("/Redeliver is nested deeper"), "{deep}");
 }
 
-/// Its folded attributes may be forged: they are restored only if they disturb nothing.
+/// Folded attributes may be forged, so they are restored only if they do not conflict with others.
 #[test]
 fn a_folded_attribute_takes_no_others_place() {
     let text = format!(

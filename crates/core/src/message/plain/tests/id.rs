@@ -11,7 +11,7 @@ fn sources(attribute: Option<&str>, pointer: Option<&str>) -> IdSources {
     }
 }
 
-/// The id's UUID and key.
+/// The UUID and the key of the id.
 fn id(sources: &IdSources, body: &str, attributes: &Attributes) -> PlainMessageId {
     sources.find_id(body, attributes, FIRST)
 }
@@ -33,7 +33,7 @@ fn the_first_source_that_has_an_id_counts() {
     assert_eq!(key(&sources(None, None), event, &attributes).unwrap(), "/shop e1");
     let none = id(&all, r#"{"order":{}}"#, &Attributes::new());
     assert_eq!((none.text.as_str(), none.key), (FIRST, None));
-    // `Redeliver` is read before all of them.
+    // `Redeliver` takes precedence over all of them.
     let named =
         with_redeliver(r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","idempotency_key":"first"}"#);
     let with_all = MessageSchema::default().with_plain(PlainMessages { id: all, body: None });

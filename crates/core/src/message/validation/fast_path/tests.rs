@@ -8,7 +8,7 @@ use crate::message::validation::{RULED_MEMBERS, readable_metadata, validate_body
 
 const ID: &str = r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
 
-/// The fast path's result for this body, and the schema's.
+/// The results of the fast path and of the schema for this body.
 fn both_ways(body: &str) -> (Option<Metadata>, Option<Metadata>) {
     let skimmed = skim_body(body).unwrap();
     (metadata_of(&skimmed), validate_body(&skimmed, Vec::new()).ok())
@@ -18,7 +18,7 @@ fn with_metadata(members: &str) -> String {
     format!(r#"{{"metadata":{{{members}}},"data":{{}}}}"#)
 }
 
-/// The fast path reads everything that redeliver writes. Only speed depends on this.
+/// The fast path reads everything that redeliver writes; this matters only for speed.
 #[test]
 fn fast_path_reads_metadata_written_by_redeliver() {
     let entry = r#"{"attempt":0,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"HttpStatus.503","error_details":"\"é\"\n"}"#;
@@ -62,7 +62,7 @@ fn fast_path_leaves_doubtful_metadata_to_the_schema() {
     }
 }
 
-/// Texts of JSON values that are valid for some member, or nearly so.
+/// Texts of JSON values that are valid or nearly valid for some member.
 fn value() -> impl Strategy<Value = String> {
     let number = prop_oneof![
         (-2..1100_i32).prop_map(|number| number.to_string()),
@@ -143,7 +143,7 @@ fn value_of(name: &'static str) -> BoxedStrategy<String> {
     prop_oneof![7 => right, 2 => value()].boxed()
 }
 
-/// An entry of the history: its members in any order, perhaps one missing, unknown or twice.
+/// An entry of the history with its members in any order; one may be missing, unknown or duplicated.
 fn entry() -> impl Strategy<Value = String> {
     const NAMES: [&str; 4] = ["attempt", "failed_at", "error_type", "error_details"];
     let values = NAMES.map(|name| value_of_entry(name).prop_map(move |value| format!("\"{name}\":{value}")));

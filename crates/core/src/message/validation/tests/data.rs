@@ -99,7 +99,7 @@ fn a_violation_never_shows_the_value() {
                 assert!(!violation.rule.is_empty(), "{rule} on {data}");
             }
         }
-        // `format` is an annotation in 2020-12: it refuses nothing.
+        // `format` is only an annotation in 2020-12, so it never fails.
         assert!(broken > 0 || rule.contains("format"), "{rule} refuses nothing");
     }
 }
@@ -260,7 +260,7 @@ fn long_decimals_and_far_exponents_are_checked_exactly() {
 #[test]
 fn a_document_with_too_much_to_check_is_refused_alone() {
     let list = |part: &str, count: usize| format!(r#"{{"n":[{}]}}"#, vec![part; count].join(" ,\n"));
-    // The document and its list are values, too; a bracket without values inside is one value.
+    // The document and its list are values, too; an empty array or object counts as one value.
     for part in ["0", "{}", r#""[,\",""#, "[ ]", "true", "-1e-9"] {
         assert_eq!(found("{}", &list(part, 99_998)), [], "{part}");
         let rule = "has more than 100000 values, too much to check against a schema";
@@ -286,7 +286,7 @@ fn a_pattern_that_may_backtrack_is_refused_with_its_place() {
     }
 }
 
-/// Ten schemas inside each other at each level, on the smallest stack that a function has.
+/// Ten nested schemas at each level, on the smallest stack of any function.
 #[test]
 fn a_deep_document_overflows_no_stack() {
     let check = || {
@@ -351,7 +351,7 @@ fn data_object_with_a_name_reserved_by_serde_json_is_an_object() {
         "so is one in the schema"
     );
     assert_eq!(culprits(three, "3"), ["/data"]);
-    // The slow path must find the same in everything else.
+    // The slow path must give the same result for everything else.
     let all = r#"{"\u0024":[1e400,"\u00e9\ud83d\ude00",{"a":1,"a":2}],"":{},"e":[],"t":true,"n":null}"#;
     let expected = r#"{"const":{"$":[1e400,"é😀",{"a":2}],"":{},"e":[],"t":true,"n":null}}"#;
     assert_eq!(culprits(expected, all), [""; 0]);

@@ -1,4 +1,4 @@
-//! `message_id` becomes a header of the call: only a UUID may get through.
+//! `message_id` becomes a header of the call, so only a UUID may pass validation.
 
 use std::sync::LazyLock;
 
