@@ -1,4 +1,4 @@
-//! The targets of valid messages. Nothing in a message changes its target.
+//! The targets of valid messages. A message cannot change its target.
 
 mod async_invoke;
 mod drain;
@@ -54,8 +54,8 @@ pub use target::{DEFAULT_TIMEOUT, Target};
 #[cfg(feature = "targets")]
 pub use url::{TargetAddress, TargetError, TargetUrl, is_loopback};
 
-/// The timeout of a connection (DNS, TCP and TLS together), unless the call's own is shorter.
+/// The timeout of a connection (DNS, TCP and TLS together), unless the call's timeout is shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The idle timeout of a connection, shorter than that of common load balancers (60 s): a request on a connection that
-/// the other side has closed would spend an attempt.
+/// the other side has closed would waste an attempt.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,5 +1,5 @@
-//! Telemetry: JSON lines on standard output that are logs and CloudWatch metrics at once. One line sums up a batch;
-//! events that need action and dead letters have their own lines.
+//! Telemetry: JSON lines on standard output that are both logs and CloudWatch metrics. One line summarizes a batch;
+//! dead letters and events that need action have separate lines.
 
 mod batch_totals;
 mod invalid_messages;
@@ -38,13 +38,13 @@ pub struct JsonLinesObserver<C, W> {
     /// `None` if messages without an envelope are valid.
     invalid: Option<Mutex<InvalidMessages>>,
     tracer: Option<Tracer>,
-    /// Where Lambda keeps the lines of this invocation.
+    /// The location of this invocation's log lines.
     log_location: Mutex<LogLocation>,
 }
 
 impl JsonLinesObserver<SystemClock, std::io::Stdout> {
     /// Writes to standard output, which Lambda sends to CloudWatch. The metrics' dimension is the function's name in
-    /// Lambda, which separates deployments in one account; outside Lambda it is `default_name`.
+    /// Lambda, which distinguishes deployments in one account, or `default_name` outside Lambda.
     #[must_use]
     pub fn for_stdout(default_name: &str, logging: Logging) -> Self {
         let function = function_name().unwrap_or_else(|| default_name.to_owned());
@@ -63,7 +63,7 @@ impl<C: Clock, W: Write + Send> JsonLinesObserver<C, W> {
         Self { function, logging, clock, writer, totals, tracer, log_location, invalid: None }
     }
 
-    /// Logs one line `all_invalid`, which names the setting to check, if all messages are invalid by this schema.
+    /// Logs one line `all_invalid`, with the setting to check, if all messages are invalid under this schema.
     #[must_use]
     pub fn with_schema(self, schema: &MessageSchema) -> Self {
         Self { invalid: (!schema.accepts_plain()).then(Mutex::default), ..self }
@@ -80,7 +80,7 @@ impl<C: Clock, W: Write + Send> JsonLinesObserver<C, W> {
             return;
         }
         let mut writer = lock(&self.writer);
-        // An unwritable log must not fail the message.
+        // A failed log write must not fail the message.
         let _ = writer.write_all(&lines.text).and_then(|()| writer.flush());
     }
 }
@@ -147,11 +147,11 @@ pub(crate) fn random_seed() -> [u8; 32] {
     seed
 }
 
-/// Sets up the process: logs of dependencies as JSON from WARN upwards, regardless of the environment (some log whole
-/// events at TRACE), and panics without their text, which may contain payload.
+/// Initializes logging for the process: dependencies log JSON at WARN and above, regardless of the environment (some
+/// log whole events at TRACE), and panics are logged without their text, which may contain payload.
 pub fn init_telemetry() {
     panics::without_text();
-    // A second call fails and changes nothing.
+    // A second call fails without effect.
     let _ = tracing_subscriber::fmt()
         .json()
         .with_max_level(LevelFilter::WARN)

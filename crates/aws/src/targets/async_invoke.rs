@@ -15,7 +15,7 @@ use super::lambda_client::{LambdaClient, region_of};
 use super::refused_payload::RefusedPayload;
 use crate::SystemClock;
 
-/// The status of a queued event ("Invoke", AWS Lambda API Reference).
+/// The status code for a queued event ("Invoke", AWS Lambda API Reference).
 const ACCEPTED: i32 = 202;
 
 /// Lambda's `Invoke` with invocation type `Event`.
@@ -25,8 +25,8 @@ pub struct LambdaInvoker<C = SystemClock> {
 }
 
 impl LambdaInvoker {
-    /// Neither retries nor times out: an event that was queued without a response in time would be queued twice, since
-    /// its message is received again.
+    /// Makes no retries and has no timeout: an event queued without a timely response would be queued twice, since its
+    /// message is received again.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         Self { client: LambdaClient::new(config, None, SystemClock) }

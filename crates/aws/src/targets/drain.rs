@@ -1,5 +1,5 @@
-//! Reads response bodies to their end in the background, so that connections can be reused. The head of a response
-//! decides the outcome, which never waits for the body.
+//! Reads response bodies to the end in the background, so that connections can be reused. The response head determines
+//! the outcome, which never waits for the body.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::SystemClock;
 
-/// The time limit of one body; a slower one loses its connection.
+/// The time limit for one body; the connection of a slower one is closed.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent drains: each holds a connection, and a Lambda function has 1,024 file descriptors
 /// ("Lambda quotas").
@@ -30,9 +30,9 @@ impl<C: Clock + Clone + 'static> Drains<C> {
         Self { clock, free: Arc::new(Semaphore::new(DRAINS_MAX)) }
     }
 
-    /// Reads `body` in a task of its own that ends with the body, after [`TIMEOUT`], or with the process.
+    /// Reads `body` in a separate task, which ends with the body, after [`TIMEOUT`], or with the process.
     pub(super) fn spawn_drain(&self, body: impl Future<Output = ()> + Send + 'static) {
-        // Without a free place the body is dropped, which closes its connection.
+        // At the limit, the body is dropped, which closes its connection.
         let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else { return };
         let clock = self.clock.clone();
         tokio::spawn(async move {
@@ -43,7 +43,7 @@ impl<C: Clock + Clone + 'static> Drains<C> {
 }
 
 /// Await this before a call: it lets the runtime notice connections that were closed while this thread was busy or
-/// frozen, so that no request is written to them, and finish drains whose connections can be reused.
+/// frozen, so that no request is written to them, and it lets drains finish, so that their connections can be reused.
 pub(super) async fn settle_connections() {
     tokio::task::yield_now().await;
 }

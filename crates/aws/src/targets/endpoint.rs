@@ -1,4 +1,4 @@
-//! The endpoint of an HTTP target: its URL and the authentication of requests. Parts of it may be in a secret.
+//! The endpoint of an HTTP target: its URL and the authentication of requests. A secret may contain parts of it.
 
 mod secret;
 
@@ -22,7 +22,7 @@ pub use secret::SecretEndpoint;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub(super) url: TargetUrl,
-    /// The secret's headers.
+    /// The headers from the secret.
     pub(super) headers: HeaderMap,
     signing: Signing,
 }
@@ -30,31 +30,31 @@ pub struct Endpoint {
 /// The signature of a request.
 #[derive(Clone, PartialEq, Eq)]
 enum Signing {
-    /// None: credentials, if there are any, are in the headers.
+    /// No signature: any credentials are in the headers.
     None,
-    /// By the secret's signing secrets.
+    /// Signed with the signing secrets from the secret.
     StandardWebhooks(SigningSecrets),
-    /// By the program's role.
+    /// Signed with the program's role.
     SigV4(SigV4),
 }
 
-/// The settings that make an endpoint together with a secret.
+/// The settings that form an endpoint together with a secret.
 #[derive(Clone, Debug)]
 pub struct EndpointSettings {
     pub url: UrlSetting,
     pub sigv4: Option<SigV4Signer>,
 }
 
-/// The place of the URL.
+/// The location of the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UrlSetting {
     /// `TARGET`.
     Given(TargetUrl),
-    /// The secret; `TARGET_ALLOW_HTTP` counts for it, too.
+    /// The secret; `TARGET_ALLOW_HTTP` also applies to it.
     InSecret { allow_http: bool },
 }
 
-/// The problem of an unusable secret, without values from it.
+/// The reason why a secret is unusable, without values from it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SecretError {
     /// Secrets Manager's error code.
@@ -151,7 +151,7 @@ const RESERVED: [&str; 15] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// The prefix of redeliver's present and future headers.
+/// The prefix of redeliver's current and future headers.
 const RESERVED_PREFIX: &str = "x-redeliver-";
 
 impl Endpoint {
@@ -161,7 +161,7 @@ impl Endpoint {
         Self { url, headers: HeaderMap::new(), signing: Signing::None }
     }
 
-    /// An endpoint whose calls are signed with the program's role.
+    /// Creates an endpoint whose calls are signed with the program's role.
     ///
     /// # Errors
     /// If the signer's setting does not fit the URL.
@@ -173,7 +173,7 @@ impl Endpoint {
     /// Reads the secret's text.
     ///
     /// # Errors
-    /// If the text is not a JSON object of valid headers and parts, or does not fit the settings.
+    /// If the text is not a JSON object of valid headers and parts, or does not match the settings.
     pub fn parse(settings: &EndpointSettings, secret: &str) -> Result<Self, SecretError> {
         let SecretMembers(named) = serde_json::from_str(secret).map_err(|_| SecretError::NotAnObject)?;
         let (mut headers, mut url, mut signing_secrets) = (HeaderMap::new(), None, None);
@@ -197,7 +197,7 @@ impl Endpoint {
         Ok(Self { url, headers, signing })
     }
 
-    /// Adds the signature, made at this time, to a request that has all other headers.
+    /// Adds the signature, with this timestamp, to a request that already has all other headers.
     pub(super) async fn sign_request(
         &self,
         request: RequestBuilder,
@@ -264,7 +264,7 @@ impl UrlSetting {
     }
 }
 
-/// Shows nothing of the secret, not even its headers' names.
+/// Shows nothing from the secret, not even the names of its headers.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").finish_non_exhaustive()

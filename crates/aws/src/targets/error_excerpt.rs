@@ -1,4 +1,4 @@
-//! The `TARGET_ERROR_EXCERPT` setting: which values of an HTTP target's failed response are recorded with the error.
+//! The `TARGET_ERROR_EXCERPT` setting: the values in an HTTP target's error response that are recorded with the error.
 
 use redeliver_core::handler::{ErrorType, HandlerError};
 use redeliver_core::json::pointer::Pointer;
@@ -12,11 +12,11 @@ const VALUE_BYTES_MAX: usize = 200;
 const EXCERPT_BYTES_MAX: usize = 1024;
 const CODE_BYTES_MAX: usize = 64;
 
-/// JSON Pointers to strings and numbers in the body of a failed response.
+/// JSON Pointers to strings and numbers in the body of an error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorExcerpt(Box<[(String, Pointer)]>);
 
-/// The reason to refuse a setting.
+/// The reason why the setting is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ErrorExcerptError {
     #[error(
@@ -30,10 +30,10 @@ pub enum ErrorExcerptError {
 }
 
 impl ErrorExcerpt {
-    /// Parses pointers that are separated by commas.
+    /// Parses comma-separated pointers.
     ///
     /// # Errors
-    /// The reason to refuse them.
+    /// The reason why they are invalid.
     pub fn parse(text: &str) -> Result<Self, ErrorExcerptError> {
         let texts: Vec<_> = text.split(',').map(str::trim).collect();
         if texts.len() > POINTERS_MAX || texts.iter().any(|text| text.len() > POINTER_BYTES_MAX) {
@@ -46,7 +46,7 @@ impl ErrorExcerpt {
         texts.into_iter().map(pointer).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Adds the values in `body` to the error of a response: to its details, and the first code to its type.
+    /// Adds the values in `body` to the details of a response's error, and the first code to its type.
     pub(super) fn add_to(&self, error: HandlerError, body: &str) -> HandlerError {
         let Self(pointers) = self;
         let values: Vec<_> = pointers
@@ -78,8 +78,8 @@ impl ErrorExcerpt {
     }
 }
 
-/// The value as a part of an error type: a short name, or the end of a URI (RFC 9457, section 3.1.1). `about:blank` says
-/// no more than the status.
+/// The part of an error type that the value provides: a short name, or the end of a URI (RFC 9457, section 3.1.1).
+/// `about:blank` adds nothing to the status.
 fn error_code(value: &str) -> Option<&str> {
     let name = value.trim_end_matches('/').rsplit(['/', '#', ':']).next()?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);

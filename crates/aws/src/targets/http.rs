@@ -29,10 +29,10 @@ use super::drain::{self, Drains, settle_connections};
 use super::{CONNECT_TIMEOUT, Endpoint, ErrorExcerpt, IDLE_TIMEOUT, SecretEndpoint, TargetProxy};
 use crate::SystemClock;
 
-/// Bytes of a response body that are read at most to reuse its connection.
+/// The maximum number of bytes read from a response body to reuse its connection.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// An HTTP endpoint that each body is POSTed to; the status decides the outcome.
+/// An HTTP endpoint to which each body is POSTed; the response status determines the outcome.
 pub struct HttpTarget<C = SystemClock> {
     client: Client,
     endpoint: EndpointSource<C>,
@@ -42,7 +42,7 @@ pub struct HttpTarget<C = SystemClock> {
     error_excerpt: Option<ErrorExcerpt>,
 }
 
-/// The message of a call, its trace context, and the time by which the outcome must be known.
+/// The message of a call, its trace context, and the deadline for the outcome.
 #[derive(Clone, Copy)]
 struct HttpCall<'a> {
     message: &'a Message<'a>,
@@ -60,7 +60,7 @@ pub enum EndpointSource<C = SystemClock> {
 }
 
 impl HttpTarget {
-    /// A target that POSTs each body to this endpoint. `timeout` limits a whole call, including the connection.
+    /// Creates a target that POSTs each body to this endpoint. `timeout` limits a whole call, including the connection.
     ///
     /// # Errors
     /// If the machine's certificates cannot be loaded.
@@ -91,13 +91,13 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         Self { observer: Some(observer), ..self }
     }
 
-    /// Adds these values of a failed response's body to the error; none by default.
+    /// Adds these values from the body of an error response to the error; none by default.
     #[must_use]
     pub fn with_error_excerpt(self, error_excerpt: Option<ErrorExcerpt>) -> Self {
         Self { error_excerpt, ..self }
     }
 
-    /// Makes one request. The head of the response decides the outcome.
+    /// Makes one request. The response head determines the outcome.
     async fn post_message(&self, called: HttpCall<'_>, endpoint: &Endpoint) -> Result<(), HandlerError> {
         let HttpCall { message, trace, .. } = called;
         settle_connections().await;
@@ -126,15 +126,15 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
                 Err(excerpt.add_to(error, &body))
             }
             (outcome, _) => {
-                // Waiting for the body could turn a success into a timeout, and so into a duplicate.
+                // Waiting for the body could turn a success into a timeout, and thus cause a duplicate.
                 self.drains.spawn_drain(read_to_end(response, |_| {}));
                 outcome
             }
         }
     }
 
-    /// The body of a failed response, as far as it comes soon; empty if that is not UTF-8. A part of a JSON document is
-    /// none, so no value is read from it.
+    /// Reads the body of an error response until the time limit; empty if it is not UTF-8. A truncated JSON document is
+    /// invalid, so no value is extracted from it.
     async fn read_in_time(&self, response: Response, end: Timestamp) -> String {
         let time = drain::TIMEOUT.min(time_until(self.clock.now(), end));
         let mut body = Vec::new();
@@ -143,9 +143,9 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         String::from_utf8(body).unwrap_or_default()
     }
 
-    /// Calls again if the secret now has another endpoint than the refused one. The target did not handle the refused
-    /// request, so this is not a duplicate, and a rotation spends no attempt. `None` keeps the refusal, also if the
-    /// end cuts off the call.
+    /// Calls again if the secret now contains a different endpoint from the refused one. The target did not handle the
+    /// refused request, so this is not a duplicate, and a rotation spends no attempt. `None` means that the refusal
+    /// stands, also if the second call is cut off.
     async fn call_again(
         &self,
         called: HttpCall<'_>,
@@ -153,7 +153,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         refused: &Endpoint,
         error: &HandlerError,
     ) -> Option<Result<(), HandlerError>> {
-        // Otherwise a call with its whole timeout could begin at the very end.
+        // Otherwise a call with the full timeout could begin at the very end.
         let time = time_until(self.clock.now(), called.end);
         if time.is_zero() {
             return None;
@@ -174,7 +174,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 }
 
-/// The headers of a trace context, except for those that the endpoint's secret sets.
+/// The headers of a trace context, except those that the endpoint's secret sets.
 fn trace_headers(trace: Option<&TraceContext>, of_endpoint: &HeaderMap) -> HeaderMap {
     let Some(trace) = trace else { return HeaderMap::new() };
     let headers = [
@@ -189,7 +189,8 @@ fn trace_headers(trace: Option<&TraceContext>, of_endpoint: &HeaderMap) -> Heade
     headers.filter_map(header).collect()
 }
 
-/// A client that only connects to the URL, without redirects, the environment's proxies or retries, and with timeouts.
+/// Makes a client connect only to the URL: no redirects, no proxies from the environment, no retries, and with
+/// timeouts.
 fn harden_client(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
     client
         .redirect(Policy::none())
@@ -203,14 +204,14 @@ fn harden_client(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
         .user_agent(concat!("redeliver/", env!("CARGO_PKG_VERSION")))
 }
 
-/// The addresses of `localhost`, which allows plain HTTP and so must not depend on a name server (RFC 6761, section
-/// 6.3). The port comes from the URL.
+/// The addresses of `localhost`, for which plain HTTP is allowed and which therefore must not depend on a name server
+/// (RFC 6761, section 6.3). The port comes from the URL.
 const LOOPBACK: [SocketAddr; 2] = [
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
     SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0),
 ];
 
-/// Shows no endpoint, which may be a secret.
+/// Omits the endpoint, which may be secret.
 impl<C> fmt::Debug for HttpTarget<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpTarget").finish_non_exhaustive()
@@ -218,7 +219,7 @@ impl<C> fmt::Debug for HttpTarget<C> {
 }
 
 impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
-    /// Names the host, but nothing else of the URL, which may hold a key; nor an endpoint from a secret.
+    /// Contains the host, but not the rest of the URL, which may contain a key, and no endpoint from a secret.
     fn call_span(&self) -> CallSpan<'_> {
         let mut attributes = Vec::with_capacity(4);
         attributes.push(("http.request.method", "POST".into()));
@@ -257,14 +258,14 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 }
 
-/// True for a response that suggests a rotated key. A target that asks for a delay is not called again at once: some
-/// gateways answer 403 to clients that call too often.
+/// True for a response that suggests a rotated key. A target that requests a delay is not called again immediately:
+/// some gateways respond with 403 to clients that call too often.
 fn is_refusal(error: &HandlerError) -> bool {
     matches!(error.error_type, ErrorType::HttpStatus(401 | 403) | ErrorType::HttpProblem(401 | 403, _))
         && error.kind == FailureKind::Transient
 }
 
-/// The content type: JSON, unless a message without an envelope is not JSON.
+/// The content type: JSON, except for a message without an envelope that is not JSON.
 fn content_type(message: &Message<'_>) -> &'static str {
     match message.form {
         BodyForm::Plain { .. } if !value::is_json(message.body) => "text/plain; charset=utf-8",
@@ -283,14 +284,14 @@ fn classify_response(status: StatusCode, asked: RequestedWait) -> Result<(), Han
     } else {
         HandlerError::transient(error_type, details)
     };
-    // `Retry-After` asks for another call with any status (413: RFC 9110, section 15.5.14).
+    // `Retry-After` requests another call with any status (413: RFC 9110, section 15.5.14).
     match asked {
         RequestedWait::After(delay) => Err(error.retry_after(delay)),
         RequestedWait::Nothing | RequestedWait::Unreadable => Err(error),
     }
 }
 
-/// Reads the body up to the limit; a longer one loses its connection.
+/// Reads the body up to the limit; the connection of a longer one is closed.
 async fn read_to_end(mut response: Response, mut take: impl FnMut(&[u8])) {
     let mut read = 0;
     while let Ok(Some(chunk)) = response.chunk().await {

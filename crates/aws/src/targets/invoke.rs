@@ -39,15 +39,15 @@ pub struct LambdaTarget<C = SystemClock> {
 /// The modes of a Lambda function that change how it is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionModes {
-    /// Tenant isolation: the message's group is the tenant.
+    /// Tenant isolation: the message group is the tenant.
     pub tenant_isolation: bool,
     /// A durable function: each execution has a name.
     pub durable: bool,
 }
 
 impl LambdaTarget {
-    /// A target that invokes the function with this ARN, in the ARN's Region. `timeout` limits a whole call. The SDK
-    /// does not retry; the policy does.
+    /// Creates a target that invokes the function with this ARN, in the ARN's Region. `timeout` limits a whole call.
+    /// The SDK does not retry; the policy does.
     #[must_use]
     pub fn new(config: &SdkConfig, arn: String, timeout: Duration) -> Self {
         Self::with_clock(config, arn, timeout, SystemClock)
@@ -64,7 +64,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
         }
     }
 
-    /// Sets the function's modes; it has none by default.
+    /// Sets the function's modes; none by default.
     #[must_use]
     pub fn with_modes(self, modes: FunctionModes) -> Self {
         Self { modes, ..self }
@@ -93,7 +93,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
             .mutate_request(move |request| {
                 if let Some(trace) = &trace {
                     let headers = request.headers_mut();
-                    // The SDK has set that of this invocation.
+                    // The SDK has set the header of this invocation.
                     headers.insert(XRAY_TRACE_ID, trace.xray_header_for_lambda(headers.get(XRAY_TRACE_ID)));
                 }
             })
@@ -104,7 +104,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
             None => Ok(()),
             Some(_) => {
                 if let Some(logs) = logs {
-                    // Its log group is the function's own choice.
+                    // The function's log group is unknown, since it is configurable.
                     logs.set_location(LogLocation::default().with_request_id(answer.request_id()));
                 }
                 let error = function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref));
@@ -137,7 +137,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
     }
 }
 
-/// The group as a tenant id, in which fewer characters are allowed ("TenantId", AWS Lambda API Reference).
+/// The message group as a tenant id, which allows fewer characters ("TenantId", AWS Lambda API Reference).
 fn tenant_id(group: Option<&str>) -> Result<&str, HandlerError> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/=+-@ ".contains(&byte);
     let refused = |details: &str| Err(HandlerError::permanent("Lambda.InvalidTenantId", details));
@@ -151,9 +151,9 @@ fn tenant_id(group: Option<&str>) -> Result<&str, HandlerError> {
 }
 
 /// The name of the execution: the same for all copies of an attempt, at most 62 of the 64 characters that Lambda
-/// allows. Each attempt, and each call after a hold, has a name of its own, because Lambda answers the name of a failed
-/// execution with the old result. So has each function that gets a copy of an event: names are unique in the account and
-/// Region ("Idempotency", AWS Lambda Developer Guide).
+/// allows. Each attempt, and each call after a hold, has a different name, because Lambda responds to the name of a
+/// failed execution with the old result. The name also differs between functions that get a copy of the same event:
+/// names are unique per account and Region ("Idempotency", AWS Lambda Developer Guide).
 fn execution_name(message: &Message<'_>, arn: &str) -> String {
     let Message { message_id, redrive_generation, retry_attempt, held_seconds, .. } = message;
     let hold = if *held_seconds > 0 { format!("-{held_seconds}") } else { String::new() };
@@ -161,7 +161,7 @@ fn execution_name(message: &Message<'_>, arn: &str) -> String {
     format!("{message_id}-{redrive_generation}-{retry_attempt}{hold}-{hash}")
 }
 
-/// The payload, which must be JSON: any other body becomes a JSON string.
+/// The payload, which must be JSON: any other body is encoded as a JSON string.
 fn json_payload<'a>(message: &Message<'a>) -> Cow<'a, str> {
     match message.form {
         BodyForm::Plain { .. } if !value::is_json(message.body) => {
@@ -171,7 +171,7 @@ fn json_payload<'a>(message: &Message<'a>) -> Cow<'a, str> {
     }
 }
 
-/// The client context with the values that an HTTP target gets as headers, for messages without an envelope ("Invoke",
+/// The client context for messages without an envelope, with the values that an HTTP target gets as headers ("Invoke",
 /// AWS Lambda API Reference).
 pub(super) fn client_context(message: &Message<'_>) -> Option<String> {
     let BodyForm::Plain { .. } = message.form else { return None };
@@ -215,8 +215,8 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 None => {}
             }
             let error_type = match code {
-                // An earlier call of this attempt began the execution, and its result is unknown. The function is
-                // there, so the name is not one of `Lambda.*`, which are outages by default.
+                // An earlier call of this attempt began the execution, and its result is unknown. The function exists,
+                // so the name is not in `Lambda.*`, which are outages by default.
                 "DurableExecutionAlreadyStartedException" => "ExecutionAlreadyStarted",
                 "TooManyRequestsException" => "Lambda.Throttled",
                 "AccessDeniedException" => "Lambda.AccessDenied",
@@ -225,7 +225,7 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 _ => "Lambda.Service",
             };
             let error = HandlerError::transient(error_type, details);
-            // A throttled function has this header ("Invoke", AWS Lambda API Reference).
+            // The response for a throttled function has this header ("Invoke", AWS Lambda API Reference).
             match answer
                 .raw()
                 .headers()
@@ -236,7 +236,7 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 None => error,
             }
         }
-        // The function may have run and be the cause: as "not now" it would be called for a day, some 180 times.
+        // The function may have run and caused the error: as "not now", it would be called for a day, some 180 times.
         _ if entry_error(error).fault == Fault::NoAnswer => HandlerError::transient(
             "Lambda.ConnectionLost",
             "the connection to Lambda broke before its answer",

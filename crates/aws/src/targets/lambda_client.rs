@@ -1,4 +1,4 @@
-//! The client of Lambda's API for targets and asynchronous invocations, which makes one request per call.
+//! The Lambda API client for targets and asynchronous invocations. It makes one request per call.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use super::drain::Drains;
 use super::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
 use crate::http_client;
 
-/// A client without retries, since its callers retry.
+/// A Lambda client without retries, since its callers retry.
 pub(super) struct LambdaClient<C> {
     clock: C,
     /// The client and the time of its last use.
@@ -28,7 +28,7 @@ pub(super) struct LambdaClient<C> {
 }
 
 impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
-    /// `timeout` limits a whole request; without it the caller must.
+    /// `timeout` limits a whole request; without it, the caller must set a limit.
     pub(super) fn new(config: &SdkConfig, timeout: Option<Duration>, clock: C) -> Self {
         let connect_timeout = timeout.map_or(CONNECT_TIMEOUT, |timeout| CONNECT_TIMEOUT.min(timeout));
         let mut timeouts = TimeoutConfig::builder().connect_timeout(connect_timeout);
@@ -46,13 +46,13 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
         self.clock.now()
     }
 
-    /// The client, with new connections after a pause such as a freeze. The SDK keeps idle connections for 90 s, by a
-    /// clock that may stop in a freeze, and a request on a dead connection would spend an attempt.
+    /// The client, with new connections after a pause such as a freeze. The SDK keeps idle connections for 90 s,
+    /// measured by a clock that may stop during a freeze, and a request on a dead connection would waste an attempt.
     pub(super) fn fresh_client(&self) -> Client {
         let now = self.clock.now();
         let mut client = lock(&self.client);
         if (now - client.1).to_std().map_or(true, |idle| idle > IDLE_TIMEOUT) {
-            // The connections belong to the HTTP client.
+            // The HTTP client owns the connections.
             let config = client.0.config().to_builder().http_client(http_client()).build();
             client.0 = Client::from_conf(config);
         }
@@ -72,7 +72,7 @@ impl<C> fmt::Debug for LambdaClient<C> {
     }
 }
 
-/// Gives the SDK an empty body if the head of the response decides the outcome: otherwise it would wait for the body,
+/// Passes the SDK an empty body if the response head determines the outcome: otherwise the SDK would wait for the body,
 /// and a known outcome could be lost.
 #[derive(Debug)]
 struct HeadDecides<C>(Drains<C>);
@@ -89,8 +89,8 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Intercept for HeadDecides<C> {
         _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let answer = context.response_mut();
-        // A failed function has `X-Amz-Function-Error` and the error in the body; a refused request has its code in
-        // `x-amzn-ErrorType` and only a message in the body ("Invoke", AWS Lambda API Reference).
+        // A failed function's response has `X-Amz-Function-Error` and the error in the body; a rejected request's has
+        // its code in `x-amzn-ErrorType` and only a message in the body ("Invoke", AWS Lambda API Reference).
         let has_decided = if answer.status().is_success() {
             answer.headers().get("x-amz-function-error").is_none()
         } else {

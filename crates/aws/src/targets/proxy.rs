@@ -1,13 +1,13 @@
-//! The `TARGET_PROXY` setting: a proxy that calls of an HTTP target are tunnelled through.
+//! The `TARGET_PROXY` setting: a proxy through which calls to an HTTP target are tunnelled.
 
 use reqwest::{Proxy, Url};
 use thiserror::Error;
 
-/// A proxy, without credentials.
+/// A proxy without credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetProxy(Url);
 
-/// The reason to refuse a proxy, without its text.
+/// The reason why a proxy setting is invalid, without its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ProxyError {
     #[error("is not the address of a proxy; set it to http://HOST:PORT or https://HOST:PORT")]
@@ -22,7 +22,7 @@ impl TargetProxy {
     /// Parses the setting.
     ///
     /// # Errors
-    /// The reason to refuse the proxy.
+    /// The reason why the setting is invalid.
     pub fn parse(text: &str) -> Result<Self, ProxyError> {
         let url = Url::parse(text).map_err(|_| ProxyError::NotAnAddress)?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -36,7 +36,7 @@ impl TargetProxy {
     }
 
     /// The HTTP client's proxy rule. A call over https:// goes through a tunnel (`CONNECT`; RFC 9110, section 9.3.6),
-    /// which the proxy cannot look into; others do not go through the proxy.
+    /// which the proxy cannot read; other calls bypass the proxy.
     pub(super) fn proxy_rule(&self) -> reqwest::Result<Proxy> {
         Proxy::https(self.0.clone())
     }

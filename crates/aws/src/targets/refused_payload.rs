@@ -1,17 +1,17 @@
-//! Lambda's permanent errors, which blame the payload.
+//! Lambda's permanent errors: those that the payload causes.
 
 /// The reason why Lambda will never accept a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefusedPayload {
     /// It exceeds Lambda's limit.
     TooLarge,
-    /// It is not JSON for Lambda.
+    /// Lambda cannot parse it as JSON.
     Invalid,
 }
 
 impl RefusedPayload {
-    /// Classifies an error code ("Invoke", AWS Lambda API Reference). `None` for all other errors, which may pass:
-    /// throttles, errors of the service, and those that an operator has to fix (permissions, keys, a missing or
+    /// Classifies an error code ("Invoke", AWS Lambda API Reference). `None` for all other errors, which may be
+    /// temporary: throttles, service errors, and those that an operator has to fix (permissions, keys, a missing or
     /// inactive function, its runtime, network and file systems), which must not dead-letter all traffic meanwhile.
     /// `UnsupportedMediaTypeException` is one of them, since every message has the same content type.
     pub(super) fn from_code(code: &str) -> Option<Self> {

@@ -1,5 +1,5 @@
 //! Parses `Retry-After` (RFC 9110, section 10.2.3) in the forms that servers send in practice. docs/policy.md has the
-//! table, docs/decisions.md the reasons.
+//! table, docs/decisions.md the rationale.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use redeliver_core::message::Timestamp;
 
 /// Longer than any possible delay, but safe for arithmetic.
 pub(super) const LONGEST: Duration = Duration::from_secs(14 * 24 * 3600);
-/// A larger number is a Unix timestamp.
+/// A number above this is a Unix timestamp.
 const YEAR: u64 = 365 * 24 * 3600;
-/// A larger number is a timestamp in milliseconds; in seconds it would be in the year 5138.
+/// A number above this is a timestamp in milliseconds; in seconds, it would be in the year 5138.
 const MILLISECONDS: u64 = 100_000_000_000;
 
-/// Returns the delay, which is zero for a past date, or `None` if the value cannot be parsed. Of several numbers the
-/// largest counts.
+/// Returns the delay, which is zero for a past date, or `None` if the value cannot be parsed. If it has several
+/// numbers, the largest counts.
 pub(super) fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim().trim_matches('"').trim();
     let delay = match parse_date(value) {
@@ -26,7 +26,7 @@ pub(super) fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration>
     Some(delay.min(LONGEST))
 }
 
-/// Parses an HTTP date, which may have `UTC` or an offset in place of `GMT`, or an RFC 3339 date.
+/// Parses an HTTP date, which may have `UTC` or an offset instead of `GMT`, or an RFC 3339 date.
 fn parse_date(value: &str) -> Option<Timestamp> {
     use chrono::DateTime;
     let gmt = value.strip_suffix(" UTC").map(|date| format!("{date} GMT"));

@@ -23,14 +23,14 @@ use thiserror::Error;
 
 use crate::role_credentials::RoleCredentials;
 
-/// Headers that a signature adds. With `TARGET_SIGV4` a secret cannot set them.
+/// Headers that a signature adds. With `TARGET_SIGV4`, a secret cannot set them.
 pub(super) const HEADERS: [&str; 4] =
     ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"];
-/// Headers that are signed beside `Host` and AWS's own. A secret's headers are not: each authenticates the call by
-/// itself, and the signer logs what it signs at TRACE.
+/// Headers that are signed in addition to `Host` and AWS's own. A secret's headers are not signed: each authenticates
+/// the call by itself, and the signer logs signed values at TRACE.
 const SIGNED: [&str; 3] = ["content-type", "idempotency-key", "x-redeliver-attempt"];
 
-/// A service that signed calls are for, by its name in signatures.
+/// A service that receives signed calls, with its name in signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
 pub enum SignedService {
     /// Function URLs of Lambda.
@@ -48,11 +48,11 @@ pub enum SignedService {
 pub enum SigV4Setting {
     /// `auto`: the service and region in the URL's host.
     ByHost,
-    /// The service of a host with a name of its own, in the program's region.
+    /// A service behind a custom domain name, in the program's region.
     Service(SignedService),
 }
 
-/// The reason to refuse signed calls.
+/// The reason why calls cannot be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SigV4Error {
     #[error("must be auto, lambda, execute-api or vpc-lattice-svcs")]
@@ -79,10 +79,10 @@ impl FromStr for SigV4Setting {
 }
 
 impl SigV4Setting {
-    /// The service, and the region if the host names it.
+    /// Returns the service, and the region if the host contains it.
     ///
     /// # Errors
-    /// If the setting does not fit the URL.
+    /// If the setting does not match the URL.
     pub fn resolve_service(self, url: &Url) -> Result<(SignedService, Option<&str>), SigV4Error> {
         match (self, service_of_host(url.host_str().unwrap_or_default())) {
             (Self::ByHost, Some((service, region))) => Ok((service, Some(region))),
@@ -96,9 +96,9 @@ impl SigV4Setting {
     }
 }
 
-/// The service and region of a host with one of AWS's own names: "Creating and managing Lambda function URLs" (AWS
-/// Lambda Developer Guide), "Invoke REST APIs in API Gateway" (API Gateway Developer Guide), "Amazon VPC Lattice
-/// services" (VPC Lattice User Guide).
+/// The service and region of a host under an AWS domain: "Creating and managing Lambda function URLs" (AWS Lambda
+/// Developer Guide), "Invoke REST APIs in API Gateway" (API Gateway Developer Guide), "Amazon VPC Lattice services"
+/// (VPC Lattice User Guide).
 fn service_of_host(host: &str) -> Option<(SignedService, &str)> {
     let labels: Vec<_> = host.split('.').collect();
     match labels[..] {
@@ -119,7 +119,7 @@ pub struct SigV4Signer {
 }
 
 impl SigV4Signer {
-    /// A signer with the credentials and the region of the SDK's configuration.
+    /// Creates a signer with the credentials and region of the SDK's configuration.
     #[must_use]
     pub fn new(setting: SigV4Setting, config: &SdkConfig) -> Self {
         let region = config.region().map(ToString::to_string);
@@ -130,7 +130,7 @@ impl SigV4Signer {
     /// The signature for this URL.
     ///
     /// # Errors
-    /// If the setting does not fit the URL, or the region is not known.
+    /// If the setting does not match the URL, or the region is unknown.
     pub(super) fn for_url(&self, url: &Url) -> Result<SigV4, SigV4Error> {
         let (service, region) = self.setting.resolve_service(url)?;
         let region = region.or(self.region.as_deref()).ok_or(SigV4Error::NoRegion)?.to_owned();
@@ -146,7 +146,7 @@ pub(super) struct SigV4 {
     credentials: Arc<RoleCredentials>,
 }
 
-/// Ignores the credentials: a program has one role.
+/// Ignores the credentials, since a program has one role.
 impl PartialEq for SigV4 {
     fn eq(&self, other: &Self) -> bool {
         (self.service, &self.region) == (other.service, &other.region)
@@ -156,7 +156,7 @@ impl PartialEq for SigV4 {
 impl Eq for SigV4 {}
 
 impl SigV4 {
-    /// Adds the signature to a request that has all other headers.
+    /// Adds the signature to a request that already has all other headers.
     pub(super) async fn sign_request(
         &self,
         request: &mut Request,
@@ -191,7 +191,7 @@ fn add_signature(
     let body = if signs_body {
         SignableBody::Bytes(body)
     } else {
-        // The header `x-amz-content-sha256`.
+        // Adds the header `x-amz-content-sha256`.
         settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
         SignableBody::UnsignedPayload
     };
@@ -217,7 +217,7 @@ fn add_signature(
     Ok(())
 }
 
-/// Shows no credentials.
+/// Omits the credentials.
 impl fmt::Debug for SigV4Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SigV4Signer").field("setting", &self.setting).finish_non_exhaustive()

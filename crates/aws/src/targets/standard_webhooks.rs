@@ -1,4 +1,4 @@
-//! Signatures by Standard Webhooks, version 1, symmetric.
+//! Symmetric signatures of Standard Webhooks, version 1.
 //!
 //! The specification: <https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>.
 
@@ -25,7 +25,7 @@ const PREFIX: &str = "whsec_";
 /// The length of a symmetric secret ("Signature scheme").
 const KEY_BYTES: RangeInclusive<usize> = 24..=64;
 
-/// One or two secrets: during a rotation requests are signed with both, and the target accepts either.
+/// One or two secrets: during a rotation, requests are signed with both, and the target accepts either.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningSecrets {
     first: SigningKey,
@@ -35,7 +35,7 @@ pub struct SigningSecrets {
 #[derive(Clone, PartialEq, Eq)]
 struct SigningKey(Vec<u8>);
 
-/// The reason to refuse signing secrets, without their text.
+/// The reason why signing secrets are invalid, without their text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SigningSecretsError {
     #[error("is empty; set it to one secret ({PREFIX}BASE64), or to two separated by a space")]
@@ -53,10 +53,10 @@ pub enum SigningSecretsError {
 }
 
 impl SigningSecrets {
-    /// Reads one or two secrets with white space between them.
+    /// Parses one or two secrets separated by whitespace.
     ///
     /// # Errors
-    /// The reason to refuse them.
+    /// The reason why they are invalid.
     pub fn parse(text: &str) -> Result<Self, SigningSecretsError> {
         let mut secrets = text.split_ascii_whitespace();
         let first = secrets.next().ok_or(SigningSecretsError::Empty)?;
@@ -67,15 +67,15 @@ impl SigningSecrets {
         Ok(Self { first: SigningKey::parse(first)?, second: second.map(SigningKey::parse).transpose()? })
     }
 
-    /// Adds the headers. The id is the message's own in every attempt, so a receiver can use it as an idempotency key;
-    /// the timestamp is the attempt's.
+    /// Adds the headers. The id is the message id, the same in every attempt, so a receiver can use it as an
+    /// idempotency key; the timestamp is that of the attempt.
     pub(super) fn sign_request(
         &self,
         request: RequestBuilder,
         message: &Message<'_>,
         now: Timestamp,
     ) -> RequestBuilder {
-        // Always a UUID, while a producer's own id may have full stops, which separate the signed parts.
+        // Always a UUID: a producer's own id may contain full stops, which separate the signed parts.
         let id = message.message_id;
         let timestamp = now.timestamp();
         request
@@ -84,7 +84,7 @@ impl SigningSecrets {
             .header(SIGNATURE, self.joined_signatures(id, timestamp, message.body))
     }
 
-    /// The signatures with spaces between them.
+    /// The signatures, separated by spaces.
     fn joined_signatures(&self, id: &str, timestamp: i64, body: &str) -> String {
         let mut signatures = self.first.signature(id, timestamp, body);
         if let Some(second) = &self.second {
@@ -110,7 +110,7 @@ impl SigningKey {
     }
 }
 
-/// Shows no secret.
+/// Omits the secrets.
 impl fmt::Debug for SigningSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SigningSecrets").finish_non_exhaustive()

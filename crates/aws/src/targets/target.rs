@@ -12,7 +12,7 @@ use super::{HttpTarget, LambdaTarget, OwnFunction};
 /// The default of `TARGET_TIMEOUT_SECONDS`: 30 s for a whole call, including the connection.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The target of a message-processor, which each valid message is passed to.
+/// The target of a message-processor, to which each valid message is passed.
 #[derive(Debug)]
 pub enum Target {
     Http(Box<HttpTarget>),

@@ -13,11 +13,11 @@ pub enum TargetAddress {
     LambdaArn(String),
 }
 
-/// A URL whose debug output has neither path nor query, which may contain a key.
+/// A URL whose debug output omits the path and query, which may contain a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetUrl(pub(crate) Url);
 
-/// Names of query parameters that usually hold a secret. Case, hyphens and underscores do not matter. The stack has the
+/// Names of query parameters that usually hold a secret. Case, hyphens and underscores are ignored. The stack has the
 /// same list (`infra/lib/secret-parameter.ts`).
 const SECRET_PARAMETERS: [&str; 20] = [
     "access_key",
@@ -49,7 +49,7 @@ impl TargetUrl {
         &self.0
     }
 
-    /// The known name of the first query parameter that looks like a secret.
+    /// The listed name of the first query parameter that looks like a secret.
     #[must_use]
     pub fn secret_parameter(&self) -> Option<&'static str> {
         let plain = |name: &str| name.replace(['-', '_'], "").to_ascii_lowercase();
@@ -64,7 +64,7 @@ impl fmt::Debug for TargetUrl {
     }
 }
 
-/// The reason to refuse a target, without the URL, which may contain a secret.
+/// The reason why a target is invalid, without the URL, which may contain a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TargetError {
     #[error(
@@ -82,10 +82,10 @@ pub enum TargetError {
 }
 
 impl TargetAddress {
-    /// Parses the setting. `http://` is limited to this machine unless `allow_http` is set.
+    /// Parses the setting. `http://` is only allowed for this machine unless `allow_http` is set.
     ///
     /// # Errors
-    /// The reason to refuse the target.
+    /// The reason why the target is invalid.
     pub fn parse(text: &str, allow_http: bool) -> Result<Self, TargetError> {
         // Checked first: an ARN is also a URL with the scheme `arn:`.
         if text.starts_with("arn:") {
@@ -111,12 +111,12 @@ impl TargetAddress {
     }
 }
 
-/// True if a URL leads to this machine: by the name `localhost`, which HTTP targets never look up, or by a loopback
-/// address in any spelling (`0x7f.1`). IPv4-mapped IPv6 addresses and `localhost.` do not count.
+/// True if a URL refers to this machine, by the name `localhost`, which HTTP targets never look up, or by a loopback
+/// address in any notation (`0x7f.1`). IPv4-mapped IPv6 addresses and `localhost.` do not count.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    // The parser has normalised every spelling of an address.
+    // The parser has normalised every notation of an address.
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -146,7 +146,7 @@ mod tests {
         assert!(TargetAddress::parse("http://example.com/", true).is_ok());
     }
 
-    /// Spellings that the URL Standard ("Host parsing") resolves to 127.0.0.1, ::1 or localhost.
+    /// Notations that the URL Standard ("Host parsing") resolves to 127.0.0.1, ::1 or localhost.
     #[test]
     fn loopback_in_disguise_is_loopback() {
         for (spelling, host) in [
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// The rule of `schemas/vectors/secret-parameters.json`, which the stack's tests read, too.
+    /// The rule in `schemas/vectors/secret-parameters.json`, which the stack's tests also read.
     #[test]
     fn a_secret_in_a_query_is_found_by_its_parameters_name() {
         #[derive(serde::Deserialize)]

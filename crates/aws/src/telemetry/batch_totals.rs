@@ -1,4 +1,4 @@
-//! The counts and measurements of a batch, in as few lines as CloudWatch can read them from.
+//! The counts and measurements of a batch, in as few lines as CloudWatch allows.
 
 use redeliver_core::events::Event;
 use redeliver_core::trace::SpanContext;
@@ -6,13 +6,13 @@ use redeliver_core::trace::SpanContext;
 use super::log_line::{Directive, MetricLogLines, VALUES_MAX};
 use super::metrics::{EventReport, Measure, Measurement, Metric, MetricValue};
 
-/// Request ids in one line, as many as a batch of SQS has messages.
+/// The maximum number of request ids in one line: the maximum size of an SQS batch.
 const REQUEST_IDS_MAX: usize = 10;
 
-/// Counts and measurements since the last line of a batch.
+/// Counts and measurements since the last batch line.
 #[derive(Debug, Default)]
 pub(super) struct BatchTotals {
-    /// One for each metric and value of its dimension.
+    /// One per metric and dimension value.
     counts: Vec<MetricCount>,
     values: Vec<(Metric, Vec<MetricValue>)>,
     /// The failed messages by error type.
@@ -24,7 +24,7 @@ pub(super) struct BatchTotals {
 pub(super) struct FailuresByType {
     pub(super) error_type: String,
     pub(super) count: u32,
-    /// The request ids of their log lines, each once, at most [`REQUEST_IDS_MAX`].
+    /// The distinct request ids of their log lines, at most [`REQUEST_IDS_MAX`].
     pub(super) request_ids: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl BatchTotals {
     }
 
     /// Writes the lines. A line holds one value of each dimension, one error, and [`VALUES_MAX`] values of each metric;
-    /// the rest goes to further lines.
+    /// the rest goes into further lines.
     pub(super) fn write_lines(self, lines: &mut MetricLogLines<'_>, trace: Option<SpanContext>) {
         let trace_id = trace.map(|trace| trace.trace_id());
         let Self { counts, values, failures } = self;
@@ -132,7 +132,7 @@ impl BatchLine<'_> {
         self.counts.is_empty() && self.values.is_empty() && self.failure.is_none()
     }
 
-    /// The metrics with only the function as dimension, and then each counter with its additional dimension.
+    /// The metrics with only the function as dimension, followed by each counter with its additional dimension.
     pub(super) fn directives(&self) -> Vec<Directive> {
         let has_dimension = |metric: &Metric| self.by.iter().any(|(counter, ..)| counter == metric);
         let counters = self.counts.iter().map(|(metric, _)| *metric).filter(|metric| !has_dimension(metric));

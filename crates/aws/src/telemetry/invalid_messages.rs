@@ -1,10 +1,11 @@
-//! The line `all_invalid`, logged once if all messages of a batch or of an environment are invalid: a setting is wrong.
+//! The line `all_invalid`, logged once if all messages of a batch or of an environment are invalid, since a setting is
+//! probably wrong.
 
 use redeliver_core::events::Event;
 use redeliver_core::message::all_invalid::{DEPLOYED_SETTING, INVALID, all_invalid, are_all_invalid};
 use serde::Serialize;
 
-/// The outcomes of messages, valid or not.
+/// The numbers of valid and invalid messages.
 #[derive(Debug, Default)]
 pub(super) struct InvalidMessages {
     batch: OutcomeCounts,
@@ -26,7 +27,7 @@ pub(super) struct AllInvalid {
 }
 
 impl OutcomeCounts {
-    /// The outcomes that an event reports.
+    /// The numbers that an event reports.
     fn reported_by(event: &Event) -> Self {
         match event {
             Event::GivenUp { error_type, .. } | Event::Blocked { error_type, .. } => {
@@ -75,7 +76,7 @@ impl InvalidMessages {
 mod tests {
     use super::*;
 
-    /// The numbers that the lines after each batch name, 0 without a line.
+    /// The numbers in the line after each batch; 0 without a line.
     fn lines_after<const N: usize>(batches: [(u64, u64); N]) -> [u64; N] {
         let mut messages = InvalidMessages::default();
         batches.map(|(invalid, all)| {

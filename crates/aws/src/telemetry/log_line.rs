@@ -10,16 +10,16 @@ use super::batch_totals::{BatchLine, FailuresByType};
 use super::invalid_messages::AllInvalid;
 use super::metrics::{EventReport, FUNCTION, Measure, Measurement, Metric, NAMESPACE};
 
-/// Maximum number of values of a metric in one line.
+/// The maximum number of values per metric in one line.
 pub(super) const VALUES_MAX: usize = 100;
 
 /// Lines with the same function and timestamp.
 pub(super) struct MetricLogLines<'a> {
     function: &'a str,
-    /// RFC 3339.
+    /// In RFC 3339 format.
     timestamp: String,
     timestamp_millis: i64,
-    /// The lines, each with a line break.
+    /// The lines, each ending with a line break.
     pub(super) text: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> MetricLogLines<'a> {
         let names = |metrics: &[Measurement]| metrics.iter().map(|measured| measured.metric).collect();
         let dimension = counter.first().and_then(|counter| counter.metric.dimension());
         let by = dimension.zip(observed.by).map(|(dimension, value)| (dimension.name, value));
-        // CloudWatch bills each set of dimensions as a metric, so only the counter has the additional one.
+        // CloudWatch bills each set of dimensions as a metric, so only the counter has an additional dimension.
         let by_two = by.map(|(dimension, _)| Directive::for_metrics(Some(dimension), names(counter)));
         let by_one = (!others.is_empty()).then(|| Directive::for_metrics(None, names(others)));
         self.push_line(
@@ -46,7 +46,7 @@ impl<'a> MetricLogLines<'a> {
         );
     }
 
-    /// Adds an event whose metrics are in its batch's line.
+    /// Adds an event whose metrics are in the batch line.
     pub(super) fn push_without_metrics(&mut self, event: &Event, observed: &EventReport) {
         let fields = EventFields { event, by: None, metrics: &[] };
         self.push_line(observed.level, observed.event, &fields, Vec::new());
@@ -146,7 +146,7 @@ struct MetricDefinition {
 }
 
 impl Directive {
-    /// Declares metrics with the dimension function and, if given, with both dimensions.
+    /// Declares metrics with the function as dimension and, if another is given, also with both.
     pub(super) fn for_metrics(dimension: Option<&'static str>, metrics: Vec<Metric>) -> Self {
         let further = dimension.map(|dimension| vec![FUNCTION, dimension]);
         let definition = |metric: Metric| MetricDefinition {

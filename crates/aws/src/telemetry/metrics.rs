@@ -1,4 +1,4 @@
-//! The names, levels and metrics of events, for CloudWatch and for `/metrics` of `redeliver work`.
+//! The names, levels and metrics of events, for CloudWatch and for the `/metrics` endpoint of `redeliver work`.
 
 use redeliver_core::events::{Event, to_milliseconds};
 use redeliver_core::failure::FailureClass;
@@ -54,10 +54,10 @@ impl Metric {
     }
 }
 
-/// The kind of a metric's values.
+/// The kind of values of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Occurrences, which are added up.
+    /// Occurrences, which are summed.
     Count,
     /// A message's receives so far, as single values.
     Receives,
@@ -65,8 +65,8 @@ pub enum Measure {
     Seconds,
 }
 
-/// The additional dimension of a counter. CloudWatch bills each of its values as a metric, so only counters in graphs
-/// have one, with few values.
+/// The additional dimension of a counter. CloudWatch bills each of its values as a metric, so only counters shown in
+/// graphs have one, with few values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimension {
     pub name: &'static str,
@@ -130,7 +130,7 @@ pub struct Measurement {
 /// A value, written to the millisecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MetricValue {
-    /// A count, or whole seconds of SQS.
+    /// A count, or whole seconds from SQS.
     Whole(u32),
     /// A measured duration.
     Real(f64),
@@ -148,11 +148,11 @@ impl Serialize for MetricValue {
 /// The line in which an event is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinePolicy {
-    /// Its own line: it needs action, or is a dead letter.
+    /// A separate line: the event needs action, or is a dead letter.
     Own,
-    /// Its own line, but its batch's line with `LOG_LEVEL=WARN`: it is rare and needs no action.
+    /// A separate line or, with `LOG_LEVEL=WARN`, the batch line: the event is rare and needs no action.
     OwnUnlessWarn,
-    /// Its batch's line.
+    /// The batch line.
     Batch,
 }
 
@@ -162,9 +162,9 @@ pub struct EventReport {
     /// `INFO` or `WARN`.
     pub level: &'static str,
     pub line: LinePolicy,
-    /// Its name in logs.
+    /// The event's name in logs.
     pub event: &'static str,
-    /// The value of the first metric's dimension, if that has one.
+    /// The value of the first metric's additional dimension, if it has one.
     pub by: Option<&'static str>,
     /// At least one.
     pub metrics: Vec<Measurement>,
@@ -225,7 +225,7 @@ impl EventReport {
             Event::Blocked { .. } => warning_event("blocked", None, &[count_once(M::Blocked)]),
             Event::DeadLettered { error_type, age_seconds, .. } => {
                 let age = real_seconds(M::MessageAgeSeconds, age_seconds);
-                // A later version's code is not a value of the dimension and would be billed as another metric.
+                // A code from a later version is not a value of the dimension and would be billed as another metric.
                 let by = Some(error_type).filter(|code| ERROR_TYPE.values.contains(code));
                 warning_event("dead_lettered", by, &[count_once(M::DeadLettered), age])
             }

@@ -4,8 +4,8 @@ use std::panic::{PanicHookInfo, set_hook};
 
 use crate::stderr;
 
-/// Makes every panic one line on standard error with its place, but without its text, which may quote a payload (as
-/// slicing a string inside a character does).
+/// Logs every panic as one line on standard error with its location, but without its text, which may quote a payload
+/// (as a slice through a character does).
 pub fn without_text() {
     set_hook(Box::new(|info| stderr::write_line(format_panic(info))));
 }
@@ -27,7 +27,7 @@ mod tests {
     fn a_panic_is_logged_with_its_place_and_without_its_text() {
         let (lines, written) = channel();
         let (here, others) = (thread::current().id(), take_hook());
-        // Hooks are the whole process's: other tests keep theirs.
+        // Hooks are process-wide: other tests keep theirs.
         set_hook(Box::new(move |info| match thread::current().id() == here {
             true => lines.send(format_panic(info)).expect("the test waits for it"),
             false => others(info),

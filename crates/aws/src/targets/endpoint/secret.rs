@@ -1,4 +1,4 @@
-//! The secret of an endpoint, which is read at the start and again when it may have changed.
+//! The secret of an endpoint, which is read at startup and again when it may have changed.
 
 use std::fmt;
 use std::pin::pin;
@@ -21,13 +21,13 @@ use crate::SystemClock;
 
 /// The age after which the endpoint is refreshed in the background.
 const AGE_MAX: Duration = Duration::from_secs(300);
-/// The pause between two readings after refusals, and between two refreshes: Secrets Manager bills each request.
+/// The minimum interval between reads after refusals, and between refreshes: Secrets Manager bills each request.
 const PAUSE: Duration = Duration::from_secs(30);
-/// The timeout of a refresh, whose connection may be dead after a freeze.
+/// The timeout of a refresh, since its connection may be dead after a freeze.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An endpoint from a secret, which may be rotated while in use. A call refreshes it in the background if it is older
-/// than 5 minutes, and at once after a 401 or 403, but not more often than every 30 s. Clones share their state.
+/// than 5 minutes, and immediately after a 401 or 403, but at most once every 30 s. Clones share their state.
 #[derive(Clone)]
 pub struct SecretEndpoint<C = SystemClock> {
     client: Client,
@@ -36,11 +36,11 @@ pub struct SecretEndpoint<C = SystemClock> {
     clock: C,
     observer: Arc<dyn Observer>,
     known: Arc<Mutex<KnownEndpoint>>,
-    /// Locked during a reading.
+    /// Locked while the secret is being read.
     reading: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The current endpoint. All times are when a reading began, since a response may come late.
+/// The current endpoint. All timestamps are from the start of a read, since the response may be late.
 struct KnownEndpoint {
     endpoint: Endpoint,
     read_at: Timestamp,
@@ -52,7 +52,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
     /// Reads the secret. `observer` gets an event if it cannot be refreshed later.
     ///
     /// # Errors
-    /// If it cannot be read or is invalid.
+    /// If the secret cannot be read or is invalid.
     pub async fn read_secret(
         config: &SdkConfig,
         arn: &str,
@@ -68,7 +68,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
         Ok(Self { client, arn: arn.into(), settings, clock, observer, known, reading: Arc::default() })
     }
 
-    /// The current endpoint, at once. An old one is also refreshed in the background, for later calls.
+    /// Returns the current endpoint immediately. An old one is also refreshed in the background for later calls.
     pub(crate) fn current_endpoint(&self) -> Endpoint {
         let (endpoint, is_old) = {
             let (known, now) = (self.lock_known(), self.clock.now());
@@ -83,13 +83,14 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
         endpoint
     }
 
-    /// An endpoint other than the refused one; `None` if there is none yet.
+    /// Returns an endpoint other than the refused one; `None` if the secret has not changed yet.
     pub(crate) async fn other_than(&self, refused: &Endpoint) -> Option<Endpoint> {
         let other = || Some(self.lock_known().endpoint.clone()).filter(|endpoint| endpoint != refused);
         if let Some(other) = other() {
             return Some(other);
         }
-        // After a rotation many calls are refused at once: the first one reads, and the others use its result.
+        // After a rotation, many calls are refused at once: the first one reads the secret, and the others use its
+        // result.
         let turn = Arc::clone(&self.reading).lock_owned().await;
         if let Some(other) = other() {
             return Some(other);
@@ -101,7 +102,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
             return None;
         }
         self.lock_known().tried_after_refusal_at = Some(now);
-        // In a task, since the call may be cut off, but later calls need the result, too.
+        // In a task, since the call may be cut off, but later calls also need the result.
         let _panicked = tokio::spawn(self.clone().read_again(turn)).await;
         other()
     }
@@ -136,7 +137,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
 }
 
 impl<C> SecretEndpoint<C> {
-    /// Waits until no reading is in progress.
+    /// Waits until no read is in progress.
     #[cfg(test)]
     pub(crate) async fn wait_settled(&self) {
         drop(self.reading.lock().await);
@@ -147,7 +148,7 @@ impl<C> SecretEndpoint<C> {
     }
 }
 
-/// Shows nothing of the secret.
+/// Shows nothing from the secret.
 impl<C> fmt::Debug for SecretEndpoint<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecretEndpoint").field("arn", &self.arn).finish_non_exhaustive()

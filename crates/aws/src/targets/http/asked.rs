@@ -1,4 +1,4 @@
-//! The wait that a response asks for: by `Retry-After`, or by a header that APIs send instead.
+//! The delay that a response requests with `Retry-After`, or with a header that APIs send instead.
 
 use std::time::Duration;
 
@@ -13,20 +13,21 @@ use crate::targets::retry_after::{LONGEST, parse_retry_after};
 pub(super) enum RequestedWait {
     Nothing,
     After(Duration),
-    /// A time that cannot be read.
+    /// A value that cannot be parsed.
     Unreadable,
 }
 
-/// Headers that have the same wait in milliseconds: OpenAI's, and Azure's.
+/// Headers with the same delay in milliseconds: OpenAI's and Azure's.
 const IN_MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
-/// The calls that are left in a window, and its end: the older drafts of RateLimit, GitHub and many others, Twitter.
+/// The remaining calls in a window, and its end: in older drafts of RateLimit, at GitHub and many others, and at
+/// Twitter.
 const WINDOWS: [(&str, &str); 3] = [
     ("ratelimit-remaining", "ratelimit-reset"),
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
     ("x-rate-limit-remaining", "x-rate-limit-reset"),
 ];
 
-/// The wait that a response with this status asks for. `Retry-After` comes first.
+/// The delay that a response with this status requests. `Retry-After` takes precedence.
 pub(super) fn requested_wait(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> RequestedWait {
     let retry_after = longest_value(headers, RETRY_AFTER.as_str(), |value| parse_retry_after(value, now));
     let in_milliseconds = IN_MILLISECONDS.map(|name| longest_value(headers, name, parse_milliseconds));
@@ -48,7 +49,7 @@ impl RequestedWait {
 }
 
 /// True if the end of a window is the time to call again. Responses have these headers whether or not the window is the
-/// reason of the refusal, so a window with calls left means nothing. GitHub answers 403 when none is left.
+/// reason for the refusal, so a window with remaining calls means nothing. GitHub responds with 403 when none remain.
 fn is_used_up(status: StatusCode, headers: &HeaderMap, remaining: &str) -> bool {
     let remaining = headers.get(remaining).map(|value| value.as_bytes().trim_ascii());
     match status {
@@ -58,7 +59,7 @@ fn is_used_up(status: StatusCode, headers: &HeaderMap, remaining: &str) -> bool 
     }
 }
 
-/// The longest of a header's values.
+/// The longest delay among a header's values.
 fn longest_value(headers: &HeaderMap, name: &str, parse: impl Fn(&str) -> Option<Duration>) -> RequestedWait {
     let values = headers.get_all(name);
     if values.iter().next().is_none() {
@@ -78,7 +79,7 @@ fn parse_milliseconds(value: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// 90 seconds before the moment of the tests.
+    /// 90 seconds before the timestamp in the tests.
     fn now() -> Timestamp {
         Timestamp::from_timestamp(784_111_777 - 90, 0).unwrap()
     }
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!(asked_by(429, &[("retry-after", "5"), ("x-ratelimit-reset", "60")]), after(5));
     }
 
-    /// A window's end is on every response, also if the refusal has another reason.
+    /// Every response has a window's end, even if the refusal has another reason.
     #[test]
     fn the_end_of_a_window_counts_only_if_no_call_is_left_in_it() {
         for (remaining, reset) in WINDOWS {

@@ -1,5 +1,5 @@
-//! The reason why a call got no response. The texts are our own: those of the errors may contain the URL, and so a key
-//! in its query.
+//! The reason why a call got no response. The texts are our own, since the errors' texts may contain the URL, with a
+//! key in its query.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -10,16 +10,17 @@ use rustls::{AlertDescription, CertificateError, PeerIncompatible};
 
 /// The outcome of a call without a response.
 ///
-/// Without a connection the target has got nothing: these errors are "not now" in `redeliver_core::decide`. After that it
-/// may have done its work, so those are faults.
+/// Without a connection, the target has received nothing: these errors are "not now" in `redeliver_core::decide`. Once
+/// connected, the target may have done its work, so later errors are faults.
 pub(in super::super) fn no_response(error: &reqwest::Error) -> HandlerError {
-    // A refused client certificate comes with the first read (RFC 8446, appendix E.1.2), but no request is handled.
+    // A rejected client certificate is reported on the first read (RFC 8446, appendix E.1.2), but no request is
+    // handled.
     if let Some(what) =
         find_cause::<rustls::Error>(error).and_then(|tls| handshake_failure(tls, error.is_connect()))
     {
         return no_tls(what);
     }
-    // First: a connection may time out, too, and no message is to blame for that.
+    // Checked first: a connection can also time out, and no message is to blame for that.
     if error.is_connect() {
         no_connection(error)
     } else if error.is_timeout() {
@@ -41,7 +42,7 @@ fn no_connection(error: &reqwest::Error) -> HandlerError {
     if error.is_timeout() {
         return HandlerError::transient("Http.ConnectTimeout", "the connection to the target timed out");
     }
-    // The type is not public. Of its text only this beginning is looked at.
+    // The error type is not public, so the beginning of its text is checked.
     if iter_causes(error).any(|cause| cause.to_string().starts_with("tunnel error")) {
         return HandlerError::transient("Http.Proxy", "the proxy did not open a tunnel to the target");
     }
@@ -63,7 +64,8 @@ fn no_tls(what: &'static str) -> HandlerError {
     HandlerError::transient(ErrorType::Explained("Http.Tls", what), format_args!("no TLS connection: {what}"))
 }
 
-/// The fault of a handshake. Once there is a connection, only alerts about certificates and versions are of it.
+/// The reason why a TLS handshake failed. After connecting, only alerts about certificates and versions count as
+/// handshake failures.
 pub(super) fn handshake_failure(error: &rustls::Error, is_connecting: bool) -> Option<&'static str> {
     use rustls::Error as E;
     Some(match error {
@@ -117,7 +119,7 @@ fn find_cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
     iter_causes(error).find_map(|cause| cause.downcast_ref())
 }
 
-/// All errors inside an error. An [`io::Error`] skips the one that it wraps in `source`.
+/// Iterates over all causes of an error. The `source` of an [`io::Error`] skips the error that it wraps.
 fn iter_causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     iter::successors(error.source(), |cause: &&'a (dyn Error + 'static)| {
         let cause = *cause;
