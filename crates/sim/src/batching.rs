@@ -5,19 +5,19 @@ use std::time::Duration;
 use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 
-/// The batches of an event source mapping. By default ten messages without a window, as for the inner functions.
+/// The batches of an event source mapping. By default, ten messages without a window, as for the inner functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// The largest number of messages in a batch, 1 to 10.
+    /// The maximum number of messages per batch, 1 to 10.
     pub size: u8,
-    /// `MaximumBatchingWindowInSeconds`: the time that a batch that is not full waits for more messages.
+    /// `MaximumBatchingWindowInSeconds`: the time for which an incomplete batch waits for more messages.
     pub window: Duration,
 }
 
 impl Batching {
     /// The construct's default for the message-processor: ten messages and a window of one second, or one message
-    /// without a window for a FIFO queue. Lambda has no batching window for FIFO queues, and only in batches of one is
-    /// each of their receives a call.
+    /// without a window for a FIFO queue. Lambda has no batching window for FIFO queues, and only in batches of one
+    /// does each receive result in a call.
     pub fn for_message_processor(strategy: Strategy) -> Self {
         if strategy.definition().is_fifo {
             Self { size: 1, ..Self::default() }

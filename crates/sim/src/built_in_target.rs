@@ -1,4 +1,4 @@
-//! The built-in target: it fails at random, and in the same way for the same seed.
+//! The built-in target: it fails at random, but reproducibly for the same seed.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,13 +10,13 @@ use redeliver_core::handler::{HandlerError, Message};
 use crate::tracker::hash_text;
 use redeliver_core::lock;
 
-/// A target that fails at random. An answer depends on the seed, the message, its generation, its attempt, and how many
-/// times that attempt has failed: a probe of the circuit breaker spends no attempt, so it needs a draw of its own.
+/// A target that fails at random. A response depends on the seed, the message, its generation, its attempt, and the
+/// number of failures of that attempt: a probe of the circuit breaker spends no attempt, so it needs a separate draw.
 #[derive(Debug)]
 pub struct BuiltInTarget {
     failures: FailureChances,
-    /// The last failed attempt of each message and its number of failures, by a hash of the message id: 24 bytes
-    /// per message, however long its id.
+    /// The last failed attempt of each message and its number of failures, by a hash of the message id: 24 bytes per
+    /// message, regardless of the id's length.
     failed: Mutex<HashMap<u64, (AttemptKey, u32)>>,
 }
 
@@ -25,7 +25,7 @@ pub struct BuiltInTarget {
 pub struct FailureChances {
     /// The chance that a call fails, 0 to 1.
     pub rate: f64,
-    /// The number of attempts of each message that fail at first.
+    /// The number of initial attempts of each message that fail.
     pub first: u32,
     /// The chance that a message fails permanently, 0 to 1.
     pub permanently: f64,
@@ -41,7 +41,7 @@ impl BuiltInTarget {
         Self { failures, failed: Mutex::default() }
     }
 
-    /// Answers a call: the same for the same seed, message and attempt.
+    /// Responds to a call: the same result for the same seed, message and attempt.
     ///
     /// # Errors
     /// `Simulated.Permanent` or `Simulated.Transient`, by the chances of [`FailureChances`].
@@ -69,13 +69,13 @@ impl BuiltInTarget {
         Ok(())
     }
 
-    /// A number in 0..1, the same for the same key. Draw 0 is for the message, the others are for its attempts.
+    /// A number in 0..1, the same for the same key. Draw 0 is for the message, later draws are for its attempts.
     fn draw_number(&self, message: &Message<'_>, draw: u32, times: u32) -> f64 {
         let mut key = [0; 32];
         for (place, byte) in key.iter_mut().zip(message.message_id.bytes().filter(|byte| *byte != b'-')) {
             *place = byte.to_ascii_lowercase();
         }
-        // 32 hexadecimal digits fill the key; the rest goes into the stream number and the start.
+        // 32 hexadecimal digits fill the key; the rest becomes the stream number and the start.
         let mut generator = ChaCha8Rng::from_seed(key);
         generator.set_stream(self.failures.seed);
         let attempt = u128::from(message.redrive_generation) * 2048 + u128::from(draw);
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Which of 1,000 messages fail at this attempt.
+    /// The messages, out of 1,000, that fail at this attempt.
     fn failures(target: &BuiltInTarget, attempt: AttemptKey) -> Vec<u32> {
         let (redrive_generation, retry_attempt) = attempt;
         let fails = |n: &u32| {

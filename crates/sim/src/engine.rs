@@ -1,4 +1,4 @@
-//! The engine: polls the queues for the functions, side by side, until every message has come out.
+//! The engine: polls the queues for the functions concurrently, until every message is settled.
 
 mod final_dlq;
 mod pollers;
@@ -25,41 +25,42 @@ use redeliver_core::lock;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The pause between two counts of queues that seem to have lost a message: longer than the lag of SQS's counts.
 const COUNT_PAUSE: Duration = Duration::from_secs(60);
-/// After this many empty counts in a row, the messages that have not come out are lost.
+/// After this many consecutive empty counts, unsettled messages are lost.
 const EMPTY_COUNTS: u32 = 3;
 
 /// The functions of the loop.
 #[derive(Debug)]
 pub struct LoopFunctions<M, F, A> {
-    /// Polls the source queue: the message-processor, or the async-retry-handler.
+    /// Polls the source queue: the message-processor or the async-retry-handler.
     pub on_source: M,
-    /// Polls the intermediate DLQ, if there is one.
+    /// Polls the intermediate DLQ, if the strategy has one.
     pub failed_message_processor: Option<F>,
     pub final_dlq_annotator: A,
 }
 
-/// Runs the functions on the queues of a topology until every message has come out, at the target or in the final DLQ.
+/// Runs the functions on the queues of a topology until every message is settled: processed by the target, or read from
+/// the final DLQ.
 pub struct Engine<'a, Q, C> {
     pub topology: &'a Topology<Q>,
     pub clock: &'a C,
-    /// True if the clock is virtual: the final records say so.
+    /// True if the clock is virtual: the final records report it.
     pub is_virtual: bool,
     pub tracker: &'a Mutex<Tracker>,
-    /// Called with the number of messages that have come out.
+    /// Called with the number of settled messages.
     pub progress: &'a dyn Fn(u64),
-    /// The longest long poll.
+    /// The maximum duration of a long poll.
     pub wait: Duration,
     /// The pollers of the source queue.
     pub pollers: Pollers,
-    /// The pollers of each other queue.
+    /// The pollers of each of the other queues.
     pub inner_pollers: Pollers,
-    /// The body that was sent, given the body of its final record.
+    /// Returns the body as sent, given the body of its final record.
     pub original_body: fn(&str) -> &str,
 }
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
-    /// Runs the functions until every message has come out, until the missing ones are in no queue either, or until
-    /// `stop` completes. Writes the final records to `output`.
+    /// Runs the functions until every message is settled, until the missing ones are in no queue, or until `stop`
+    /// completes. Writes the final records to `output`.
     ///
     /// # Errors
     /// If a queue cannot be read, or the output cannot be written.
@@ -72,7 +73,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let done = Cell::new(self.lock_tracker().is_settled());
         let Topology { source, intermediate, source_dlq, annotation, batching, .. } = self.topology;
         let work = async {
-            // Not `try_join!`: when one fails, `done` ends the others, after the batch that they are working on.
+            // Not `try_join!`: when one fails, `done` ends the others after their current batch.
             let annotator = &functions.final_dlq_annotator;
             let (messages, failed, moved, annotated, collected) = join!(
                 self.poll_queue(source, &functions.on_source, self.pollers, *batching, &done),
@@ -102,7 +103,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         pin_mut!(work, interrupted);
         match select(work, interrupted).await {
             Either::Left((outcome, _)) => outcome,
-            // Batches under way are finished: the records that were handled must be deleted, too.
+            // Current batches are finished: the handled records must be deleted, too.
             Either::Right(((), work)) => {
                 done.set(true);
                 work.await
@@ -119,7 +120,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         self.poll_queue(queue, function, self.inner_pollers, Batching::default(), done).await
     }
 
-    /// Repeats a step until it breaks off or the run is done. A retryable error is tried again; any other ends the run.
+    /// Repeats a step until it breaks or the run is done. Retryable errors are retried; any other error ends the run.
     async fn repeat_step(
         &self,
         done: &Cell<bool>,
@@ -137,7 +138,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                     return Err(error);
                 }
             }
-            // After each step of any of them: the last message may come out at the target or at the final DLQ.
+            // Checked after each step of any poller: the last message may be settled at the target or in the final DLQ.
             let tracker = self.lock_tracker();
             (self.progress)(tracker.settled_count());
             if tracker.is_settled() {
@@ -152,7 +153,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let mut empty = 0;
         while empty < EMPTY_COUNTS {
             self.clock.sleep(COUNT_PAUSE).await;
-            // One count is not enough: a function may hold a message that is between two queues, and SQS's counts lag.
+            // A single count is not enough: a function may hold a message that is between two queues, and SQS's counts
+            // lag.
             let is_empty =
                 matches!(self.topology.count_waiting().await, Ok(0)) && !self.lock_tracker().expects_more();
             empty = if is_empty { empty + 1 } else { 0 };

@@ -25,7 +25,7 @@ pub enum LoopError {
 }
 
 impl LoopError {
-    /// An SQS error, with the request that it answers.
+    /// An SQS error, with the request that failed.
     pub fn while_doing(doing: &'static str) -> impl Fn(EntryError) -> Self {
         move |error| Self::Sqs { doing, error }
     }

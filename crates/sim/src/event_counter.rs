@@ -13,17 +13,17 @@ pub struct EventCounter(Mutex<EventCounts>);
 
 #[derive(Clone, Debug, Default)]
 pub struct EventCounts {
-    /// Retries by their delay in seconds, which is the index, up to the longest delay.
+    /// The number of retries by their delay in seconds, which is the index, up to the longest delay.
     pub delays: Vec<u64>,
     /// Hops of messages with long delays.
     pub hops: u64,
-    /// Second calls within the same invocation.
+    /// Immediate second calls within the same invocation.
     pub immediate_retries: u64,
-    /// Times that a circuit breaker opened.
+    /// The number of times a circuit breaker opened.
     pub openings: u64,
-    /// Probes of a target that was down, including the successful one.
+    /// Probes of a target that was down, including the successful probe.
     pub probes: u64,
-    /// Messages that were held because their target was down; a message counts each time.
+    /// Messages held because their target was down; each hold counts.
     pub holds: u64,
 }
 

@@ -18,7 +18,7 @@ use crate::topology::Topology;
 /// Concurrent calls to the target: the default of the setting `MAX_CONCURRENCY`.
 pub const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 
-/// The message-processor of a retry loop that has one.
+/// The message-processor, for retry loops that have one.
 pub fn message_processor<H, Q: Clone, C, O>(
     topology: &Topology<Q>,
     handler: H,
@@ -84,7 +84,7 @@ pub fn async_retry_handler<I, Q: Clone, C, O>(
     }
 }
 
-/// The final-dlq-annotator, without an archive and notices.
+/// The final-dlq-annotator, without an archive or notices.
 pub fn final_dlq_annotator<Q: Clone, C, O>(
     topology: &Topology<Q>,
     clock: C,
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::batching::Batching;
 
-    /// Otherwise a local run would overstate the cost of an outage: each environment would detect it by itself.
+    /// Otherwise, a local run would overstate the cost of an outage: each environment would detect it separately.
     #[test]
     fn the_functions_recognize_their_own_messages() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);

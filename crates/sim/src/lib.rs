@@ -1,11 +1,11 @@
-//! The model: the whole retry loop in one process, what a policy does in it, and what AWS charges for it.
+//! The model: the whole retry loop in one process, the effect of a policy on it, and the AWS charges for it.
 //!
-//! - A [`Topology`] is the queues of the deployed stack. [`functions`] puts the functions together on it as the stack
-//!   does, and an [`Engine`] sends the messages and polls for the functions, until the
-//!   [`Tracker`] has seen each message come out.
-//! - The [`planner`] computes what can be computed from a policy alone, and measures the rest: it runs the functions in
-//!   virtual time against a target that is down or fails.
-//! - [`cost`] has AWS's list prices, and turns usage into dollars.
+//! - A [`Topology`] is the queues of the deployed stack. [`functions`] wires the functions to it as in the stack, and
+//!   an [`Engine`] sends the messages and polls for the functions, until the [`Tracker`] reports every message as
+//!   settled.
+//! - The [`planner`] computes the figures that follow from a policy alone, and measures the rest: it runs the functions
+//!   in virtual time against a target that is down or fails.
+//! - [`cost`] contains AWS's list prices, and converts usage into dollars.
 
 pub mod cost;
 pub mod functions;

@@ -1,8 +1,8 @@
-//! The planner: what a policy will do, before it is deployed.
+//! The planner: predicts the effects of a policy before it is deployed.
 //!
 //! The schedule of retries and the outages that a message survives are computed from the policy. Load, dead letters and
 //! requests are measured: the functions run in virtual time against a target that is down, flaps, fails, or is at its
-//! capacity. Producers, calls, pollers, environments and requests to SQS take the times of [`ModelTimes`].
+//! capacity. Producers, calls, pollers, environments and SQS requests take the times in [`ModelTimes`].
 
 mod delays;
 mod environments;

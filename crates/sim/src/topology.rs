@@ -21,21 +21,22 @@ pub struct Topology<Q> {
     pub retry_loop: RetryLoop,
     /// The batches from the source queue.
     pub batching: Batching,
-    /// The senders of re-sends, as messages on the source queue name them.
+    /// The senders of re-sends, as named in messages on the source queue.
     pub resenders: Resenders,
-    /// Where producers send messages, or Lambda its records of failed invocations.
+    /// The queue to which producers send messages, or Lambda its records of failed invocations.
     pub source: Q,
-    /// Where failed messages wait for the failed-message-processor; `None` if they stay on the source queue.
+    /// The queue in which failed messages wait for the failed-message-processor; `None` if they remain on the source
+    /// queue.
     pub intermediate: Option<Q>,
-    /// Where SQS moves messages of an ordered source queue; `None` with other strategies.
+    /// The queue to which SQS moves messages of an ordered source queue; `None` with other strategies.
     pub source_dlq: Option<Q>,
-    /// Where verdicts wait for the final-dlq-annotator.
+    /// The queue in which verdicts wait for the final-dlq-annotator.
     pub annotation: Q,
     pub final_dlq: Q,
 }
 
 impl Topology<EmbeddedQueue> {
-    /// The queues as the functions use them: under a role of their own, as on AWS.
+    /// The queues as used by the functions: under a separate role, as on AWS.
     #[must_use]
     pub fn for_functions(&self) -> Self {
         const ROLE: &str = "AROAREDELIVER00000000";
@@ -46,7 +47,7 @@ impl Topology<EmbeddedQueue> {
 }
 
 impl<Q> Topology<Q> {
-    /// The same topology of other queues.
+    /// The same topology with other queues.
     pub(crate) fn map_queues<T>(&self, queue: impl Fn(&Q) -> T) -> Topology<T> {
         Topology {
             retry_loop: self.retry_loop,
@@ -86,8 +87,8 @@ impl<'a, Q> Wiring for &'a Topology<Q> {
 }
 
 impl<Q: Queue + Clone> Topology<Q> {
-    /// Creates the queues of a retry loop, for a policy with this number of attempts. The batching window extends the source
-    /// queue's visibility timeout. If one queue fails, those before it are deleted.
+    /// Creates the queues of a retry loop, for a policy with this number of attempts. The batching window extends the
+    /// source queue's visibility timeout. If a queue cannot be created, the ones before it are deleted.
     ///
     /// # Errors
     /// The service's error.
@@ -129,10 +130,10 @@ impl<Q: Queue + Clone> Topology<Q> {
         })
     }
 
-    /// Deletes the queues, a source before its dead-letter queue.
+    /// Deletes the queues, each source before its dead-letter queue.
     ///
     /// # Errors
-    /// The last error; the other queues are deleted all the same.
+    /// The last error; the other queues are still deleted.
     pub async fn delete_queues<S: QueueService<Queue = Q>>(&self, service: &S) -> Result<(), EntryError> {
         let mut outcome = Ok(());
         for queue in self.all_queues() {
@@ -153,7 +154,7 @@ impl<Q: Queue + Clone> Topology<Q> {
         Ok(waiting)
     }
 
-    /// All queues, a source before its dead-letter queue.
+    /// All queues, each source before its dead-letter queue.
     pub(crate) fn all_queues(&self) -> impl Iterator<Item = &Q> {
         Role::ALL.iter().copied().filter_map(|role| (&*self).queue(role))
     }
@@ -164,13 +165,13 @@ pub(super) fn visibility_timeout() -> VisibilitySeconds {
     visibility_with_window(Duration::ZERO)
 }
 
-/// The messages stay hidden during the batching window, too.
+/// The messages also remain hidden during the batching window.
 fn visibility_with_window(batching_window: Duration) -> VisibilitySeconds {
     let seconds = 6 * INVOCATION_TIMEOUT.as_secs() + batching_window.as_secs();
     VisibilitySeconds::new(seconds).unwrap_or(VisibilitySeconds::MAX)
 }
 
-/// A queue's settings; its DLQ is among the queues that were created before.
+/// A queue's settings; its DLQ must be in `created`.
 fn queue_settings<Q: Queue>(needed: &NeededQueue, created: &BTreeMap<Role, Q>) -> QueueSettings {
     let redrive = needed.redrive.and_then(|redrive| {
         let target_arn = created.get(&redrive.to)?.arn().to_owned();

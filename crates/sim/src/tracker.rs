@@ -1,4 +1,4 @@
-//! Tracks each message from its send to its end, without relying on the functions' own events.
+//! Tracks each message from its send until it is settled, independently of the functions' own events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use redeliver_core::message::Timestamp;
 use serde::Deserialize;
 
-/// Counts the sends and the ends of each message. A message is identified by its `metadata.message_id`, or by its body if
-/// it has none; no re-send changes either.
+/// Counts the sends and the ends of each message. A message is identified by its `metadata.message_id`, or by its body
+/// if it has none; no re-send changes either.
 #[derive(Debug, Default)]
 pub struct Tracker {
     messages: HashMap<u64, MessageCount>,
@@ -26,7 +26,7 @@ struct MessageCount {
 }
 
 impl Tracker {
-    /// Announces messages that are still to be sent: the run is not settled without them.
+    /// Announces messages still to be sent: the run is not settled without them.
     pub fn expect_messages(&mut self, messages: u64) {
         self.expected += messages;
     }
@@ -37,14 +37,14 @@ impl Tracker {
         self.expected > 0
     }
 
-    /// Records that a message is about to be sent to the source queue: before the send, since the target may have
-    /// processed it when SQS answers.
+    /// Records that a message is about to be sent to the source queue. Called before the send, since the target may
+    /// have processed the message by the time SQS responds.
     pub fn record_sent(&mut self, body: &str) {
         self.sent += 1;
         self.expected = self.expected.saturating_sub(1);
         let count = self.messages.entry(identity_hash(body)).or_default();
         count.sent += 1;
-        // A copy may have come out before.
+        // A copy may have been settled before.
         self.settled += u64::from(count.came_out >= count.sent);
     }
 
@@ -60,25 +60,25 @@ impl Tracker {
         self.record_end(body, now);
     }
 
-    /// Messages that came out; a message counts at most as often as it was sent.
+    /// Settled messages; a message counts at most as many times as it was sent.
     #[must_use]
     pub fn settled_count(&self) -> u64 {
         self.settled
     }
 
-    /// Messages that were sent and have not come out.
+    /// Messages that were sent but are not settled.
     #[must_use]
     pub fn missing_count(&self) -> u64 {
         self.sent - self.settled
     }
 
-    /// True if every message that was sent has come out, and no more are expected.
+    /// True if every sent message is settled, and no more are expected.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.missing_count() == 0 && !self.expects_more()
     }
 
-    /// Messages that came out more often than they were sent: copies from at-least-once delivery.
+    /// Messages that were settled more often than sent: copies from at-least-once delivery.
     #[must_use]
     pub fn copy_count(&self) -> u64 {
         self.processed + self.dead_letters.values().sum::<u64>() - self.settled
@@ -100,7 +100,7 @@ impl Tracker {
         &self.dead_letters
     }
 
-    /// When the last message came out.
+    /// The time at which the last message was settled.
     #[must_use]
     pub fn last_settled_at(&self) -> Option<Timestamp> {
         self.last_settled_at
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!((tracker.settled_count(), tracker.copy_count()), (1, 0));
     }
 
-    /// `serde_json` alone would read the text inside.
+    /// `serde_json` alone would accept the text inside.
     #[test]
     fn an_object_is_no_message_id() {
         let mut tracker = Tracker::default();

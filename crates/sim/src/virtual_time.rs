@@ -3,7 +3,7 @@
 use redeliver_core::message::Timestamp;
 use redeliver_embedded::VirtualClock;
 
-/// 2026-01-01T00:00:00Z: the same for every run, so that the same seed gives the same bytes.
+/// 2026-01-01T00:00:00Z: the same for every run, so that the same seed produces the same bytes.
 const START_SECONDS: i64 = 1_767_225_600;
 
 /// A clock at the start of a run.

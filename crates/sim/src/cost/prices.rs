@@ -1,4 +1,4 @@
-//! AWS's list prices, and a user's replacements for some of them.
+//! AWS's list prices, and a user's overrides of some of them.
 
 use redeliver_core::message::schema::{Violation, join_violations};
 use serde::{Deserialize, Serialize};
@@ -8,12 +8,12 @@ use thiserror::Error;
 const SHIPPED: &str = include_str!("prices.json");
 const OURS: &str = "a test reads our own file";
 
-/// List prices of one region, of the first tier, without free tiers.
+/// List prices of one region, in the first tier, without free tiers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
     pub region: String,
-    /// The date on which the pages were read: `YYYY-MM-DD`.
+    /// The date on which the pricing pages were read: `YYYY-MM-DD`.
     pub read_on: String,
     #[serde(skip_serializing)]
     pub prices: PriceList,
@@ -24,7 +24,7 @@ pub struct Prices {
 #[serde(deny_unknown_fields)]
 pub struct PriceList {
     pub sqs_million_requests: Price,
-    /// The surcharge of fair queues: messages with a group on a standard queue.
+    /// The surcharge for fair queues: messages with a group on a standard queue.
     pub sqs_fair_million_requests: Price,
     pub sqs_fifo_million_requests: Price,
     pub lambda_million_requests: Price,
@@ -54,7 +54,7 @@ pub struct Price {
     pub page: String,
 }
 
-/// The error in a file of prices.
+/// The error in a price file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PricesError {
     #[error("the prices are not JSON: {0}")]
@@ -64,7 +64,7 @@ pub enum PricesError {
 }
 
 impl Prices {
-    /// The prices that are shipped: those of us-east-1 on the day [`read_on`](Self::read_on).
+    /// The shipped prices: those of us-east-1 on the day [`read_on`](Self::read_on).
     pub fn shipped_list() -> Self {
         serde_json::from_str(SHIPPED).expect(OURS)
     }
@@ -72,7 +72,7 @@ impl Prices {
     /// The list with some prices replaced: a JSON object of names and dollars, e.g. `{"sqs_million_requests": 0.44}`.
     ///
     /// # Errors
-    /// It is not a JSON object, or has unknown names or amounts below 0; the error lists all of them.
+    /// The text is not a JSON object, or has unknown names or amounts below 0; the error lists all of them.
     pub fn with_overrides(overrides: &str) -> Result<Self, PricesError> {
         let overrides = redeliver_core::json::value::parse_value(overrides)
             .map_err(|error| PricesError::NotJson(error.to_string()))?;

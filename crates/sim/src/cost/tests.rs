@@ -1,4 +1,4 @@
-//! The figures in the docs, computed: each page must have these texts.
+//! The figures in the docs, computed: each page must contain these texts.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::planner::{ModelTimes, Scenario, ScenarioGroups, TargetFault, run_poli
 struct LogBytes {
     processed: f64,
     handed_off: f64,
-    /// By the failed-message-processor.
+    /// Written by the failed-message-processor.
     scheduled: f64,
-    /// By the message-processor.
+    /// Written by the message-processor.
     sent_again: f64,
     hopped: f64,
 }
@@ -48,7 +48,7 @@ fn message_id() -> String {
     "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01".to_owned()
 }
 
-/// With values of usual lengths, as in all of these.
+/// An event with values of typical lengths, like all of these.
 fn processed() -> Event {
     Event::Processed {
         message_id: message_id(),
@@ -91,7 +91,7 @@ fn log_bytes_of_ten() -> LogBytes {
     }
 }
 
-/// The size of the message-processor's log line for this many successes, and one failure.
+/// The size of the message-processor's log line for this many successes and one failure.
 fn log_bytes_of(done: u16, failing: Option<Strategy>) -> f64 {
     let failing = failing.map(|strategy| match strategy {
         Strategy::DirectResend => scheduled(Some("HttpStatus.503")),
@@ -124,7 +124,7 @@ fn dollars(amount: f64) -> String {
     format!("${amount:.2}")
 }
 
-/// 1.2 as `1.2`, 2 as `2`.
+/// Formats 1.2 as `1.2`, and 2 as `2`.
 fn short(number: f64) -> String {
     format!("{}", (number * 10.0).round() / 10.0)
 }
@@ -133,7 +133,7 @@ fn whole(number: f64) -> String {
     HumanCount(format!("{number:.0}").parse().unwrap()).to_string()
 }
 
-/// The row of a million messages of one kind. The total is the sum of the amounts as they are shown.
+/// The table row for a million messages of one kind. The total is the sum of the displayed amounts.
 fn row(kind: &str, usage: Usage) -> String {
     let bill = usage.compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
     let amounts = [bill.sqs_requests, bill.lambda_requests, bill.lambda_duration, bill.logs];
@@ -186,7 +186,7 @@ fn the_costs_of_a_million_messages_match_the_docs() {
     }
 }
 
-/// In batches of one. A million messages that succeed at once, or a million retries: these are hidden, not sent.
+/// Batches of one: a million messages that succeed immediately, or a million retries, which are hidden, not sent.
 fn in_order(sends: f64, event: &Event) -> Usage {
     Usage {
         sqs_fifo_requests: sends + 2e6,
@@ -211,13 +211,13 @@ fn ordered_messages_and_retries_cost_fifo_requests_and_an_invocation_each() {
     assert_eq!(measured.invocations, retries.invocations);
 }
 
-/// The measured usage of a million retries: a simulation with them, minus one without.
+/// The measured usage of a million retries: a simulation with retries minus one without.
 fn of_a_million_retries(strategy: Strategy) -> Usage {
-    // All at once, so that batches are full. Each message fails once, and comes back a minute later.
+    // All are sent at once, so that batches are full. Each message fails once, and is received again a minute later.
     let policy = r#"{"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
     let messages = 2000;
-    // No message waits behind another one.
+    // No message waits behind another.
     let groups = strategy.definition().is_fifo.then_some(ScenarioGroups { count: 2000, down: 2000 });
     let measured = |outage: u64| {
         let scenario = Scenario {
@@ -232,13 +232,13 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
         };
         run_policy(&policy, &scenario, &|_| {}).unwrap()
     };
-    // Without an outage no message fails, with one of 30 s each fails once.
+    // Without an outage no message fails; with an outage of 30 s each message fails once.
     let (without, with) = (measured(0), measured(30));
     assert_eq!((without.retries, with.retries), (0, messages));
     let (without, with) = (without.usage, with.usage);
     let million = |value: fn(&Usage) -> f64| (value(&with) - value(&without)) * 1e6 / 2000.0;
     let count = million(|usage| usage.invocations.count);
-    // Nothing takes time here, so the durations are those that the pages assume.
+    // Nothing takes time here, so the durations are those assumed by the pages.
     let deciding = if strategy == Strategy::DelayedResend { count / 2.0 } else { 0.0 };
     Usage {
         sqs_requests: million(|usage| usage.sqs_requests),
@@ -279,7 +279,7 @@ const FAILING: f64 = 0.02;
 const POLLERS: f64 = 5.0;
 /// The default of the construct's `maxBatchingWindow`.
 const WINDOW_SECONDS: f64 = 1.0;
-/// X-Ray's sampling rate above one invocation a second.
+/// X-Ray's sampling rate above one invocation per second.
 const SAMPLED: f64 = 0.05;
 
 /// A month's bill: SQS, Lambda, logs, traces. A failing message is the only failure of its batch, and alone in its batch
@@ -295,7 +295,7 @@ fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
     let well = log_bytes_of(u16::try_from(batch).unwrap(), None);
     let failing = log_bytes_of(u16::try_from(batch - 1).unwrap(), Some(strategy));
     let usage = Usage {
-        // Sends; receives; a delete a batch; hand-offs or re-sends, and the failed-message-processor's three.
+        // Sends; receives; one delete per batch; hand-offs or re-sends; and the failed-message-processor's three.
         sqs_requests: sent + deliveries / f64::from(received) + batches + with_a_failure + 3.0 * deciding,
         invocations: invocations(batches, deciding),
         log_bytes: (batches - with_a_failure) * well
@@ -311,7 +311,7 @@ fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
     [bill.sqs_requests, bill.lambda_requests + bill.lambda_duration, bill.logs, traces]
 }
 
-/// The size of a batch if each of the pollers waits this long for more messages.
+/// The batch size if each poller waits this long for more messages.
 fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
     let most = messages_a_day / 86_400.0 * window_seconds / POLLERS;
     (1..=10).rev().find(|batch| f64::from(*batch) <= most).unwrap_or(1)
@@ -321,7 +321,7 @@ fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
 fn the_monthly_costs_of_three_loads_match_the_docs() {
     let loads = [("1,000", 1e3), ("1 million", 1e6), ("100 million", 1e8)];
     let rows = loads.map(|(name, load)| {
-        // Above a thousand messages a second batches are full without a window.
+        // Above a thousand messages per second, batches are full without a window.
         let received = if load > 5e7 { 10 } else { 1 };
         let cheapest = Deployed {
             strategy: Strategy::DirectResend,
@@ -332,7 +332,7 @@ fn the_monthly_costs_of_three_loads_match_the_docs() {
         let batch = received.max(batch_of(load, WINDOW_SECONDS));
         let default = Deployed { strategy: Strategy::DelayedResend, received, batch, traced: true };
         let [default, cheapest] = [default, cheapest].map(|deployed| month(load, deployed));
-        // The sum of the amounts as they are shown.
+        // The sum of the displayed amounts.
         let cents = |bill: [f64; 4]| bill.map(|amount| (amount * 100.0).round()).into_iter().sum::<f64>();
         let total = [default, cheapest].map(|bill| dollars(cents(bill) / 100.0));
         format!("| {name} | {} | {} |\n", total[0], total[1])
@@ -340,13 +340,14 @@ fn the_monthly_costs_of_three_loads_match_the_docs() {
     is_in("deploy/cost.md", &rows.concat());
 }
 
-/// A deployment that is sized by the page would otherwise no longer fit the price list.
+/// Otherwise, a deployment sized according to the page would no longer match the price list.
 #[test]
 fn the_sizing_of_four_loads_matches_the_docs() {
     let billion_a_month = 1e9 / MONTH_SECONDS;
     let loads = [("10", 10.0), ("386: a billion a month", billion_a_month), ("1,000", 1e3), ("10,000", 1e4)];
     let rows = loads.map(|(name, per_second)| {
-        // At ten a second messages are received one by one; the batching window fills the batches of the other loads.
+        // At ten per second, messages are received one by one; the batching window fills the batches of the other
+        // loads.
         let received = if per_second < 100.0 { 1 } else { 10 };
         let batch = batch_of(86_400.0 * per_second, WINDOW_SECONDS);
         let max_concurrency = (1.5 * per_second * CALL_SECONDS / 10.0).ceil().max(10.0);
@@ -427,7 +428,7 @@ fn the_archive_costs_match_the_docs() {
     let Prices { prices, .. } = Prices::shipped_list();
     let PriceList { s3_thousand_writes, s3_gb_month, sns_hundred_thousand_mails, .. } = prices;
     let gigabytes = 6e3 * 1e6 / 1e9;
-    // Seven causes, an hour each of a week, in ten environments.
+    // Seven causes, each reported once per hour for a week, in ten environments.
     let mails = 7.0 * 7.0 * 24.0 * 10.0;
     is_in(
         "deploy/cost.md",

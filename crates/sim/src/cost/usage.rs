@@ -1,4 +1,4 @@
-//! From usage to dollars.
+//! Converts usage into dollars.
 
 use serde::Serialize;
 
@@ -6,12 +6,12 @@ use super::prices::{Price, PriceList};
 
 /// The memory of each function in the stack.
 const MEMORY_GB: f64 = 0.25;
-/// The mean time of a call of the target: an assumption.
+/// The mean duration of a call to the target: an assumption.
 pub const CALL_SECONDS: f64 = 0.3;
 /// Lambda's own log lines for an invocation: `START`, `END` and `REPORT` ("Monitoring Lambda functions").
 const LAMBDA_LOG_BYTES: f64 = 2.0 * 400.0;
 
-/// The functions' processor.
+/// The processor architecture of the functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Architecture {
     /// The stack's default.
@@ -33,16 +33,16 @@ pub struct Invocations {
 pub struct Usage {
     /// Requests to standard queues. SQS bills one with a payload above 64 KB as several ("Amazon SQS pricing").
     pub sqs_requests: f64,
-    /// Those of `sqs_requests` whose messages have a group, for which SQS has a surcharge.
+    /// Requests among `sqs_requests` whose messages have a group, for which SQS charges extra.
     pub sqs_fair_requests: f64,
     /// Requests to FIFO queues.
     pub sqs_fifo_requests: f64,
     pub invocations: Invocations,
-    /// The size of the functions' own log lines; Lambda's are added for each invocation.
+    /// The size of the functions' own log lines; Lambda's log lines are added per invocation.
     pub log_bytes: f64,
 }
 
-/// The charges for a usage, in dollars.
+/// The charges for a given usage, in dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bill {
     pub sqs_requests: f64,
@@ -64,7 +64,7 @@ impl Usage {
         (self.log_bytes + self.invocations.count * LAMBDA_LOG_BYTES) / 1e9
     }
 
-    /// The usage of `factor` times as many messages.
+    /// The usage for `factor` times as many messages.
     pub fn scaled_by(self, factor: f64) -> Self {
         let Invocations { count, seconds } = self.invocations;
         Self {
@@ -76,7 +76,7 @@ impl Usage {
         }
     }
 
-    /// The charges by these prices, without free tiers.
+    /// The charges at these prices, without free tiers.
     pub fn compute_bill(&self, prices: &PriceList, architecture: Architecture) -> Bill {
         let Price { dollars: gb_second, .. } = match architecture {
             Architecture::Arm64 => &prices.lambda_gb_second_arm64,

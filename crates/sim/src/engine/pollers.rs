@@ -26,44 +26,44 @@ use crate::topology::INVOCATION_TIMEOUT;
 const AT_FIRST: u16 = 5;
 /// The same page: "If messages are still available", it adds "up to 300 more concurrent invokes per minute".
 const GROWTH_INTERVAL: Duration = Duration::from_millis(60_000 / 300);
-/// "When traffic is low, Lambda scales back" to five. The page does not say how soon: one empty long poll is an
+/// "When traffic is low, Lambda scales back" to five. The page does not specify when: one empty long poll is an
 /// assumption.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
-/// The number of pollers of an event source mapping, each of which invokes its function once at a time.
+/// The number of pollers of an event source mapping. Each runs one invocation of its function at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pollers {
     pub at_first: u16,
-    /// The number that they grow to while messages wait and all of them are busy.
+    /// The limit up to which they grow while messages wait and all pollers are busy.
     pub most: u16,
-    /// The time that a receive takes once there is a message.
+    /// The duration of a receive once a message is available.
     pub receive: Duration,
 }
 
 impl Pollers {
-    /// The same number all the time, whose receives take no time.
+    /// A constant number of pollers, whose receives take no time.
     #[must_use]
     pub const fn constant(count: u16) -> Self {
         Self { at_first: count, most: count, receive: Duration::ZERO }
     }
 
-    /// Those of Lambda, with this `MaximumConcurrency`.
+    /// The pollers of Lambda, with this `MaximumConcurrency`.
     #[must_use]
     pub fn for_lambda(most: u16, receive: Duration) -> Self {
         Self { at_first: AT_FIRST.min(most), most, receive }
     }
 }
 
-/// An event source mapping: its queue, its function, and what its pollers share.
+/// An event source mapping: its queue, its function, and the shared state of its pollers.
 struct PolledMapping<'a, Q, F> {
     queue: &'a Q,
     function: &'a F,
     pollers: Pollers,
     batching: Batching,
     done: &'a Cell<bool>,
-    /// Pollers receive one after the other: otherwise each message would wake a thousand long polls.
+    /// Pollers receive one after another: otherwise each message would wake a thousand long polls.
     receiving: AsyncMutex<()>,
-    /// The pollers that have no batch.
+    /// The pollers without a batch.
     idle: Cell<usize>,
 }
 
@@ -93,8 +93,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         }
     }
 
-    /// Completes when all pollers have been busy while messages wait. Polled after the pollers, each time that one of
-    /// them is: so it needs no waker of its own.
+    /// Completes when all pollers have been busy while messages wait. It is polled after the pollers, whenever one of
+    /// them is, so it needs no separate waker.
     async fn wait_for_growth<F>(&self, mapping: &PolledMapping<'_, Q, F>, has_room: bool) {
         let all_busy = || mapping.idle.get() == 0;
         if !has_room {
@@ -109,7 +109,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         }
     }
 
-    /// Polls for one invocation at a time. An extra poller ends when it has had nothing to do for a while.
+    /// Polls for one invocation at a time. An extra poller ends after being idle for a while.
     async fn run_poller<F: Function>(
         &self,
         mapping: &PolledMapping<'_, Q, F>,
@@ -143,8 +143,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         ended
     }
 
-    /// Receives more messages until the batch is full or the window is over. If a receive fails, the batch goes as it
-    /// is.
+    /// Receives more messages until the batch is full or the window is over. If a receive fails, the batch is delivered
+    /// as it is.
     async fn fill_batch(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, batching: Batching) {
         let (end, size) = (self.clock.now() + batching.window, usize::from(batching.size));
         while records.len() < size && self.clock.now() < end {
@@ -170,7 +170,7 @@ mod tests {
     use super::super::tests::{message, on_queues};
     use super::*;
 
-    /// Takes a minute for each batch, and notes the milliseconds of its invocations.
+    /// Takes a minute per batch, and records the start of each invocation in milliseconds.
     struct Slow<'a>(&'a VirtualClock, Mutex<Vec<i64>>);
 
     impl Function for Slow<'_> {
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// A team that sizes its target by the concurrency would otherwise meet it all at once.
+    /// Otherwise, a team that sizes its target by the concurrency would be hit by the full concurrency at once.
     #[test]
     fn five_pollers_grow_by_five_per_second_up_to_the_maximum() {
         let (invoked, _) = on_queues(async |engine| {
@@ -202,7 +202,7 @@ mod tests {
             polled.unwrap();
             slow.1.into_inner().unwrap()
         });
-        // The ninth message waits for the end of an invocation, which comes after the end of the run.
+        // The ninth message waits for an invocation that ends after the run.
         assert_eq!(invoked, [20, 20, 20, 20, 20, 220, 420, 620]);
     }
 

@@ -1,4 +1,4 @@
-//! The start of the loop: messages are sent to the source queue, or a function is invoked with them.
+//! The start of the loop: messages are sent to the source queue, or passed to a function.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::Engine;
 use crate::error::LoopError;
 use crate::lambda::FUNCTION_ARN;
 
-/// Messages that are sent at once.
+/// The number of messages sent at once.
 const CHUNK: usize = 1000;
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -22,7 +22,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     /// Sends all messages, unless `stop` completes first.
     ///
     /// # Errors
-    /// If SQS refuses a message for good or does not answer for a minute, or if `stop` completes.
+    /// If SQS rejects a message permanently or does not respond for a minute, or if `stop` completes.
     pub async fn send_messages(
         &self,
         messages: Vec<OutgoingMessage>,
@@ -62,11 +62,11 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     ) -> Result<(), LoopError> {
         let mut messages = messages.into_iter().peekable();
         while messages.peek().is_some() {
-            // Batches of one chunk are sent side by side, which would break the order.
+            // Batches of one chunk are sent concurrently, which would break the order.
             let is_fifo = self.topology.retry_loop.definition().is_fifo;
             let size = if is_fifo { BATCH_ENTRIES_MAX } else { CHUNK };
             let chunk: Vec<_> = messages.by_ref().take(size).collect();
-            // Tracked before they are sent: the target may be done with one before SQS has answered.
+            // Tracked before they are sent: the target may have processed a message before SQS responds.
             for message in &chunk {
                 self.lock_tracker().record_sent(&message.content().body);
             }

@@ -1,4 +1,4 @@
-//! The delays of messages, from a message's send until the target has processed it.
+//! The delays of messages, from the send until the target has processed them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::number::to_float;
 
-/// Percentiles of delays in seconds, by the nearest rank.
+/// Percentiles of delays in seconds, by the nearest-rank method.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DelayPercentiles {
     pub p50: f64,
@@ -16,12 +16,12 @@ pub struct DelayPercentiles {
     pub max: f64,
 }
 
-/// The delays of the messages whose groups meet the fault, and of the others; `None` if none was processed.
+/// The delays of messages whose groups are affected by the fault, and of the others; `None` if none was processed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DelaysByGroup {
     pub up: Option<DelayPercentiles>,
     pub down: Option<DelayPercentiles>,
-    /// Messages that were processed after a later one of their group.
+    /// Messages that were processed after a later message of their group.
     pub overtaken: u64,
     /// Messages that were not processed.
     #[serde(skip)]
@@ -34,7 +34,7 @@ pub struct DelaysByGroup {
     pub down_longest: LongestDelays,
 }
 
-/// The longest delay in milliseconds of the messages that were sent in each second since the first message.
+/// The longest delay in milliseconds, by the second of the send since the first message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LongestDelays(BTreeMap<u64, u64>);
 
@@ -43,7 +43,7 @@ pub struct LongestDelays(BTreeMap<u64, u64>);
 pub(super) struct DelayLog {
     up: DelaySide,
     down: DelaySide,
-    /// The number of the latest message of each group that was processed.
+    /// The number of the latest processed message of each group.
     latest: BTreeMap<String, u64>,
     overtaken: u64,
 }
@@ -59,7 +59,7 @@ struct DelaySide {
 pub(super) struct ProcessedMessage<'a> {
     pub(super) meets_fault: bool,
     pub(super) group: Option<&'a str>,
-    /// In the order of the sends.
+    /// The message's position in the order of sends.
     pub(super) number: u64,
     /// The second of its send.
     pub(super) second: u64,
@@ -87,7 +87,7 @@ impl DelayLog {
         }
     }
 
-    /// The messages of the groups that meet the fault, or of the others.
+    /// The messages of the affected groups, or of the others.
     const fn side_mut(&mut self, meets_fault: bool) -> &mut DelaySide {
         if meets_fault { &mut self.down } else { &mut self.up }
     }
@@ -111,12 +111,12 @@ impl DelayLog {
 }
 
 impl LongestDelays {
-    /// The longest delay in milliseconds of the messages that were sent within a range of seconds.
+    /// The longest delay in milliseconds of messages sent within a range of seconds.
     pub fn longest_within(&self, seconds: Range<u64>) -> u64 {
         self.0.range(seconds).map(|(_, milliseconds)| *milliseconds).max().unwrap_or(0)
     }
 
-    /// The last second in which one of them was sent.
+    /// The last second in which a message was sent.
     pub fn last_second(&self) -> u64 {
         self.0.last_key_value().map_or(0, |(second, _)| *second)
     }
@@ -158,7 +158,7 @@ mod tests {
         for number in 0..9 {
             let meets_fault = number % 2 == 0;
             log.record_sent(meets_fault);
-            // The last two of the group that is down are not processed.
+            // The last two messages of the group that is down are not processed.
             if number < 6 || !meets_fault {
                 let (group, milliseconds) = if meets_fault { ("a", 7000) } else { ("b", 1000) };
                 let (group, second) = (Some(group), number / 3);
@@ -192,7 +192,7 @@ mod tests {
         for (group, number) in [("a", 0), ("b", 5), ("a", 4), ("a", 2), ("a", 3), ("b", 1), ("a", 6)] {
             processed(Some(group), number);
         }
-        // Without a group there is no order.
+        // Without a group, messages have no order.
         processed(None, 9);
         processed(None, 8);
         assert_eq!(log.by_group().overtaken, 3, "2 and 3 of a, and 1 of b");

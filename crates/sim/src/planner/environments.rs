@@ -1,5 +1,5 @@
-//! Execution environments of a function, as in Lambda: each handles one invocation at a time, and has its own memory with
-//! its own circuit breaker.
+//! Execution environments of a function, as in Lambda: each handles one invocation at a time, and has separate memory
+//! with a separate circuit breaker.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use redeliver_embedded::VirtualClock;
 use super::invocation_counter::Counter;
 use redeliver_core::lock;
 
-/// An assumption: AWS does not say how long it keeps an idle environment. Measurements range from 5 to 15 minutes.
+/// An assumption: AWS does not document how long it keeps an idle environment. Measurements range from 5 to 15 minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 /// "Lambda terminates execution environments every few hours", even busy ones ("Understanding the Lambda execution
 /// environment lifecycle"). Two hours are an assumption.
 const LIFETIME: Duration = Duration::from_secs(2 * 3600);
 
-/// A function with several environments, each of which `start` makes. An invocation gets the most recently used idle
-/// one, and a new one only if none is idle: Lambda seems to do the same.
+/// A function with several environments, each created by `start`. An invocation uses the most recently used idle
+/// environment, and a new one only if none is idle: Lambda seems to do the same.
 pub(super) struct Environments<'a, S, F> {
     start: S,
     clock: &'a VirtualClock,
-    /// The time that a new environment takes before it handles its first invocation.
+    /// The delay before a new environment handles its first invocation.
     cold_start: Duration,
-    /// The most recently used one is the last.
+    /// Idle environments, the most recently used last.
     idle: Mutex<Vec<ExecutionEnvironment<F>>>,
     /// Environments started so far.
     started: &'a Counter,
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a second, and notes its number.
+    /// Takes a second per invocation, and records its number.
     struct Numbered<'a> {
         number: u64,
         clock: &'a VirtualClock,
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// A clock, and the numbers of the environments that were invoked, in the order of their start.
+    /// A clock, the start numbers of the invoked environments, and the number of environments started.
     fn world() -> (VirtualClock, Mutex<Vec<u64>>, Counter) {
         (VirtualClock::new(Timestamp::UNIX_EPOCH), Mutex::default(), Counter::default())
     }
@@ -101,7 +101,7 @@ mod tests {
     macro_rules! environments {
         ($cold_start:expr, $clock:ident, $invoked:ident, $started:ident) => {{
             let (clock, invoked, started) = (&$clock, &$invoked, &$started);
-            // The one that is starting is counted already.
+            // The environment being started is already counted.
             let start = move || Numbered { number: started.get() - 1, clock, invoked };
             Environments::new($cold_start, clock, started, start)
         }};
@@ -151,7 +151,7 @@ mod tests {
             clock.sleep(IDLE_MAX - Duration::from_secs(1)).await;
             invoke(&environments).await;
             clock.sleep(IDLE_MAX).await;
-            // Never idle for long, from here on.
+            // From here on, never idle for long.
             for _ in 0..60 {
                 invoke(&environments).await;
                 clock.sleep(Duration::from_secs(119)).await;

@@ -1,4 +1,4 @@
-//! The forecast for each policy: computed, measured, and priced.
+//! The forecast for each policy: computed, measured and priced.
 
 use std::collections::BTreeSet;
 
@@ -15,20 +15,20 @@ use crate::cost::{Architecture, Bill, Prices};
 use crate::error::LoopError;
 use crate::number::to_float;
 
-/// Retries must fit into this share of the retention, as the stack checks it (`RETENTION_SHARE` in infra/lib/plan.ts).
+/// The maximum share of the retention for retries, as checked by the stack (`RETENTION_SHARE` in infra/lib/plan.ts).
 pub const RETENTION_SHARE_MAX: f64 = 0.8;
 /// The longest call: the message-processor's default timeout in the stack.
 const CALL_SECONDS_MAX: u64 = 60;
 const MILLION: f64 = 1e6;
 
-/// The forecast of one scenario for each policy, and for plain SQS to compare with.
+/// The forecast of one scenario for each policy, with plain SQS for comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Forecast {
     pub scenario: Scenario,
     pub prices: Prices,
     /// In the order of the command line.
     pub policies: Vec<PolicyForecast>,
-    /// The same messages and target with plain SQS.
+    /// The same messages and target, with plain SQS.
     pub plain_sqs: Vec<PlainForecast>,
     #[serde(skip)]
     architecture: Architecture,
@@ -38,7 +38,7 @@ pub struct Forecast {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyForecast {
-    /// The name of its file, without the extension.
+    /// The file name without its extension.
     pub name: String,
     /// The attempts of one message, if all of them fail.
     pub schedule: Schedule,
@@ -71,17 +71,17 @@ pub struct ForecastOutcome {
     pub per_million: PerMillion,
 }
 
-/// The longest time that a message can take, compared with the retention as the stack checks it.
+/// The longest time that a message can take, compared with the retention as the stack does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WorstCase {
-    /// With the longest delays, and every call cut off at the function's default timeout of 60 s; at most
+    /// Computed with the longest delays, and with every call cut off at the function's default timeout of 60 s; at most
     /// `max_age_seconds`.
     pub worst_case_seconds: u64,
     /// The source queue's retention.
     pub retention_seconds: u64,
-    /// True if the stack accepts it: it is within 80 % of the retention, or the policy has long delays.
+    /// True if the stack accepts it: within 80 % of the retention, or with long delays in the policy.
     pub fits: bool,
-    /// The circuit breaker can hold a message for this long on top of that, within `max_age_seconds`.
+    /// The additional time for which the circuit breaker can hold a message, within `max_age_seconds`.
     pub hold_seconds_max: Option<u64>,
 }
 
@@ -94,12 +94,12 @@ pub struct PerMillion {
     pub log_gb: f64,
     pub dollars: Bill,
     pub total_dollars: f64,
-    /// The price of writing the dead letters to an archive, if there is one; not in the total.
+    /// The cost of writing the dead letters to an archive, if configured; not included in the total.
     pub archive_dollars: f64,
 }
 
 impl Forecast {
-    /// A forecast without policies. `retention_seconds` is the source queue's.
+    /// A forecast without policies. `retention_seconds` is the source queue's retention.
     pub fn new(
         scenario: Scenario,
         retention_seconds: u64,
@@ -117,7 +117,7 @@ impl Forecast {
     }
 
     /// Measures a policy and adds it: with and, if it has one, without its circuit breaker. Calls `progress` with the
-    /// number of messages that have come out of the first of these runs.
+    /// number of messages settled in the first of these runs.
     ///
     /// # Errors
     /// If the scenario cannot run to its end.
@@ -135,7 +135,7 @@ impl Forecast {
         Ok(())
     }
 
-    /// Measures plain SQS and adds it. Calls `progress` with the number of messages that have come out.
+    /// Measures plain SQS and adds it. Calls `progress` with the number of settled messages.
     ///
     /// # Errors
     /// If the scenario cannot run to its end.
@@ -203,7 +203,7 @@ impl Forecast {
 }
 
 impl WorstCase {
-    /// The share of the retention that the worst case takes.
+    /// The worst case as a share of the retention.
     pub fn retention_share(&self) -> f64 {
         to_float(self.worst_case_seconds) / to_float(self.retention_seconds)
     }
@@ -213,7 +213,7 @@ impl WorstCase {
         let age = policy.max_age_seconds.map_or(u64::MAX, u64::from);
         let worst_case_seconds = (longest_seconds + calls).min(age);
         let is_within = to_float(worst_case_seconds) <= RETENTION_SHARE_MAX * to_float(retention_seconds);
-        // A message that stays on its queue has one retention period for all of its retries.
+        // A message that remains on its queue has a single retention period for all of its retries.
         let may_outlast = policy.long_delays && !strategy.definition().stays_on_queue;
         let fits = is_within || may_outlast || policy.max_attempts == 0;
         let held = policy.circuit_breaker.as_ref().map(|breaker| breaker.hold_max.as_secs().min(age));

@@ -1,4 +1,4 @@
-//! Counts the invocations of the functions with their billed time, and the messages that were held.
+//! Counts the invocations of the functions with their billed duration, and the held messages.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -40,7 +40,7 @@ impl HeldMessageIds {
         lock(&self.0).insert(message_id.to_owned());
     }
 
-    /// Records those that were handed off as held, or re-sent after that. The simulated bodies begin with the
+    /// Records the messages that were handed off as held, or re-sent afterwards. The simulated bodies begin with the
     /// `message_id`.
     fn record_all_held(&self, records: &[ReceivedMessage]) {
         let held = records.iter().filter(|record| was_held(record));
@@ -48,14 +48,15 @@ impl HeldMessageIds {
     }
 }
 
-/// True if the message was handed off as held, or re-sent after that. The simulated bodies themselves never say so.
+/// True if the message was handed off as held, or re-sent afterwards. The simulated bodies themselves never contain
+/// these texts.
 fn was_held(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(Attribute::text);
     failure.is_some_and(|failure| failure.contains(r#""kind":"held""#))
         || record.body.contains("\"held_seconds\"")
 }
 
-/// The invocations of all functions, and their billed milliseconds.
+/// The number of invocations of all functions, and their billed milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct InvocationCounter {
     pub(super) count: Counter,

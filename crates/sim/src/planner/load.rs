@@ -1,15 +1,15 @@
-//! The load on the target, second by second.
+//! The load on the target per second.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::Serialize;
 
-/// The calls in each second since the first message; seconds without calls are left out.
+/// The calls in each second since the first message; seconds without calls are omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadBySecond {
     seconds: BTreeMap<u64, SecondCalls>,
-    /// Messages that were held in each second.
+    /// Messages held in each second.
     holds: BTreeMap<u64, u64>,
     /// Failed calls by cause.
     pub wasted: WastedCalls,
@@ -22,7 +22,7 @@ pub struct SecondCalls {
     pub succeeded: u64,
 }
 
-/// Failed calls of the target, by cause.
+/// Failed calls to the target, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WastedCalls {
     /// The target was down.
@@ -45,12 +45,12 @@ pub(super) enum FailureCause {
     ByChance,
 }
 
-/// The load from the target's return until the last call.
+/// The load from the target's recovery until the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AfterReturn {
-    /// Calls of the busiest second.
+    /// Calls in the busiest second.
     pub peak_per_second: u64,
-    /// 99th percentile of the calls in a second; seconds without a call count, too.
+    /// The 99th percentile of calls per second; seconds without calls are included.
     pub p99_per_second: u64,
 }
 
@@ -67,7 +67,7 @@ impl LoadBySecond {
         }
     }
 
-    /// Records messages that are held in this second.
+    /// Records messages held in this second.
     pub(super) fn record_holds(&mut self, second: u64, messages: u64) {
         *self.holds.entry(second).or_default() += messages;
     }
@@ -95,17 +95,17 @@ impl LoadBySecond {
             .unwrap_or_default()
     }
 
-    /// The largest number of messages that were held in one second of a range.
+    /// The maximum number of messages held in one second of a range.
     pub fn max_holds(&self, range: Range<u64>) -> u64 {
         self.holds.range(range).map(|(_, messages)| *messages).max().unwrap_or(0)
     }
 
-    /// Calls that succeeded before a moment.
+    /// Successful calls before a given second.
     pub fn succeeded_before(&self, second: u64) -> u64 {
         self.seconds.range(..second).map(|(_, second)| second.succeeded).sum()
     }
 
-    /// The load from a moment on.
+    /// The load from a given second on.
     pub fn load_after(&self, second: u64) -> AfterReturn {
         let mut calls: Vec<_> = self.seconds.range(second..).map(|(_, second)| second.calls).collect();
         calls.sort_unstable_by(|one, other| other.cmp(one));
@@ -113,7 +113,7 @@ impl LoadBySecond {
             return AfterReturn::default();
         };
         let seconds = self.last_second() + 1 - second;
-        // By the nearest rank: the number of seconds that are busier.
+        // By the nearest-rank method: the number of busier seconds.
         let above = seconds - (seconds * 99).div_ceil(100);
         let p99 = usize::try_from(above).ok().and_then(|above| calls.get(above)).copied().unwrap_or(0);
         AfterReturn { peak_per_second: peak, p99_per_second: p99 }

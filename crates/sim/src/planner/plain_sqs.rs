@@ -1,5 +1,5 @@
-//! Plain SQS, to compare with: a source queue with a visibility timeout, a `maxReceiveCount` and a dead-letter queue, and
-//! a function that calls the target for each record of its batch and answers with partial batch responses.
+//! Plain SQS for comparison: a source queue with a visibility timeout, a `maxReceiveCount` and a dead-letter queue, and
+//! a function that calls the target for each record of its batch and returns partial batch responses.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub struct PlainSqs {
 }
 
 impl PlainSqs {
-    /// The queues: nothing is ever sent to the annotation queue, and the final DLQ is the source queue's own.
+    /// The queues: nothing is ever sent to the annotation queue, and the final DLQ is the source queue's DLQ.
     pub(super) async fn create_topology(
         self,
         sqs: &EmbeddedSqs,
@@ -45,7 +45,7 @@ impl PlainSqs {
         let settings = QueueSettings { visibility: self.visibility, redrive, ..settings };
         Ok(Topology {
             retry_loop: scenario.strategy.into(),
-            // A mapping has no window unless it is given one.
+            // By default, an event source mapping has no window.
             batching: Batching { window: Duration::ZERO, ..scenario.batching },
             resenders: Resenders::default(),
             source: sqs.create_queue("plain", &settings).await?,
@@ -57,7 +57,7 @@ impl PlainSqs {
     }
 }
 
-/// The function of a team without redeliver. It calls the target for all records at once.
+/// The function of a team without redeliver. It calls the target for all records concurrently.
 pub(super) struct PlainFunction<'a>(pub(super) SimulatedTarget<'a>);
 
 impl Function for PlainFunction<'_> {
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn a_failed_message_comes_back_after_the_visibility_timeout() {
         let measured = plain(5, &sixty_messages_and_an_outage(30));
-        // Those of the first half minute, once each.
+        // The failures are the messages of the first half minute, once each.
         assert_eq!((measured.processed, measured.wasted.while_down, measured.calls), (60, 30, 90));
         assert_eq!(measured.delay_seconds.map(|delays| (delays.p50, delays.max)), Some((0.0, 180.0)));
-        // A send and a delete each, and a receive for each of 90 calls.
+        // One send and one delete per message, and one receive for each of 90 calls.
         assert_eq!((measured.usage.sqs_requests, measured.usage.invocations.count), (210.0, 90.0));
         assert_eq!(measured.circuit_breaker, None);
     }

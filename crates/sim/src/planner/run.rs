@@ -43,13 +43,13 @@ use redeliver_core::lock;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measurements {
     pub sent: u64,
-    /// Successful calls of the target.
+    /// Successful calls to the target.
     pub processed: u64,
     /// Final records by `ErrorType`.
     pub dead_lettered: BTreeMap<String, u64>,
-    /// Messages that did not come out and are in a queue.
+    /// Unsettled messages that are in a queue.
     pub waiting: u64,
-    /// Messages that did not come out and are in no queue: a queue's retention ended.
+    /// Unsettled messages that are in no queue: they have exceeded a queue's retention.
     pub unaccounted: u64,
     /// Re-sends with a delay.
     pub retries: u64,
@@ -62,22 +62,23 @@ pub struct Measurements {
     pub after_return: AfterReturn,
     /// The inner function that could not keep up, if any.
     pub bottleneck: Option<Bottleneck>,
-    /// From the target's last return, or from the last send if that is later, until the last message came out.
+    /// Seconds from the target's last recovery, or from the last send if that is later, until the last message was
+    /// settled.
     pub drain_seconds: u64,
-    /// From a message's send until the target had processed it; `None` if it processed none.
+    /// The delay from the send of a message until the target had processed it; `None` if it processed none.
     pub delay_seconds: Option<DelayPercentiles>,
     /// The same by group; `None` without groups.
     pub by_group: Option<DelaysByGroup>,
     #[serde(skip)]
     pub load: LoadBySecond,
-    /// The usage that AWS charges for. SQS requests are sends, receives that bring messages, and deletes; without idle
-    /// long polls and the reading of the final DLQ.
+    /// The usage that AWS charges for. SQS requests are sends, receives that return messages, and deletes; excluding
+    /// idle long polls and the reading of the final DLQ.
     #[serde(skip)]
     pub usage: Usage,
 }
 
 impl Measurements {
-    /// Messages that the target has not processed: dead letters, and those that did not come out.
+    /// Messages that the target has not processed: dead letters and unsettled messages.
     pub fn unprocessed(&self) -> u64 {
         self.sent.saturating_sub(self.processed)
     }
@@ -88,18 +89,18 @@ impl Measurements {
 pub struct BreakerCounts {
     /// Messages that were held at least once.
     pub held_messages: u64,
-    /// Holds; a message counts each time.
+    /// The number of holds; a message may be held several times.
     pub holds: u64,
-    /// Times that one opened.
+    /// The number of times a circuit breaker opened.
     pub openings: u64,
-    /// Calls that tested whether the target was back.
+    /// Calls that probed whether the target had recovered.
     pub probes: u64,
-    /// Environments that were started, each with a circuit breaker of its own.
+    /// Environments that were started, each with a separate circuit breaker.
     pub environments: u64,
 }
 
-/// Runs a scenario with a policy. Calls `progress` with the number of messages that have come out. If an inner function
-/// cannot keep up, the scenario runs a second time to measure the load on one that can.
+/// Runs a scenario with a policy. Calls `progress` with the number of settled messages. If an inner function cannot
+/// keep up, the scenario runs a second time to measure the load on one that can.
 ///
 /// # Errors
 /// If the scenario cannot run to its end.
@@ -119,7 +120,7 @@ pub fn run_policy(
     Ok(measurements)
 }
 
-/// Runs a scenario with plain SQS instead of redeliver. Calls `progress` with the number of messages that have come out.
+/// Runs a scenario with plain SQS instead of redeliver. Calls `progress` with the number of settled messages.
 ///
 /// # Errors
 /// If the scenario cannot run to its end.
@@ -157,14 +158,14 @@ fn run_once(
 struct Simulation<'a> {
     handling: Handling<'a>,
     scenario: &'a Scenario,
-    /// The moments of the sends.
+    /// The send times.
     sends: &'a [Duration],
     clock: &'a VirtualClock,
     start: Timestamp,
     counters: &'a RunCounters,
 }
 
-/// Everything that is counted during a run.
+/// All counters of a run.
 #[derive(Default)]
 struct RunCounters {
     tracker: Mutex<Tracker>,
@@ -301,7 +302,7 @@ impl<'a> Simulation<'a> {
         CountedFunction { function, clock: self.clock, invocations, held }
     }
 
-    /// Sends each message at its moment; those of the same moment together.
+    /// Sends each message at its send time; those with equal times together.
     async fn send_messages(self, engine: &Engine<'_, EmbeddedQueue, VirtualClock>) -> Result<(), LoopError> {
         let Self { scenario, sends, start, counters, .. } = self;
         let mut ids = ChaCha8Rng::seed_from_u64(scenario.seed);
@@ -325,9 +326,9 @@ impl<'a> Simulation<'a> {
     fn collect_measurements(self, waiting: u64, usage: Usage) -> Measurements {
         let Self { handling, scenario, sends, counters, start, .. } = self;
         let tracker = lock(&counters.tracker);
-        // Copies of messages that have come out may be waiting, too: they do not count.
+        // Copies of settled messages may be waiting, too: they do not count.
         let waiting = waiting.min(tracker.missing_count());
-        // A target that was never down has been back since the first message.
+        // A target that was never down counts as recovered since the first message.
         let return_second = scenario.return_second().unwrap_or(0);
         let drain_start = return_second.max(sends.last().map_or(0, Duration::as_secs));
         let last_settled =
@@ -365,14 +366,14 @@ impl<'a> Simulation<'a> {
 }
 
 impl RunCounters {
-    /// `polled` are the queues of producers and event source mappings, `used` the same queues as the functions use them.
+    /// `polled` are the queues of producers and event source mappings, `used` the same queues as used by the functions.
     fn billed_usage(
         &self,
         polled: &Topology<EmbeddedQueue>,
         used: &Topology<EmbeddedQueue>,
         has_groups: bool,
     ) -> Usage {
-        // No deployment reads the final DLQ, or counts what is in the queues, as the engine does.
+        // Unlike the engine, no deployment reads the final DLQ or counts the messages in the queues.
         let of_mappings = polled.all_queues().filter(|queue| queue.arn() != polled.final_dlq.arn());
         let of_mappings = of_mappings.map(|queue| (queue.arn(), queue.message_requests()));
         let of_functions = used.all_queues().map(|queue| (queue.arn(), queue.message_requests()));
@@ -394,8 +395,8 @@ impl RunCounters {
     }
 }
 
-/// The groups of the messages, in the order of their sends. Each round has every group once, so all groups get the same
-/// number. Each round has its own order, so no group always meets the same environment.
+/// The groups of the messages, in send order. Each round contains every group once, so all groups have equal numbers.
+/// The order differs by round, so no group always hits the same environment.
 fn shuffled_groups(count: u32, seed: u64) -> impl Iterator<Item = u32> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     // Stream 0 generates the message ids.

@@ -1,4 +1,4 @@
-//! A scenario for a policy: the messages, the fault of the target, and the concurrency of its callers.
+//! A scenario for a policy: the messages, the target's fault, and the concurrency of the callers.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::times::ModelTimes;
 use crate::batching::Batching;
 
-/// A scenario. By default 10,000 messages in ten minutes, during which the target is down, and 10 concurrent
+/// A scenario. By default, 10,000 messages within ten minutes, during which the target is down, and 10 concurrent
 /// invocations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
@@ -22,31 +22,32 @@ pub struct Scenario {
     pub messages: u64,
     #[serde(flatten)]
     pub fault: TargetFault,
-    /// The outcome of the calls that fail because of the fault.
+    /// The outcome of calls that fail because of the fault.
     #[serde(rename = "error_type", serialize_with = "name")]
     pub failed_call: FailedCall,
-    /// The message groups; without them, messages have no `MessageGroupId`, and all meet the fault. A FIFO queue needs them.
+    /// The message groups; without them, messages have no `MessageGroupId`, and all are affected by the fault. Required
+    /// for a FIFO queue.
     pub groups: Option<ScenarioGroups>,
-    /// Calls per second that can succeed.
+    /// The maximum number of successful calls per second.
     #[serde(rename = "capacity_per_second")]
     pub capacity: Option<u32>,
-    /// The messages are sent at random moments of this span.
+    /// The time span in which the messages are sent at random times.
     #[serde(rename = "over_seconds", serialize_with = "seconds")]
     pub over: Duration,
-    /// Concurrent invocations of the message-processor, each in an environment of its own.
+    /// Concurrent invocations of the message-processor, each in a separate environment.
     pub max_concurrency: u16,
     /// Concurrent invocations of each inner function: the failed-message-processor and the final-dlq-annotator.
     pub inner_concurrency: u16,
     /// The message-processor's batches.
     #[serde(flatten)]
     pub batching: Batching,
-    /// Seeds the message ids, the moments of the sends, the times of calls, and the failures by chance.
+    /// Seeds the message ids, the send times, the call durations, and the random failures.
     pub seed: u64,
     #[serde(skip)]
     pub times: ModelTimes,
 }
 
-/// The defaults of `redeliver simulate`, which are the construct's where it has some.
+/// The defaults of `redeliver simulate`, which match the construct's where those exist.
 impl Default for Scenario {
     fn default() -> Self {
         let outage = Duration::from_secs(600);
@@ -67,21 +68,21 @@ impl Default for Scenario {
     }
 }
 
-/// The times of a target that alternates between up and down, in seconds.
+/// The times, in seconds, of a target that alternates between up and down.
 struct FaultCycle {
-    /// It is up for this long at the beginning of each period.
+    /// The time up at the beginning of each period.
     up: u64,
     period: u64,
-    /// From then on it is up.
+    /// The time after which it is always up.
     end: u64,
 }
 
-/// The fault of the target.
+/// The target's fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TargetFault {
-    /// It is down for this long, from the first message on.
+    /// The target is down for this duration, from the first message on.
     Outage(Duration),
-    /// It alternates between up and down, from the first message until the end of the scenario's `over`.
+    /// The target alternates between up and down, from the first message until the end of the scenario's `over`.
     Flap(Flap),
     /// Each call fails with this chance.
     FailureRate(f64),
@@ -90,13 +91,13 @@ pub enum TargetFault {
 /// The outcome of a call that fails because of the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailedCall {
-    /// The target answers with this HTTP status, which may pass ([`FailedCall::is_permanent`]).
+    /// The target responds with this HTTP status, which may be transient ([`FailedCall::is_permanent`]).
     Status(u16),
-    /// It does not answer within [`TARGET_TIMEOUT`].
+    /// The target does not respond within [`TARGET_TIMEOUT`].
     Hang,
 }
 
-/// The longest call of an HTTP target: the construct's default.
+/// The timeout of a call to an HTTP target: the construct's default.
 pub const TARGET_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl FailedCall {
@@ -107,8 +108,8 @@ impl FailedCall {
         }
     }
 
-    /// True for a status that an HTTP target gives up at once, unless the policy's `retryable` names it. The simulated target
-    /// has no such calls.
+    /// True for a status that an HTTP target does not retry, unless the policy's `retryable` lists it. The simulated
+    /// target has no such calls.
     pub const fn is_permanent(self) -> bool {
         match self {
             Self::Status(status) => is_permanent_status(status),
@@ -117,14 +118,14 @@ impl FailedCall {
     }
 }
 
-/// As its error type.
+/// Formats it as its error type.
 impl Display for FailedCall {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.error_type().name())
     }
 }
 
-/// The spans for which a flapping target is up, and then down.
+/// The durations for which a flapping target is up, and then down.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Flap {
     #[serde(rename = "up_seconds", serialize_with = "seconds")]
@@ -133,11 +134,11 @@ pub struct Flap {
     pub down: Duration,
 }
 
-/// Message groups, which take turns in a shuffled order.
+/// Message groups, which alternate in a shuffled order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ScenarioGroups {
     pub count: u32,
-    /// Number of groups that meet the fault: the first ones.
+    /// The number of affected groups: the first ones.
     pub down: u32,
 }
 
@@ -175,7 +176,7 @@ impl Serialize for TargetFault {
 }
 
 impl ScenarioGroups {
-    /// The `MessageGroupId` of a group, which counts from 0.
+    /// The `MessageGroupId` of a group; groups are numbered from 0.
     pub(super) fn group_id(group: u32) -> String {
         format!("group-{}", group + 1)
     }
@@ -197,12 +198,12 @@ impl Scenario {
         })
     }
 
-    /// True if the messages of this group meet the target's fault.
+    /// True if the target's fault affects the messages of this group.
     pub(super) fn is_affected(&self, message_group_id: Option<&str>) -> bool {
         self.groups.is_none_or(|groups| groups.is_group_affected(message_group_id))
     }
 
-    /// True if the target is down in this second, for the messages that meet the fault.
+    /// True if the target is down in this second for the affected messages.
     pub(super) fn is_down(&self, second: u64) -> bool {
         let FaultCycle { up, period, end } = self.fault_cycle();
         second < end && second % period >= up
@@ -220,12 +221,12 @@ impl Scenario {
         }
     }
 
-    /// The second at which the target is back for good; `None` if it is never down.
+    /// The second at which the target has recovered for good; `None` if it is never down.
     pub fn return_second(&self) -> Option<u64> {
         self.down_times().next_back().map(|down| down.end)
     }
 
-    /// The moments of the sends, since the beginning of the run.
+    /// The send times since the beginning of the run.
     pub(super) fn send_moments(&self) -> Vec<Duration> {
         self.times.send_moments(self.messages, self.over, self.seed)
     }
@@ -244,7 +245,7 @@ fn seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Er
 mod tests {
     use super::*;
 
-    /// A plan for one tenant's outage would otherwise promise that nothing happens.
+    /// Otherwise, a plan for one tenant's outage would predict no effect at all.
     #[test]
     fn the_first_groups_meet_the_fault() {
         let groups = ScenarioGroups { count: 5, down: 2 };

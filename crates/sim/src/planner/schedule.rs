@@ -1,9 +1,9 @@
-//! The times of one message's attempts: the exact distribution of sums of delays, by the policy alone.
+//! The times of one message's attempts: the exact distribution of sums of delays, based only on the policy.
 //!
 //! A delay is uniform over the whole seconds between two bounds (`core::decide::backoff`), and the delays of different
-//! attempts are independent. So the distribution of the n-th attempt's time is that of the one before, spread over the
-//! bounds of the n-th delay: no sampling is needed. It ignores the duration of calls and polls, and delays that the
-//! target asks for.
+//! attempts are independent. So the distribution of the n-th attempt's time is that of the previous attempt, spread
+//! over the bounds of the n-th delay: no sampling is needed. It ignores the duration of calls and polls, and delays
+//! requested by the target.
 
 use redeliver_core::decide::backoff::bounds;
 use redeliver_core::policy::Policy;
@@ -11,9 +11,9 @@ use serde::{Serialize, Serializer};
 
 use crate::number::to_float;
 
-/// A schedule ends before the first attempt that is made by chance less often than this: it would change no figure.
+/// A schedule ends before the first attempt with a lower chance than this: later ones would not change any figure.
 const MADE_MIN: f64 = 1e-9;
-/// Sums that can be longer than this many seconds are computed in wider steps.
+/// Sums of delays that can exceed this many seconds are computed in larger steps.
 const STEPS_MAX: u64 = 1 << 20;
 
 /// One attempt; times are in seconds since the first failure.
@@ -21,10 +21,10 @@ const STEPS_MAX: u64 = 1 << 20;
 pub struct ScheduledAttempt {
     /// 1 for the first retry.
     pub attempt: u32,
-    /// With the shortest delays.
+    /// The time with the shortest delays.
     pub earliest_seconds: u64,
     pub median_seconds: u64,
-    /// With the longest delays.
+    /// The time with the longest delays.
     pub latest_seconds: u64,
     /// The chance that the attempt is made: below 1 if `max_age_seconds` can end the retries before it.
     pub made: f64,
@@ -34,13 +34,13 @@ pub struct ScheduledAttempt {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     pub attempts: Vec<ScheduledAttempt>,
-    /// The time of the last attempt that is made.
+    /// The time of the last attempt actually made.
     pub(super) last: TimeDistribution,
     /// The longest sum of delays, limited by `max_age_seconds`.
     pub longest_seconds: u64,
 }
 
-/// Chances by time. Their sum is below 1 by the chance that there is no attempt at all.
+/// Chances by time. Their sum is below 1 by the chance that no attempt is made.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimeDistribution {
     pub(super) step: u64,
@@ -70,8 +70,8 @@ impl Schedule {
             earliest += low;
             latest += high;
             let next = now.spread_delay(low / step, high / step, age / step);
-            // Messages that are too old for this attempt had their last one before it. A message without any attempt
-            // survives no outage, and is not in `last`.
+            // Messages that are too old for this attempt had their last attempt before it. A message without any
+            // attempt survives no outage, and is not included in `last`.
             if attempt > 1 {
                 last.add_distribution(&now.ended_by_limit(low / step, high / step, age / step));
             }
@@ -96,7 +96,7 @@ impl Schedule {
     }
 }
 
-/// As its attempts.
+/// Serialized as its attempts.
 impl Serialize for Schedule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.attempts.serialize(serializer)
@@ -104,14 +104,14 @@ impl Serialize for Schedule {
 }
 
 impl TimeDistribution {
-    /// The distribution after one more delay of `low..=high` steps, up to step `limit`.
+    /// The distribution after another delay of `low..=high` steps, up to step `limit`.
     fn spread_delay(&self, low: u64, high: u64, limit: u64) -> Self {
         let end = (self.end() + high).min(limit);
         let first = self.first + low;
         let width = to_float(high - low + 1);
         let mut chances = Vec::with_capacity(step_index((end + 1).saturating_sub(first)));
         let mut sum = 0.0;
-        // The sum of the chances from which a delay leads to this step, as a difference of cumulated chances: rounding
+        // The sum of the chances from which a delay leads to this step, as a difference of cumulative chances: rounding
         // never makes it negative.
         let cumulated: Vec<f64> = self
             .chances
@@ -134,7 +134,7 @@ impl TimeDistribution {
         Self { step: self.step, chances, first }
     }
 
-    /// The part of the distribution from which a delay of `low..=high` steps leads beyond `limit`.
+    /// The part of the distribution from which a delay of `low..=high` steps exceeds `limit`.
     fn ended_by_limit(&self, low: u64, high: u64, limit: u64) -> Self {
         let width = to_float(high - low + 1);
         let chance_of_end = |at: u64| match limit.checked_sub(at) {
@@ -160,7 +160,7 @@ impl TimeDistribution {
         let mut sum = 0.0;
         let before = self.chances.iter().take_while(|chance| {
             sum += **chance;
-            // Rounding must not move the middle of two equal halves by a second.
+            // Rounding must not shift the midpoint of two equal halves by a second.
             sum < half - 1e-12
         });
         (self.first + before.count() as u64) * self.step
@@ -171,7 +171,7 @@ impl TimeDistribution {
     }
 }
 
-/// A number of steps, which is not far above [`STEPS_MAX`], as an index.
+/// Converts a number of steps, which is not far above [`STEPS_MAX`], into an index.
 fn step_index(steps: u64) -> usize {
     usize::try_from(steps).unwrap_or(usize::MAX)
 }

@@ -1,5 +1,5 @@
-//! The outages that a message survives. A message that fails survives if one of its attempts comes after the outage. A
-//! held message spends no attempt, and survives as long as it may be held.
+//! The outages that a message survives. A failing message survives if one of its attempts takes place after the outage.
+//! A held message spends no attempt, and survives as long as it may be held.
 
 use redeliver_core::decide::breaker::HOLD_SECONDS_MAX;
 use redeliver_core::decide::call_outcome;
@@ -11,32 +11,32 @@ use super::scenario::FailedCall;
 use super::schedule::Schedule;
 use crate::number::to_float;
 
-/// The outages of every forecast, in seconds: 1 minute to 24 hours.
+/// The outages in every forecast, in seconds: 1 minute to 24 hours.
 pub(super) const OUTAGES_SECONDS: [u64; 11] =
     [60, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400];
 
-/// The chance that a message survives an outage of this length.
+/// The chance that a message survives an outage of this duration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Survival {
     pub outage_seconds: u64,
-    /// If it first fails at the beginning of the outage.
+    /// The chance if it first fails at the beginning of the outage.
     pub from_its_beginning: f64,
-    /// If it first fails at a random moment of the outage.
+    /// The chance if it first fails at a random time during the outage.
     pub at_a_random_moment: f64,
-    /// If the circuit breaker holds it from the beginning of the outage; `None` without a circuit breaker.
+    /// The chance if the circuit breaker holds it from the beginning of the outage; `None` without a circuit breaker.
     pub held: Option<f64>,
 }
 
-/// The fate of a message that is held from the beginning of an outage.
+/// The holds of a message from the beginning of an outage, and its attempts afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HoldPlan {
-    /// After this it is called once more.
+    /// The maximum time held, after which it is called once more.
     hold_seconds_max: u64,
-    /// It comes back at this interval.
+    /// The interval at which it is received again.
     delay_seconds: u64,
     age_seconds_max: u64,
-    /// Its attempts after the hold: only a fault spends them. `None` if the target says "not now", since the message is
-    /// given up then.
+    /// Its attempts after the hold: only a fault spends them. `None` if the target responds with "not now", since the
+    /// message is given up then.
     after_hold: Option<Schedule>,
 }
 
@@ -68,18 +68,19 @@ impl HoldPlan {
             return after_hold
                 .map_or(0.0, |schedule| Survival::for_outage(schedule, None, left).from_its_beginning);
         }
-        // It comes back at a random moment of the last delay, and must not be too old then.
+        // It is received again at a random time within the last delay, and must not be too old then.
         (to_float(self.age_seconds_max - outage_seconds) / to_float(self.delay_seconds)).min(1.0)
     }
 }
 
 impl Survival {
-    /// The chance for an outage of this length, by the policy alone: it ignores the target's capacity, and delays that
-    /// the target requests.
+    /// The chance for an outage of this duration, based only on the policy: it ignores the target's capacity and the
+    /// delays that the target requests.
     pub fn for_outage(schedule: &Schedule, hold: Option<&HoldPlan>, outage_seconds: u64) -> Self {
         let last = &schedule.last;
-        // With R seconds left of the outage, the chance is that of a last attempt at R or later; an attempt in its last
-        // second comes after it. The mean over all R up to the length L is the mean of min(last attempt, L), over L.
+        // With R seconds of the outage left, the chance is that of a last attempt at R or later; an attempt in its last
+        // second counts as after it. The mean over all R up to the duration L is the mean of min(last attempt, L),
+        // divided by L.
         let (mut from_its_beginning, mut mean) = (0.0, 0.0);
         for (step, chance) in (0..).zip(&last.chances) {
             let at = step * last.step;
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!(HoldPlan::new(&off, NOT_NOW), None);
     }
 
-    /// After its holds it is called once more, and given up.
+    /// After its holds, it is called once more and then given up.
     #[test]
     fn a_message_refused_as_not_now_survives_only_its_holds() {
         assert_eq!(held(NOT_NOW, "{}", [86_400, 86_401, 90_000]), [1.0, 0.0, 0.0]);
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_held_message_ends_at_its_maximum_age() {
-        // It comes back every 750 s. With half of that left of its age, half of all messages come in time.
+        // It is received again every 750 s. With half of that age left, half of all messages are in time.
         let policy = r#"{"max_age_seconds":7200}"#;
         for failed_call in [NOT_NOW, FAULTS[0]] {
             assert_eq!(held(failed_call, policy, [6450, 7200 - 375, 7201]), [1.0, 0.5, 0.0]);

@@ -19,13 +19,13 @@ use crate::built_in_target::BuiltInTarget;
 use crate::tracker::Tracker;
 use redeliver_core::lock;
 
-/// Decides about a call at its start, and answers at its end.
+/// Decides the outcome of a call at its start, and responds at its end.
 #[derive(Clone, Copy)]
 pub(super) struct SimulatedTarget<'a> {
     pub(super) clock: &'a VirtualClock,
     pub(super) start: Timestamp,
     pub(super) scenario: &'a Scenario,
-    /// The moments of the sends, by the number of the message.
+    /// The send times, by message number.
     pub(super) sends: &'a [Duration],
     pub(super) built_in: &'a BuiltInTarget,
     pub(super) call_times: &'a CallTimes,
@@ -78,7 +78,7 @@ impl SimulatedTarget<'_> {
         Ok(())
     }
 
-    /// A target that is down or refuses a call answers at once; any other status costs it as long as an answer.
+    /// A target that is down or rejects a call responds immediately; any other status takes as long as a success.
     fn call_time(&self, number: u64, answer: Result<(), FailureCause>) -> Duration {
         let Scenario { times, failed_call, .. } = *self.scenario;
         let mean = match (answer, failed_call) {

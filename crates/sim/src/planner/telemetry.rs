@@ -1,4 +1,4 @@
-//! The functions' telemetry: their events, and the size of the log lines that these become.
+//! The functions' telemetry: their events, and the size of the resulting log lines.
 
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ use super::invocation_counter::{Counter, HeldMessageIds};
 use super::load::LoadBySecond;
 use crate::event_counter::EventCounter;
 
-/// A function's name of a usual length.
+/// A function name of typical length.
 const FUNCTION: &str = "orders-prod-failed-message-processor";
 
 /// The telemetry of all environments.
@@ -24,13 +24,13 @@ const FUNCTION: &str = "orders-prod-failed-message-processor";
 pub(super) struct Telemetry {
     pub(super) events: EventCounter,
     pub(super) log_bytes: Counter,
-    /// Retries that spend an attempt.
+    /// The number of retries that spend an attempt.
     pub(super) retries: Counter,
 }
 
 impl Telemetry {
-    /// The observer of an environment; it records the holds since `start` in the load, and the messages that are held
-    /// on their queue.
+    /// The observer of an environment; it records the holds since `start` in the load, and the messages held on their
+    /// queue.
     pub(super) fn environment_observer<'a>(
         &'a self,
         clock: &'a VirtualClock,
@@ -85,7 +85,8 @@ impl Observer for EnvironmentObserver<'_> {
                 lock(self.load).record_holds(second, u64::from(*messages));
             }
             Event::RetryScheduled { spends_attempt: true, .. } => self.telemetry.retries.add(1),
-            // No snooze: the simulated target asks for none. A message that stays on its queue cannot say that it was held.
+            // Never a snooze: the simulated target requests none. A message that remains on its queue does not record
+            // its holds.
             Event::RetryScheduled { message_id, .. } => self.held.record_held(message_id),
             _ => {}
         }

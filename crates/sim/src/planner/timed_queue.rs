@@ -1,4 +1,4 @@
-//! A queue as a function sees it: each of its requests takes time.
+//! A queue from a function's perspective: each request takes time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The times that AWS and the target take, and the moments at which producers send.
+//! The durations of AWS operations and target calls, and the send times of producers.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,29 +11,32 @@ use redeliver_core::lock;
 use crate::cost::CALL_SECONDS;
 use crate::engine::Pollers;
 
-/// Streams of the seed's generator; those below draw the message ids and the order of the groups.
+/// Streams of the seed's generator; lower ones draw the message ids and the order of the groups.
 const SENDS_STREAM: u64 = 2;
 const CALLS_STREAM: u64 = 3;
 
-/// The times that AWS and the target take. The default is the model of `redeliver simulate`; tests of exact figures
-/// have times of their own.
+/// The durations of AWS operations and target calls. The default is the model of `redeliver simulate`; tests of exact
+/// figures use different durations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelTimes {
-    /// A receive that brings messages, until the function is invoked with them. "Typical latencies for SendMessage,
-    /// ReceiveMessage, and DeleteMessage API requests are in the tens or low hundreds of milliseconds" (Amazon SQS FAQs).
+    /// From a receive that returns messages until the function is invoked with them. "Typical latencies for
+    /// SendMessage, ReceiveMessage, and DeleteMessage API requests are in the tens or low hundreds of milliseconds"
+    /// (Amazon SQS FAQs).
     pub(super) receive: Duration,
-    /// A request of a function to SQS: the same, and 5 ms of the function's own work at a seventh of a core (256 MB).
+    /// A request from a function to SQS: the same, plus 5 ms of the function's own work at a seventh of a core (256
+    /// MB).
     pub(super) request: Duration,
-    /// The start of an environment: the function's own 7.5 ms (docs/performance.md), and Lambda's, for which AWS has no
-    /// figure: Firecracker boots in about 125 ms ("Firecracker: Lightweight Virtualization for Serverless Applications").
-    /// All of it counts as billed, although Lambda bills the init phase alone: too much, by a few cents per million.
+    /// The start of an environment: the function's own 7.5 ms (docs/performance.md), plus Lambda's, for which AWS
+    /// publishes no figure: Firecracker boots in about 125 ms ("Firecracker: Lightweight Virtualization for Serverless
+    /// Applications"). All of it counts as billed, although Lambda bills only the init phase: an overestimate of a few
+    /// cents per million.
     pub(super) cold_start: Duration,
-    /// The mean time of a call that the target answers, and of one that it fails by chance.
+    /// The mean duration of a call that the target answers, or that it fails by chance.
     pub(super) answer: Duration,
-    /// The mean time of a call that is refused, or finds no service behind the load balancer: a round trip.
+    /// The mean duration of a call that is rejected, or finds no service behind the load balancer: a round trip.
     pub(super) refusal: Duration,
-    /// The standard deviation of the times' logarithm. At 0.5 one call in a hundred takes three times the median, as
-    /// web services do in their good hours.
+    /// The standard deviation of the logarithm of the durations. At 0.5, one call in a hundred takes three times the
+    /// median, as with web services in their good hours.
     pub(super) spread: f64,
     pub(super) is_random: bool,
     pub(super) has_growing_pollers: bool,
@@ -55,7 +58,7 @@ impl Default for ModelTimes {
 }
 
 impl ModelTimes {
-    /// A world in which nothing takes time, all pollers are there at once, and sends are at whole seconds.
+    /// A model in which nothing takes time, all pollers exist from the start, and sends happen at whole seconds.
     #[cfg(test)]
     pub(crate) const NONE: Self = Self {
         receive: Duration::ZERO,
@@ -76,7 +79,7 @@ impl ModelTimes {
         }
     }
 
-    /// The moments of the sends, in order: random ones, each microsecond of the span with the same chance.
+    /// The send times in order: random ones, each microsecond of the span with the same chance.
     pub(super) fn send_moments(&self, messages: u64, over: Duration, seed: u64) -> Vec<Duration> {
         if !self.is_random {
             let second = |number| number * over.as_secs() / messages;
@@ -92,12 +95,12 @@ impl ModelTimes {
     }
 }
 
-/// A number in `0..below`, given one of 64 random bits.
+/// A number in `0..below`, computed from 64 random bits.
 fn scale_random(random: u64, below: u128) -> u64 {
     u64::try_from((u128::from(random) * below) >> 64).unwrap_or(u64::MAX)
 }
 
-/// The times of calls: of each message and each of its calls the same in each run, whatever the policy.
+/// The durations of calls: the same in each run for each message and each of its calls, regardless of the policy.
 #[derive(Debug)]
 pub(super) struct CallTimes {
     times: ModelTimes,
@@ -111,7 +114,7 @@ impl CallTimes {
         Self { times, seed, calls: Mutex::default() }
     }
 
-    /// The time of the next call of a message, given the mean. The logarithm is nearly normal: the sum of four draws, so
+    /// The duration of a message's next call, given the mean. The logarithm is nearly normal: the sum of four draws, so
     /// that no call takes longer than five times the mean.
     pub(super) fn next_time(&self, message: u64, mean: Duration) -> Duration {
         if mean.is_zero() || self.times.spread == 0.0 {
@@ -126,7 +129,7 @@ impl CallTimes {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(CALLS_STREAM + message);
         random.set_word_pos(4 * call);
-        // The variance of a draw is a twelfth of its width's square.
+        // The variance of a draw is a twelfth of the square of its width.
         let width = self.times.spread * 3_f64.sqrt();
         let sum: f64 = (0..4).map(|_| f64::from(random.next_u32()) / f64::from(u32::MAX) - 0.5).sum();
         // The mean of the exponential of a sum is the product of the means.
@@ -141,7 +144,7 @@ mod tests {
 
     const MEAN: Duration = Duration::from_millis(300);
 
-    /// Sends at whole seconds made full batches, and reached goals that no deployment reaches.
+    /// Sends at whole seconds led to full batches, and to results that no deployment achieves.
     #[test]
     fn sends_are_at_random_moments_in_order() {
         let sends = |seed| ModelTimes::default().send_moments(1000, Duration::from_secs(100), seed);

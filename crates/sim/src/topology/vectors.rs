@@ -1,4 +1,4 @@
-//! The queues of `schemas/vectors/queues.json`, which the stack's tests read too.
+//! The queues in `schemas/vectors/queues.json`, which the stack's tests also read.
 
 use std::sync::Mutex;
 
@@ -25,7 +25,7 @@ struct Wanted {
     dead_letter_queue: Option<String>,
 }
 
-/// Records the settings of the queues that are created, by the ends of their names.
+/// Records the settings of created queues, by their name suffixes.
 struct Recorder {
     sqs: EmbeddedSqs,
     asked: Mutex<BTreeMap<String, Wanted>>,

@@ -9,7 +9,7 @@ use redeliver_core::policy::Policy;
 use super::*;
 use crate::functions::{failed_message_processor, final_dlq_annotator, message_processor};
 
-/// A target that is always up, and notes the attempts of its messages.
+/// A target that is always up, and records the attempts of its messages.
 struct Target<'a> {
     clock: &'a VirtualClock,
     tracker: &'a Mutex<Tracker>,
@@ -24,7 +24,7 @@ impl Handler for Target<'_> {
     }
 }
 
-/// Fails each batch until `until`, and each batch with a body that says `kills`.
+/// Fails each batch until `until`, and every batch with a body that contains `kills`.
 struct Broken<'a, F> {
     clock: &'a VirtualClock,
     until: Timestamp,
@@ -40,7 +40,7 @@ impl<F: Function> Function for Broken<'_, F> {
     }
 }
 
-/// The final records by their code, the attempts of the messages at the target, and the seconds that the run took.
+/// The final records by code, the attempts that the target saw, and the duration of the run in seconds.
 fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>, Vec<u32>, i64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);

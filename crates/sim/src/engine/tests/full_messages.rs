@@ -1,4 +1,4 @@
-//! Messages that leave no room for what redeliver writes: an answered call is not made again, and its reason arrives.
+//! Messages too large for redeliver's additions: an answered call is not repeated, and its reason is preserved.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ use crate::functions::{failed_message_processor, final_dlq_annotator, message_pr
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
-/// Refuses each message.
+/// Rejects each message.
 struct Refuses<'a> {
     calls: &'a AtomicUsize,
     error: &'a HandlerError,
@@ -78,7 +78,7 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
     })
 }
 
-/// Code and last error that a final record says, wherever it says them.
+/// The code and the last error of a final record, regardless of where they are stored.
 fn reason(record: &ReceivedMessage) -> Option<(String, String)> {
     let ours = record.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
     match ours {
@@ -134,7 +134,7 @@ fn a_full_message_keeps_its_reason_and_is_not_called_again() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// The file of `redeliver local --final-dlq` has no other place for it.
+/// The file of `redeliver local --final-dlq` cannot store it anywhere else.
 #[test]
 fn a_final_record_that_is_written_out_has_the_reason_too() {
     let refused = HandlerError::permanent("HttpStatus.400", "");

@@ -1,4 +1,4 @@
-//! The worst cases of `schemas/vectors/policies.json`, which the stack's tests read too.
+//! The worst cases in `schemas/vectors/policies.json`, which the stack's tests also read.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Runs of the strategy `ordered`.
+//! Runs with the strategy `ordered`.
 
 use redeliver_core::strategy::Strategy;
 
@@ -6,10 +6,10 @@ use super::*;
 use crate::batching::Batching;
 use crate::planner::{ModelTimes, SecondCalls, TargetFault};
 
-/// Without a circuit breaker, so that every number follows from the delays.
+/// Without a circuit breaker, so that every figure follows from the delays.
 const FIXED: &str = r#"{"max_attempts":9,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
-/// A message per second for a minute, in three groups, of which one is down for 150 s.
+/// One message per second for a minute, in three groups, one of which is down for 150 s.
 fn one_group_of_three(strategy: Strategy, batch_size: u8) -> Scenario {
     Scenario {
         strategy,
@@ -32,7 +32,8 @@ fn measure_scenario(policy: &str, scenario: &Scenario) -> Measurements {
 fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
     let in_order = measure_scenario(FIXED, &one_group_of_three(Strategy::Ordered, 1));
     let by_group = in_order.by_group.as_ref().unwrap();
-    // The first message of the group is called at 0, 60, 120 and 180 s, and all behind it right after that.
+    // The first message of the group is called at 0, 60, 120 and 180 s, and all messages behind it immediately
+    // afterwards.
     assert_eq!(by_group.up, Some(DelayPercentiles { p50: 0.0, p90: 0.0, p99: 0.0, max: 0.0 }));
     assert_eq!(by_group.down.map(|delays| delays.max), Some(180.0));
     assert_eq!(in_order.load.at_second(180), SecondCalls { calls: 20, succeeded: 20 });
@@ -42,7 +43,7 @@ fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
     let Usage { sqs_requests, sqs_fifo_requests, invocations, .. } = in_order.usage;
     assert_eq!((sqs_requests, sqs_fifo_requests), (0.0, f64::from(60 + 63 + 60 + 3)));
     assert_eq!(invocations.count, 63.0);
-    // Those of the first half minute come back after the others.
+    // Messages of the first half minute are received again after the others.
     let resent = measure_scenario(FIXED, &one_group_of_three(Strategy::DelayedResend, 10));
     assert_eq!(resent.by_group.unwrap().overtaken, 10);
 }
@@ -51,8 +52,8 @@ fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
 fn a_larger_batch_takes_fewer_requests() {
     let in_order = measure_scenario(FIXED, &one_group_of_three(Strategy::Ordered, 10));
     assert_eq!((in_order.calls, in_order.retries, in_order.by_group.unwrap().overtaken), (63, 3, 0));
-    // The other groups' messages come one by one. The twenty of the group that waits are two batches at the end; while its
-    // first one fails, one request hides all that were received.
+    // The other groups' messages are received one by one. The twenty of the waiting group arrive as two batches at the
+    // end; while its first message fails, one request hides all received messages.
     let (sends, receives, deletes, hides) = (60, 40 + 3 + 2, 40 + 2, 3);
     assert_eq!(in_order.usage.sqs_fifo_requests, f64::from(sends + receives + deletes + hides));
     assert_eq!(in_order.usage.invocations.count, f64::from(receives));
@@ -69,12 +70,12 @@ fn a_dead_letter_is_two_queues_of_fifo_prices_and_two_of_standard_ones() {
     assert_eq!(given_up.dead_lettered.values().sum::<u64>(), 1);
     let Usage { sqs_requests, sqs_fair_requests, sqs_fifo_requests, invocations, .. } = given_up.usage;
     // The message: send, receive, delete. The verdict: send, receive, delete. The final record: send. Both keep the
-    // group, which a fair queue charges for.
+    // group, for which a fair queue charges extra.
     assert_eq!((sqs_fifo_requests, sqs_requests, sqs_fair_requests), (3.0, 4.0, 4.0));
     assert_eq!(invocations.count, 2.0);
 }
 
-/// Nothing in a message that stays on its queue says that it was held.
+/// A message that remains on its queue does not record that it was held.
 #[test]
 fn the_circuit_breaker_holds_one_message_of_each_group() {
     let all = Scenario {
@@ -86,6 +87,6 @@ fn the_circuit_breaker_holds_one_message_of_each_group() {
     let held = measure_scenario("{}", &all);
     let breaker = held.circuit_breaker.unwrap();
     assert_eq!((held.processed, held.retries, held.by_group.unwrap().overtaken), (600, 0, 0));
-    // The tenth failure opens it. A 503 spends no attempt, before that or after.
+    // The tenth failure opens it. A 503 spends no attempt, either before or after that.
     assert_eq!((breaker.openings, breaker.held_messages), (1, 20));
 }

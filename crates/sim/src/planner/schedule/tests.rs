@@ -7,7 +7,7 @@ fn schedule(policy: &str) -> Schedule {
     Schedule::for_policy(&Policy::from_json(policy).unwrap())
 }
 
-/// Earliest, median and latest of each attempt.
+/// The earliest, median and latest time of each attempt.
 fn moments(policy: &str) -> Vec<(u64, u64, u64)> {
     let attempts = schedule(policy).attempts;
     attempts.iter().map(|at| (at.earliest_seconds, at.median_seconds, at.latest_seconds)).collect()
@@ -32,7 +32,7 @@ fn without_jitter_each_attempt_has_one_moment() {
 fn the_default_policy_is_spread_over_75_minutes() {
     let at = moments("{}");
     assert_eq!(at, [(0, 450, 900), (0, 900, 1800), (0, 1350, 2700), (0, 1800, 3600), (0, 2250, 4500)]);
-    // Of two uniform delays the chances are a triangle: 1/901² at 0.
+    // The sum of two uniform delays has a triangular distribution: 1/901² at 0.
     let two = schedule(r#"{"max_attempts":2}"#);
     assert!((two.last.chances[0] - 1.0 / (901.0 * 901.0)).abs() < 1e-15);
     assert!((two.last.chances[900] - 1.0 / 901.0).abs() < 1e-12);
@@ -43,11 +43,11 @@ fn the_default_policy_is_spread_over_75_minutes() {
 fn a_message_survives_until_its_last_attempt() {
     assert_eq!(survives(FIXED, 179), (1.0, 1.0));
     assert_eq!(survives(FIXED, 180), (1.0, 1.0), "an attempt in the last second is after the outage");
-    // Of a message that fails anywhere in 360 s, half have at most 180 s left.
+    // If a message fails anywhere in 360 s, half of the time at most 180 s are left.
     assert_eq!(survives(FIXED, 360), (0.0, 0.5));
     let none = r#"{"max_attempts":0}"#;
     assert_eq!((survives(none, 1), moments(none)), ((0.0, 0.0), vec![]));
-    // One delay of 0..=9: 5 of 10 are at least 5; the mean of min(delay, 5) is 3.5.
+    // One delay of 0..=9: 5 of 10 values are at least 5; the mean of min(delay, 5) is 3.5.
     let one = r#"{"max_attempts":1,"backoff":{"kind":"uniform","max_delay_seconds":9}}"#;
     let (from_its_beginning, at_a_random_moment) = survives(one, 5);
     assert!((from_its_beginning - 0.5).abs() < 1e-12 && (at_a_random_moment - 0.7).abs() < 1e-12);
@@ -58,12 +58,12 @@ fn attempts_after_the_age_limit_are_not_made() {
     let limited = r#"{"max_attempts":9,"max_age_seconds":150,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     assert_eq!(moments(limited), [(60, 60, 60), (120, 120, 120)]);
     assert_eq!((survives(limited, 120).0, survives(limited, 121).0), (1.0, 0.0));
-    // The delay is 0 to 9; 0 to 4 come in time.
+    // The delay is 0 to 9; delays of 0 to 4 are in time.
     let half = r#"{"max_attempts":1,"max_age_seconds":4,"backoff":{"kind":"uniform","max_delay_seconds":9}}"#;
     let attempt = schedule(half).attempts[0];
     assert_eq!((attempt.earliest_seconds, attempt.median_seconds, attempt.latest_seconds), (0, 2, 4));
     assert!((attempt.made - 0.5).abs() < 1e-12);
-    // Two delays of 0 or 1, at most 1 together: the last attempt is the second in three of four cases.
+    // Two delays of 0 or 1, at most 1 in total: the last attempt is the second one in three of four cases.
     let two = r#"{"max_attempts":2,"max_age_seconds":1,"backoff":{"kind":"uniform","max_delay_seconds":1}}"#;
     let schedule = schedule(two);
     assert!((schedule.attempts[1].made - 0.75).abs() < 1e-12);
