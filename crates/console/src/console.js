@@ -1,16 +1,16 @@
-// What moves on a page. Every page works without it, except that live parts stand still.
+// Live updates of a page. Every page works without this script, except that live parts are not updated.
 "use strict";
 
-// Whoever has clicked on a link or a button is about to leave: loading the page again would take the click back. A page that
-// never comes begins like that, too, so it ends by itself.
+// After a click on a link or a button, the page is about to be left: reloading it would cancel the click. A page that
+// never loads also starts like this, so the state expires.
 const LEAVING_MS = 60_000;
 let leavesUntil = 0;
 addEventListener("beforeunload", () => {
   leavesUntil = Date.now() + LEAVING_MS;
 });
 
-// The console's program may die, and start again with the same command. Until it has proved itself (session.rs), another
-// user's server may have its port: the ticket and what was typed do not go there.
+// The console may die and be started again with the same command. Until it has proved its identity (session.rs),
+// another user's server may have its port: neither the ticket nor any input is sent there.
 const base = new URL(".", document.currentScript.src);
 const ALIVE_EVERY_MS = 2_000;
 const PATIENCE_MS = 8_000;
@@ -29,11 +29,11 @@ const ask = (options) => fetch("/alive", { ...options, credentials: "omit", sign
 async function returnTo({ link, ...renewed }) {
   const url = new URL(link);
   if (url.origin !== location.origin) throw new Error("it is elsewhere");
-  // Its answer has the new cookie.
+  // The response sets the new cookie.
   await fetch(url, { redirect: "manual", credentials: "same-origin" });
   const here = location.pathname.slice(base.pathname.length) + location.search + location.hash;
   if (!typed) return location.replace(url.pathname + here);
-  // What was typed stays: the page's addresses become the new ones.
+  // Keeps the user's input: only the URLs on the page are replaced.
   for (const name of ["action", "data-check", "data-live", "href"]) {
     for (const element of document.querySelectorAll(`[${name}^="${base.pathname}"]`)) {
       element.setAttribute(name, url.pathname + element.getAttribute(name).slice(base.pathname.length));
@@ -92,7 +92,7 @@ const watch = async () => {
 };
 setTimeout(watch, ALIVE_EVERY_MS);
 
-// Where a link or a form would lead to the browser's error page, this page stays as it is.
+// If a link or a form would lead to the browser's error page, this page is kept.
 addEventListener("click", (event) => {
   if (isDead && event.target.closest?.('a[href]:not([href^="#"])')) event.preventDefault();
 });
@@ -100,7 +100,7 @@ addEventListener("submit", async (event) => {
   const { target: form, submitter } = event;
   if (form.dataset.sent === "now") return;
   event.preventDefault();
-  // A second click while the console is asked does nothing.
+  // A second click during the query does nothing.
   if (form.dataset.sent) return;
   form.dataset.sent = "asks";
   if (!(await isAlive())) return void delete form.dataset.sent;
@@ -109,8 +109,8 @@ addEventListener("submit", async (event) => {
   form.dataset.sent = "sent";
 });
 
-// A part that is announced whenever it changes; what comes after it is another page. Only while it can be seen: browsers
-// keep few connections to one place, and nobody should ask AWS for a tab that nobody looks at.
+// A part that is updated whenever it changes; the end of the stream reloads the page. Only while visible: browsers
+// limit the connections per host, and a hidden tab should not query AWS.
 for (const part of document.querySelectorAll("[data-live]")) {
   let source = null;
   const follow = () => {
@@ -120,7 +120,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
     if (document.hidden || isDead) return;
     source = new EventSource(part.dataset.live);
     source.addEventListener("part", (event) => {
-      // What is open stays open, and the focus stays where it is.
+      // Keeps open details open, and the focus where it is.
       const opened = [...part.querySelectorAll("details[open] > summary")].map(({ textContent }) => textContent);
       const focused = [...part.querySelectorAll("a, button, summary")].indexOf(document.activeElement);
       part.innerHTML = event.data;
@@ -131,7 +131,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
     });
     source.addEventListener("over", () => {
       source.close();
-      // What was typed stays: the page is loaded again by a click.
+      // Keeps the user's input: the user reloads the page with a click.
       if (typed || Date.now() < leavesUntil) setTimeout(follow, LEAVING_MS);
       else location.reload();
     });
@@ -161,7 +161,7 @@ addEventListener("pageshow", () => {
   }
 });
 
-// What is wrong with an edited body, while one types.
+// Shows the errors of an edited body while the user types.
 for (const body of document.querySelectorAll("textarea[data-check]")) {
   const form = body.form;
   const verdict = document.getElementById(body.getAttribute("aria-describedby"));
@@ -172,7 +172,7 @@ for (const body of document.querySelectorAll("textarea[data-check]")) {
     const number = ++asked;
     const answer = await fetch(body.dataset.check, { method: "POST", body: new URLSearchParams(new FormData(form)) });
     const words = await answer.text();
-    // An answer to what was written before is no answer.
+    // Discards the response to an earlier version of the text.
     if (number === asked) verdict.innerHTML = answer.ok ? words : `<p class="warning">${answer.status}: load this page again.</p>`;
   };
   form.addEventListener("input", () => {

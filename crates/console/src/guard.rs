@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// The file that opens the browser has the link, and browsers take it for another site.
+    /// The file that opens the browser contains the link, and browsers treat the file as another site.
     #[test]
     fn a_page_with_the_token_leads_in_and_one_that_guesses_it_does_not() {
         let guard = guard(false);

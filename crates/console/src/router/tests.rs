@@ -1,4 +1,4 @@
-//! Requests that are not understood, of the site as a browser reaches it.
+//! Invalid requests, and the site as a browser sees it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -22,12 +22,12 @@ use crate::session::Session;
 mod cause_pages;
 mod plan_pages;
 
-/// Serves a site with one DLQ until the test ends, and keeps its plans in a folder.
+/// Serves a site with one DLQ until the test ends, and stores its plans in a folder.
 async fn served(folder: &Path) -> SocketAddr {
     served_with(folder, None, None).await
 }
 
-/// The same with a source queue and dead letters that were read.
+/// The same with a source queue and dead letters that were already read.
 async fn served_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) -> SocketAddr {
     let arn = "arn:aws:sqs:eu-central-1:000000000000:orders";
     let sqs = Loopback::start_answering(move |request| {
@@ -52,7 +52,7 @@ async fn served_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) ->
     serving(deployment, folder).await
 }
 
-/// Serves a deployment until the test ends, and keeps its session in a folder.
+/// Serves a deployment until the test ends, and stores its session in a folder.
 async fn serving(deployment: ConsoleDeployment, folder: &Path) -> SocketAddr {
     let connection = deployment.connection.clone();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -74,7 +74,7 @@ async fn serving(deployment: ConsoleDeployment, folder: &Path) -> SocketAddr {
     address
 }
 
-/// The answer's status line, its headers and its body.
+/// The response's status line, its headers and its body.
 async fn answered(address: SocketAddr, method: &str, path: &str, form: &str) -> (String, String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
@@ -140,7 +140,7 @@ async fn an_invalid_request_gets_an_error_page_with_a_link_back() {
     }
 }
 
-/// A request without the cookie only learns that there is a console.
+/// Without the cookie, a request only reveals that a console exists.
 #[tokio::test]
 async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
     let folder = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
     }
 }
 
-/// An open page goes over to the console that was started again, and nothing else does.
+/// An open page switches to the restarted console, but to no other.
 #[tokio::test]
 async fn a_page_of_a_restarted_console_gets_the_new_link_for_its_ticket() {
     let folder = tempfile::tempdir().unwrap();

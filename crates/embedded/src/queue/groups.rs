@@ -110,7 +110,7 @@ impl ReceiveScan {
     }
 }
 
-/// The places of all messages, separated into those that a receive scans and those beyond.
+/// The places of all messages, split into those that a receive scans and those beyond.
 #[derive(Debug, Default)]
 struct Places {
     scanned: BTreeSet<ArrivalNumber>,

@@ -71,7 +71,7 @@ pub struct ForecastOutcome {
     pub per_million: PerMillion,
 }
 
-/// The longest time that a message can take, compared with the retention as the stack does.
+/// The longest time that a message can take, compared with the retention in the same way as in the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WorstCase {
     /// Computed with the longest delays, and with every call cut off at the function's default timeout of 60 s; at most

@@ -7,7 +7,7 @@ use crate::dead_letters::reading::{DlqReading, Mark};
 
 const DAY: i64 = 86_400;
 
-/// Looked at a day after 1970 began.
+/// A reading from one day after 1970 began.
 fn letters(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Snapshot {
     let folder = tempfile::tempdir().unwrap();
     let mut collecting = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
@@ -57,7 +57,7 @@ fn by(set: impl FnOnce(&mut Selection)) -> Selection {
 fn the_page_counts_messages_that_sqs_deletes_soon() {
     let mut letters = three();
     assert_eq!(letters.deleted_soon(), None);
-    // Two were sent when 1970 began, a day ago.
+    // Two were sent when 1970 began, a day before the reading.
     letters.retention = Retention::from_seconds(86_410);
     assert!(
         letters
@@ -168,7 +168,7 @@ fn a_cause_is_new_until_it_is_marked() {
     assert_eq!(mark(Mark::Resolved(String::new()), DAY), ([0, 0], 4, None));
     let end = |by: Option<&str>, seconds| Resolution { at: at_seconds(seconds), by: by.map(str::to_owned) };
     assert_eq!(letters.cause_life(&once).state, CauseState::Resolved(end(None, DAY)));
-    // Its message was sent here 200 seconds after 1970 began.
+    // Its message was sent to this queue 200 seconds after 1970 began.
     assert_eq!(mark(Mark::Resolved("orders:42".to_owned()), 199), ([0, 1], 0, None));
     assert_eq!(letters.cause_life(&once).state, CauseState::CameBack(Some(end(Some("orders:42"), 199))));
     assert_eq!(mark(Mark::NotResolved, DAY), ([1, 0], 1, None));

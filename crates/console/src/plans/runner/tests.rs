@@ -29,7 +29,7 @@ fn started(plan: &ConsolePlan, outcome: Option<PlanOutcome>) -> StartedPlan {
     StartedPlan { outcome, ..StartedPlan::new(plan.clone(), RedrivePace::default()) }
 }
 
-/// Starts a plan on an endpoint at which nothing listens.
+/// Starts a plan on an endpoint without a listener.
 fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
     start_with(runner, id, StartRequest::default()).map_err(|refused| refused.why.to_string())
 }
@@ -83,7 +83,7 @@ fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
     }
 }
 
-/// As `cp` and `chmod -R g+w` leave it.
+/// The permissions that `cp` and `chmod -R g+w` produce.
 #[tokio::test]
 #[cfg(unix)]
 async fn an_unreadable_own_plan_blocks_sends_and_those_of_others_do_not() {
@@ -113,7 +113,7 @@ async fn an_unreadable_own_plan_blocks_sends_and_those_of_others_do_not() {
 async fn a_plan_is_on_the_disk_before_its_run_and_its_failure_after() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
-    // A deletion that was killed has nothing in both queues.
+    // A killed deletion leaves no message in both queues.
     started(&plan(PlanAction::Delete, "z"), None).write_file(folder.path()).unwrap();
     let (plan, other) = (send_back("a"), send_back("b"));
     runner.keep_plan(plan.clone());
@@ -212,7 +212,7 @@ fn a_continued_plan_blocks_others_and_cannot_be_cancelled() {
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (plan, other) = (send_back("a"), send_back("b"));
     started(&plan, Some(PlanOutcome::default())).write_file(folder.path()).unwrap();
-    // It takes connections and never answers, so the run is under way until the end of the test.
+    // The listener accepts connections but never responds, so the run continues until the end of the test.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     start_at(&endpoint, &runner, &plan.id, StartRequest::default()).unwrap();
@@ -293,7 +293,7 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
     assert!(restore.file_path(folder).exists());
 }
 
-/// An endpoint that answers every request as SQS does about the source queue, which is empty.
+/// An endpoint that responds to every request like SQS for the source queue, which is empty.
 fn sqs() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -322,7 +322,7 @@ fn sqs() -> String {
     endpoint
 }
 
-/// Otherwise `redeliver redrive` would send once more what the restore has sent of the second backup.
+/// Otherwise, `redeliver redrive` would re-send what the restore has already sent from the second backup.
 #[tokio::test]
 async fn a_restore_claims_each_backup_against_other_commands() {
     let folder = tempfile::tempdir().unwrap();
@@ -352,7 +352,7 @@ async fn a_restore_claims_each_backup_against_other_commands() {
     }
 }
 
-/// Otherwise a restore to another queue would be refused for ever.
+/// Otherwise, a restore to another queue would be refused forever.
 #[test]
 fn a_cancelled_restore_leaves_no_journal_beside_its_backups() {
     use redeliver_operator::dead_letter_source::claim_backups;
@@ -371,7 +371,7 @@ fn a_cancelled_restore_leaves_no_journal_beside_its_backups() {
     started(&first, None).write_file(folder).unwrap();
     drop(RedriveJournal::open(&first.journal_path(folder), &first.id, FROM, &to).unwrap());
     claim_backups(&backups, &first.id, FROM, &to).unwrap();
-    // The last one is of `redrive FILE`.
+    // The last journal belongs to `redrive FILE`.
     let others = redeliver_operator::file_journals::redrive_journal_path(&backups[2]);
     std::fs::remove_file(&others).unwrap();
     drop(RedriveJournal::open(&others, "other", "file:", &to).unwrap());
@@ -384,7 +384,7 @@ fn a_cancelled_restore_leaves_no_journal_beside_its_backups() {
     assert!(others.exists(), "it says what another redrive has sent");
 }
 
-/// Otherwise it could be neither carried out nor cancelled.
+/// Otherwise, the plan could neither be carried out nor cancelled.
 #[test]
 fn a_cancelled_restore_keeps_the_journal_of_another_redrive() {
     let folder = tempfile::tempdir().unwrap();

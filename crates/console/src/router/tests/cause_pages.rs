@@ -1,4 +1,4 @@
-//! The pages of causes, and the marks that people set there.
+//! The pages of causes, and the marks set there.
 
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses};
 use redeliver_testing::dead_letters::{at_seconds, retried_record};
@@ -10,7 +10,7 @@ use crate::dead_letters::spool::Spool;
 
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
 
-/// A look at a message of one cause, with another one known from before; both fingerprints.
+/// A reading with a message of one cause, and another cause known from before; returns both fingerprints.
 fn seen(folder: &Path) -> (Snapshot, [String; 2]) {
     let looked = |details: &str| {
         let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());
@@ -60,7 +60,7 @@ async fn a_cause_without_messages_can_be_resolved_and_reopened() {
     let resolved = redeliver_dead_letters::Resolution { at: at_seconds(99), by: None };
     let file = folder.path().join(causes_file_name(QUEUE));
     KnownCauses::write_resolved(&file, QUEUE, here, resolved).unwrap();
-    // Any mark reads the file again.
+    // Any mark re-reads the file.
     post(gone, "").await;
     let page = shown(here).await;
     assert!(page.contains("<strong class=\"new\">came back</strong> after it was resolved <time"), "{page}");

@@ -1,4 +1,4 @@
-//! The pages of plans and edits, with dead letters that were read.
+//! The pages of plans and edits, with dead letters that were already read.
 
 use redeliver_dead_letters::redrive::{JournalEntry, RedriveJournal};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord};
@@ -15,7 +15,7 @@ const TO: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
 const SOURCE: &str = "http://127.0.0.1:1/0/orders";
 const HOSTILE: &str = "<b>\u{202e}";
 
-/// Dead letters of one cause: 1 to 104 in euros, 105 in dollars, 106 no JSON.
+/// Dead letters of one cause: 1 to 104 in euros, 105 in dollars, 106 invalid JSON.
 fn seen(folder: &Path) -> (Snapshot, String) {
     let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());
     let mut fingerprint = String::new();
@@ -37,7 +37,7 @@ fn seen(folder: &Path) -> (Snapshot, String) {
     (builder.into_snapshot(Coverage::default(), at_seconds(86_400), None), fingerprint)
 }
 
-/// Where an answer leads to, after the secret part.
+/// The destination of a redirect, after the secret part.
 fn leads_to(headers: &str) -> String {
     let line = headers.lines().find_map(|line| line.strip_prefix("location: /path")).unwrap();
     line.to_owned()
@@ -160,7 +160,7 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
             sends: 1,
         };
         let run = JournalEntry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
-        // 1 and 2 are here again; 3 was sent in a later generation than the one that is here.
+        // 1 and 2 are in the DLQ again; 3 was sent in a later generation than the one in the DLQ.
         let entries =
             [run, intent(1, 0), intent(2, 0), intent(3, 1), sent(1), sent(2), sent(3), intent(4, 1)];
         journal.write_entries(&entries).unwrap();

@@ -23,7 +23,7 @@ const QUIET: Facts<'_> = Facts {
     is_blind: false,
 };
 
-/// The line with its links as in Markdown.
+/// The line, with its links in Markdown.
 fn line(facts: Facts<'_>) -> String {
     let StatusLine { parts, is_bad } = build_status_line(&Facts { now: now(), ..facts });
     let words: Vec<_> = parts
