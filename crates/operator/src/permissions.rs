@@ -1,4 +1,4 @@
-//! The least IAM policy of each command. `RIGHTS` is the one table: the program prints policies from it.
+//! The least-privilege IAM policy of each command. The program prints policies from a single table, `RIGHTS`.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub enum PolicyCommand {
     Deploy,
 }
 
-/// The resource of a right.
+/// The resource of a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ResourceKind {
     Dlq,
@@ -36,7 +36,7 @@ enum ResourceKind {
     Blocked,
     /// All queues of the deployment.
     Queues,
-    /// The queues' own keys; no right is needed without one.
+    /// The queues' own KMS keys; without one, no permission is needed.
     DlqKey,
     SourceKey,
     BlockedKey,
@@ -50,7 +50,7 @@ use PolicyCommand::{
     Audit, Console, Deploy, Fleet, Pause, Preflight, Purge, Redrive, Resume, Send, Status, Unblock,
 };
 
-/// Each right, and the commands that need it.
+/// Each permission, and the commands that need it.
 const RIGHTS: &[(&str, ResourceKind, &[PolicyCommand])] = &[
     ("sqs:GetQueueAttributes", ResourceKind::Dlq, &[Audit, Redrive, Purge]),
     ("sqs:ReceiveMessage", ResourceKind::Dlq, &[Audit, Redrive, Purge, Console]),
@@ -88,17 +88,17 @@ const RIGHTS: &[(&str, ResourceKind, &[PolicyCommand])] = &[
     ("sts:AssumeRole", ResourceKind::CdkRoles, &[Deploy]),
 ];
 
-/// The names of things in a policy: those of a deployment, or placeholders in capitals.
+/// The names used in a policy: those of a deployment, or placeholders in capitals.
 #[derive(Clone, Debug)]
 pub struct PolicyNames {
-    /// As in the ARN of a queue, `arn:PARTITION:sqs:REGION:ACCOUNT:NAME`; so are the region and the account.
+    /// As in a queue's ARN, `arn:PARTITION:sqs:REGION:ACCOUNT:NAME`, like the region and the account.
     partition: String,
     region: String,
     account: String,
     queues: BTreeMap<Role, String>,
-    /// By role: the key's id, ARN or alias, as `KmsMasterKeyId` has it.
+    /// By role: the key's id, ARN or alias, as in `KmsMasterKeyId`.
     keys: BTreeMap<Role, String>,
-    /// The way to find the deployment: its stack, or the beginning of its queues' names.
+    /// Finds the deployment by its stack, or by the prefix of its queues' names.
     by: DeploymentLookup,
 }
 
@@ -109,7 +109,7 @@ enum DeploymentLookup {
 }
 
 impl PolicyNames {
-    /// Placeholders in capitals: the queues of the default strategy, and those that the command is for.
+    /// Placeholders in capitals: the queues of the default strategy, and any others the command is for.
     #[must_use]
     pub fn with_placeholders(command: PolicyCommand) -> Self {
         let queue = |role: &Role| {
@@ -131,10 +131,10 @@ impl PolicyNames {
         }
     }
 
-    /// The names of a deployment, read from its queues. This needs the rights of `redeliver status` on them.
+    /// The names of a deployment, read from its queues. This needs the permissions of `redeliver status` on them.
     ///
     /// # Errors
-    /// The queues cannot be read, or they are named by `--queue` and so have no roles.
+    /// The queues cannot be read, or they are named by `--queue` and therefore have no roles.
     pub async fn for_deployment(
         command: PolicyCommand,
         queues: &QueueSelection,
@@ -154,7 +154,7 @@ impl PolicyNames {
                 names.account = account.to_owned();
             }
             names.queues.insert(role, arn.to_owned());
-            // SQS's own key lets every user of the queue in.
+            // The SQS-managed key is open to every user of the queue.
             if let Some(key) = known.attributes.get("KmsMasterKeyId").filter(|key| *key != "alias/aws/sqs") {
                 names.keys.insert(role, key.clone());
             }
@@ -165,7 +165,7 @@ impl PolicyNames {
         Ok(names)
     }
 
-    /// The resources, with the condition that a key needs if only its alias is known.
+    /// The resources, with the condition needed for a key of which only the alias is known.
     fn list_resources(&self, on: ResourceKind) -> Vec<(String, Option<Value>)> {
         let arn = |service: &str, rest: &str| {
             format!("arn:{}:{service}:{}:{}:{rest}", self.partition, self.region, self.account)
@@ -197,7 +197,7 @@ impl PolicyNames {
         }
     }
 
-    /// The right to find the deployment.
+    /// The permission needed to find the deployment.
     fn discovery_right(&self) -> (&'static str, String) {
         let Self { partition, region, account, .. } = self;
         match &self.by {
@@ -212,7 +212,7 @@ impl PolicyNames {
     }
 }
 
-/// The least IAM policy of a command, as JSON: one statement for each resource.
+/// The least-privilege IAM policy of a command, as JSON: one statement per resource.
 #[must_use]
 pub fn build_policy(command: PolicyCommand, names: &PolicyNames) -> Value {
     let mut rights = Vec::new();
@@ -230,7 +230,7 @@ pub fn build_policy(command: PolicyCommand, names: &PolicyNames) -> Value {
         let (action, resource) = names.discovery_right();
         rights.push((action, resource, None));
     }
-    // One statement for each resource, so that it is short to read.
+    // One statement per resource, to keep the policy short.
     let mut statements: Vec<(String, Option<Value>, Vec<&str>)> = Vec::new();
     for (action, resource, condition) in rights {
         match statements.iter_mut().find(|(on, when, _)| (on, when) == (&resource, &condition)) {

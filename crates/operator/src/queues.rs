@@ -1,5 +1,5 @@
-//! The account, region and queues that a command works on: chosen as in the AWS CLI or by the stack's name, and their
-//! state in AWS.
+//! The account, region and queues that a command uses, chosen as in the AWS CLI or by the stack's name, and their state
+//! in AWS.
 
 pub mod account;
 mod address;

@@ -1,4 +1,4 @@
-//! Prints the AWS account with a plan and before a change, against changes in the wrong account.
+//! Prints the AWS account with a plan and before a change, to prevent changes in the wrong account.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use redeliver_aws::archive::AccountId;
 use crate::queues::{AwsConnection, RequestLog, region_in};
 use crate::terminal::stderr;
 
-/// An emulator may have no STS or never answer. The command continues without it.
+/// An emulator may not implement STS, or never respond. The command continues without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The account of the credentials; `None` if STS does not say.
+/// The account of the credentials; `None` if STS does not return it.
 pub(crate) async fn own_account(connection: &AwsConnection) -> Option<AccountId> {
     let config = connection.sdk_config(None).await.ok()?;
     caller_identity(&config).await?.account?.parse().ok()
 }
 
-/// Asks STS whose credentials these are. `GetCallerIdentity` needs no permission.
+/// Asks STS for the identity of the credentials. `GetCallerIdentity` needs no permission.
 async fn caller_identity(config: &SdkConfig) -> Option<GetCallerIdentityOutput> {
     let config = aws_sdk_sts::config::Builder::from(config)
         .retry_config(RetryConfig::disabled())
@@ -47,8 +47,8 @@ fn format_account(account: Option<String>, arn: Option<String>) -> String {
     }
 }
 
-/// Prints the account and the change that follows or is planned; `account unknown` if STS does not answer within 5 s.
-/// The request goes to the queue's region, since no other may be set.
+/// Prints the account and the change that follows or is planned; `account unknown` if STS does not respond within 5 s.
+/// The request is sent to the queue's region, since no other may be configured.
 pub async fn announce_change(connection: &AwsConnection, queue_arn: &str, what: impl Display) {
     let account = match connection.sdk_config(region_in(queue_arn)).await {
         Ok(config) => describe_account(&config).await,

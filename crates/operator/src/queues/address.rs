@@ -1,4 +1,4 @@
-//! `--queue`: a queue's URL, name or ARN, whichever is at hand.
+//! `--queue`: a queue's URL, name or ARN.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,10 +20,10 @@ pub enum QueueAddress {
 /// The text is not a queue's URL, name or ARN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoQueueAddress {
-    /// It names something else than a queue, or is cut off.
+    /// It names something other than a queue, or is truncated.
     #[error("is not the ARN of a queue (arn:aws:sqs:REGION:ACCOUNT:NAME)")]
     Arn,
-    /// No queue can have this name.
+    /// Not a valid queue name.
     #[error(
         "is not a queue's URL, name or ARN; a name has at most 80 letters, digits, hyphens and underscores, such as \
          orders-final-dlq"
@@ -32,7 +32,7 @@ pub enum NoQueueAddress {
 }
 
 impl QueueAddress {
-    /// The region that the address itself names.
+    /// The region in the address.
     pub fn region(&self) -> Option<&str> {
         match self {
             Self::Arn { region, .. } => Some(region),
@@ -41,7 +41,7 @@ impl QueueAddress {
         }
     }
 
-    /// True for a FIFO queue. Their names end in `.fifo`.
+    /// True for a FIFO queue, whose name ends in `.fifo`.
     pub fn is_fifo(&self) -> bool {
         is_fifo(&self.to_string())
     }
@@ -77,12 +77,12 @@ impl fmt::Display for QueueAddress {
     }
 }
 
-/// The region that an ARN names.
+/// The region in an ARN.
 pub fn region_in(arn: &str) -> Option<&str> {
     arn.split(':').nth(3)
 }
 
-/// The queue's name in its ARN.
+/// The queue name in an ARN.
 pub fn name_in(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
@@ -96,7 +96,7 @@ fn is_account(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// "Amazon SQS queue quotas": 80 characters, the suffix of FIFO queues among them.
+/// "Amazon SQS queue quotas": 80 characters, including the suffix of FIFO queues.
 fn is_name(text: &str) -> bool {
     let stem = text.strip_suffix(".fifo").unwrap_or(text);
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

@@ -1,4 +1,4 @@
-//! Errors of requests to AWS, in words and with advice.
+//! Errors of AWS requests as text, with advice.
 
 use aws_config::SdkConfig;
 use aws_runtime::env_config::file::EnvConfigFiles;
@@ -13,8 +13,8 @@ use crate::CommandFailure;
 use crate::terminal::escape::escape_line;
 
 impl AwsConnection {
-    /// Describes a failed request, with advice on credentials and connection. `otherwise` adds the advice on names and
-    /// permissions, which is for requests that reached the service.
+    /// Describes a failed request, with advice on credentials and connection. `otherwise` adds advice on names and
+    /// permissions for requests that reached the service.
     pub async fn explain_failure<E>(
         &self,
         error: &SdkError<E, HttpResponse>,
@@ -24,7 +24,7 @@ impl AwsConnection {
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
         match unreached_reason(error) {
-            // By the JSON protocol, and by the query protocol before it.
+            // Returned by the JSON protocol and by the older query protocol.
             None if error.code().is_some_and(|code| code.starts_with("ExpiredToken")) => {
                 format!("the AWS credentials have expired ({}): {CREDENTIALS_ADVICE}", describe_error(error))
             }
@@ -54,7 +54,7 @@ impl AwsConnection {
     }
 }
 
-/// Describes an AWS error: the service's code and text if it answered, else the whole chain of causes.
+/// Describes an AWS error: the service's code and text if it responded, otherwise the whole chain of causes.
 pub fn describe_error<E>(error: &SdkError<E, HttpResponse>) -> String
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -62,7 +62,7 @@ where
     match (error.code(), error.message()) {
         (Some(code), Some(message)) => format!("{code}: {message}"),
         (Some(code), None) => code.to_owned(),
-        // The parser's error on another program's response has no useful information.
+        // If the response came from a different program, the parser's error has no useful information.
         (None, _) => match error.raw_response().map(|answer| answer.status().as_u16()) {
             Some(status) => format!("the response is not from this service (HTTP {status})"),
             None => join_causes(error),
@@ -70,7 +70,8 @@ where
     }
 }
 
-/// True if SQS says that the queue does not exist, by its JSON protocol or by the code of the older query protocol.
+/// True if SQS reports that the queue does not exist, with the code of its JSON protocol or of the older query
+/// protocol.
 pub fn is_missing_queue(error: &impl ProvideErrorMetadata) -> bool {
     let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
     error.code().is_some_and(is_code)

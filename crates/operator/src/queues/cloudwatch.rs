@@ -1,4 +1,4 @@
-//! CloudWatch: the points of many metrics at once.
+//! CloudWatch: reads the datapoints of many metrics at once.
 
 use aws_sdk_cloudwatch::Client;
 use aws_sdk_cloudwatch::error::SdkError;
@@ -7,7 +7,7 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{self, Dimension, MetricDataQuery, MetricDataResult, MetricStat, StatusCode};
 use redeliver_core::message::Timestamp;
 
-/// The namespace of SQS's own metrics, and the dimension that names their queue.
+/// The namespace of the SQS metrics, and the dimension for the queue name.
 pub const SQS: &str = "AWS/SQS";
 pub const QUEUE_NAME: &str = "QueueName";
 pub const OLDEST_MESSAGE: &str = "ApproximateAgeOfOldestMessage";
@@ -17,7 +17,7 @@ pub const NO_STATE: &str = "INSUFFICIENT_DATA";
 /// The limit on metrics in one request ("GetMetricData", Amazon CloudWatch API Reference).
 pub const METRICS_MAX: usize = 500;
 
-/// A metric's value in the period that begins at this time. All metrics that are read have whole numbers.
+/// A metric's value in the period that begins at this timestamp. All metrics read here have integer values.
 pub type Point = (Timestamp, i64);
 
 /// A metric with one dimension.
@@ -30,19 +30,19 @@ pub struct MetricQuery<'a> {
     pub statistic: &'a str,
 }
 
-/// The reason why there are no points.
+/// The reason for missing datapoints.
 #[derive(Debug)]
 pub enum NoPoints {
     Request(Box<SdkError<GetMetricDataError>>),
-    /// CloudWatch answered the request, but refused one of its metrics.
+    /// CloudWatch responded, but rejected one of the metrics.
     Metric(String),
 }
 
-/// Reads the points of metrics, a list for each metric in the given order; the points of one metric are in any order.
-/// One request for each 500 metrics, page by page.
+/// Reads the datapoints of metrics: one list per metric, in the given order. The points in a list are unordered.
+/// Sends one request per 500 metrics, and reads all pages.
 ///
 /// # Errors
-/// If CloudWatch refuses a request, or one of its metrics (`Forbidden`, `InternalError`).
+/// If CloudWatch rejects a request, or one of its metrics (`Forbidden`, `InternalError`).
 pub async fn fetch_points(
     client: &Client,
     metrics: &[MetricQuery<'_>],
@@ -59,7 +59,7 @@ pub async fn fetch_points(
         let mut pages = request.into_paginator().send();
         while let Some(page) = pages.next().await {
             let page = page.map_err(|error| NoPoints::Request(Box::new(error)))?;
-            // The points of one metric may be on several pages.
+            // The datapoints of one metric may be on several pages.
             for result in page.metric_data_results.unwrap_or_default() {
                 check_result(&result)?;
                 if let Some(points) = result.id().and_then(query_index).and_then(|place| found.get_mut(place))
@@ -76,8 +76,8 @@ pub async fn fetch_points(
 }
 
 impl<'a> MetricQuery<'a> {
-    /// A metric of SQS ("Available CloudWatch metrics for Amazon SQS"): `Approximate…` metrics are levels, all others
-    /// are counts.
+    /// An SQS metric ("Available CloudWatch metrics for Amazon SQS"): `Approximate…` metrics are gauges, all others are
+    /// counters.
     pub fn of_queue(name: &'a str, queue: &'a str) -> Self {
         let statistic = if name.starts_with("Approximate") { "Maximum" } else { "Sum" };
         Self { namespace: SQS, name, dimension: (QUEUE_NAME, queue), statistic }
@@ -91,7 +91,7 @@ impl<'a> MetricQuery<'a> {
             .dimensions(Dimension::builder().name(name).value(value).build())
             .build();
         let stat = MetricStat::builder().metric(metric).period(period_seconds).stat(self.statistic).build();
-        // An id must begin with a small letter.
+        // An id must begin with a lowercase letter.
         MetricDataQuery::builder().id(format!("q{n}")).metric_stat(stat).build()
     }
 }
@@ -100,7 +100,7 @@ fn query_index(id: &str) -> Option<usize> {
     id.strip_prefix('q')?.parse().ok()
 }
 
-/// Returns an error for a metric that is refused. `PartialData` means that more pages follow.
+/// Returns an error for a rejected metric. `PartialData` means that more pages follow.
 fn check_result(result: &MetricDataResult) -> Result<(), NoPoints> {
     match &result.status_code {
         Some(code @ (StatusCode::Forbidden | StatusCode::InternalError)) => {

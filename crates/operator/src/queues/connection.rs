@@ -58,7 +58,7 @@ pub struct DeadLetterQueue {
     pub connection: AwsConnection,
 }
 
-/// A queue that exists, and its attributes.
+/// An existing queue, with its attributes.
 #[derive(Clone, Debug)]
 pub struct KnownQueue {
     pub queue: SqsQueue,
@@ -66,12 +66,12 @@ pub struct KnownQueue {
 }
 
 impl DeadLetterQueue {
-    /// The DLQ without `--force`.
+    /// The DLQ, without `--force`.
     pub fn new(which: OneQueue, connection: AwsConnection) -> Self {
         Self { which, force: false, connection }
     }
 
-    /// Finds the DLQ, and reads its attributes.
+    /// Finds the DLQ and reads its attributes.
     ///
     /// # Errors
     /// If it does not exist or cannot be read, or if it has a redrive policy, unless `--force` is given.
@@ -91,24 +91,24 @@ impl DeadLetterQueue {
         Ok(queue)
     }
 
-    /// The options that were given, as words of a command line.
+    /// The given options, as command-line arguments.
     pub fn to_arguments(&self) -> Vec<String> {
         let force = self.force.then(|| "--force".to_owned());
         self.which.to_arguments().into_iter().chain(force).chain(self.connection.to_arguments()).collect()
     }
 
-    /// The options that name the queue's deployment and account, for a command about it; `None` if a queue is named.
+    /// The options that select the queue's deployment and account, for a command about it; `None` if a queue is named.
     pub fn deployment_arguments(&self) -> Option<Vec<String>> {
         let words = self.which.to_arguments();
         self.is_of_deployment().then(|| words.into_iter().chain(self.connection.to_arguments()).collect())
     }
 
-    /// True if a deployment names the DLQ, so that its messages are those of the deployment's loop.
+    /// True if the DLQ is selected by its deployment, so that its messages are those of the deployment's loop.
     pub fn is_of_deployment(&self) -> bool {
         self.which.deployment_name().is_some()
     }
 
-    /// The source queue of the deployment that this DLQ belongs to.
+    /// The source queue of this DLQ's deployment.
     pub async fn source_address(&self) -> Result<QueueAddress, CommandFailure> {
         self.which.find_address(&self.connection, Role::Source).await
     }
@@ -120,19 +120,19 @@ impl AwsConnection {
         Self { profile, region, endpoint_url, credentials: SharedCredentials::default() }
     }
 
-    /// The same account in another region. The credentials are loaded once for both.
+    /// The same account in a different region. The credentials are loaded once for both.
     pub fn in_region(&self, region: Option<String>) -> Self {
         Self { region, ..self.clone() }
     }
 
-    /// The options that were given, with their names, for a command that is to use the same account.
+    /// The given options with their names, for a command that should use the same account.
     pub fn given_options(&self) -> Vec<(&'static str, &str)> {
         let Self { profile, region, endpoint_url, credentials: _ } = self;
         let options = [("profile", profile), ("region", region), ("endpoint-url", endpoint_url)];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
 
-    /// The options that were given, as words of a command line.
+    /// The given options, as command-line arguments.
     pub fn to_arguments(&self) -> Vec<String> {
         option_words(self.given_options())
     }
@@ -147,9 +147,9 @@ impl AwsConnection {
         self.region.as_deref().filter(|region| !region.is_empty())
     }
 
-    /// Loads credentials, endpoint and region. The region is `--region`, or else `region`, the environment's or the
-    /// profile's; us-east-1 with an endpoint and none of them. An endpoint on this machine accepts any credentials, so
-    /// without a profile and the environment's they are `test`.
+    /// Loads credentials, endpoint and region. The region is `--region`, otherwise `region`, the environment's or the
+    /// profile's; us-east-1 with an endpoint and none of them. A local endpoint accepts any credentials, so
+    /// without a profile or environment variables they are `test`.
     ///
     /// # Errors
     /// If AWS is used without a region, the endpoint is not a URL, or the profile does not exist or requires MFA.
@@ -170,7 +170,7 @@ impl AwsConnection {
             loader = loader.profile_name(profile);
         }
         let mut config = loader.no_credentials().load().await;
-        // Several regions may have a queue of the same name, so one must be chosen. An endpoint needs no region.
+        // Several regions may have a queue with the same name, so one must be chosen. An endpoint needs no region.
         if config.region().is_none_or(|region| region.as_ref().is_empty()) {
             if config.endpoint_url().is_none() {
                 return Err("no region is set: add --region, or set AWS_REGION".into());
@@ -184,7 +184,7 @@ impl AwsConnection {
         Ok(self.credentials.add_to(config, self.profile.as_deref()).await)
     }
 
-    /// A client of SQS, in this region unless `--region` names one.
+    /// An SQS client, in this region unless `--region` is given.
     pub(super) async fn sqs_client(&self, region: Option<&str>) -> Result<Client, CommandFailure> {
         let config = self.sdk_config(region).await?;
         Ok(Client::from_conf(
@@ -195,7 +195,7 @@ impl AwsConnection {
     /// Finds a queue by its URL, name or ARN, and reads its attributes.
     ///
     /// # Errors
-    /// If it does not exist or SQS refuses, or if it is an ARN in another region than `--region`.
+    /// If it does not exist, SQS rejects the request, or its ARN is in a different region than `--region`.
     pub async fn find_queue(&self, address: &QueueAddress) -> Result<KnownQueue, CommandFailure> {
         if let (QueueAddress::Arn { arn, region: there, .. }, Some(region)) = (address, &self.region)
             && there != region
@@ -218,7 +218,7 @@ impl AwsConnection {
         }
     }
 
-    /// True if the account has a queue of this name in the region.
+    /// True if the account has a queue with this name in the region.
     pub async fn has_queue(&self, name: &str) -> Result<bool, CommandFailure> {
         Ok(self.url_of(&self.sqs_client(None).await?, name, None).await?.is_some())
     }
@@ -263,7 +263,7 @@ fn format_refusal(queue: &str, action: &str, reason: &str) -> String {
     format!("{queue}: {reason}; check the queue, the region, the account and your permission for {action}")
 }
 
-/// Test credentials for an emulator on this machine, which accepts any.
+/// Test credentials for a local emulator, which accepts any.
 pub fn emulator_credentials() -> CredentialsProviderChain {
     let anybody = Credentials::new("test", "test", None, None, "emulator");
     CredentialsProviderChain::first_try("Environment", EnvironmentVariableCredentialsProvider::new())

@@ -1,25 +1,25 @@
-//! The counts of a queue.
+//! The message counts of a queue.
 
 use std::collections::BTreeMap;
 
 use redeliver_dead_letters::Retention;
 use serde::Serialize;
 
-/// SQS's approximate counts of a queue, up to a minute old. `None` if SQS does not report one.
+/// The approximate SQS counts of a queue, up to a minute old. `None` if SQS does not report a count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueCounts {
-    /// Messages that wait to be received.
+    /// Messages available to be received.
     pub visible: Option<u64>,
-    /// Messages that were received and not deleted.
+    /// Messages received but not yet deleted.
     pub in_flight: Option<u64>,
-    /// Messages whose delay is not over.
+    /// Messages whose delay has not expired.
     pub delayed: Option<u64>,
-    /// The retention of a message.
+    /// The retention period of messages.
     pub retention_seconds: Option<u64>,
 }
 
 impl QueueCounts {
-    /// The counts in a queue's attributes.
+    /// Parses the counts from a queue's attributes.
     pub fn from_attributes(attributes: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| attributes.get(name)?.parse().ok();
         Self {
@@ -40,7 +40,7 @@ impl QueueCounts {
         [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
     }
 
-    /// True if it has messages in any state.
+    /// True if the queue has messages in any state.
     pub fn has_messages(&self) -> bool {
         self.total_messages() > 0
     }

@@ -1,4 +1,4 @@
-//! Why the credentials of a profile cannot be loaded, and what to do about it.
+//! Explains why the credentials of a profile cannot be loaded, and how to fix it.
 
 use std::error::Error;
 
@@ -12,13 +12,13 @@ use super::aws_error::describe_error;
 use super::profile::{CredentialsOrigin, CredentialsSource, needs_code};
 use crate::terminal::escape::{escape_line, shorten_text};
 
-/// Characters of a `credential_process`'s message that are shown.
+/// Maximum number of characters shown of a `credential_process`'s message.
 const MESSAGE_CHARACTERS_MAX: usize = 500;
-/// A word of at least this many characters may be a secret if its characters are those of one: AWS's secret keys have 40.
+/// Minimum length at which a word may be a secret, if its characters are those of one: AWS secret keys have 40.
 const SECRET_CHARACTERS_MIN: usize = 32;
 const HIDDEN: &str = "[hidden]";
 
-/// The reason and the remedy in one sentence; `None` if the selected profile is not what failed, or only its keys did.
+/// The reason and the remedy in one sentence; `None` if the selected profile is not the cause, or if only its keys are.
 /// `why` is the last cause of the error.
 pub(super) fn explain_credentials(
     profiles: &ProfileSet,
@@ -49,7 +49,7 @@ pub(super) fn explain_credentials(
 }
 
 fn single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) -> String {
-    // What the files lack is said by the SDK as it is.
+    // Missing settings in the files are reported in the SDK's own words.
     if let Some(wrong) = why.strip_prefix("ProfileFile provider could not be built: ") {
         return format!("profile {name} cannot be used: {}", escape_line(wrong));
     }
@@ -92,8 +92,8 @@ fn credential_process(profile: &Profile, why: &str) -> String {
     format!("the credential_process of profile {name} failed{status}: {said}")
 }
 
-/// Hides what may be a secret in a message: the command's arguments that are named as one, values that are named as
-/// one, and long words of the characters that keys and tokens have.
+/// Masks possible secrets in a message: the command's arguments named like a secret, values named like one, and long
+/// words consisting of the characters of keys and tokens.
 fn without_secrets(message: &str, command: &str) -> String {
     let mut shown = message.to_owned();
     for secret in secret_arguments(command) {
@@ -112,7 +112,7 @@ fn without_secrets(message: &str, command: &str) -> String {
     lines.collect()
 }
 
-/// A word without the value that it names as a secret, or without itself if it may be one.
+/// Masks the value that a word names as a secret, or the word itself if it may be one.
 fn without_secret(word: &str, follows_name: bool) -> String {
     let is_token = |character: char| character.is_ascii_alphanumeric() || "+/=_-.".contains(character);
     let longest = word.split(|character| !is_token(character)).map(str::len).max().unwrap_or_default();
@@ -129,7 +129,7 @@ fn without_secret(word: &str, follows_name: bool) -> String {
     }
 }
 
-/// The arguments that belong to an option such as `--password`.
+/// The values of options such as `--password`.
 fn secret_arguments(command: &str) -> Vec<&str> {
     let mut secrets = Vec::new();
     let mut follows_name = false;
@@ -142,7 +142,7 @@ fn secret_arguments(command: &str) -> Vec<&str> {
         secrets.push(value.trim_matches(['"', '\'']));
         follows_name = word.starts_with('-') && names_secret(word) && !word.contains('=');
     }
-    // The longest first: one may be a part of another.
+    // The longest first: one may be part of another.
     secrets.retain(|secret| !secret.is_empty());
     secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
     secrets

@@ -1,6 +1,6 @@
-//! The credentials of a connection. All its clients share them: a `credential_process` runs once, not once per client.
-//! They are loaded again shortly before they expire, from the AWS configuration files as they are then, so that a
-//! console continues after a new login.
+//! The credentials of a connection, shared by all its clients: a `credential_process` runs once, not once per client.
+//! They are reloaded shortly before they expire, from the current AWS configuration files, so that a console continues
+//! to work after a new login.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -25,16 +25,17 @@ use super::profile::{self, CredentialsOrigin};
 /// A `credential_process` may wait for a person: a touch, a password, a browser. The AWS CLI has no limit.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Keys in the files have no expiry, though a login tool may replace them at any time: they are read again this often.
+/// Keys in the files do not expire, but a login tool may replace them at any time, so they are reread at this interval.
 /// The SDK does so 10 s earlier.
 const KEYS_LIFETIME: Duration = Duration::from_secs(60);
 
-/// The credentials of a connection, and the cache of what was loaded.
+/// The credentials of a connection, with a cache.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedCredentials(Arc<OnceCell<(SharedCredentialsProvider, SharedIdentityCache)>>);
 
 impl SharedCredentials {
-    /// Adds them to the configuration of a client: those of the profile, or those that the AWS CLI would use without one.
+    /// Adds the credentials to a client's configuration: those of the profile or, without one, those that the AWS CLI
+    /// would use.
     pub(super) async fn add_to(&self, config: SdkConfig, profile: Option<&str>) -> SdkConfig {
         let region = config.region().cloned();
         let load = async || {
@@ -49,7 +50,7 @@ impl SharedCredentials {
     }
 }
 
-/// The SDK's own chain, but with profiles that are read again.
+/// The SDK's default chain, but with profiles that are reread.
 async fn default_chain(region: Option<Region>) -> CredentialsProviderChain {
     let config = provider_config(region.clone());
     let others = DefaultCredentialsChain::builder().configure(config).region(region.clone()).build().await;
@@ -62,15 +63,16 @@ fn provider_config(region: Option<Region>) -> ProviderConfig {
     ProviderConfig::without_region().with_region(region).with_http_client(redeliver_aws::http_client())
 }
 
-/// The credentials of a profile. The SDK's own provider reads the files once: here they are compared at each load.
+/// The credentials of a profile. The SDK's own provider reads the files once; here they are checked for changes at each
+/// load.
 #[derive(Debug)]
 struct ProfileCredentials {
-    /// `None`: `AWS_PROFILE`, or else `default`.
+    /// `None`: `AWS_PROFILE`, otherwise `default`.
     name: Option<String>,
-    /// The region of STS, for roles.
+    /// The STS region, for roles.
     region: Option<Region>,
     files: EnvConfigFiles,
-    /// It keeps what it needs to refresh a session, so it lives as long as the files say the same.
+    /// The provider holds the state needed to refresh a session, so it is kept as long as the files are unchanged.
     last: Mutex<Option<(ProfileSet, Arc<ProfileFileCredentialsProvider>)>>,
 }
 
@@ -91,7 +93,7 @@ impl ProfileCredentials {
         let provider = self.current_provider(files).await;
         let loaded = provider.provide_credentials().await;
         match &loaded {
-            // The provider has no state that is worth keeping, and cannot load a second time.
+            // The provider has no state worth keeping, and cannot load a second time.
             Err(error) if !matches!(error, CredentialsError::ProviderError(_)) => {
                 *self.last.lock().await = None
             }
@@ -156,11 +158,11 @@ mod tests {
             write(key);
             let loaded = credentials.load().await.unwrap();
             assert_eq!(loaded.access_key_id(), key);
-            // The SDK would keep keys without an expiry for 15 minutes.
+            // The SDK would cache keys without an expiry for 15 minutes.
             let after = SystemTime::from(SystemClock.now());
             assert!((before + KEYS_LIFETIME..=after + KEYS_LIFETIME).contains(&loaded.expiry().unwrap()));
         }
-        // A file that is wrong for a moment does not start it again.
+        // A temporarily invalid file does not restart it.
         fs::remove_file(&path).unwrap();
         credentials.load().await.unwrap_err();
         credentials.load().await.unwrap_err();

@@ -1,5 +1,4 @@
-//! Finds a deployment by its stack's name, or by the names of its queues, since a construct in another app has no
-//! outputs.
+//! Finds a deployment by its stack name or by its queue names, since a construct in another app has no outputs.
 
 use std::collections::BTreeMap;
 
@@ -46,12 +45,12 @@ impl DeploymentSelector {
         Self { stack: Some(stack.to_owned()), ..Self::default() }
     }
 
-    /// The stack's name, or what the names of the queues begin with; `None` if queues are named.
+    /// The stack's name, or the prefix of the queue names; `None` if queues are named.
     pub(super) fn name(&self) -> Option<String> {
         self.stack.clone().or_else(|| self.name_prefix())
     }
 
-    /// The options that were given, with their names.
+    /// The given options, with their names.
     pub(super) fn given_options(&self) -> Vec<(&'static str, &str)> {
         let options = [("stack", &self.stack), ("prefix", &self.prefix), ("stage", &self.stage)];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
@@ -72,7 +71,7 @@ impl DeploymentSelector {
         })
     }
 
-    /// As `namesOf` of infra/lib/names.ts.
+    /// The same as `namesOf` in infra/lib/names.ts.
     fn name_prefix(&self) -> Option<String> {
         let [prefix, stage] = [&self.prefix, &self.stage].map(Option::as_deref);
         let is_named = prefix.or(stage).is_some();
@@ -111,7 +110,7 @@ impl DeployedQueues {
         Ok(Self { name: name.to_owned(), urls: urls.collect() })
     }
 
-    /// The queues whose names begin with `name`, which is `PREFIX-STAGE`.
+    /// The queues whose names begin with `name`, that is `PREFIX-STAGE`.
     async fn by_names(connection: &AwsConnection, name: &str) -> Result<Self, CommandFailure> {
         let client = connection.sqs_client(None).await?;
         let find = async |suffix: &str| connection.url_of(&client, &format!("{name}-{suffix}"), None).await;
@@ -128,8 +127,8 @@ impl DeployedQueues {
             .into());
         };
         let intermediate = find("intermediate-dlq").await?;
-        // `retry` is the source of the strategy async-retry, `source.fifo` that of ordered; an existing queue has a name
-        // of its own.
+        // `retry` is the source queue of the strategy async-retry, `source.fifo` that of ordered; an existing queue has
+        // its own name.
         let (mut source, mut source_dlq, mut blocked) = (find("source").await?, None, None);
         if source.is_none() {
             source = find("retry").await?;
@@ -155,13 +154,13 @@ impl DeployedQueues {
     }
 }
 
-/// A stack; `None` if there is none of this name.
+/// Finds a stack; `None` if no stack has this name.
 pub async fn find_stack(connection: &AwsConnection, name: &str) -> Result<Option<Stack>, CommandFailure> {
     let config = aws_sdk_cloudformation::config::Builder::from(&connection.sdk_config(None).await?);
     let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(RequestLog::default()).build());
     match client.describe_stacks().stack_name(name).send().await {
         Ok(answer) => Ok(answer.stacks.unwrap_or_default().into_iter().next()),
-        // The only code for it: "Stack with id … does not exist".
+        // A missing stack has no error code of its own, only the text "Stack with id … does not exist".
         Err(error) if error.message().is_some_and(|message| message.ends_with("does not exist")) => Ok(None),
         Err(error) => Err(connection.explain_failure(&error, |reason| describe_refusal(name, reason)).await),
     }
@@ -173,7 +172,7 @@ fn describe_refusal(stack: &str, reason: &str) -> String {
     )
 }
 
-/// The name of the stack's output with a queue's URL.
+/// The name of the stack output with a queue's URL.
 const fn output_name(role: Role) -> &'static str {
     match role {
         Role::Source => "SourceQueueUrl",

@@ -9,7 +9,7 @@ const CREDENTIALS: &str =
     "--endpoint-url contains credentials; pass them in the environment or with --profile";
 const FRAGMENT: &str = "--endpoint-url has a fragment (#…), which is never sent; remove it";
 
-/// True if the endpoint is on this machine. An error does not repeat the endpoint, which may contain a secret.
+/// True if the endpoint is local. Errors do not repeat the endpoint, which may contain a secret.
 pub fn is_on_this_machine(text: &str) -> Result<bool, UsageError> {
     match TargetAddress::parse(text, true) {
         Ok(TargetAddress::Url(url)) => Ok(is_loopback(url.as_url())),

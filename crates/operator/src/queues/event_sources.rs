@@ -1,4 +1,4 @@
-//! Event source mappings: Lambda's pollers of queues.
+//! Event source mappings, through which Lambda polls queues.
 
 use std::fmt::Display;
 
@@ -21,25 +21,25 @@ pub struct EventSources {
     client: Client,
 }
 
-/// An event source mapping, by which Lambda polls a queue or another source for a function.
+/// An event source mapping, through which Lambda polls a queue or another source for a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LambdaMapping {
     pub uuid: String,
-    /// The function's name, with its version or alias if it has one.
+    /// The function's name, with its version or alias, if any.
     pub function: String,
-    /// The ARN of the queue that it reads, or of another service's source.
+    /// The ARN of the queue it reads, or of another service's source.
     #[serde(skip)]
     pub source: String,
-    /// True with `ReportBatchItemFailures`: Lambda deletes no message that the function names as failed.
+    /// True with `ReportBatchItemFailures`: Lambda does not delete messages that the function reports as failed.
     #[serde(skip)]
     pub reports_failures: bool,
-    /// `Enabled`, `Disabled`, or on the way: `Creating`, `Enabling`, `Disabling`, `Updating`, `Deleting`.
+    /// `Enabled`, `Disabled`, or a transitional state: `Creating`, `Enabling`, `Disabling`, `Updating`, `Deleting`.
     pub state: String,
-    /// Maximum number of messages in one invocation.
+    /// Maximum number of messages per invocation.
     pub batch_size: Option<i32>,
-    /// Maximum number of concurrent invocations, if there is a limit.
+    /// Maximum number of concurrent invocations, if limited.
     pub maximum_concurrency: Option<i32>,
-    /// The time of the last change, changes of the state included.
+    /// The time of the last change, including state changes.
     #[serde(skip)]
     pub last_modified: Option<Timestamp>,
 }
@@ -49,30 +49,30 @@ impl LambdaMapping {
         is_on(&self.state)
     }
 
-    /// True if it reads a queue of SQS, false for a stream or a broker.
+    /// True if it reads an SQS queue, false for a stream or a broker.
     pub fn is_of_queue(&self) -> bool {
         self.source.split(':').nth(2) == Some("sqs")
     }
 }
 
-/// True if Lambda keeps the messages that the function names as failed.
+/// True if Lambda keeps the messages that the function reports as failed.
 pub fn reports_failures(types: &[FunctionResponseType]) -> bool {
     types.contains(&FunctionResponseType::ReportBatchItemFailures)
 }
 
-/// The command that makes a mapping report failures.
+/// The command that enables failure reporting for a mapping.
 pub fn report_failures_command(uuid: &str, region: &str) -> String {
     format!(
         "`aws lambda update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid {uuid} --region {region}`"
     )
 }
 
-/// True if a mapping in this state reads its queue, or will soon.
+/// True if a mapping in this state reads its queue, or soon will.
 pub fn is_on(state: &str) -> bool {
     matches!(state, "Enabled" | "Enabling" | "Creating" | "Updating")
 }
 
-/// Converts an answer. Three answers have the same members, but different types.
+/// Converts a response. Three responses have the same members but different types.
 macro_rules! mapping {
     ($found:ident) => {
         LambdaMapping {
@@ -90,7 +90,7 @@ macro_rules! mapping {
     };
 }
 
-/// A request that Lambda refused or did not answer: the action, and Lambda's code and text.
+/// A request that Lambda rejected or did not respond to: the action, and Lambda's code and text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{words}")]
 pub struct LambdaError {
@@ -99,7 +99,7 @@ pub struct LambdaError {
 }
 
 impl LambdaError {
-    /// True if the same request may succeed later: the mapping is being changed, or there were too many requests.
+    /// True if a retry may succeed: the mapping is being changed, or the request was throttled.
     pub fn is_transient(&self) -> bool {
         const PASSING: [&str; 4] = [
             "ResourceInUseException",
@@ -112,12 +112,12 @@ impl LambdaError {
 }
 
 impl EventSources {
-    /// The mappings of a queue's region.
+    /// A client for the mappings in a queue's region.
     pub async fn for_region_of(connection: &AwsConnection, queue_arn: &str) -> Result<Self, CommandFailure> {
         Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
     }
 
-    /// The mappings of an account and a region.
+    /// A client for the mappings of an account and region.
     pub fn new(config: &SdkConfig) -> Self {
         let config = aws_sdk_lambda::config::Builder::from(config).interceptor(RequestLog::default()).build();
         Self { client: Client::from_conf(config) }
@@ -143,7 +143,7 @@ impl EventSources {
         Ok(mappings.collect())
     }
 
-    /// One mapping, as it is now.
+    /// Reads the current state of a mapping.
     pub async fn get_mapping(&self, uuid: &str) -> Result<LambdaMapping, LambdaError> {
         let answer = self.client.get_event_source_mapping().uuid(uuid).send().await;
         let found = answer.map_err(|error| to_lambda_error("lambda:GetEventSourceMapping", &error))?;
@@ -158,7 +158,7 @@ impl EventSources {
     }
 }
 
-/// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, optionally with `:QUALIFIER`. Other text is returned as it is.
+/// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, optionally with `:QUALIFIER`. Other text is returned unchanged.
 pub fn function_name(arn: &str) -> &str {
     arn.split_once(":function:").map_or(arn, |(_, name)| name)
 }

@@ -1,5 +1,5 @@
-//! Profiles of the AWS configuration files: `--profile`, which must exist and counts more than credentials in the
-//! environment, as in the AWS CLI, or `AWS_PROFILE`; and where a profile's credentials come from.
+//! Profiles of the AWS configuration files: `--profile`, which must exist and takes precedence over credentials in the
+//! environment, as in the AWS CLI, or `AWS_PROFILE`; and the source of a profile's credentials.
 
 use aws_config::profile::{Profile, ProfileFileLoadError, ProfileSet, load};
 use aws_runtime::env_config::file::EnvConfigFiles;
@@ -7,18 +7,18 @@ use aws_types::os_shim_internal::{Env, Fs};
 
 use crate::terminal::escape::escape_line;
 
-/// Where the credentials of a profile come from, by way of the profiles that it names.
+/// The source of a profile's credentials, possibly through other profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CredentialsOrigin<'a> {
-    /// The profile that has the source: the last `source_profile`.
+    /// The profile with the source: the last `source_profile`.
     pub(super) profile: &'a Profile,
     pub(super) source: CredentialsSource,
-    /// The first profile of a role with `mfa_serial`, if any has one.
+    /// The first role profile with `mfa_serial`, if any.
     pub(super) mfa_profile: Option<&'a str>,
     pub(super) assumes_role: bool,
 }
 
-/// The source of a profile's first credentials.
+/// The source of a profile's initial credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CredentialsSource {
     SingleSignOn,
@@ -30,7 +30,7 @@ pub(super) enum CredentialsSource {
     Other,
 }
 
-/// The profiles of the files, with this one selected, or else `AWS_PROFILE` or `default`.
+/// The profiles in the files, with this one selected, otherwise `AWS_PROFILE` or `default`.
 pub(super) async fn read_profiles(
     files: &EnvConfigFiles,
     name: Option<&str>,
@@ -38,7 +38,7 @@ pub(super) async fn read_profiles(
     load(&Fs::real(), &Env::real(), files, name.map(|name| name.to_owned().into())).await
 }
 
-/// Returns an error if the profile does not exist, or if its role asks for MFA: the SDK would call STS without a code.
+/// Returns an error if the profile does not exist, or if its role requires MFA: the SDK would call STS without a code.
 pub(super) async fn check_profile(name: &str, files: &EnvConfigFiles) -> Result<(), String> {
     let profiles = read_profiles(files, Some(name)).await;
     let profiles = profiles.map_err(|error| format!("--profile {name}: {error}"))?;
@@ -56,7 +56,7 @@ pub(super) async fn check_profile(name: &str, files: &EnvConfigFiles) -> Result<
     Err(format!("--profile {name}: no such profile in the AWS configuration files; {there}"))
 }
 
-/// The refusal of a role that asks for MFA, and what to do.
+/// The error for a role that requires MFA, with a remedy.
 pub(super) fn needs_code(asking: &str, selected: &str) -> String {
     let (asking, selected) = (escape_line(asking), escape_line(selected));
     format!(
@@ -67,7 +67,7 @@ pub(super) fn needs_code(asking: &str, selected: &str) -> String {
 }
 
 impl<'a> CredentialsOrigin<'a> {
-    /// `None` if a profile is missing, or names itself by way of others.
+    /// `None` if a profile is missing or refers to itself, possibly through others.
     pub(super) fn for_selected(profiles: &'a ProfileSet) -> Option<Self> {
         let (mut mfa_profile, mut visited) = (None, Vec::new());
         let mut profile = profiles.get_profile(profiles.selected_profile())?;
@@ -75,7 +75,7 @@ impl<'a> CredentialsOrigin<'a> {
             if visited.contains(&profile.name()) {
                 return None;
             }
-            // As in the SDK: keys of a source come before its role.
+            // As in the SDK, the keys of a source take precedence over its role.
             let has_keys_of_source = !visited.is_empty() && profile.get("aws_access_key_id").is_some();
             let is_role = is_role(profile) && !has_keys_of_source;
             if is_role && profile.get("mfa_serial").is_some() {
@@ -96,13 +96,13 @@ impl<'a> CredentialsOrigin<'a> {
         }
     }
 
-    /// True if the credentials are keys as they stand in the files.
+    /// True if the credentials are used exactly as stored in the files.
     pub(super) fn is_keys_alone(self) -> bool {
         self.source == CredentialsSource::Keys && !self.assumes_role
     }
 }
 
-/// A web identity is a source of credentials, though it has a role.
+/// A web identity is a source of credentials, although it has a role.
 fn is_role(profile: &Profile) -> bool {
     profile.get("role_arn").is_some() && profile.get("web_identity_token_file").is_none()
 }
@@ -157,8 +157,7 @@ mod tests {
         assert!(error.ends_with("they have no profiles (~/.aws/config, ~/.aws/credentials)"), "{error}");
     }
 
-    /// The name of the profile that has the source, the source, the profile that asks for MFA, and whether a role is
-    /// assumed.
+    /// The profile with the source, the source, the profile that requires MFA, and true if a role is assumed.
     async fn origin(config: &str, name: &str) -> Option<(String, CredentialsSource, Option<String>, bool)> {
         let profiles = read_profiles(&files(config, ""), Some(name)).await.unwrap();
         let origin = CredentialsOrigin::for_selected(&profiles)?;

@@ -1,4 +1,4 @@
-//! The options that name queues: all of a deployment, or single ones.
+//! The options that select queues: all of a deployment, or single ones.
 
 use clap::Args;
 use futures_util::future::try_join_all;
@@ -55,7 +55,7 @@ impl NamedDeployment {
 }
 
 impl DeploymentArgs {
-    /// The queues of the deployment, if one is named.
+    /// The queues of the deployment, if one is selected.
     pub fn all_queues(&self) -> Option<QueueSelection> {
         self.deployment.name()?;
         Some(QueueSelection { deployment: self.deployment.clone(), ..QueueSelection::default() })
@@ -81,13 +81,13 @@ impl OneQueue {
         Self { queue, deployment: DeploymentSelector::from_names(prefix, stage) }
     }
 
-    /// The options that were given, as words of a command line.
+    /// The given options, as command-line arguments.
     pub fn to_arguments(&self) -> Vec<String> {
         let queue = self.queue.iter().flat_map(|queue| ["--queue".to_owned(), queue.to_string()]);
         queue.chain(option_words(self.deployment.given_options())).collect()
     }
 
-    /// The deployment's queues, or this one after others.
+    /// The deployment's queues, or this queue followed by others.
     pub fn with_others(&self, others: impl IntoIterator<Item = QueueAddress>) -> QueueSelection {
         let queues = match &self.queue {
             Some(queue) => others.into_iter().chain([queue.clone()]).collect(),
@@ -106,7 +106,7 @@ impl OneQueue {
         self.deployment.name()
     }
 
-    /// The queue that is named, or the deployment's queue of this role.
+    /// The named queue, or the deployment's queue with this role.
     pub async fn find_address(
         &self,
         connection: &AwsConnection,
@@ -133,17 +133,17 @@ impl QueueSelection {
         self.deployment.name()
     }
 
-    /// The options that name the deployment, as words of a command line; none if queues are named.
+    /// The options that select the deployment, as command-line arguments; empty if queues are named.
     pub fn deployment_arguments(&self) -> Vec<String> {
         option_words(self.deployment.given_options())
     }
 
-    /// True if a stack's outputs name the queues.
+    /// True if the queues are taken from a stack's outputs.
     pub fn is_by_stack(&self) -> bool {
         self.deployment.is_by_stack()
     }
 
-    /// All queues, in the order in which a failing message goes through them.
+    /// All queues, in the order in which a failing message passes through them.
     pub async fn open_queues(&self, connection: &AwsConnection) -> Result<Vec<OpenQueue>, CommandFailure> {
         let addresses = match self.deployment.find_queues(connection).await? {
             None => self.queues.iter().map(|address| (None, address.clone())).collect(),

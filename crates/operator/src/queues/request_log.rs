@@ -1,4 +1,4 @@
-//! The requests to AWS: counted, and with `-v` logged with their answers.
+//! Counts the requests to AWS and, with `-v`, logs them with their responses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
