@@ -1,5 +1,4 @@
-//! The steps of a purge: the DLQ and the backup are opened and checked, then each dead letter is deleted after
-//! it is in the backup.
+//! The steps of a purge: open and check the DLQ and the backup, then delete each dead letter once it is in the backup.
 
 use std::path::Path;
 
@@ -15,20 +14,20 @@ use crate::backup_place::{BackupPlace, OpenBackup};
 use crate::queues::DeadLetterQueue;
 use crate::sentences::{describe_not_judged, picked_without_members};
 
-/// The request of a purge, as the user's options describe it.
+/// The requested purge, built from the user's options.
 pub struct PurgeRequest<'a> {
     pub queue: &'a DeadLetterQueue,
     pub pick: Pick,
-    /// Messages in all.
+    /// Maximum number of messages in total.
     pub max: u64,
     /// A file that does not exist yet, or an archive.
     pub backup: &'a Path,
     pub bucket_owner: BucketOwnerArgs,
-    /// False if only the plan is wanted.
+    /// False for a plan only.
     pub applied: bool,
 }
 
-/// A purge whose queue and backup are open.
+/// A purge with its queue and backup open.
 pub struct OpenPurge {
     queue: SqsQueue,
     backup: OpenBackup,
@@ -40,14 +39,14 @@ pub struct OpenPurge {
 /// The result of a plan or a run.
 pub struct PurgeOutcome {
     pub purged: PurgeReport,
-    /// Sentences about ids and groups that were named and not found. Empty if not all of the queue was read.
+    /// Sentences about requested ids and groups that were not found. Empty if the queue was not read completely.
     pub missing: Vec<String>,
-    /// Sentences about what was picked.
+    /// Remarks about the selection.
     pub remarks: Vec<String>,
 }
 
 impl PurgeRequest<'_> {
-    /// Opens the queue and the backup, also before a plan: the same command with `--apply` must not be refused for its
+    /// Opens the queue and the backup, even for a plan: the same command with `--apply` must not be rejected for its
     /// file.
     ///
     /// # Errors

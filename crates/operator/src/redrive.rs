@@ -1,7 +1,7 @@
-//! A redrive as the command line and the console run it: the same checks, limits, stops and report.
+//! A redrive for the command line and the console: with the same checks, limits, stops and report.
 //!
-//! The command line opens a [`RedriveRequest`] as a [`RedriveToQueue`] or a [`RedriveToFile`]. Both it and the
-//! console send dead letters by a [`RedriveTask`].
+//! The command line opens a [`RedriveRequest`] as a [`RedriveToQueue`] or a [`RedriveToFile`]. Both it and the console
+//! send dead letters through a [`RedriveTask`].
 
 mod next_step;
 mod request;
@@ -36,11 +36,11 @@ pub use to_sources::RedriveToSources;
 
 /// The highest rate of a redrive, in messages per second.
 pub const RATE_MAX: u32 = 3000;
-/// The longest watch of a pilot.
+/// The longest time for which a pilot is watched.
 pub const WATCH_SECONDS_MAX: u64 = 12 * HOUR;
 
-/// The limits of a run, chosen at each start. By default the rate is unlimited, the pilot is watched for 90 s, and more
-/// than 20 % of it that fail again stop the run.
+/// The limits of a run, chosen at each start. By default the rate is unlimited, the pilot is watched for 90 s, and the
+/// run stops if more than 20 % of it fail again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedrivePace {
     /// Messages per second; unlimited if `None`.
@@ -54,7 +54,7 @@ pub struct RedrivePace {
 
 impl Default for RedrivePace {
     fn default() -> Self {
-        // SQS's counts are up to a minute old: a shorter watch sees only what came straight back.
+        // SQS counts are up to a minute old: a shorter watch sees only what failed immediately.
         Self { rate: None, watch_seconds: 90, stop_after_failures_percent: 20, into_paused: false }
     }
 }
@@ -79,30 +79,31 @@ pub struct RedriveTask<'a> {
     pub to: &'a SqsQueue,
     pub plan: &'a RedrivePlan,
     pub pace: RedrivePace,
-    /// Messages in all.
+    /// Maximum number of messages in total.
     pub max: u64,
-    /// True if the source queue has a consumer. Without one nothing can fail again, so nothing is watched.
+    /// True if the source queue has a consumer. Without one nothing can fail again, so the pilot is not watched.
     pub is_consumed: bool,
-    /// Returns true to end as soon as possible.
+    /// Returns true to stop as soon as possible.
     pub interrupted: &'a dyn Fn() -> bool,
     pub progress: &'a dyn Fn(RedriveProgress),
 }
 
-/// A run that came to its end, and its journal.
+/// A completed run, and its journal.
 #[derive(Debug)]
 pub struct AppliedRedrive {
     pub report: RedriveReport,
-    /// The work of all runs together.
+    /// The combined counts of all runs.
     pub all: JournalCounts,
-    /// True if no run before this one has sent anything.
+    /// True if no earlier run has sent anything.
     pub is_first: bool,
 }
 
 impl RedriveTask<'_> {
-    /// Reports what would be done, and does nothing. In a file all stay, so those that its journal has are counted apart.
+    /// Reports what would be done without doing it. A file is not changed, so those in its journal are counted
+    /// separately.
     ///
     /// # Errors
-    /// If the dead letters or the file's journal cannot be read, or a filter gives no answer.
+    /// If the dead letters or the file's journal cannot be read, or a filter fails.
     pub async fn dry_run(&self, journal: &Path, id: &str) -> Result<RedriveReport, CommandFailure> {
         let journal = match self.from.as_file() {
             None => None,
@@ -112,7 +113,8 @@ impl RedriveTask<'_> {
         self.build_engine().dry_run_after(journal.as_ref()).await
     }
 
-    /// Sends the dead letters back. The journal is of this redrive alone, so that the next run with it finishes this one.
+    /// Sends the dead letters back. The journal belongs to this redrive only, so that the next run with it finishes
+    /// this one.
     ///
     /// # Errors
     /// If the journal, the dead letters or a filter cannot be used, and nothing was done.
@@ -124,7 +126,7 @@ impl RedriveTask<'_> {
         Ok(AppliedRedrive { report, all: journal.counts(), is_first })
     }
 
-    /// A file has no other journal to name.
+    /// For a file, no alternative journal can be suggested.
     fn explain_error(&self, error: JournalError) -> JournalError {
         if self.from.as_file().is_some() { error.for_file() } else { error }
     }
@@ -150,7 +152,7 @@ impl RedriveTask<'_> {
     }
 }
 
-/// Reports what would be done, without a queue to send to.
+/// Reports what would be done, without a destination queue.
 async fn dry_run(
     from: &DeadLetters,
     plan: &RedrivePlan,
@@ -180,8 +182,8 @@ fn without_queue<'a>(
     }
 }
 
-/// A sentence about dead letters that come from other queues than the one that they go to, with the counts of the first
-/// five queues; `None` if there are none.
+/// A sentence about dead letters from queues other than their destination, with the counts of the first five queues;
+/// `None` if there are none.
 pub fn from_elsewhere(report: &RedriveReport, to: &str) -> Option<String> {
     let others: Vec<_> = report.from_other_queues(to).collect();
     let count: u64 = others.iter().map(|(_, count)| count).sum();
@@ -197,16 +199,17 @@ pub fn from_elsewhere(report: &RedriveReport, to: &str) -> Option<String> {
     })
 }
 
-/// Advice on dead letters that come from elsewhere.
+/// Advice on dead letters from other queues.
 pub const TO_THEIR_OWN: &str = "leave out --to, which sends each back to its own queue";
 
-/// Queues that are named in a sentence.
+/// Maximum number of queues named in a sentence.
 const QUEUES_SHOWN: usize = 5;
 
-/// Checks that dead letters are not sent to where they were read from. By ARN: one queue may have several URLs.
+/// Checks that dead letters are not sent to the queue they were read from. Compares ARNs: a queue may have several
+/// URLs.
 ///
 /// # Errors
-/// If `to` is the queue itself, or the one that the file was read from.
+/// If `to` is the queue itself, or the queue the file was read from.
 pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), CommandFailure> {
     if to == from.arn() {
         return Err(UsageError::new("--to names the DLQ itself; name the source queue").into());
@@ -221,7 +224,7 @@ pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), CommandFail
     }
 }
 
-/// The event that a run waits for; `None` while it works.
+/// The event a run is waiting for; `None` while it is working.
 pub fn describe_wait(progress: RedriveProgress) -> Option<String> {
     match progress {
         RedriveProgress::Read { .. } | RedriveProgress::Sent(_) | RedriveProgress::CameBack(_) => None,
@@ -253,7 +256,7 @@ mod tests {
         SqsQueue::new(aws_sdk_sqs::Client::from_conf(config), "http://127.0.0.1:9", arn)
     }
 
-    /// A file with a dead letter of the DLQ.
+    /// A file with a dead letter from the DLQ.
     fn file() -> DeadLetters {
         let mut message = retried_record("NON_RETRYABLE_ERROR", "x", 1);
         message.queue_arn = DLQ.to_owned();
@@ -301,7 +304,7 @@ mod tests {
         assert!(from_elsewhere(&many, SOURCE).unwrap().ends_with("d (1), e (1), 1 queue more"));
     }
 
-    /// They would be in the DLQ twice.
+    /// They would be duplicated in the DLQ.
     #[test]
     fn dead_letters_are_not_sent_to_the_queue_they_came_from() {
         let checked = |from: &DeadLetters, to| check_destination(from, to).map_err(|error| error.to_string());

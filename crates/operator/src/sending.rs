@@ -1,6 +1,6 @@
 //! Sends a file of messages ([`FileToSend`]): lines are read and checked ([`LineRules`]), packed into batches, sent
-//! ([`FileSender`]), and recorded in a [`SendJournal`] once they are confirmed, so that a second run continues where
-//! the first one ended.
+//! ([`FileSender`]), and recorded in a [`SendJournal`] once confirmed, so that a second run continues where the first
+//! one ended.
 
 mod batches;
 mod confirmed;

@@ -1,5 +1,4 @@
-//! The steps of a decision on blocked groups: the queues and the backup are opened and checked, then each
-//! group is unblocked.
+//! The steps of a decision on blocked groups: open and check the queues and the backup, then unblock each group.
 
 use std::path::Path;
 
@@ -14,23 +13,23 @@ use crate::archive::BucketOwnerArgs;
 use crate::backup_place::{BackupPlace, OpenBackup};
 use crate::queues::{AwsConnection, OneQueue, QueueAddress};
 
-/// The request of a decision on blocked groups, as the user's options describe it.
+/// The requested decision on blocked groups, built from the user's options.
 pub struct UnblockRequest<'a> {
     pub connection: &'a AwsConnection,
     /// The deployment, or the queue with the notices.
     pub queue: &'a OneQueue,
     /// The ordered queue; the deployment's if `None`.
     pub source: Option<&'a QueueAddress>,
-    /// The groups; all if there are none.
+    /// The groups; all if empty.
     pub groups: &'a [String],
-    /// The place for the messages to take out. Without it they are called again.
+    /// The backup for messages to remove. Without it they are called again.
     pub backup: Option<&'a Path>,
     pub bucket_owner: BucketOwnerArgs,
-    /// False if the groups are only listed.
+    /// False to only list the groups.
     pub applied: bool,
 }
 
-/// A decision whose queues and backup are open.
+/// A decision with its queues and backup open.
 pub struct OpenUnblock<'a> {
     blocked: SqsQueue,
     source: SqsQueue,
@@ -40,7 +39,7 @@ pub struct OpenUnblock<'a> {
 }
 
 impl<'a> UnblockRequest<'a> {
-    /// Opens the queues and the backup, also before a plan: the same command with `--apply` must not be refused for its
+    /// Opens the queues and the backup, even for a plan: the same command with `--apply` must not be rejected for its
     /// file.
     ///
     /// # Errors
@@ -68,7 +67,7 @@ impl OpenUnblock<'_> {
         self.source.arn()
     }
 
-    /// Calls the first message of each group again, or takes it out; or lists the groups.
+    /// Calls the first message of each group again or removes it; or lists the groups.
     ///
     /// # Errors
     /// If the notices cannot be read.

@@ -1,20 +1,20 @@
-//! The texts for the user before and after a run.
+//! The texts shown to the user before and after a run.
 
 use redeliver_dead_letters::redrive::{RedriveEnding, RedriveReport};
 
 use crate::sentences::{NotDeletedReason, why_not_deleted};
 use crate::terminal::units::{format_count, group_digits};
 
-/// The user's words for continuing a run.
+/// The wording for how to continue a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Continuation {
-    /// An imperative.
+    /// An imperative sentence.
     pub again: &'static str,
-    /// The option for continuing although messages fail again.
+    /// The option for continuing even if messages fail again.
     pub anyway: &'static str,
 }
 
-/// Advice for after the run; `None` if nothing is left to do, or if the report has the advice.
+/// Advice for after the run; `None` if nothing is left to do, or if the report already contains the advice.
 pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuation) -> Option<String> {
     let Continuation { again, anyway } = with;
     let [back, sent] = [report.came_back_count(), report.sent].map(|count| format_count(count, "message"));
@@ -23,7 +23,7 @@ pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuati
         RedriveEnding::Left => {
             (report.came_back_count() > 0).then(|| format!("{back} came straight back and stay"))
         }
-        // The report has the advice on these.
+        // The report already contains advice on these.
         RedriveEnding::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
         RedriveEnding::NotSeen => Some(format!(
             "not all of the DLQ was read: another program reads it, or did; messages held by a killed run or an audit are \
@@ -51,7 +51,7 @@ pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuati
     }
 }
 
-/// Why messages stay, a line for each reason. `from_queue` is false for a file.
+/// The reasons why messages remain, one line each. `from_queue` is false for a file.
 pub fn describe_staying(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item = String> {
     let left = if from_queue { "left in the DLQ" } else { "left out" };
     report.staying.iter().map(move |(reason, (count, examples))| {
@@ -59,7 +59,7 @@ pub fn describe_staying(report: &RedriveReport, from_queue: bool) -> impl Iterat
     })
 }
 
-/// The consequence of sending to a queue without a consumer; `why` is the reason to think so.
+/// The consequence of sending to a queue without a consumer; `why` is the evidence for that.
 pub fn not_consumed(why: &str) -> String {
     format!(
         "{why}: messages that are sent back wait there, at most for the queue's retention, and cannot be watched"

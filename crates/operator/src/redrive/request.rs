@@ -1,4 +1,4 @@
-//! The request of a redrive, and its journal.
+//! The requested redrive, and its journal.
 
 use std::path::{Path, PathBuf};
 
@@ -11,32 +11,32 @@ use crate::dead_letter_source::{DeadLetterSource, DeadLetters};
 use crate::file_journals::{check_not_begun, redrive_journal_path, send_journal_path, with_journal_hint};
 use crate::queues::QueueAddress;
 
-/// The request of a redrive, as the user's options describe it.
+/// The requested redrive, built from the user's options.
 pub struct RedriveRequest<'a> {
     pub from: &'a DeadLetterSource,
-    /// The queue to send to; the deployment's source queue if `None`.
+    /// The destination queue; the deployment's source queue if `None`.
     pub to: Option<&'a QueueAddress>,
     pub plan: RedrivePlan,
     pub pace: RedrivePace,
-    /// Messages in all.
+    /// Maximum number of messages in total.
     pub max: u64,
-    /// The journal, if it is named.
+    /// The journal, if one is named.
     pub journal: Option<&'a Path>,
-    /// False if only the plan is wanted.
+    /// False for a plan only.
     pub applied: bool,
 }
 
 /// The result of a plan or a run.
 pub struct RedriveResult {
     pub report: RedriveReport,
-    /// Sentences about ids and groups that were named and not found. Empty if not all dead letters were read.
+    /// Sentences about requested ids and groups that were not found. Empty if not all dead letters were read.
     pub missing: Vec<String>,
-    /// Sentences about what was picked.
+    /// Remarks about the selection.
     pub remarks: Vec<String>,
 }
 
 impl RedriveRequest<'_> {
-    /// Opens the source. Refuses a file of which only the journal of `send --backup` says what was sent.
+    /// Opens the source. Rejects a file for which only the journal of `send --backup` records the sent lines.
     pub(super) async fn open_source(&self) -> Result<DeadLetters, CommandFailure> {
         let opened = self.from.open(PeriodArgs::default()).await?;
         if let Some(file) = self.from.regular_file().filter(|_| self.journal.is_none()) {
@@ -46,20 +46,20 @@ impl RedriveRequest<'_> {
         Ok(opened.dead_letters)
     }
 
-    /// The journal that is named, or else the file's own.
+    /// The named journal, otherwise the file's own.
     pub(super) fn known_journal(&self) -> Option<PathBuf> {
         let of_file = || self.from.regular_file().map(redrive_journal_path);
         self.journal.map(Path::to_owned).or_else(of_file)
     }
 
-    /// The journal that is known, or one that is named after the redrive, so that the same command finds what it has
-    /// begun.
+    /// The known journal, or one named after the redrive, so that the same command finds the journal it started.
     pub(super) fn journal_path(&self, id: &str) -> PathBuf {
         self.known_journal().unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")))
     }
 
-    /// The id of the redrive: depends on the messages and the queues, not on the rate or `--max`. All redrives of a
-    /// file to a queue have the same, and so the same journal: nothing of it is sent twice, whatever they select.
+    /// The id of the redrive: it depends on the messages and the queues, but not on the rate or `--max`. All redrives
+    /// of a file to a queue have the same id, and therefore the same journal: no message is sent twice, regardless of
+    /// the selection.
     pub(super) fn id(&self, from: &str, to: &str) -> String {
         if self.from.regular_file().is_some() {
             return plan_id(&[from, to]);
@@ -115,7 +115,7 @@ mod tests {
         ]
     }
 
-    /// Another journal would send all of the file again.
+    /// A different journal would send the whole file again.
     #[test]
     fn all_redrives_of_a_file_to_a_queue_share_the_journal_beside_it() {
         let folder = tempfile::tempdir().unwrap();

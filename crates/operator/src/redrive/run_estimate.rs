@@ -1,4 +1,4 @@
-//! The progress of a run in words: the part that is done, and the time that is left.
+//! The progress of a run as text: the completed part and the remaining time.
 
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::redrive::RedriveProgress;
@@ -7,13 +7,13 @@ use super::describe_wait;
 use crate::terminal::remaining::Remaining;
 use crate::terminal::units::group_digits;
 
-/// The progress of a run, and the estimate of the time that is left.
+/// The progress of a run, and the estimated remaining time.
 #[derive(Clone, Copy, Debug)]
 pub struct RunEstimate {
-    /// Messages to send in all.
+    /// Maximum number of messages to send.
     max: u64,
     sent: u64,
-    /// The messages that this pass has read, and about how many there are.
+    /// The number of messages read in this pass, and the approximate total.
     seen: u64,
     approximate: u64,
     remaining: Remaining,
@@ -25,8 +25,8 @@ impl RunEstimate {
         Self { max, sent: 0, seen: 0, approximate: 0, remaining: Remaining::new(now) }
     }
 
-    /// Records an event, and describes the progress for the end of a line: `, 300 of about 2,000 read, about 3m left`,
-    /// or the event that the run waits for.
+    /// Records an event, and describes the progress as a line suffix: `, 300 of about 2,000 read, about 3m left`, or
+    /// the event the run is waiting for.
     pub fn record_progress(&mut self, progress: RedriveProgress, now: Timestamp) -> String {
         match progress {
             RedriveProgress::Sent(sent) => self.sent = sent,
@@ -35,10 +35,10 @@ impl RunEstimate {
             }
             RedriveProgress::CameBack(_) | RedriveProgress::Watching(_) | RedriveProgress::Waiting(_) => {}
         }
-        // The messages to send are known only if they are limited; else all of the DLQ is gone through.
+        // The number of messages to send is known only if it is limited; otherwise the whole DLQ is read.
         let is_limited = self.max < self.approximate;
         if let Some(wait) = describe_wait(progress) {
-            // Another pass follows, and a wait is not work.
+            // Another pass follows, and time spent waiting is not work.
             self.remaining.restart(if is_limited { self.sent } else { 0 }, now);
             return format!(", {wait}");
         }

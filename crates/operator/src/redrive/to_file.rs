@@ -1,4 +1,4 @@
-//! A redrive from a file to another: the messages are written instead of sent, one body per line.
+//! A redrive from one file to another: the messages are written instead of sent, one body per line.
 
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
@@ -14,19 +14,20 @@ use crate::sentences::picked_without_members;
 use crate::terminal::output::create_file;
 use crate::terminal::units::format_count;
 
-/// A redrive whose file and journal are open.
+/// A redrive with its file and journal open.
 pub struct RedriveToFile<'a> {
     request: RedriveRequest<'a>,
     from: DeadLetters,
-    /// The journal that is named, or the file's. What it says was sent is not written: it would be sent twice.
+    /// The named journal, or the file's. Messages that it records as sent are not written, since they would be sent
+    /// twice.
     journal: Option<RedriveJournal>,
 }
 
 impl<'a> RedriveToFile<'a> {
-    /// Opens the file, and reads its journal if it has one.
+    /// Opens the file and reads its journal, if it has one.
     ///
     /// # Errors
-    /// If one of them cannot be used, or another command has begun to send the file.
+    /// If one of them cannot be used, or another command has started to send the file.
     pub async fn open(request: RedriveRequest<'a>) -> Result<Self, CommandFailure> {
         let from = request.open_source().await?;
         let journal = match request.known_journal() {
@@ -36,7 +37,7 @@ impl<'a> RedriveToFile<'a> {
         Ok(Self { journal: journal.map_err(JournalError::for_file)?, request, from })
     }
 
-    /// Warns of messages that a run may have sent without writing it to the journal.
+    /// Warns about messages that a run may have sent without recording them in the journal.
     pub fn duplicates_warning(&self) -> Option<String> {
         let unknown = self.journal.as_ref()?.counts().unknown;
         let messages = format_count(unknown, "message");
@@ -49,7 +50,7 @@ impl<'a> RedriveToFile<'a> {
     }
 
     /// Writes the messages to a new file, or reports what would be written. A run that fails, is interrupted or has
-    /// nothing to write removes the file; one that is killed leaves its first part.
+    /// nothing to write removes the file; one that is killed leaves a partial file.
     ///
     /// # Errors
     /// If a file or a filter cannot be used.
@@ -91,7 +92,7 @@ async fn write_file(
         Ok(report)
     });
     let is_kept = report.as_ref().is_ok_and(|report| report.early.is_none() && report.sent > 0);
-    // A pipe or a device was there before.
+    // A pipe or a device existed before.
     if !is_kept && path.is_file() {
         let _best_effort = std::fs::remove_file(path);
     }
@@ -109,7 +110,7 @@ mod tests {
     use crate::queues::{AwsConnection, DeadLetterQueue, OneQueue};
     use crate::redrive::RedrivePace;
 
-    /// An empty file would pass for one whose messages were sent.
+    /// An empty file would look like one whose messages were sent.
     #[tokio::test]
     async fn a_redrive_of_no_messages_creates_no_file() {
         let folder = tempfile::tempdir().unwrap();

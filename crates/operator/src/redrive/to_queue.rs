@@ -1,4 +1,4 @@
-//! A redrive to a queue: the queues are found and checked, then the dead letters are sent, or only planned.
+//! A redrive to a queue: finds and checks the queues, then sends the dead letters or only plans to.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::dead_letter_source::DeadLetters;
 use crate::sentences::picked_without_members;
 use crate::status::consumer::Consumer;
 
-/// A redrive whose source and destination are open.
+/// A redrive with its source and destination open.
 pub struct RedriveToQueue<'a> {
     request: RedriveRequest<'a>,
     from: DeadLetters,
@@ -24,10 +24,10 @@ pub struct RedriveToQueue<'a> {
 }
 
 impl<'a> RedriveToQueue<'a> {
-    /// Opens the source, and finds the queue to send to.
+    /// Opens the source and finds the destination queue.
     ///
     /// # Errors
-    /// If one of them cannot be used, or another command has begun to send the file.
+    /// If one of them cannot be used, or another command has started to send the file.
     pub async fn open(mut request: RedriveRequest<'a>) -> Result<Self, CommandFailure> {
         let from = request.open_source().await?;
         let queue = &request.from.queue;
@@ -46,27 +46,27 @@ impl<'a> RedriveToQueue<'a> {
         self.from.as_file().is_none() && !self.request.plan.from_deployment
     }
 
-    /// True if the messages go to a FIFO queue.
+    /// True if the destination is a FIFO queue.
     pub const fn is_to_fifo(&self) -> bool {
         self.request.plan.to_fifo
     }
 
-    /// The ARN of the DLQ, or the file's name instead of it.
+    /// The ARN of the DLQ, or the file name.
     pub fn from_arn(&self) -> &str {
         self.from.arn()
     }
 
-    /// The ARN of the queue to send to.
+    /// The ARN of the destination queue.
     pub fn to_arn(&self) -> &str {
         self.to.arn()
     }
 
-    /// The journal that a run writes.
+    /// The journal written by a run.
     pub fn journal_path(&self) -> PathBuf {
         self.request.journal_path(&self.id)
     }
 
-    /// Determines whether the destination has a consumer. One that is named may have readers outside of the stack.
+    /// Determines whether the destination has a consumer. A named queue may have readers outside of the stack.
     ///
     /// # Errors
     /// If there is no connection to AWS.
@@ -75,8 +75,8 @@ impl<'a> RedriveToQueue<'a> {
         Consumer::query_consumer(&self.request.from.queue.connection, self.to.arn(), is_stack).await
     }
 
-    /// Counts the dead letters of a shared DLQ that come from other queues than the one to send to, and says how many. A
-    /// deployment's come from its own inner queues, and the lines of a file were chosen before.
+    /// Describes how many dead letters of a shared DLQ come from queues other than the destination. A deployment's come
+    /// from its own inner queues, and the lines of a file have already been selected.
     ///
     /// # Errors
     /// If the dead letters or a filter cannot be used.
@@ -106,7 +106,7 @@ impl<'a> RedriveToQueue<'a> {
         let (from, to) = (&self.from, &self.to);
         let task = RedriveTask { from, to, plan, pace: *pace, max: *max, is_consumed, interrupted, progress };
         let path = self.journal_path();
-        // Only the first run over the whole queue can show that a message is missing. In a file all stay.
+        // Only the first run over the whole queue can prove that a message is missing. A file is not changed.
         let is_file = from.as_file().is_some();
         let missing = |is_whole| if is_whole { plan.pick.describe_missing() } else { Vec::new() };
         if self.request.applied {

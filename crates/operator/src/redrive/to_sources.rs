@@ -1,4 +1,4 @@
-//! A redrive of a DLQ that several queues share: each dead letter goes back to the queue that SQS moved it from.
+//! A redrive of a DLQ shared by several queues: each dead letter is sent back to the queue SQS moved it from.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,20 +14,20 @@ use crate::queues::{QueueAddress, name_in};
 use crate::sentences::picked_without_members;
 use crate::status::consumer::Consumer;
 
-/// A redrive whose DLQ was read once: the queues that its messages come from are known.
+/// A redrive whose DLQ has been read once to find the queues its messages come from.
 pub struct RedriveToSources<'a> {
     request: RedriveRequest<'a>,
     from: DeadLetters,
-    /// The plan of all of them.
+    /// The plan for all of them.
     planned: RedriveReport,
     missing: Vec<String>,
     sources: Vec<SqsQueue>,
-    /// Why messages stay whatever the runs do.
+    /// The reasons why messages remain regardless of the runs.
     staying: Vec<String>,
 }
 
 impl<'a> RedriveToSources<'a> {
-    /// Reads the DLQ, and finds the queues that its messages come from.
+    /// Reads the DLQ and finds the queues its messages come from.
     ///
     /// # Errors
     /// If the DLQ or a filter cannot be used.
@@ -62,16 +62,16 @@ impl<'a> RedriveToSources<'a> {
         self.from.arn()
     }
 
-    /// The ARNs of the queues that the dead letters go back to.
+    /// The ARNs of the queues to which the dead letters are sent back.
     pub fn destination_arns(&self) -> impl Iterator<Item = &str> {
         self.sources.iter().map(SqsQueue::arn)
     }
 
-    /// The journal of one of these queues.
+    /// The journal for one of these queues.
     pub fn journal_path(&self, to: &str) -> PathBuf {
         let id = self.request.id(self.from.name_in_journal(), to);
         match self.request.known_journal() {
-            // One journal is of one destination.
+            // A journal belongs to one destination.
             Some(named) => {
                 let mut path = named.into_os_string();
                 path.push(format!(".{}", name_in(to)));
@@ -95,7 +95,7 @@ impl<'a> RedriveToSources<'a> {
         RedriveResult { report: self.planned, missing: self.missing, remarks }
     }
 
-    /// Sends the dead letters back, one queue after the other. `is_consumed` is true for a queue with a consumer.
+    /// Sends the dead letters back, one queue at a time. `is_consumed` is true for a queue with a consumer.
     ///
     /// # Errors
     /// If nothing was sent, and a journal, the DLQ or a filter cannot be used.
@@ -127,7 +127,7 @@ impl<'a> RedriveToSources<'a> {
                     });
                 },
             };
-            // The next queue's messages may have failed for another cause.
+            // The next queue's messages may have failed for a different reason.
             let goes_on = match task.apply(&journal, &id).await {
                 Ok(AppliedRedrive { report: run, .. }) => {
                     let goes_on = matches!(run.early, None | Some(EarlyEnd::Stopped)) && run.not_deleted == 0;

@@ -1,4 +1,4 @@
-//! Packs lines into batches by count and bytes, and delays them to the rate.
+//! Packs lines into batches by count and bytes, and limits them to the rate.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use super::confirmed::Digest;
 use super::pace::SendPace;
 use super::reader::NumberedMessage;
 
-/// The time that an incomplete batch waits for more lines, for an input that is still being written.
+/// The time for which an incomplete batch waits for more lines, for an input that is still being written.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// The messages of one request.
 #[derive(Debug, Default)]
 pub(super) struct LineBatch {
-    /// Numbers and digests, in order.
+    /// Line numbers and digests, in order.
     pub(super) lines: Vec<(usize, Digest)>,
     /// The messages, in the same order.
     pub(super) messages: Vec<OutgoingMessage>,
@@ -31,7 +31,7 @@ impl LineBatch {
         self.messages.push(line.message);
     }
 
-    /// Removes the first messages, as many as fit in one request.
+    /// Removes as many of the first messages as fit in one request.
     fn take_fitting(&mut self) -> Self {
         let fitting = pack_batches(&self.messages).first().map_or(0, |batch| batch.entries().len());
         Self {
@@ -41,7 +41,7 @@ impl LineBatch {
     }
 }
 
-/// The batches of all lines. Holds back at most ten lines.
+/// The batches of all lines. Buffers at most ten lines.
 pub(super) fn batch_lines(
     lines: impl FusedStream<Item = NumberedMessage>,
     clock: &impl Clock,
@@ -52,7 +52,7 @@ pub(super) fn batch_lines(
         if waiting.messages.is_empty() {
             waiting.push(lines.next().await?);
         }
-        // One timer for the whole batch, from its first line on: slowly arriving lines must not hold back the first.
+        // One timer for the whole batch, started by its first line: slowly arriving lines must not delay the first.
         let mut enough = pin!(clock.sleep(LINGER).fuse());
         while waiting.messages.len() < pace.batch_size() {
             select_biased! {
@@ -63,7 +63,7 @@ pub(super) fn batch_lines(
                 () = enough => break,
             }
         }
-        // Not all of them may fit in 1 MiB: the rest waits for the next batch.
+        // They may not all fit in 1 MiB: the rest waits for the next batch.
         let batch = waiting.take_fitting();
         clock.sleep(pace.reserve(clock.now(), batch.lines.len())).await;
         Some((batch, (lines, waiting, pace)))

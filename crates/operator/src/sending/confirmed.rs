@@ -1,4 +1,4 @@
-//! The confirmed lines of an input: their numbers, as ranges, and one digest of all of them.
+//! The confirmed lines of an input: their numbers as ranges, and one digest of all of them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::message_file::InputLines;
 
-/// A digest of lines in any order: the exclusive or of 128 bits of each line's SHA-256. It detects changes of a file,
-/// not deliberate forgery.
+/// An order-independent digest of lines: the exclusive or of 128 bits of each line's SHA-256. It detects changes to a
+/// file, not deliberate forgery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(u128);
@@ -47,10 +47,10 @@ impl TryFrom<String> for Digest {
     }
 }
 
-/// Lines that were sent, and whose send SQS has confirmed.
+/// Lines whose send SQS has confirmed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfirmedLines {
-    /// First and last line of each range; no two of them touch.
+    /// First and last line of each range; ranges are never adjacent.
     ranges: BTreeMap<usize, usize>,
     digest: Digest,
 }
@@ -65,7 +65,7 @@ impl ConfirmedLines {
         self.ranges.range(..=number).next_back().is_some_and(|(_, last)| number <= *last)
     }
 
-    /// Adds lines by their ranges, and their digest.
+    /// Adds ranges of lines and their digest.
     pub fn add(&mut self, ranges: &[(usize, usize)], digest: Digest) {
         self.digest ^= digest;
         for range in ranges {
@@ -89,7 +89,7 @@ impl ConfirmedLines {
         self.ranges.insert(first, last);
     }
 
-    /// True if the confirmed lines of the input still have the digest of those that were sent.
+    /// True if the confirmed lines of the input still match the digest of the sent lines.
     pub(crate) fn has_same_lines(&self, lines: InputLines<impl BufRead>) -> io::Result<bool> {
         let last = self.ranges.last_key_value().map_or(0, |(_, last)| *last);
         let mut digest = Digest::default();
@@ -108,7 +108,7 @@ impl ConfirmedLines {
     }
 }
 
-/// Ascending numbers as ranges of first and last.
+/// Converts ascending numbers to ranges of first and last.
 pub(super) fn number_ranges(numbers: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers {

@@ -1,4 +1,4 @@
-//! A file and the queue that it is sent to: opened and checked, then counted or sent.
+//! A file and its destination queue: opens and checks them, then counts or sends the lines.
 
 use std::fs::File;
 use std::io::BufRead;
@@ -22,23 +22,23 @@ use crate::CommandFailure;
 use crate::message_file::{self, LineForm};
 use crate::queues::{AwsConnection, KnownQueue, QueueAddress};
 
-/// Lines that are read ahead, of at most 1 MiB each.
+/// Maximum number of lines read ahead, of at most 1 MiB each.
 const READ_AHEAD: usize = 32;
 
 /// A file to send.
 #[derive(Debug)]
 pub struct FileToSend<'a> {
     pub path: &'a Path,
-    /// True if its lines are dead letters, as `audit --save` or `purge --backup` wrote them.
+    /// True if its lines are dead letters, as written by `audit --save` or `purge --backup`.
     pub is_backup: bool,
     pub schema: MessageSchema,
     /// The journal; `None` if the file cannot be read a second time.
     pub journal: Option<&'a Path>,
-    /// False to count only. This begins no journal.
+    /// False to count only, without starting a journal.
     pub applied: bool,
 }
 
-/// A file that can be sent to its queue.
+/// A file that is ready to be sent to its queue.
 pub struct OpenFile {
     pub queue: SqsQueue,
     input: Box<dyn BufRead + Send>,
@@ -48,7 +48,7 @@ pub struct OpenFile {
 }
 
 impl FileToSend<'_> {
-    /// Opens the file and its journal, and finds the queue. Nothing is begun if the queue cannot be the right one.
+    /// Opens the file and its journal, and finds the queue. No journal is started if the queue cannot be the right one.
     pub async fn open(
         self,
         connection: &AwsConnection,
@@ -71,13 +71,13 @@ impl FileToSend<'_> {
         if let LineForm::Backup(backup) = &form
             && self.journal.is_some()
         {
-            // Before a journal is begun for a queue that was named by mistake.
+            // Checked before a journal is started for a queue named by mistake.
             let first = form.read_lines(message_file::open_input(self.path)?).next().and_then(Result::ok);
             backup.check_queue(&first.and_then(|line| line.content.ok()).unwrap_or_default())?;
         }
         let journal = self
             .journal
-            // A dry run needs no journal unless a send has begun one.
+            // A dry run needs no journal unless a send has started one.
             .filter(|path| self.applied || path.exists())
             .map(|path| journal::open_journal(path, self.path, queue.arn(), &form))
             .transpose()?;
@@ -93,7 +93,7 @@ impl FileToSend<'_> {
 }
 
 impl OpenFile {
-    /// Counts what a send would do with each line.
+    /// Counts how a send would handle each line.
     pub fn preview(self, watcher: &impl Watcher) -> Summary {
         let mut summary = Summary::default();
         for step in self.rules.read_steps(self.input) {
@@ -102,7 +102,7 @@ impl OpenFile {
         summary
     }
 
-    /// Sends the lines, and removes the journal if nothing was tried.
+    /// Sends the lines, and removes the journal if no line was attempted.
     pub async fn send(
         self,
         rate: Option<NonZeroU32>,
@@ -119,15 +119,15 @@ impl OpenFile {
     }
 }
 
-/// A journal without a line that was tried would only block a send to another queue.
+/// A journal without an attempted line would only block a send to a different queue.
 fn remove_unused_journal(path: &Path, summary: &Summary) {
     if summary.has_tried_nothing() {
-        // A journal that stays does no harm: it names its queue, and the error says what to do.
+        // A leftover journal is harmless: it names its queue, and the error suggests what to do.
         let _removed = std::fs::remove_file(path);
     }
 }
 
-/// Reads and checks on a thread of its own: an input that is silent must not hold up batches that are under way.
+/// Reads and checks on a separate thread: an idle input must not block batches in flight.
 fn read_ahead(steps: impl Iterator<Item = InputStep> + Send + 'static) -> impl Stream<Item = InputStep> {
     let (sender, mut receiver) = mpsc::channel(READ_AHEAD);
     std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! The journal of a send: the lines of the input that SQS has confirmed, one record per batch. Each record is written and
-//! flushed before the next. A record that a crash cut off does not count.
+//! The journal of a send: the lines of the input confirmed by SQS, one record per batch. Each record is written and
+//! flushed before the next. A record truncated by a crash does not count.
 
 mod file;
 
@@ -11,7 +11,7 @@ use super::confirmed::{ConfirmedLines, Digest, number_ranges};
 pub use file::open_journal;
 
 const VERSION: u32 = 1;
-/// The beginning of every journal.
+/// The prefix of every journal.
 const BEGINNING: &[u8] = br#"{"redeliver_send":"#;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,9 +34,9 @@ struct BatchRecord {
 pub(super) struct Replayed {
     /// The queue's ARN; `None` if the journal is empty.
     pub queue: Option<String>,
-    /// The lines that were sent there.
+    /// The lines sent to this queue.
     pub confirmed: ConfirmedLines,
-    /// Bytes of whole records.
+    /// Total size of complete records, in bytes.
     pub bytes: u64,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn read_journal(mut reader: impl BufRead) -> Result<Replayed, String>
             reader.read_until(b'\n', &mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
         let damaged = || format!("record {record} is not one of a `redeliver send` journal");
         if !bytes.ends_with(b"\n") {
-            // The end of the file, or a record that a crash cut off. It will be removed, so check first that the file
+            // The end of the file, or a record truncated by a crash. It will be removed, so check first that the file
             // is a journal.
             let ours = bytes.starts_with(BEGINNING) || BEGINNING.starts_with(&bytes);
             if record == 1 && !ours {
@@ -75,28 +75,28 @@ pub(super) fn read_journal(mut reader: impl BufRead) -> Result<Replayed, String>
     Ok(known)
 }
 
-/// A journal that is being written.
+/// An open journal to write to.
 #[derive(Debug)]
 pub struct SendJournal<W> {
     output: W,
 }
 
 impl<W: Write> SendJournal<W> {
-    /// Begins a journal: its first record has the version of the format and the ARN of the queue.
+    /// Starts a journal: its first record contains the version of the format and the ARN of the queue.
     pub fn begin(output: W, queue: &str) -> io::Result<Self> {
         let mut journal = Self { output };
         journal.append_record(&SendJournalHeader { redeliver_send: VERSION, queue: queue.to_owned() })?;
         Ok(journal)
     }
 
-    /// Continues a journal that ends after a whole record.
+    /// Continues a journal that ends with a complete record.
     pub fn resume(output: W) -> Self {
         Self { output }
     }
 
-    /// Records lines that are confirmed, in ascending order.
+    /// Records confirmed lines, in ascending order.
     pub fn record_confirmed(&mut self, lines: &[(usize, Digest)]) -> io::Result<()> {
-        // Batches are confirmed in any order: an exclusive or is the same in all of them.
+        // Batches are confirmed in any order, and exclusive or does not depend on it.
         let mut digest = Digest::default();
         for (_, of_line) in lines {
             digest ^= *of_line;
@@ -114,7 +114,8 @@ impl<W: Write> SendJournal<W> {
     }
 
     fn append_record(&mut self, record: &impl Serialize) -> io::Result<()> {
-        // One write for the whole record. A crash may still tear it, but then it has no line break, and does not count.
+        // One write for the whole record. A crash may still truncate it, but then it has no line break and does not
+        // count.
         let mut bytes = serde_json::to_vec(record)?;
         bytes.push(b'\n');
         self.output.write_all(&bytes)?;

@@ -1,4 +1,4 @@
-//! Spreads messages evenly over a second.
+//! Spreads messages evenly over each second.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use redeliver_core::deliver::time_until;
 use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::message::Timestamp;
 
-/// The time at which the next batch may be sent. An unused rate is not saved for later.
+/// The time at which the next batch may be sent. Unused capacity is not saved for later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SendPace {
     rate: Option<NonZeroU32>,
@@ -27,8 +27,8 @@ impl SendPace {
         rate.map_or(BATCH_ENTRIES_MAX, |rate| rate.min(BATCH_ENTRIES_MAX))
     }
 
-    /// Returns how long `count` messages must wait, and counts them as sent. Zero without a rate, and after a pause: the
-    /// time that was not used is not made up for.
+    /// Reserves `count` messages and returns how long to wait before sending them. Zero without a rate, and after a
+    /// pause: unused time is not made up for.
     pub(super) fn reserve(&mut self, now: Timestamp, count: usize) -> Duration {
         let Some(rate) = self.rate else {
             return Duration::ZERO;

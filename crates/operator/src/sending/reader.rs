@@ -1,4 +1,4 @@
-//! Reads the input, checks each line, and leaves out lines that were sent before.
+//! Reads the input, checks each line, and skips lines that were already sent.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -10,10 +10,10 @@ use redeliver_dead_letters::BackupReader;
 use super::confirmed::{ConfirmedLines, Digest};
 use crate::message_file::{InputLine, LineForm, SeenIds};
 
-/// A message and the line that it is on.
+/// A message and its line number.
 #[derive(Debug)]
 pub struct NumberedMessage {
-    /// 1 for the first.
+    /// Starts at 1.
     pub number: usize,
     pub digest: Digest,
     pub message: OutgoingMessage,
@@ -25,24 +25,24 @@ pub enum LineCheck {
     Valid(NumberedMessage),
     /// Has problems, and is never sent.
     Invalid {
-        /// 1 for the first.
+        /// Starts at 1.
         number: usize,
         /// At least one.
         findings: Vec<String>,
     },
     Confirmed,
-    /// A dead letter, or a message of an export, that a line before has.
+    /// A dead letter, or a message of an export, that repeats an earlier line's.
     Repeated,
-    /// The rest of the input cannot be read; nothing follows.
+    /// The rest of the input cannot be read. This is the last step.
     Unreadable(String),
-    /// All lines were read; nothing follows. What was read other than lines, for people.
+    /// All lines were read. This is the last step. Describes the formats other than lines that were read.
     End(Option<String>),
 }
 
 /// One step through the input.
 #[derive(Debug)]
 pub struct InputStep {
-    /// Bytes of the input so far.
+    /// Bytes of the input read so far.
     pub bytes: u64,
     /// The result for the line, or the end.
     pub checked: LineCheck,
@@ -50,8 +50,8 @@ pub struct InputStep {
     pub warnings: Vec<(Option<usize>, String)>,
 }
 
-/// The checks of a send: the form of each line, the queue's size limit (1 MiB by default), and the lines that an
-/// earlier run has sent.
+/// The checks of a send: the format of each line, the queue's size limit (1 MiB by default), and the lines sent by an
+/// earlier run.
 #[derive(Debug)]
 pub struct LineRules {
     pub form: LineForm,
@@ -95,12 +95,12 @@ impl LineRules {
         warnings: &mut Vec<(Option<usize>, String)>,
     ) -> LineCheck {
         let number = line.number;
-        // The digest is that of the line in the file, which the next run compares.
+        // The digest is computed from the line in the file, which the next run compares.
         let digest =
             line.content.as_ref().map(|content| Digest::for_line(number, content)).unwrap_or_default();
         let is_repeated = seen.has_received(&self.form, &line);
         let read = self.form.read_message(line);
-        // Lines that were sent before count, too: a corrected line may have the same id.
+        // Includes lines already sent: a corrected line may have the same id.
         let warning = read.as_ref().ok().and_then(|message| seen.ids.record_id(number, message));
         warnings.extend(warning.map(|warning| (Some(number), warning)));
         if self.confirmed.contains(number) {
@@ -125,12 +125,12 @@ impl LineRules {
 #[derive(Default)]
 struct SeenLines {
     ids: SeenIds,
-    /// SQS's ids, as of a [`redeliver_dead_letters::FileQueue`]: a hash of one could be another's, which would be lost.
+    /// SQS ids, as in [`redeliver_dead_letters::FileQueue`]. They are not hashed: a colliding message would be lost.
     received: HashSet<String>,
 }
 
 impl SeenLines {
-    /// True if a line before has the message of this one, which SQS has delivered twice.
+    /// True if an earlier line has the same message, which SQS has delivered twice.
     fn has_received(&mut self, form: &LineForm, line: &InputLine) -> bool {
         let id = match (form, &line.content) {
             (LineForm::Backup(_), Ok(content)) => BackupReader::read_id(content),

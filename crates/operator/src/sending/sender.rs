@@ -1,4 +1,5 @@
-//! The send itself: several batches in flight, and a journal record for each confirmed line before it counts as sent.
+//! Sends the lines: with several batches in flight, and a journal record for each confirmed line before it counts as
+//! sent.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -30,7 +31,8 @@ const FRUITLESS_BATCHES: u32 = 3;
 pub trait Watcher {
     /// A line was not sent, or not confirmed.
     fn report_problem(&self, line: usize, what: &str);
-    /// A line is sent, but its producer may not have meant it. Without a line, the warning is about all lines.
+    /// A line is sent, but may not be what its producer intended. Without a line number, the warning is about all
+    /// lines.
     fn report_warning(&self, line: Option<usize>, what: &str);
     /// Bytes of the input read so far.
     fn report_progress(&self, bytes: u64, so_far: &Summary);
@@ -47,8 +49,8 @@ pub struct FileSender<'a, Q, C, T> {
 }
 
 impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
-    /// Sends all valid lines, until `stop` completes, SQS confirms nothing any more, or the journal cannot be written.
-    /// Then waits for the batches in flight.
+    /// Sends all valid lines, until `stop` completes, SQS no longer confirms anything, or the journal cannot be
+    /// written. Then waits for the batches in flight.
     pub async fn send(
         &self,
         steps: impl Stream<Item = InputStep>,
@@ -66,8 +68,8 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
             stop.await;
             summary.borrow_mut().record_stop(Stopped::Interrupted);
         };
-        // A stop ends the stream of batches, not the batches: those that have left are waited for, and what SQS
-        // confirms of them gets into the journal.
+        // A stop ends the stream of batches, not the batches: those in flight are awaited, and the messages that SQS
+        // confirms are recorded in the journal.
         let answers = batches.take_until(stop).map(|batch| self.deliver_batch(batch));
         let mut answers = pin!(answers.buffer_unordered(CONCURRENT_BATCHES));
         let mut record = JournalRecorder { journal, failed: None, unknown: Vec::new() };
@@ -75,8 +77,8 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
         while let Some(answered) = answers.next().await {
             let SettledBatch { confirmed, last_error } = self.settle_batch(answered, &summary);
             fruitless = if confirmed.is_empty() { fruitless + 1 } else { 0 };
-            // If the process dies between SQS's answer and this line, these messages are sent again by the next run: a
-            // copy with the same `message_id`. The other order would lose what was recorded and never sent.
+            // If the process dies between the SQS response and this line, the next run sends these messages again: a
+            // copy with the same `message_id`. The opposite order would lose messages recorded but never sent.
             if !record.record_lines(&confirmed) {
                 brake.abort();
             }
@@ -87,7 +89,8 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
         }
         let mut summary = summary.borrow().clone();
         summary.stopped = record.into_stopped().or(summary.stopped);
-        // If the reader's thread dies, the stream of lines ends, too. That must not look like the end of the input.
+        // If the reader's thread dies, the stream of lines ends, too. That must not be mistaken for the end of the
+        // input.
         if summary.stopped.is_none() && !*complete.borrow() {
             summary.stopped = Some(Stopped::Unreadable("its reader thread has panicked".to_owned()));
         }
@@ -123,7 +126,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
     }
 }
 
-/// The lines of a batch, and SQS's answer to each.
+/// The lines of a batch, and the SQS result for each.
 struct AnsweredBatch {
     lines: Vec<(usize, Digest)>,
     outcomes: Vec<EntryOutcome<String>>,
@@ -135,7 +138,7 @@ struct SettledBatch {
     last_error: Option<String>,
 }
 
-/// Counts a step through the input, and returns its line if it is to be sent.
+/// Counts a step through the input, and returns its line if it should be sent.
 pub fn count_step(step: InputStep, summary: &mut Summary, watcher: &impl Watcher) -> Option<NumberedMessage> {
     for (line, warning) in &step.warnings {
         watcher.report_warning(*line, warning);
@@ -164,13 +167,13 @@ struct JournalRecorder<'a, W> {
 }
 
 impl<W: Write> JournalRecorder<'_, W> {
-    /// Records lines in the journal, if there is one. Returns false after a failure, and then writes nothing more: a
-    /// torn record may only be the last one.
+    /// Records lines in the journal, if there is one. Returns false after a failure, and then writes nothing more: only
+    /// the last record may be truncated.
     fn record_lines(&mut self, lines: &[(usize, Digest)]) -> bool {
         let Some(journal) = self.journal.as_mut().filter(|_| !lines.is_empty()) else {
             return true;
         };
-        // Once, since a torn record may only be the last one. The error names the lines that are confirmed afterwards.
+        // Once, since only the last record may be truncated. The error names the lines confirmed afterwards.
         if self.failed.is_none() {
             self.failed = journal.record_confirmed(lines).err();
         }

@@ -11,33 +11,33 @@ use crate::terminal::units::{format_table, group_digits};
 pub struct Summary {
     /// Lines that would be sent, without --apply.
     pub planned: u64,
-    /// Lines that SQS has confirmed.
+    /// Lines confirmed by SQS.
     pub sent: u64,
-    /// Lines that were confirmed in an earlier run.
+    /// Lines confirmed in an earlier run.
     pub sent_before: u64,
-    /// Lines of a backup or an export with a message that an earlier line has. They are left out.
+    /// Lines of a backup or an export that repeat an earlier line's message. They are skipped.
     pub repeated: u64,
     /// Lines that are not valid messages for the queue. They are never sent.
     pub invalid: u64,
-    /// Lines that were sent, and not confirmed.
+    /// Lines that were sent but not confirmed.
     pub unconfirmed: u64,
-    /// The reason if not all lines were tried.
+    /// The reason why not all lines were attempted.
     pub stopped: Option<Stopped>,
-    /// The forms other than lines that were read, for people.
+    /// Describes the formats other than lines that were read.
     #[serde(skip)]
     pub recognized: Option<String>,
 }
 
-/// Reasons to stop before the end of the input.
+/// Reasons for stopping before the end of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "details")]
 pub enum Stopped {
     #[error("interrupted")]
     Interrupted,
-    /// SQS's last error.
+    /// The last SQS error.
     #[error("stopped because SQS no longer confirms anything: {0}")]
     Refused(String),
-    /// Names the lines that were sent and are not in the journal.
+    /// Names the lines that were sent but are not in the journal.
     #[error("stopped because the journal cannot be written: {0}")]
     Journal(String),
     #[error("stopped because the rest of the input cannot be read: {0}")]
@@ -45,17 +45,17 @@ pub enum Stopped {
 }
 
 impl Summary {
-    /// True if the send reached its end and no line was sent, neither by this run nor by an earlier one.
+    /// True if the send finished and no line was sent, neither by this run nor by an earlier one.
     pub fn has_tried_nothing(&self) -> bool {
         self.sent + self.sent_before + self.unconfirmed == 0 && self.stopped.is_none()
     }
 
-    /// Records the reason to stop. The first one counts.
+    /// Records the reason for stopping. Only the first one is kept.
     pub(crate) fn record_stop(&mut self, why: Stopped) {
         self.stopped.get_or_insert(why);
     }
 
-    /// 130 after an interrupt, 1 if the send stopped early, 5 if a line was invalid or not confirmed, else 0.
+    /// 130 after an interrupt, 1 if the send stopped early, 5 if a line was invalid or not confirmed, otherwise 0.
     pub fn exit_code(&self) -> ExitCode {
         match self.stopped {
             Some(Stopped::Interrupted) => ExitCode::Interrupted,
@@ -65,7 +65,7 @@ impl Summary {
         }
     }
 
-    /// The counts as text for people; all but the first are left out if they are 0.
+    /// The counts as text; all except the first are omitted if they are 0.
     pub fn render_table(&self, applied: bool) -> String {
         let first = if applied { ("sent", self.sent) } else { ("would be sent", self.planned) };
         let others = [

@@ -1,4 +1,4 @@
-//! The journal's file: opened for one process at a time, and checked against the input and the queue before anything is
+//! The journal's file: locked by one process at a time, and checked against the input and the queue before anything is
 //! sent.
 
 use std::fs::{File, TryLockError};
@@ -11,10 +11,10 @@ use super::{ConfirmedLines, Replayed, SendJournal, read_journal};
 use crate::CommandFailure;
 use crate::message_file::LineForm;
 
-/// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`. Also returns the lines that
-/// are confirmed.
+/// Opens the journal of an input for a send to `queue`, or starts one unless `must_exist`. Also returns the confirmed
+/// lines.
 ///
-/// Refuses a file that belongs to another queue or input, is not a journal, is in use, or cannot be written.
+/// Rejects a file that belongs to another queue or input, is not a journal, is in use, or cannot be written.
 pub fn open_journal(
     path: &Path,
     input: &Path,
@@ -40,8 +40,8 @@ pub fn open_journal(
         )
     })?;
     check_owner(&known, path, input, queue, form)?;
-    // A crash may have cut off the last record. The rest of it is removed: the next record would become part of its
-    // line, which no run could read. Its batch is sent once more, since delivery is at least once.
+    // A crash may have truncated the last record. The remainder is removed: otherwise the next record would be appended
+    // to its line, which no run could read. Its batch is sent again, since delivery is at least once.
     let at_end = file.set_len(known.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
     at_end.and_then(|_| keep_private(&file)).map_err(unusable)?;
     let journal = match known.queue {
@@ -51,7 +51,7 @@ pub fn open_journal(
     Ok((journal, known.confirmed))
 }
 
-/// Refuses the journal of a send to another queue, or of an input whose sent lines are different now.
+/// Rejects the journal of a send to a different queue, or of an input whose sent lines have changed.
 fn check_owner(
     known: &Replayed,
     path: &Path,
