@@ -1,4 +1,4 @@
-//! Stops and starts the functions of a deployment at its queues, for an outage that should not spend attempts.
+//! Pauses and resumes the functions that consume a deployment's queues, so that an outage does not use up attempts.
 
 mod switch;
 
@@ -15,21 +15,21 @@ use crate::terminal::stderr;
 use crate::{CommandFailure, ExitCode, UsageError};
 pub use switch::{MappingState, switch_mapping};
 
-/// Queues by how they can be switched.
+/// The queues that can be switched, and those that cannot.
 #[derive(Default)]
 struct SwitchableQueues {
     readings: Vec<SwitchableMapping>,
     without_mapping: Vec<WithoutMapping>,
 }
 
-/// A queue that no event source mapping reads, so there is nothing to switch.
+/// A queue without an event source mapping, so there is nothing to switch.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct WithoutMapping {
     pub queue: String,
     pub readers: Readers,
 }
 
-/// A mapping, the queue that it reads, and where it can be changed.
+/// A mapping, the queue it reads, and the client that can change it.
 struct SwitchableMapping {
     queue: String,
     mapping: LambdaMapping,
@@ -55,11 +55,11 @@ pub struct SwitchReport {
     pub without_mapping: Vec<WithoutMapping>,
 }
 
-/// Enables or disables the event source mappings of the source queue, or with `all` those of every queue but the final
-/// DLQ; unless `applied`, only reports what would change. All are switched at the same time, within 180 s each.
+/// Enables or disables the event source mappings of the source queue, or with `all` those of every queue except the
+/// final DLQ; unless `applied`, only reports what would change. All are switched concurrently, within 180 s each.
 ///
 /// # Errors
-/// If a queue or its mappings cannot be read: nothing is changed then. A mapping that cannot be switched is not an
+/// If a queue or its mappings cannot be read; nothing is changed then. A mapping that cannot be switched is not an
 /// error.
 pub async fn switch_readers(
     queues: &QueueSelection,
@@ -68,7 +68,7 @@ pub async fn switch_readers(
     wanted: MappingState,
     applied: bool,
 ) -> Result<SwitchReport, CommandFailure> {
-    // All mappings are read before any is changed: exit code 1 promises that nothing was.
+    // All mappings are read before any is changed: exit code 1 guarantees that nothing was changed.
     let SwitchableQueues { readings, without_mapping } = find_mappings(queues, connection, all).await?;
     let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state_name());
     let outcomes = if applied && !readings.is_empty() {
@@ -98,8 +98,7 @@ pub async fn switch_readers(
     Ok(SwitchReport { applied, mappings: mappings.collect(), without_mapping })
 }
 
-/// Switches the mappings at the same time, since each needs up to a minute. A failure does not stop the
-/// others.
+/// Switches the mappings concurrently, since each takes up to a minute. A failure does not stop the others.
 async fn switch_all(readings: &[SwitchableMapping], wanted: MappingState) -> Vec<Result<(), String>> {
     let outcomes = readings.iter().map(|SwitchableMapping { mapping, sources, .. }| {
         switch_mapping(sources, &SystemClock, mapping, wanted)
@@ -107,8 +106,8 @@ async fn switch_all(readings: &[SwitchableMapping], wanted: MappingState) -> Vec
     join_all(outcomes).await
 }
 
-/// Switches the readers of the source queue, or of all queues. Returns a line for each mapping and for each queue
-/// without one, but not for the DLQ, which no function should read.
+/// Switches the readers of the source queue, or of all queues. Returns one line per mapping and per queue without one,
+/// except for the DLQ, which no function should read.
 pub async fn switch_and_describe(
     queues: &QueueSelection,
     dlq_arn: &str,
@@ -130,8 +129,8 @@ pub async fn switch_and_describe(
     Ok(lines.chain(others).collect())
 }
 
-/// True if the readers of a queue are to be switched: always those of the source queue and of named queues; with `all`
-/// also the others, except the final DLQ's.
+/// True if the readers of a queue are to be switched: always for the source queue and named queues; with `all` also for
+/// the others, except the final DLQ.
 pub fn is_selected(role: Option<Role>, all: bool) -> bool {
     matches!(role, Some(Role::Source) | None) || (all && role != Some(Role::FinalDlq))
 }
@@ -168,7 +167,7 @@ async fn find_mappings(
 }
 
 impl WithoutMapping {
-    /// Explains it, and what to do instead.
+    /// Explains the problem and suggests an alternative.
     pub fn explain_remedy(&self, wanted: MappingState) -> String {
         let (done, do_it, replicas) = match wanted {
             MappingState::Disabled => ("paused", "Stop", "0"),
@@ -185,7 +184,7 @@ impl WithoutMapping {
 }
 
 impl SwitchReport {
-    /// `NotThere` if no queue has a mapping, `NotAllDone` if a mapping failed or a queue has none, else `Done`.
+    /// `NotThere` if no queue has a mapping, `NotAllDone` if a mapping failed or a queue has none, otherwise `Done`.
     pub fn exit_code(&self) -> ExitCode {
         let is_done = self.mappings.iter().all(|changed| changed.error.is_none());
         match (self.mappings.is_empty(), is_done && self.without_mapping.is_empty()) {
@@ -195,7 +194,8 @@ impl SwitchReport {
         }
     }
 
-    /// A line for each mapping that was switched or would be. Those that failed have none: their errors are elsewhere.
+    /// One line per mapping that was or would be switched. Failed mappings are omitted: their errors are reported
+    /// separately.
     pub fn describe_changes(&self) -> String {
         let lines = self.mappings.iter().filter(|changed| changed.error.is_none()).map(
             |MappingChange { queue, function, from, to, .. }| match (from == to, self.applied) {

@@ -1,5 +1,5 @@
-//! Checks before a deployment: may it resume a paused stack, do the event source mappings serve redeliver, are names free,
-//! and does the account have the concurrency that it wants?
+//! Checks before a deployment: would it resume a paused stack, do the event source mappings suit redeliver, are the
+//! names free, and does the account have enough concurrency?
 
 mod concurrency;
 mod event_sources;
@@ -22,21 +22,21 @@ pub use event_sources::EventSourceProblem;
 /// The findings before a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preflight {
-    /// True if the deployment exists; `None` if that could not be determined.
+    /// True if the deployment exists; `None` if this could not be determined.
     pub deployed: Option<bool>,
-    /// Event source mappings that are off, which a deployment may enable; `None` if they are not known.
+    /// Disabled event source mappings, which a deployment may enable; `None` if they are unknown.
     pub paused: Option<Vec<DisabledMapping>>,
-    /// Mappings by which messages bypass redeliver or are lost; `None` if the mappings are not known.
+    /// Mappings that let messages bypass redeliver or get lost; `None` if the mappings are unknown.
     pub event_sources: Option<Vec<EventSourceProblem>>,
-    /// Queues that the template would create, although they exist; `None` if they are not known.
+    /// Queues that the template would create although they already exist; `None` if unknown.
     pub taken_queues: Option<Vec<String>>,
-    /// `None` without a template, or if the account's concurrency is not known.
+    /// `None` without a template, or if the account's concurrency is unknown.
     pub concurrency: Option<Concurrency>,
-    /// Errors about what could not be read.
+    /// Errors about data that could not be read.
     pub problems: Vec<String>,
 }
 
-/// An event source mapping that is off.
+/// A disabled event source mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DisabledMapping {
     pub queue: String,
@@ -44,8 +44,8 @@ pub struct DisabledMapping {
     pub state: String,
 }
 
-/// Checks a deployment, which need not be deployed yet, and the template that will be deployed. What AWS refuses is one
-/// of the problems, not an error.
+/// Checks a deployment, which need not be deployed yet, and the template that will be deployed. Requests that AWS
+/// rejects are listed as problems, not returned as errors.
 ///
 /// # Errors
 /// If the template cannot be read, is not JSON, or has no resources. No request is made then.
@@ -86,7 +86,7 @@ fn read_template(path: &Path) -> Result<Value, CommandFailure> {
     Ok(template)
 }
 
-/// The names that a template gives to its queues.
+/// The queue names in a template.
 fn queue_names(template: &Value) -> Vec<&str> {
     let resources = template["Resources"].as_object().into_iter().flatten();
     let queues = resources.filter(|(_, resource)| resource["Type"] == "AWS::SQS::Queue");
@@ -124,11 +124,12 @@ async fn check_concurrency(connection: &AwsConnection, wanted: u64) -> Result<Co
     Ok(Concurrency::new(wanted, quota, &region))
 }
 
-/// A queue of the deployment, or another queue that a function of the source queue reads, and the mappings that read it.
+/// A queue of the deployment, or another queue that a function of the source queue reads, with the mappings that read
+/// it.
 #[derive(Debug)]
 struct MappedQueue {
     arn: String,
-    /// `None` for another queue.
+    /// `None` if the queue is not part of the deployment.
     role: Option<Role>,
     mappings: Vec<LambdaMapping>,
 }
@@ -162,7 +163,7 @@ async fn mapped_queues(
     Ok(queues)
 }
 
-/// The queue's mappings that a deployment may enable: none of another queue.
+/// The queue's mappings that a deployment may enable; none for queues outside of it.
 fn paused_mappings(queue: &MappedQueue) -> impl Iterator<Item = DisabledMapping> {
     let mappings = queue.role.and(Some(&queue.mappings)).into_iter().flatten();
     mappings.filter(|mapping| !mapping.is_on()).map(|mapping| DisabledMapping {
@@ -173,7 +174,7 @@ fn paused_mappings(queue: &MappedQueue) -> impl Iterator<Item = DisabledMapping>
 }
 
 impl Preflight {
-    /// Adds what is found in the deployment; without one, which queues its template could not create.
+    /// Adds the findings about the deployment; if it does not exist, the queues that its template could not create.
     async fn add_deployment(
         &mut self,
         connection: &AwsConnection,
@@ -183,7 +184,7 @@ impl Preflight {
         let name = deployment.deployment_name().unwrap_or_default();
         let is_deployed = match deployment.is_by_stack() {
             true => find_stack(connection, &name).await?.is_some(),
-            // Each deployment has this queue.
+            // Every deployment has this queue.
             false => connection.has_queue(&format!("{name}-final-dlq")).await?,
         };
         self.deployed = Some(is_deployed);
@@ -195,7 +196,7 @@ impl Preflight {
         Ok(())
     }
 
-    /// `Incomplete` if something could not be read, else `Found` if there is a finding, else `Done`.
+    /// `Incomplete` if something could not be read, otherwise `Found` if there is a finding, otherwise `Done`.
     pub fn exit_code(&self) -> ExitCode {
         let is_enough = self.concurrency.as_ref().is_none_or(|concurrency| concurrency.advice.is_none());
         let is_paused = self.paused.iter().flatten().next().is_some();
@@ -208,7 +209,7 @@ impl Preflight {
         }
     }
 
-    /// A line for each finding.
+    /// One line per finding.
     pub fn describe_findings(&self) -> String {
         let deployed = (self.deployed == Some(false)).then(|| {
             "deployment: it does not exist, so there are no mappings to check; if it should, check its name, the region and \

@@ -1,4 +1,5 @@
-//! The status of a deployment: whether the target is down, how many messages wait in its queues, and what reads them.
+//! The status of a deployment: the state of the target, the number of messages in its queues, and the readers of the
+//! queues.
 
 pub mod consumer;
 pub mod containers;
@@ -32,8 +33,9 @@ use report::NAMED;
 pub use report::{QueueStatus, Status, blocked_table};
 pub use target::{OngoingOutage, TargetStatus};
 
-/// Reads the mappings, readers, blocked groups and outages of open queues, from Lambda, SQS and CloudWatch. Information
-/// that a service refuses is missing in the status and one of its problems, not an error.
+/// Reads the mappings, readers, blocked groups and outages of open queues, from Lambda, SQS and CloudWatch. If a
+/// service rejects a request, the information is missing from the status and listed as a problem, not returned as an
+/// error.
 pub async fn query_status(
     connection: &AwsConnection,
     open: &[OpenQueue],
@@ -68,7 +70,7 @@ pub async fn query_status(
         }
     }
     let seen = queues.iter().zip(open).map(async |(queue, open)| {
-        // No program should read these, so their readers are not looked for.
+        // No program should read these queues, so their readers are not queried.
         if matches!(open.role, Some(Role::FinalDlq | Role::Blocked)) && queue.mappings.as_deref() == Some(&[])
         {
             return None;
@@ -92,7 +94,7 @@ pub async fn query_status(
     })
 }
 
-/// Reads the notices of blocked groups, if there are any.
+/// Reads the notices of blocked groups, if any.
 async fn read_blocked_groups(
     open: &[OpenQueue],
     queues: &[QueueStatus],
@@ -119,7 +121,7 @@ async fn read_blocked_groups(
     groups
 }
 
-/// The findings about the target, by the metrics of the functions that call it.
+/// The findings about the target, from the metrics of the functions that call it.
 #[derive(Clone, Copy, Debug)]
 struct TargetSeen {
     target: TargetStatus,
@@ -138,7 +140,7 @@ impl TargetSeen {
     }
 }
 
-/// Reads the outages that the functions of the source queue recorded. Any queue that was named may be the source.
+/// Reads the outages recorded by the functions of the source queue. Any named queue may be the source.
 async fn query_targets(
     connection: &AwsConnection,
     open: &[OpenQueue],
@@ -188,8 +190,8 @@ async fn query_target(
     })
 }
 
-/// The functions that may have a circuit breaker, each once and as its metrics name it: without version or alias. Our
-/// others have none, by the names that the stack gives them (infra/lib/names.ts).
+/// The functions that may have a circuit breaker, without duplicates and named as in their metrics: without version or
+/// alias. Our other functions, recognised by the names the stack gives them (infra/lib/names.ts), have none.
 pub(crate) fn breaker_functions(mappings: &[LambdaMapping]) -> Vec<&str> {
     const WITHOUT: [Stage; 3] =
         [Stage::AsyncRetryHandler, Stage::FailedMessageProcessor, Stage::FinalDlqAnnotator];

@@ -1,4 +1,4 @@
-//! Brings a mapping to the wanted state, and waits for it.
+//! Switches a mapping to the requested state, and waits for it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The time limit for a mapping. Most take less than a minute.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The wanted state.
+/// The requested state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingState {
     Disabled,
@@ -19,7 +19,7 @@ pub enum MappingState {
 }
 
 impl MappingState {
-    /// Lambda's name of the state.
+    /// The name of the state in the Lambda API.
     pub const fn state_name(self) -> &'static str {
         match self {
             Self::Disabled => "Disabled",
@@ -42,7 +42,7 @@ impl MappingState {
     }
 }
 
-/// Brings a mapping to the wanted state within three minutes, or returns an error about what was tried.
+/// Switches a mapping to the requested state within three minutes, or returns an error about the attempt.
 pub async fn switch_mapping(
     sources: &EventSources,
     clock: &impl Clock,
@@ -56,7 +56,7 @@ pub async fn switch_mapping(
     Err(format!("is {state}, not {}, after {} s", wanted.state_name(), PATIENCE.as_secs()))
 }
 
-/// Brings a mapping to the wanted state, and returns the state that it has at the end.
+/// Switches a mapping to the requested state, and returns its final state.
 async fn drive_to_state(
     sources: &EventSources,
     clock: &impl Clock,
@@ -66,7 +66,7 @@ async fn drive_to_state(
     let deadline = clock.now() + PATIENCE;
     let mut state = mapping.state.clone();
     while state != wanted.state_name() {
-        // In an intermediate state Lambda refuses a change.
+        // In an intermediate state Lambda rejects a change.
         if state == wanted.opposite().state_name() {
             match sources.set_enabled(&mapping.uuid, wanted == MappingState::Enabled).await {
                 Ok(changed) => state = changed.state,
@@ -74,8 +74,8 @@ async fn drive_to_state(
                 Err(error) => return Err(error),
             }
         }
-        // Lambda answers at once with an intermediate state (`Disabling`), in which the function is still invoked. Only
-        // the final state counts.
+        // Lambda responds immediately with an intermediate state (`Disabling`), in which the function is still invoked.
+        // Only the final state counts.
         if state == wanted.state_name() || clock.now() + POLL_INTERVAL > deadline {
             break;
         }

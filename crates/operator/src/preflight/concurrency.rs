@@ -1,4 +1,4 @@
-//! The concurrency of Lambda that a template wants, compared with what the account has.
+//! The Lambda concurrency that a template needs, compared with the account's quota.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use crate::terminal::units::group_digits;
 /// The part of an account's concurrency that no function can reserve ("Understanding reserved concurrency", AWS Lambda
 /// Developer Guide).
 const UNRESERVED_MIN: u64 = 100;
-/// Invocations that a provisioned poller runs at once ("Configuring scaling behavior", AWS Lambda Developer Guide).
+/// Concurrent invocations per provisioned poller ("Configuring scaling behavior", AWS Lambda Developer Guide).
 const PER_POLLER: u64 = 10;
-/// The quota of an account that is not new ("Lambda quotas", AWS Lambda Developer Guide).
+/// The default quota of an account that is not new ("Lambda quotas", AWS Lambda Developer Guide).
 const DEFAULT_QUOTA: u64 = 1000;
 
-/// The concurrency that a template wants, and the one that the account has.
+/// The concurrency that a template needs, and the account's quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Concurrency {
-    /// By the mappings' limits and the functions' reservations.
+    /// Derived from the mappings' limits and the functions' reservations.
     pub wanted: u64,
     /// The account's quota "Concurrent executions" in this region.
     pub quota: u64,
-    /// The quota to ask for, if that is not enough.
+    /// The quota to request, if the current one is too low.
     pub advice: Option<String>,
 }
 
-/// The concurrency that a template wants.
+/// The concurrency that a template needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WantedConcurrency {
-    /// The most invocations at once of the functions that event source mappings start, with what their reservations need
-    /// around them.
+    /// The maximum number of concurrent invocations of functions with event source mappings, plus the unreserved
+    /// concurrency that their reservations require.
     pub concurrency: u64,
-    /// The logical ids of mappings without a limit, which are not counted.
+    /// The logical ids of mappings without a limit, which are not included.
     pub unlimited: Vec<String>,
 }
 

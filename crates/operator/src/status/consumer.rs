@@ -1,4 +1,4 @@
-//! Finds out whether the source queue has a consumer.
+//! Determines if the source queue has a consumer.
 
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
@@ -11,19 +11,20 @@ use crate::status::readers::Readers;
 /// The consumer of the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consumer {
-    /// A mapping is on, or receives show a poller. A queue outside of the stack without a mapping counts as consumed.
+    /// A mapping is enabled, or receives indicate a poller. A queue outside of the stack without a mapping counts as
+    /// consumed.
     There,
-    /// None, for this reason: all mappings are off, and no receives show a poller.
+    /// None, for this reason: all mappings are disabled, and no receives indicate a poller.
     Nobody(String),
     /// Unknown: Lambda's error.
     Unknown(String),
 }
 
 impl Consumer {
-    /// Queries Lambda, and CloudWatch if no event source mapping is on.
+    /// Queries Lambda, and CloudWatch if no event source mapping is enabled.
     ///
     /// # Errors
-    /// If the AWS configuration cannot be loaded. A refusal of Lambda or CloudWatch is not an error.
+    /// If the AWS configuration cannot be loaded. A request rejected by Lambda or CloudWatch is not an error.
     pub async fn query_consumer(
         connection: &AwsConnection,
         source_arn: &str,
@@ -41,7 +42,7 @@ impl Consumer {
         Ok(Self::from_readers(mappings, readers.as_ref(), is_stack))
     }
 
-    /// Judges the queue's event source mappings (or Lambda's error instead of them) and its other readers.
+    /// Evaluates the queue's event source mappings (or Lambda's error instead of them) and its other readers.
     fn from_readers(
         mappings: Result<Vec<LambdaMapping>, LambdaError>,
         readers: Option<&Readers>,
@@ -51,7 +52,7 @@ impl Consumer {
             (Err(_), _) if !is_stack => Self::There,
             (Err(error), _) => Self::Unknown(error.to_string()),
             (_, None) => Self::There,
-            // Someone who read the queue once is not a consumer.
+            // Reading the queue once does not make a consumer.
             (_, Some(readers)) if readers.is_steady() => Self::There,
             (Ok(mappings), Some(readers)) if mappings.is_empty() => {
                 Self::Unknown(format!("no event source mapping reads it; {}", readers.describe()))
@@ -82,7 +83,7 @@ mod tests {
         (200, json!({ "EventSourceMappings": mappings }).into())
     }
 
-    /// Messages sent to it would wait, no matter whose queue it is.
+    /// Messages sent to it would wait, regardless of who owns the queue.
     #[tokio::test]
     async fn a_named_queue_with_a_disabled_mapping_has_no_consumer() {
         let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";

@@ -1,5 +1,5 @@
-//! Containers' own counters, from their `/metrics`: they have none in CloudWatch. A counter has no history, so this one
-//! begins with the first look.
+//! Containers' own counters, read from their `/metrics` since they are not in CloudWatch. A counter has no history, so
+//! it starts with the first read.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -17,7 +17,7 @@ use super::{Problem, QueriedService};
 use crate::CommandFailure;
 use crate::queues::cloudwatch::Point;
 
-/// The counters that are read, in the order of the points of [`History`].
+/// The counters to read, in the order of the points of [`History`].
 const COUNTERS: [&str; 4] = [
     "redeliver_processed_total",
     "redeliver_held_total",
@@ -28,15 +28,15 @@ const CIRCUIT_OPEN: usize = 3;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 const BYTES_MAX: usize = 1024 * 1024;
-/// Series of a URL whose values are remembered: replicas come and go.
+/// Maximum number of series per URL whose values are remembered: replicas come and go.
 const SERIES_MAX: usize = 50_000;
 
-/// After a longer gap between two reads it is unknown when a counter grew, so counting starts again.
+/// After a longer gap between two reads it is unknown when a counter grew, so counting restarts.
 const GAP_MAX: TimeDelta = QUIET;
-/// Signs of an outage are at most [`QUIET`] apart. Each is seen up to a minute late, with some time to ask.
+/// Signs of an outage are at most [`QUIET`] apart. Each is seen up to a minute late, plus some time for the request.
 const SIGNS_APART: TimeDelta = TimeDelta::minutes(17);
 
-/// The address of a container's `/metrics`, or of a Prometheus's `/federate`.
+/// The URL of a container's `/metrics`, or of a Prometheus `/federate` endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsUrl(Url);
 
@@ -60,20 +60,21 @@ pub struct Containers {
 }
 
 impl Containers {
-    /// A client without redirects and proxy, with a limit of 2 s for each request.
+    /// A client without redirects or proxy, with a timeout of 2 s per request.
     ///
     /// # Errors
-    /// If the client cannot be built, such as without a TLS library.
+    /// If the client cannot be built, for example without a TLS library.
     pub fn new(urls: Vec<MetricsUrl>) -> Result<Self, CommandFailure> {
-        // Each connection ends with its response: the next request may come from another thread.
+        // Each connection is closed after its response: the next request may come from a different thread.
         let client =
             Client::builder().redirect(Policy::none()).no_proxy().timeout(TIMEOUT).pool_max_idle_per_host(0);
         let client = client.build().map_err(|error| format!("--metrics: {}", last_cause(&error)))?;
         Ok(Self { client, urls })
     }
 
-    /// Reads all URLs at the same time, and returns their counters in the order of the URLs. A URL is a problem without
-    /// a response of status 2xx within 2 s, or if that is longer than 1 MiB or has none of redeliver's counters.
+    /// Reads all URLs concurrently, and returns their counters in the order of the URLs. A URL is a problem if it does
+    /// not return a 2xx response within 2 s, or if the response is longer than 1 MiB or contains none of redeliver's
+    /// counters.
     pub async fn read_counters(&self) -> Vec<Result<CounterValues, Problem>> {
         let asked = self.urls.iter().map(async |MetricsUrl(url)| {
             self.fetch_counters(url).await.map_err(|why| {
@@ -112,7 +113,7 @@ fn last_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return format!("no response within {} s", TIMEOUT.as_secs());
     }
-    // The last cause is the reason; the ones before name layers of the client, and the URL again.
+    // The last cause is the reason; the earlier ones name layers of the client, and repeat the URL.
     let mut why = error.source();
     while let Some(next) = why.and_then(|why| why.source()) {
         why = Some(next);
@@ -122,21 +123,21 @@ fn last_cause(error: &reqwest::Error) -> String {
 
 fn without_password(url: &Url) -> String {
     let mut shown = url.clone();
-    // A URL without a host can have neither.
+    // Fails only for a URL without a host, which cannot have either.
     let _ = shown.set_password(None);
     let _ = shown.set_username("");
     shown.to_string()
 }
 
-/// Series by name and labels, each with its counter's place in `COUNTERS` and its value.
+/// Series by name and labels, each with its counter's index in `COUNTERS` and its value.
 pub type CounterValues = BTreeMap<String, (usize, u64)>;
 
-/// The counters in a text of OpenMetrics or Prometheus. Lines of anything else are passed over.
+/// Parses the counters from OpenMetrics or Prometheus text. All other lines are skipped.
 fn parse_counters(text: &str) -> CounterValues {
     text.lines().filter_map(parse_counter).collect()
 }
 
-/// `name{label="value",…} number`, optionally followed by a time or an exemplar.
+/// `name{label="value",…} number`, optionally followed by a timestamp or an exemplar.
 fn parse_counter(line: &str) -> Option<(String, (usize, u64))> {
     let place = COUNTERS
         .iter()
@@ -148,7 +149,7 @@ fn parse_counter(line: &str) -> Option<(String, (usize, u64))> {
     Some((line[..series_end].to_owned(), (place, value)))
 }
 
-/// The length of the labels with their braces, which values may contain, too.
+/// The length of the labels with their braces. Label values may contain braces, too.
 fn labels_end(text: &str) -> Option<usize> {
     if !text.starts_with('{') {
         return Some(0);
@@ -169,12 +170,12 @@ fn labels_end(text: &str) -> Option<usize> {
 /// The increases of counters in the last day.
 #[derive(Debug, Default)]
 pub struct History {
-    /// The last look at each URL.
+    /// The last read of each URL.
     looks: Vec<Option<CounterRead>>,
     points: [Vec<Point>; COUNTERS.len()],
-    /// The first look.
+    /// The time of the first read.
     since: Option<Timestamp>,
-    /// The last look without one before it, or with a long gap: an outage may have begun earlier.
+    /// The last read without a previous one, or after a long gap: an outage may have begun earlier.
     started_at: Option<Timestamp>,
 }
 
@@ -185,7 +186,7 @@ struct CounterRead {
 }
 
 impl History {
-    /// Adds the answers of all URLs, in their order.
+    /// Adds the results for all URLs, in their order.
     pub fn record_counters(&mut self, now: Timestamp, answers: &[Result<CounterValues, Problem>]) {
         self.looks.resize_with(answers.len(), || None);
         for points in &mut self.points {
@@ -196,7 +197,7 @@ impl History {
             match look {
                 Some(look) if now - look.at <= GAP_MAX => {
                     for (series, (place, value)) in counters {
-                        // A counter that is new or has become smaller began at 0 with its process.
+                        // A counter that is new or has decreased started at 0 with its process.
                         let before = look.values.get(series).map_or(0, |(_, before)| *before);
                         let increase = value.checked_sub(before).unwrap_or(*value);
                         if increase > 0 {
@@ -207,7 +208,7 @@ impl History {
                     if look.values.len() > SERIES_MAX {
                         look.values.clear();
                     }
-                    // A series may be missing once, and come back.
+                    // A series may be missing temporarily.
                     look.values.extend(counters.clone());
                 }
                 _ => {
@@ -219,7 +220,7 @@ impl History {
         }
     }
 
-    /// The time of the first look. `None` if no URL could ever be read.
+    /// The time of the first read. `None` if no URL could ever be read.
     pub(super) const fn first_read_at(&self) -> Option<Timestamp> {
         self.since
     }
@@ -229,7 +230,7 @@ impl History {
         &self.points
     }
 
-    /// The state of the target, by what containers found.
+    /// The state of the target, as observed by containers.
     pub fn target_status(&self, now: Timestamp) -> TargetStatus {
         if !self.looks.iter().flatten().any(|look| now - look.at <= GAP_MAX) {
             return TargetStatus::Unknown;

@@ -1,4 +1,4 @@
-//! The last day of a deployment, half hour by half hour, from CloudWatch and, of containers, from their `/metrics`.
+//! The last day of a deployment in half-hour periods, from CloudWatch and, for containers, from their `/metrics`.
 
 use std::ops::Range;
 
@@ -15,11 +15,11 @@ use crate::CommandFailure;
 use crate::queues::AwsConnection;
 use crate::queues::cloudwatch::{MetricQuery, Point};
 
-/// The half hours of a day.
+/// The number of half hours per day.
 pub const PERIODS: usize = 48;
 const PERIOD: TimeDelta = TimeDelta::minutes(30);
 
-/// The counts of one kind, for each half hour.
+/// The counts of one kind, per half hour.
 pub type HalfHourCounts = [u64; PERIODS];
 
 /// Counts and their origin.
@@ -32,34 +32,34 @@ pub struct Series {
 /// The origin of counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeriesOrigin {
-    /// SQS's metrics in CloudWatch.
+    /// The SQS metrics in CloudWatch.
     Queues,
-    /// redeliver's own in CloudWatch.
+    /// redeliver's own metrics in CloudWatch.
     Functions,
     /// Containers' `/metrics`, since this time.
     Containers(Timestamp),
 }
 
-/// The last day. The last half hour is not over.
+/// The last day. Its last half hour is still in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
     /// The start of the first half hour.
     pub from: Timestamp,
-    /// Sends to the source queue, less the messages that left the intermediate DLQ, which are sends again. `None`
-    /// without CloudWatch.
+    /// Sends to the source queue, minus the messages that left the intermediate DLQ, which are resends. `None` without
+    /// CloudWatch.
     pub came_in: Option<HalfHourCounts>,
     /// Processed messages; without redeliver's own metrics, deletions from the source queue that were not hand-offs.
     pub done: Series,
-    /// Holds: a message that is held ten times counts ten times. `None` without redeliver's own metrics.
+    /// Holds: a message held ten times counts ten times. `None` without redeliver's own metrics.
     pub held: Option<Series>,
-    /// Sends to the final DLQ. `None` of a queue whose dead letters SQS moves itself, which it does not count.
+    /// Sends to the final DLQ. `None` for a queue whose dead letters SQS itself moves, which it does not count.
     pub dead: Option<Series>,
     /// Half hours with a sign that the target was down.
     pub outages: [bool; PERIODS],
 }
 
 impl Day {
-    /// Asks CloudWatch for five metrics of queues and three of each function that calls the target.
+    /// Queries CloudWatch for five metrics of queues, and for three of each function that calls the target.
     pub async fn query_day(
         connection: &AwsConnection,
         queues: &[QueueStatus],
@@ -114,8 +114,8 @@ impl Day {
         Ok(Self::from_points(from, &all, final_dlq.is_some()))
     }
 
-    /// The day in the points of the source queue's sends and deletions, the intermediate DLQ's, sends to the final DLQ,
-    /// and processed, held and `CircuitOpen` of the functions.
+    /// Computes the day from the points of the source queue's sends and deletions, the intermediate DLQ's, sends to the
+    /// final DLQ, and processed, held and `CircuitOpen` of the functions.
     fn from_points(from: Timestamp, points: &[Vec<Point>; 8], has_final_dlq: bool) -> Self {
         let [sent, deleted, handed_off, resent, dead, processed, held, circuit_open] =
             points.each_ref().map(|points| sum_periods(from, points));
@@ -137,8 +137,8 @@ impl Day {
         }
     }
 
-    /// CloudWatch's day with what it lacks from containers. Its own counts stay, since they are of the whole day. A row
-    /// without any is late, or of an emulator.
+    /// CloudWatch's day, with missing series filled in from containers. Existing series are kept, since they cover the
+    /// whole day. A series without any count is late, or comes from an emulator.
     pub fn with_containers(cloudwatch: Option<&Self>, history: &History, now: Timestamp) -> Option<Self> {
         let Some(since) = history.first_read_at() else { return cloudwatch.cloned() };
         let from = cloudwatch.map_or_else(|| day_range(now).start, |day| day.from);
@@ -161,7 +161,7 @@ impl Day {
         })
     }
 
-    /// True once another half hour has begun: its counts have no place in this day.
+    /// True once another half hour has begun, whose counts do not belong to this day.
     pub fn is_over(&self, now: Timestamp) -> bool {
         now >= self.period_start(PERIODS)
     }
@@ -171,7 +171,7 @@ impl Day {
         self.from + PERIOD * i32::try_from(period).unwrap_or(0)
     }
 
-    /// Outages as their first half hour and the one after the last.
+    /// The periods of outages, each as its first half hour and the one after the last.
     pub fn outage_bands(&self) -> Vec<(usize, usize)> {
         let mut bands: Vec<(usize, usize)> = Vec::new();
         for (period, _) in self.outages.iter().enumerate().filter(|(_, was_down)| **was_down) {
@@ -201,7 +201,7 @@ fn sum_periods(from: Timestamp, points: &[Point]) -> HalfHourCounts {
     counts
 }
 
-/// A message may be sent in one half hour and deleted in the next, so no count falls below 0.
+/// A message may be sent in one half hour and deleted in the next, so counts are clamped at 0.
 fn subtract_counts(mut counts: HalfHourCounts, others: HalfHourCounts) -> HalfHourCounts {
     counts.iter_mut().zip(others).for_each(|(count, other)| *count = count.saturating_sub(other));
     counts

@@ -1,4 +1,4 @@
-//! CloudWatch: how often functions found their target down, and what flows through queues.
+//! CloudWatch: how often functions found their target down, and the message flow through queues.
 
 use std::ops::Range;
 
@@ -12,35 +12,35 @@ use crate::CommandFailure;
 use crate::queues::cloudwatch::{MetricQuery, NO_STATE, NoPoints, OLDEST_MESSAGE, Point, fetch_points};
 use crate::queues::{AwsConnection, RequestLog, describe_error, name_in, region_in};
 
-/// Receives within this time show a reader. CloudWatch has them a few minutes late.
+/// Receives within this time indicate a reader. They appear in CloudWatch a few minutes late.
 pub const RECEIVES_LOOK_BACK: TimeDelta = TimeDelta::minutes(15);
 
-/// SQS's metrics of [`Receives`]: received messages, and requests without a message, as an idle long poller makes them.
+/// The SQS metrics of [`Receives`]: received messages, and empty receives, as an idle long poller causes them.
 pub const RECEIVE_METRICS: [&str; 2] = ["NumberOfMessagesReceived", "NumberOfEmptyReceives"];
 
-/// A queue's receives, minute by minute, in no order.
+/// A queue's receives per minute, unordered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receives {
     pub messages: Vec<Point>,
     pub empty: Vec<Point>,
 }
 
-/// The metrics of a region.
+/// A client for the metrics of a region.
 #[derive(Clone, Debug)]
 pub struct MetricsClient {
     client: Client,
 }
 
-/// The points that functions recorded about their target, in any order.
+/// The datapoints that functions recorded about their target, unordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetPoints {
-    /// A list for each function.
+    /// One list per function.
     pub circuit_open: Vec<Vec<Point>>,
-    /// Those of all functions.
+    /// The points of all functions.
     pub longest_hold_seconds: Vec<Point>,
 }
 
-/// The flow through a queue, as points in any order.
+/// The flow through a queue, as unordered datapoints.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueFlow {
     pub age_seconds: Vec<Point>,
@@ -49,7 +49,7 @@ pub struct QueueFlow {
 }
 
 impl MetricsClient {
-    /// The metrics of a queue's region.
+    /// A client for the metrics of a queue's region.
     pub async fn for_region_of(connection: &AwsConnection, queue_arn: &str) -> Result<Self, CommandFailure> {
         let config = connection.sdk_config(region_in(queue_arn)).await?;
         let config =
@@ -57,8 +57,8 @@ impl MetricsClient {
         Ok(Self { client: Client::from_conf(config) })
     }
 
-    /// For each queue, the age of the oldest message, sends and deletions in the last hour: a point every five minutes,
-    /// a few minutes late.
+    /// The age of the oldest message, the sends and the deletions of each queue in the last hour: one point per five
+    /// minutes, a few minutes late.
     pub async fn query_flows(
         &self,
         queues: &[&str],
@@ -84,7 +84,7 @@ impl MetricsClient {
         Ok(Receives { messages: next(), empty: next() })
     }
 
-    /// The alarms whose names begin with `prefix`, each with its state.
+    /// The alarms whose names begin with `prefix`, with their states.
     pub async fn query_alarms(&self, prefix: &str) -> Result<Vec<(String, String)>, CommandFailure> {
         let request = self.client.describe_alarms().alarm_name_prefix(prefix);
         let pages: Result<Vec<_>, _> = request.into_paginator().send().collect().await;
@@ -99,8 +99,8 @@ impl MetricsClient {
             .collect())
     }
 
-    /// The points of `CircuitOpen` and of `LongestHoldSeconds` of each function in the last 14 days and 15 minutes.
-    /// Points of five minutes are kept for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
+    /// The points of `CircuitOpen` and `LongestHoldSeconds` of each function in the last 14 days and 15 minutes.
+    /// Five-minute points are retained for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
     pub async fn query_target_points(
         &self,
         functions: &[&str],

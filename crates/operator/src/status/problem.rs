@@ -1,16 +1,16 @@
-//! Information of `status` that a service refused.
+//! Information missing from `status` because a service did not provide it.
 
 use std::fmt::{Display, Formatter, Result};
 
 use serde::{Serialize, Serializer};
 
-/// Information that is missing because a service refused or did not answer.
+/// Information that is missing because a service rejected a request or did not respond.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub service: QueriedService,
     /// The missing information: `outages`.
     pub missing: &'static str,
-    /// Its subject: queues, functions or addresses.
+    /// Its subjects: queues, functions or addresses.
     pub about: Vec<String>,
     /// The action and the service's reason.
     pub why: String,
@@ -36,7 +36,7 @@ impl QueriedService {
 }
 
 impl Problem {
-    /// Adds a problem. Queues and functions with the same problem share one.
+    /// Adds a problem. Queues and functions with the same problem share one entry.
     pub fn record_problem(problems: &mut Vec<Self>, new: Self) {
         let is_same = |known: &&mut Self| {
             (known.service, known.missing, &known.why) == (new.service, new.missing, &new.why)

@@ -1,5 +1,5 @@
-//! The readers of a queue. Lambda lists event source mappings. Containers and programs are in no list, so they are
-//! deduced from receives.
+//! The readers of a queue. Lambda lists event source mappings. Containers and other programs are not listed anywhere,
+//! so they are inferred from receives.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -13,24 +13,24 @@ use crate::queues::cloudwatch::Point;
 use crate::queues::event_sources::LambdaMapping;
 use crate::terminal::units::format_count;
 
-/// A queue with receives in this many minutes has a poller, which asks at least three times a minute; an audit is over
-/// after a minute or two.
+/// A queue with receives in this many minutes has a poller, which sends at least three requests per minute; an audit
+/// ends after a minute or two.
 const STEADY_MINUTES: usize = 5;
 
-/// The readers of a queue, as far as they can be known.
+/// The readers of a queue, as far as they can be determined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Readers {
-    /// An event source mapping is on. Other readers cannot be distinguished from it.
+    /// An event source mapping is enabled. Other readers cannot be distinguished from it.
     EventSourceMapping,
-    /// Something receives from it, and no event source mapping is on.
+    /// Something receives from the queue, and no event source mapping is enabled.
     SomethingElse {
-        /// True if Lambda listed the queue's event source mappings. If not, the reader may be one.
+        /// True if Lambda listed the queue's event source mappings. If not, the reader may be one of them.
         mappings_known: bool,
         messages_received: u64,
         empty_receives: u64,
         minutes: u64,
-        /// The minutes among these that had a receive.
+        /// The number of these minutes with a receive.
         minutes_with_receives: usize,
     },
     /// Messages are in flight, so something has received them; CloudWatch has no data on receives.
@@ -39,7 +39,7 @@ pub enum Readers {
         messages: u64,
         why: NotCounted,
     },
-    /// CloudWatch has counted no receive.
+    /// CloudWatch has counted no receives.
     NobodySeen {
         minutes: u64,
     },
@@ -48,12 +48,12 @@ pub enum Readers {
     },
 }
 
-/// The reason why CloudWatch gives no receives.
+/// The reason why CloudWatch returned no receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotCounted {
-    /// It has none yet, as of a queue that nothing used.
+    /// It has no data yet, as for an unused queue.
     NoFigures { minutes: u64 },
-    /// It did not answer, for this reason.
+    /// It did not respond, for this reason.
     Failed(String),
 }
 
@@ -75,7 +75,7 @@ impl Serialize for NotCounted {
 }
 
 impl Readers {
-    /// Queries CloudWatch if no event source mapping is on. `mappings` are `None` if Lambda did not list them.
+    /// Queries CloudWatch if no event source mapping is enabled. `mappings` is `None` if Lambda did not list them.
     pub async fn query_readers(
         connection: &AwsConnection,
         queue_arn: &str,
@@ -93,20 +93,20 @@ impl Readers {
         Self::from_receives(mappings, in_flight, receives, now)
     }
 
-    /// Deduces the readers of a queue whose event source mappings are all off.
+    /// Infers the readers of a queue whose event source mappings are all disabled.
     fn from_receives(
         mappings: Option<&[LambdaMapping]>,
         in_flight: Option<u64>,
         receives: Result<Receives, String>,
         now: Timestamp,
     ) -> Self {
-        // Messages that a mapping received before it was switched off are still in flight and counted.
+        // Messages that a mapping received before it was disabled are still in flight and counted.
         let switched_off = mappings.into_iter().flatten().filter_map(|mapping| mapping.last_modified).max();
         let in_flight = in_flight.filter(|_| mappings.is_none_or(<[_]>::is_empty));
         Self::without_mapping(mappings.is_some(), switched_off, in_flight, receives, now)
     }
 
-    /// Deduces the readers of a queue that no event source mapping reads since `switched_off`.
+    /// Infers the readers of a queue that no event source mapping has read since `switched_off`.
     pub fn without_mapping(
         mappings_known: bool,
         switched_off: Option<Timestamp>,
@@ -115,7 +115,7 @@ impl Readers {
         now: Timestamp,
     ) -> Self {
         let since = switched_off.map_or(now - RECEIVES_LOOK_BACK, |off| off.max(now - RECEIVES_LOOK_BACK));
-        // Rounded up: a mapping that was switched off just now counts as one minute.
+        // Rounded up: a mapping that was disabled just now counts as one minute.
         let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60).max(1);
         let why = match receives.map(|receives| RecentReceives::new(receives, since)) {
             Ok(RecentReceives { has_points: false, .. }) => NotCounted::NoFigures { minutes },
@@ -137,7 +137,7 @@ impl Readers {
         }
     }
 
-    /// True if a program polls the queue: a mapping is on, or at least 5 of the last 15 minutes had a receive.
+    /// True if a program polls the queue: a mapping is enabled, or at least 5 of the last 15 minutes had a receive.
     pub fn is_steady(&self) -> bool {
         match self {
             Self::EventSourceMapping => true,
@@ -146,7 +146,7 @@ impl Readers {
         }
     }
 
-    /// True if CloudWatch did not answer, so that the queue's readers are unknown.
+    /// True if CloudWatch did not respond, so that the queue's readers are unknown.
     pub fn is_unread(&self) -> bool {
         matches!(
             self,
@@ -154,7 +154,7 @@ impl Readers {
         )
     }
 
-    /// A sentence without a full stop, with the reason for what is not known.
+    /// A sentence without a full stop, including the reason why something is unknown.
     pub fn describe(&self) -> String {
         let words = self.summary();
         match self {
@@ -199,7 +199,7 @@ const fn unknown_reader(mappings_known: bool) -> &'static str {
     }
 }
 
-/// The receives that CloudWatch has counted since a time.
+/// The receives that CloudWatch has counted since a given time.
 struct RecentReceives {
     has_points: bool,
     messages_received: u64,

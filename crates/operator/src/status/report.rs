@@ -15,30 +15,30 @@ use crate::status::readers::Readers;
 use crate::terminal::layout::TextLayout;
 use crate::terminal::units::{approximate_span, format_count, format_span, group_digits};
 
-/// The role of a queue that was named.
+/// The role shown for a queue given by name.
 pub(super) const NAMED: &str = "queue";
 
-/// A hint that is shown if there are dead letters: the counts do not show their ages.
+/// A hint shown if there are dead letters: the counts do not show their ages.
 const UNSEEN: &str = "`redeliver audit` shows when SQS deletes the dead letters. CloudWatch's age of the oldest leaves \
                       out messages that were received three times or more.";
 
-/// A hint that is shown if groups are blocked.
+/// A hint shown if groups are blocked.
 const UNBLOCK: &str = "These groups wait for a decision: run `redeliver unblock`.";
 
-/// A deployment's queues, or others.
+/// The status of a deployment's queues, or of others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// The name of the stack, or prefix and stage; `None` if queues were named.
+    /// The stack's name, or prefix and stage; `None` if queues were named.
     pub deployment: Option<String>,
     /// `None` if no function has a circuit breaker.
     pub target: Option<TargetStatus>,
-    /// The longest time that a message has been held in all; `None` if none was held in the last quarter of an hour.
+    /// The longest total time that a message has been held; `None` if none was held in the last 15 minutes.
     pub longest_hold_seconds: Option<i64>,
-    /// In the order in which a failing message goes through them.
+    /// In the order in which a failing message passes through them.
     pub queues: Vec<QueueStatus>,
     /// The blocked groups of an ordered queue, the longest-waiting first.
     pub blocked: Vec<BlockedGroup>,
-    /// Errors about what could not be read.
+    /// Errors about data that could not be read.
     pub problems: Vec<Problem>,
 }
 
@@ -51,7 +51,7 @@ pub struct QueueStatus {
     pub arn: String,
     #[serde(flatten)]
     pub counts: QueueCounts,
-    /// The queue to which SQS moves messages that were received too often.
+    /// The queue to which SQS moves messages received too often.
     pub redrive: Option<QueueRedrive>,
     /// Its event source mappings; `None` if they could not be read.
     pub mappings: Option<Vec<LambdaMapping>>,
@@ -61,9 +61,9 @@ pub struct QueueStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueRedrive {
-    /// Receives before the message is moved.
+    /// Maximum number of receives before a message is moved.
     pub max_receive_count: u64,
-    /// The name of the queue it is moved to.
+    /// The name of the destination queue.
     pub target: String,
 }
 
@@ -82,14 +82,14 @@ impl QueueStatus {
 }
 
 impl QueueStatus {
-    /// Its role, or the name of a queue that was named.
+    /// Its role, or the name of a queue given by name.
     fn label(&self) -> &str {
         if self.role == NAMED { &self.name } else { self.role }
     }
 }
 
 impl QueueRedrive {
-    /// `None` of a policy without a queue or a number.
+    /// `None` for a policy without a queue or a number.
     fn from_policy(policy: RedrivePolicy) -> Option<Self> {
         Some(Self {
             max_receive_count: policy.max_receive_count()?,
@@ -99,7 +99,7 @@ impl QueueRedrive {
 }
 
 impl Status {
-    /// The report for people.
+    /// The report as text.
     pub fn render_table(&self, layout: &TextLayout) -> String {
         let hold = self
             .longest_hold_seconds
@@ -120,13 +120,14 @@ impl Status {
             .collect()
     }
 
-    /// True if every service answered. Unknown readers count only if CloudWatch refused them.
+    /// True if every service responded. Unknown readers count only if CloudWatch did not return them.
     pub fn is_complete(&self) -> bool {
         let mut readers = self.queues.iter().filter_map(|queue| queue.readers.as_ref());
         self.problems.is_empty() && !readers.any(Readers::is_unread)
     }
 
-    /// The DLQ with messages for people: the final DLQ, or of queues that were named one to which another moves messages.
+    /// The DLQ whose messages need attention: the final DLQ or, among named queues, one to which another moves
+    /// messages.
     pub fn dead_letters(&self) -> Option<&QueueStatus> {
         let targets: Vec<_> =
             self.queues.iter().filter_map(|queue| Some(&queue.redrive.as_ref()?.target)).collect();
@@ -188,7 +189,7 @@ impl Status {
     }
 }
 
-/// The blocked groups, with the reason and since when.
+/// The blocked groups, with the reason and the time of the block.
 pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>, layout: &TextLayout) -> String {
     let row = |group: &BlockedGroup| {
         let attempts = or_unknown(group.attempts);

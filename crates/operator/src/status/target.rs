@@ -1,4 +1,4 @@
-//! Decides from the circuit breaker's metric whether the target is down. Held messages cannot be read: a receive would
+//! Determines from the circuit breaker's metric if the target is down. Held messages cannot be read: a receive would
 //! move them.
 
 use std::ops::Range;
@@ -10,15 +10,16 @@ use serde::Serialize;
 use crate::queues::cloudwatch::Point;
 use crate::terminal::units::approximate_span;
 
-/// The period of a point, the same as for the alarm `target-down` and of all graphs (`PERIOD` of infra/lib/metrics.ts).
+/// The period of a datapoint, the same as for the alarm `target-down` and all graphs (`PERIOD` in
+/// infra/lib/metrics.ts).
 pub(super) const PERIOD: TimeDelta = TimeDelta::minutes(5);
 
 /// An outage continues while its signs are at most this far apart. If nothing new arrives, there is no sign until held
-/// messages come back after at most 900 s. A point has the start of its period as its time, so signs 900 s apart are at
-/// most three periods apart. The alarm counts in the same way (infra/lib/target-alarm.ts).
+/// messages are received again after at most 900 s. A point's timestamp is the start of its period, so signs 900 s
+/// apart are at most three periods apart. The alarm counts in the same way (infra/lib/target-alarm.ts).
 pub(super) const QUIET: TimeDelta = TimeDelta::minutes(15);
 
-/// A period's point may arrive from the log this long after the period's end.
+/// Maximum delay between a period's end and the arrival of its point from the log.
 const LATE: TimeDelta = TimeDelta::minutes(2);
 
 const LOOK_BACK: TimeDelta = TimeDelta::days(14);
@@ -33,13 +34,13 @@ pub enum TargetStatus {
     Unknown,
 }
 
-/// An outage that is not over. Its times are the starts of metric periods.
+/// An ongoing outage. Its timestamps are the starts of metric periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OngoingOutage {
     /// The first point above 0.
     #[serde(rename = "down_since")]
     pub since: Timestamp,
-    /// True if it may have begun before the first point that there could be.
+    /// True if it may have begun before the earliest available point.
     pub or_longer: bool,
     /// Its duration so far.
     pub seconds: i64,
@@ -47,32 +48,32 @@ pub struct OngoingOutage {
     pub last_sign: Timestamp,
 }
 
-/// The time range to ask for, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a
-/// sign in the quarter of an hour before that.
+/// The time range to query, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a sign in the 15
+/// minutes before that.
 pub(super) fn query_range(now: Timestamp) -> Range<Timestamp> {
     earliest_start(now) - QUIET..period_of(now) + PERIOD
 }
 
-/// The longest time that a message has been held in all, in the points of some functions. `None` if none was held
-/// lately: a held message is received again after 900 s at most.
+/// The longest total time that a message has been held, from the points of several functions. `None` if none was held
+/// recently: a held message is received again after at most 900 s.
 pub(super) fn longest_hold_seconds(points: &[Point], now: Timestamp) -> Option<i64> {
     let recent = points.iter().filter(|(at, _)| is_recent(*at, now, QUIET));
     recent.map(|(_, seconds)| *seconds).max().filter(|seconds| *seconds > 0)
 }
 
-/// True if no later sign is missing yet.
+/// True if no later sign is overdue yet.
 fn is_recent(sign: Timestamp, now: Timestamp, quiet: TimeDelta) -> bool {
     period_of(now - LATE) - sign <= quiet
 }
 
 impl OngoingOutage {
-    /// The outage in the points of one function, which may be in any order. `None` if the last point above 0 is more
-    /// than 15 minutes old, plus 2 for its arrival in CloudWatch.
+    /// The outage in the points of one function, in any order. `None` if the last point above 0 is more than 15 minutes
+    /// old, plus 2 for its arrival in CloudWatch.
     pub fn from_points(points: &[Point], now: Timestamp) -> Option<Self> {
         Self::with_signs_apart(points, now, QUIET)
     }
 
-    /// The same with signs that are at most this far apart.
+    /// The same, for signs that are at most this far apart.
     pub(super) fn with_signs_apart(points: &[Point], now: Timestamp, quiet: TimeDelta) -> Option<Self> {
         let signs = points.iter().filter(|(_, value)| *value > 0);
         let mut signs: Vec<_> = signs.map(|(at, _)| *at).collect();
@@ -88,7 +89,7 @@ impl OngoingOutage {
     }
 }
 
-/// The start of the longest outage that can be seen as a whole.
+/// The start of the longest outage that is completely visible.
 fn earliest_start(now: Timestamp) -> Timestamp {
     period_of(now) - LOOK_BACK
 }
@@ -98,12 +99,12 @@ fn period_of(moment: Timestamp) -> Timestamp {
 }
 
 impl TargetStatus {
-    /// The outage that began first, if several functions call the target.
+    /// The earliest outage, if several functions call the target.
     pub fn from_outages(seen: impl IntoIterator<Item = Option<OngoingOutage>>) -> Self {
         seen.into_iter().flatten().min_by_key(|outage| outage.since).map_or(Self::NoOutageSeen, Self::Down)
     }
 
-    /// Combines several queues: an outage outweighs "not known", which outweighs "none seen".
+    /// Combines several queues: an outage takes precedence over "not known", which takes precedence over "none seen".
     pub fn combine_with(self, other: Self) -> Self {
         match (self, other) {
             (Self::Down(one), Self::Down(two)) => Self::from_outages([Some(one), Some(two)]),
