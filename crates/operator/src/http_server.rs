@@ -25,7 +25,7 @@ const HEADERS_MAX: usize = 64;
 /// Pause after a failed accept, for example when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves a router forever: one request per connection, a head of at most 16 KiB and 64 headers within 5 seconds, and
+/// Serves a router forever: one request per connection, a header of at most 16 KiB and 64 fields within 5 seconds, and
 /// 256 connections at a time.
 pub async fn serve_router(listener: TcpListener, router: Router) -> Infallible {
     let mut tasks = JoinSet::new();
@@ -38,7 +38,7 @@ pub async fn serve_router(listener: TcpListener, router: Router) -> Infallible {
                 let has_asked = Arc::default();
                 let task = tasks.spawn(serve_connection(stream, router.clone(), Arc::clone(&has_asked)));
                 connections.0.push_back(OpenConnection { task, has_asked });
-                // Its request may be here already: it must be read before the connection can be closed as silent.
+                // Its request may have arrived already: it must be read before the connection can be closed as idle.
                 tokio::task::yield_now().await;
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -53,7 +53,7 @@ struct Connections(VecDeque<OpenConnection>);
 #[derive(Debug)]
 struct OpenConnection {
     task: AbortHandle,
-    /// True once the head of its request has arrived.
+    /// True once the header of its request has arrived.
     has_asked: Arc<AtomicBool>,
 }
 
@@ -81,7 +81,7 @@ async fn serve_connection(stream: TcpStream, router: Router, has_asked: Arc<Atom
         .max_headers(HEADERS_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), noticed);
-    // Errors of a client are not logged.
+    // Client errors are not logged.
     let _ = served.await;
 }
 
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// The positions that `make_room` closes, of the maximum number of connections.
+    /// The positions that `make_room` closes at the maximum number of connections.
     fn closed(asked: impl Fn(usize) -> bool) -> Vec<usize> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

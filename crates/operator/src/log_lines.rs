@@ -1,7 +1,7 @@
-//! The way from a dead letter to the log lines of its last attempt: a link to CloudWatch Logs Insights, and a command.
+//! Locates the log lines of a dead letter's last attempt: a link to CloudWatch Logs Insights, and a command.
 //!
-//! A dead letter is untrusted input, and so are its log names. [`LogLocation`] holds only names that CloudWatch and Lambda
-//! write, and all of them are encoded or quoted all the same.
+//! A dead letter is untrusted input, and so are its log names. [`LogLocation`] accepts only names as CloudWatch and
+//! Lambda write them; they are all encoded or quoted nevertheless.
 
 use std::fmt::Write as _;
 
@@ -15,21 +15,21 @@ use serde::Serialize;
 use crate::aws_console;
 use crate::terminal::shell::quote_word;
 
-/// Before the call and after it: clocks differ, and a line may be a moment late.
+/// Margin before and after the call: clocks differ, and a line may be slightly late.
 const MARGIN: TimeDelta = TimeDelta::seconds(1);
 
-/// The log lines of the last attempt, and the ways to them.
+/// The location of the last attempt's log lines, with a link and a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogLinks {
     #[serde(flatten)]
     pub location: LogLocation,
-    /// The log group of a Lambda function that was invoked, if it has not chosen another one.
+    /// The default log group of an invoked Lambda function, which may be configured to use a different one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_log_group: Option<String>,
-    /// CloudWatch Logs Insights: all lines of the log stream during the call, or those with the request id.
+    /// CloudWatch Logs Insights: all lines of the log stream during the call, or the lines with the request id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// For the AWS CLI: the lines with the request id, or else all lines of the log stream during the call.
+    /// For the AWS CLI: the lines with the request id, or otherwise all lines of the log stream during the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -42,7 +42,7 @@ impl LogLinks {
         let location = logs.location().clone();
         let default_log_group = default_log_group(record, &location);
         let group = location.log_group().or(default_log_group.as_deref());
-        // A file of dead letters has no region, but the source queue has.
+        // A file of dead letters does not have a region, but the source queue does.
         let source = record.dead_letter.as_ref().and_then(|ours| ours.source_queue_arn.as_deref());
         let arn = [Some(record.message.queue_arn.as_str()), source].into_iter().flatten();
         let arn = arn.into_iter().find(|arn| aws_console::region_of_arn(arn).is_some());
@@ -55,7 +55,7 @@ impl LogLinks {
         })
     }
 
-    /// The log group and the log stream, as far as they are known.
+    /// The log group and the log stream, if known.
     #[must_use]
     pub fn describe_location(&self) -> Option<String> {
         if let Some(group) = &self.default_log_group {
@@ -67,7 +67,7 @@ impl LogLinks {
     }
 }
 
-/// The default log group, `/aws/lambda/NAME`, of a function that was invoked and whose own log group is unknown.
+/// The default log group, `/aws/lambda/NAME`, of an invoked function whose actual log group is unknown.
 fn default_log_group(record: &DeadLetterRecord, location: &LogLocation) -> Option<String> {
     if location.log_group().is_some() || location.request_id().is_none() {
         return None;
@@ -78,7 +78,7 @@ fn default_log_group(record: &DeadLetterRecord, location: &LogLocation) -> Optio
     default.log_group().map(str::to_owned)
 }
 
-/// The times of the call in milliseconds, with a margin.
+/// The start and the end of the call, with a margin.
 fn call_period(logs: &AttemptLogs) -> (Timestamp, Timestamp) {
     let from = logs.started_at().checked_sub_signed(MARGIN).unwrap_or(logs.started_at());
     let to = logs.ended_at().checked_add_signed(MARGIN).unwrap_or(logs.ended_at());
@@ -108,7 +108,7 @@ fn filter_command(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> 
 fn insights_url(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
     let (from, to) = call_period(logs);
     let location = logs.location();
-    // Lines that the handler prints without the request id are in the stream, too.
+    // The stream also contains lines that the handler prints without the request id.
     let filter = match (location.log_stream(), location.request_id()) {
         (Some(stream), _) => format!("@logStream = \"{stream}\""),
         (None, Some(id)) => format!("@message like \"{id}\""),
@@ -128,7 +128,7 @@ fn insights_url(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
     Some(format!("{page}logsV2:logs-insights$3FqueryDetail$3D{}", encode_twice(&detail)))
 }
 
-/// A text in the console's notation of objects: `'` and the text, with `*2f` for a slash.
+/// A string in the console's object notation: `'` and the text, with `*2f` for a slash.
 fn encode_text(text: &str) -> String {
     let mut written = "'".to_owned();
     for byte in text.bytes() {
@@ -141,7 +141,7 @@ fn encode_text(text: &str) -> String {
     written
 }
 
-/// The console's notation in a link: percent-encoded twice, with `$` for `%`.
+/// The console's link encoding: percent-encoded twice, with `$` for `%`.
 fn encode_twice(text: &str) -> String {
     let mut written = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Web pages that need nothing but themselves: no network, no scripts. Light or dark as the reader's system is.
+//! Self-contained web pages: no network, no scripts. Light or dark, following the reader's system.
 
 pub mod chart;
 
@@ -8,20 +8,20 @@ use redeliver_dead_letters::groups::format_timestamp;
 
 use crate::terminal::escape::escape_lines;
 
-/// The rules of all pages.
+/// The style sheet of all pages.
 pub const STYLE: &str = concat!(include_str!("markup/chart.css"), include_str!("markup/page.css"));
 
-/// A page on its own, with the rules of all pages and its own.
+/// A self-contained page with the common style sheet and its own rules.
 pub fn render_standalone_page(title: &str, rules: &str, body: &Markup) -> String {
     let head = html! {
-        // Even if part of a message became markup, it could not load, run or send anything.
+        // Even if part of a message were rendered as markup, it could not load, run or send anything.
         meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
         style { (PreEscaped(STYLE)) (PreEscaped(rules)) }
     };
     render_document(title, &head, body)
 }
 
-/// The frame of every page. maud escapes text as markup, and [`escape_markup`] escapes unsafe characters.
+/// The skeleton of every page. maud escapes text as markup, and [`escape_markup`] escapes unsafe characters.
 pub fn render_document(title: &str, head: &Markup, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -39,13 +39,13 @@ pub fn render_document(title: &str, head: &Markup, body: &Markup) -> String {
     escape_markup(&page) + "\n"
 }
 
-/// Escapes unsafe characters in the text of markup. Values of fields and `textarea`s stay as they are, since a form
-/// sends them back.
+/// Escapes unsafe characters in the text of markup. Values of fields and `textarea`s remain unchanged, since a form
+/// submits them.
 pub fn escape_markup(markup: &Markup) -> String {
     const FIELDS: [(&str, &str); 2] = [(" value=\"", "\""), ("<textarea", "</textarea>")];
     let mut rest = markup.0.as_str();
     let mut safe = String::with_capacity(rest.len());
-    // In text maud writes neither quotes nor angle brackets, so each of these is markup.
+    // In text, maud writes neither quotes nor angle brackets, so each of these is markup.
     while let Some((at, end)) =
         FIELDS.iter().filter_map(|(start, end)| Some((rest.find(start)? + start.len(), end))).min()
     {
@@ -58,7 +58,7 @@ pub fn escape_markup(markup: &Markup) -> String {
     safe + &escape_lines(rest)
 }
 
-/// A figure with its title and a note above the content.
+/// A figure with a title and a note above the content.
 pub fn render_titled_figure(title: &str, note: &str, content: impl Render) -> Markup {
     html! { figure { figcaption { h2 { (title) } p { (note) } } (content) } "\n" }
 }
@@ -91,7 +91,7 @@ pub fn render_fact_list(facts: &[Fact<'_>]) -> Markup {
     }
 }
 
-/// A time in UTC, without a line break inside.
+/// A time in UTC, without a line break.
 pub fn render_timestamp(moment: Timestamp) -> Markup {
     let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
     html! { time datetime=(format_timestamp(moment)) { (PreEscaped(words)) } }

@@ -1,5 +1,5 @@
-//! Files of messages, as `check`, `send` and `local` read them: all three accept the same files and refuse the same
-//! lines with the same errors.
+//! Files of messages for `check`, `send` and `local`: all three accept the same files and reject the same lines with
+//! the same errors.
 
 mod export;
 mod jsonl;
@@ -20,23 +20,23 @@ pub use seen_ids::SeenIds;
 use crate::files::{self, FileError, check_encoding};
 use crate::terminal::stderr;
 
-/// Stands for SQS's id, since nothing is sent yet.
+/// A placeholder for the SQS id, since nothing has been sent yet.
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// The advice for a dead letter where a message is expected.
+/// The advice for a dead letter found in place of a message.
 const SEND_AGAIN: &str = "a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` \
                           and `redeliver send --backup FILE` send it again";
 
-/// The kind of line in a file.
+/// The kind of lines in a file.
 #[derive(Debug)]
 pub enum LineForm {
     /// A message's body; it must match the schema.
     Body(Box<MessageSchema>),
-    /// Anything that SQS accepts, even if it is not a message.
+    /// Anything SQS accepts, even if it is not a message.
     Anything,
-    /// The input of an asynchronous invocation, which this check accepts.
+    /// The input of an asynchronous invocation, validated by this function.
     Payload(fn(&OutgoingMessage) -> Result<(), String>),
-    /// A dead letter, as `audit --save` and `purge --backup` write it.
+    /// A dead letter, as written by `audit --save` and `purge --backup`.
     Backup(Box<BackupReader>),
 }
 
@@ -44,9 +44,9 @@ pub enum LineForm {
 #[derive(Debug)]
 pub struct FileMessage {
     pub sendable: OutgoingMessage,
-    /// `message_id`, if it was read and is the producer's own.
+    /// `message_id`, if it was parsed and was set by the producer.
     pub id: Option<Uuid>,
-    /// True if it was read as a plain message.
+    /// True if it was parsed as a plain message.
     pub is_plain: bool,
 }
 
@@ -56,7 +56,7 @@ impl LineForm {
         match self {
             Self::Body(_) | Self::Anything => InputLines::for_messages(input),
             Self::Payload(_) => InputLines::for_payloads(input),
-            // When it was sent is of no use here.
+            // The send time is not used here.
             Self::Backup(_) => InputLines::for_dead_letters(input, Timestamp::UNIX_EPOCH),
         }
     }
@@ -103,17 +103,17 @@ impl Default for LineForm {
     }
 }
 
-/// True if these are the problems of a line that holds a dead letter.
+/// True if these problems are those of a line that contains a dead letter.
 pub fn is_dead_letter(problems: &[String]) -> bool {
     matches!(problems, [hint] if hint == SEND_AGAIN)
 }
 
-/// A hint for a line that holds a dead letter instead of a message.
+/// A hint for a line that contains a dead letter instead of a message.
 pub fn dead_letter_hint(line: &str) -> Option<String> {
     BackupReader::is_dead_letter_line(line.as_bytes()).then(|| SEND_AGAIN.to_owned())
 }
 
-/// Each violation with its code.
+/// The violations, each with its code.
 pub fn describe_invalid(invalid: &Invalid) -> Vec<String> {
     match invalid {
         Invalid::Format(malformed) => vec![format!("INVALID_MESSAGE_FORMAT {malformed}")],
@@ -123,20 +123,20 @@ pub fn describe_invalid(invalid: &Invalid) -> Vec<String> {
     }
 }
 
-/// Prints the form of an input that was not read line by line, such as `12 messages of a receive-message export`, with
-/// the number of its messages.
+/// Prints the format of an input that was not read line by line, such as `12 messages of a receive-message export`,
+/// with the number of its messages.
 pub fn remark_on_recognized(path: &Path, lines: &InputLines<impl BufRead>) {
     if let Some(recognized) = lines.describe_recognized() {
         stderr::remark(format_args!("{}: {recognized}", input_name(path).display()));
     }
 }
 
-/// True if the name means standard input.
+/// True if the path stands for standard input.
 pub fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// A file, or standard input if the name is `-`.
+/// Opens a file, or standard input if the path is `-`.
 pub fn open_input(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     let failed = |error: io::Error| input_error(path, &error);
     let mut input: Box<dyn BufRead + Send> = if is_standard_input(path) {
@@ -150,18 +150,18 @@ pub fn open_input(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     let mut beginning = Vec::new();
     input.by_ref().take(3).read_to_end(&mut beginning).map_err(failed)?;
     check_encoding(&input_name(path), &beginning)?;
-    // After its end a terminal must not be read again: it would wait for more input.
+    // After end of input a terminal must not be read again: it would wait for more.
     let is_all = beginning.len() < 3;
     let beginning = Cursor::new(beginning);
     Ok(if is_all { Box::new(beginning) } else { Box::new(beginning.chain(input)) })
 }
 
-/// The error of an input that cannot be opened or read.
+/// The error for an input that cannot be opened or read.
 pub fn input_error(path: &Path, error: &io::Error) -> FileError {
     files::read_error(&input_name(path), error)
 }
 
-/// The input's name in messages.
+/// The input's name, as used in messages.
 pub fn input_name(path: &Path) -> PathBuf {
     if is_standard_input(path) { "standard input".into() } else { path.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The command to copy next, with its names filled in, and the page of the docs that explains it.
+//! The suggested next command, with its names filled in, and the page of the docs that explains it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::fmt;
 use crate::terminal::escape::escape_line;
 use crate::terminal::shell::quote_word;
 
-/// The address of the docs, set when the program is built; without it no page is named, since the folder `docs` is not
-/// where the program is installed.
+/// The base URL of the docs, set at build time; without it no page is suggested, since the folder `docs` is not
+/// installed with the program.
 const DOCS_URL: Option<&str> = option_env!("REDELIVER_DOCS_URL");
 
 /// A command line to copy.
@@ -17,13 +17,13 @@ pub struct NextCommand {
 }
 
 impl NextCommand {
-    /// A command of `redeliver`.
+    /// Starts with a command of `redeliver`.
     #[must_use]
     pub fn new(command: &str) -> Self {
         Self { words: vec!["redeliver".to_owned(), command.to_owned()] }
     }
 
-    /// The command line of this process; `None` if an argument is not text.
+    /// The command line of this process; `None` if an argument is not valid Unicode.
     pub fn from_args(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let given = arguments.into_iter().skip(1).map(|word| word.into_string().ok());
         let mut words = vec!["redeliver".to_owned()];
@@ -31,20 +31,20 @@ impl NextCommand {
         Some(Self { words })
     }
 
-    /// With the words of a source or a connection.
+    /// Adds the arguments of a source or a connection.
     #[must_use]
     pub fn with_words(mut self, words: impl IntoIterator<Item = String>) -> Self {
         self.words.extend(words);
         self
     }
 
-    /// With an option and its value.
+    /// Adds an option and its value.
     #[must_use]
     pub fn with_option(self, name: &str, value: &str) -> Self {
         self.with_words([format!("--{name}"), value.to_owned()])
     }
 
-    /// With an option that has no value. It stands before `--`, behind which there are no options.
+    /// Adds an option without a value, before any `--`, which ends the options.
     #[must_use]
     pub fn with_flag(mut self, name: &str) -> Self {
         let end = self.words.iter().position(|word| word == "--").unwrap_or(self.words.len());
@@ -52,19 +52,19 @@ impl NextCommand {
         self
     }
 
-    /// Its words, before they are quoted for a shell.
+    /// The arguments, before they are quoted for a shell.
     #[must_use]
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// True if no word has characters that would be escaped, so that the printed command can be copied.
+    /// True if no argument contains characters that would be escaped, so that the printed command can be copied.
     #[must_use]
     pub fn is_printable(&self) -> bool {
         self.words.iter().all(|word| escape_line(word) == *word)
     }
 
-    /// Its lines: several, joined for the shell, if it is wider than the terminal.
+    /// Formats the command, split into several lines for the shell if it is wider than the terminal.
     #[must_use]
     pub fn wrap_lines(&self, columns: Option<usize>, indent: usize) -> String {
         let line = self.to_string();
@@ -112,12 +112,12 @@ impl fmt::Display for NextCommand {
     }
 }
 
-/// The words of options with their values.
+/// The arguments for options with values.
 pub fn option_words<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     options.into_iter().flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect()
 }
 
-/// The address of a page of the docs, such as `operate/audit`; `None` if the program was built without
+/// The URL of a page of the docs, such as `operate/audit`; `None` if the program was built without
 /// `REDELIVER_DOCS_URL`.
 #[must_use]
 pub fn docs_url(page: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! The start of a user's own function, which `--exec` of `local` and `work` names.
+//! Starts a user's own function, given by `--exec` of `local` and `work`.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use tokio::time::timeout;
 
 use crate::terminal::stderr;
 
-/// After this time without a request for an invocation, a warning says that the command may not be a Lambda runtime.
+/// After this time without a request for an invocation, a warning suggests that the command may not be a Lambda
+/// runtime.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until the function of `--exec` has asked for its first invocation. After 10 s without one it prints a warning
+/// Waits until the function of `--exec` has requested its first invocation. After 10 s without one it prints a warning
 /// and continues to wait.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! `--plain`: messages without an envelope, as the functions take them with `ENVELOPE=optional`.
+//! `--plain`: messages without an envelope, which the functions accept with `ENVELOPE=optional`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Sentences about dead letters that the commands and the console share.
+//! Sentences about dead letters, shared by the commands and the console.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -12,13 +12,13 @@ use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, P
 use crate::terminal::escape::escape_line;
 use crate::terminal::units::{approximate_span, format_count, format_span, group_digits};
 
-/// The setting to look at if all of ten or more messages are invalid.
+/// Names the setting to check if all of ten or more messages are invalid.
 #[must_use]
 pub fn all_invalid(invalid: u64, all: u64, setting: &str) -> Option<String> {
     are_all_invalid(invalid, all).then(|| all_invalid::all_invalid(group_digits(all), setting))
 }
 
-/// The final records or dead letters whose message is invalid, of those by code.
+/// The number of final records or dead letters with an invalid message, from counts by code.
 #[must_use]
 pub fn invalid_among(by_code: &BTreeMap<String, u64>) -> u64 {
     INVALID.iter().filter_map(|code| by_code.get(*code)).sum()
@@ -33,7 +33,7 @@ pub fn describe_seen(coverage: &Coverage) -> String {
     )
 }
 
-/// Says which messages were not seen, and what to do about it.
+/// Describes which messages were not seen, and what to do about it.
 pub fn describe_incompleteness(coverage: &Coverage) -> String {
     let Coverage { seen, approximate, unreadable, reappeared, full_groups, .. } = coverage;
     let seen_of = describe_seen(coverage);
@@ -49,7 +49,7 @@ pub fn describe_incompleteness(coverage: &Coverage) -> String {
     } else if let Some(behind) = describe_full_groups(*full_groups) {
         format!(". {behind}")
     } else if *reappeared > 0 {
-        // The reader knows the reason, so it need not guess.
+        // The reader knows the reason, so the user need not guess.
         format!(
             ". {} became visible again while they were read, since SQS answered too slowly to keep them hidden, or \
              refused it (sqs:ChangeMessageVisibility): select fewer (--max), or run this nearer to the queue's region",
@@ -64,7 +64,7 @@ pub fn describe_incompleteness(coverage: &Coverage) -> String {
     seen_of + &unreadable_too + &again
 }
 
-/// Says why messages of a FIFO queue were not seen, and how they can be; `None` if no group had ten.
+/// Explains why messages of a FIFO queue were not seen, and how to see them; `None` if no group had ten.
 pub fn describe_full_groups(full_groups: u64) -> Option<String> {
     let groups = format_count(full_groups, "message group");
     (full_groups > 0).then(|| {
@@ -76,13 +76,13 @@ pub fn describe_full_groups(full_groups: u64) -> Option<String> {
     })
 }
 
-/// Says how many lines of a file of dead letters are left out for having the message of an earlier one.
+/// Describes how many lines of a file of dead letters are skipped because they repeat an earlier message.
 pub fn repeated_lines(file: &impl Display, count: u64) -> Option<String> {
     let lines = format_count(count, "line");
     (count > 0).then(|| format!("{file}: {lines} left out: an earlier line has the same message"))
 }
 
-/// Says how many of the dead letters that were read SQS deletes soon, and what to do about it.
+/// Describes how many of the dead letters read will soon be deleted by SQS, and what to do about it.
 pub fn deleted_soon(
     count: u64,
     first_ends_at: Option<Timestamp>,
@@ -103,7 +103,7 @@ pub fn deleted_soon(
     ))
 }
 
-/// Says that messages that were received could not be given back; `None` if all were.
+/// Reports that received messages could not be made visible again; `None` if all were.
 pub fn still_hidden(count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
@@ -114,7 +114,7 @@ pub fn still_hidden(count: u64) -> Option<String> {
     })
 }
 
-/// Places of messages that were not seen.
+/// Possible locations of messages that were not seen.
 pub const ELSEWHERE: &str =
     "in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time";
 
@@ -130,7 +130,7 @@ pub fn picked_without_members(pick: &Pick) -> Option<String> {
     ))
 }
 
-/// Says which messages the filter failed on, and what to do about it.
+/// Describes the messages on which the filter failed, and what to do about it.
 pub fn describe_not_judged(not_judged: &NotJudged) -> Option<String> {
     let NotJudged { messages: 1.., example: Some(example), reason: Some(reason) } = not_judged else {
         return None;
@@ -144,7 +144,7 @@ pub fn describe_not_judged(not_judged: &NotJudged) -> Option<String> {
     ))
 }
 
-/// Warns about messages whose causes had no room in the table of groups.
+/// Warns about messages whose causes did not fit in the table of groups.
 pub fn causes_beyond_the_table(groups: &[DeadLetterGroup]) -> Option<String> {
     let (messages, causes) = match KnownCauses::unknown_among(groups) {
         0 => return None,
@@ -155,7 +155,8 @@ pub fn causes_beyond_the_table(groups: &[DeadLetterGroup]) -> Option<String> {
     ))
 }
 
-/// Describes the watch of the pilot: its size, its time, the messages that came back, and those that wait for a retry.
+/// Describes the watch of the pilot: its size, its duration, the messages that failed again, and those waiting for a
+/// retry.
 pub fn describe_watched(PilotResult { seconds, sent, came_back, waiting }: &PilotResult) -> String {
     let (span, sent, came_back) = (format_span(*seconds), group_digits(*sent), group_digits(*came_back));
     let waiting = match waiting {
@@ -167,13 +168,13 @@ pub fn describe_watched(PilotResult { seconds, sent, came_back, waiting }: &Pilo
     format!("the first {sent} were watched for {span}: {came_back} came straight back, {waiting}")
 }
 
-/// The reason why messages are in both queues, and how to start to fix it.
+/// The reason why messages are in both queues, and the beginning of a remedy.
 pub struct NotDeletedReason {
     pub why: String,
     pub remedy: &'static str,
 }
 
-/// The reason and the remedy for messages that were sent back and are still in the DLQ.
+/// The reason and the remedy for messages that were sent back but are still in the DLQ.
 pub fn why_not_deleted(report: &RedriveReport) -> NotDeletedReason {
     match &report.why_not_deleted {
         Some(why) => {

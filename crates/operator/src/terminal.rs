@@ -1,4 +1,4 @@
-//! Output on a terminal: results on standard output, remarks on standard error, and no characters that move a cursor.
+//! Output on a terminal: results on standard output, remarks on standard error, and no characters that move the cursor.
 //! The web pages use the same units.
 
 pub mod escape;

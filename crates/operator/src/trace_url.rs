@@ -1,4 +1,4 @@
-//! The address that shows the trace of a dead letter.
+//! The URL for the trace of a dead letter.
 
 use std::str::FromStr;
 
@@ -20,7 +20,7 @@ pub struct TraceUrlArgs {
     pub trace_url: Option<TraceUrl>,
 }
 
-/// An address with places for a trace's id and its region.
+/// A URL template with placeholders for a trace's id and its region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceUrl(String);
 
@@ -42,17 +42,16 @@ impl FromStr for TraceUrl {
 /// A trace of a dead letter, with its link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// `trace` if there is one only.
+    /// `trace` if there is only one.
     pub name: &'static str,
     /// 32 hexadecimal digits.
     pub id: String,
-    /// `None` if the region is not known.
+    /// `None` if the region is unknown.
     pub url: Option<String>,
 }
 
 impl TraceUrlArgs {
-    /// The traces of a dead letter: that of its last attempt, and its producer's if that is another one; empty without
-    /// either.
+    /// The traces of a dead letter: that of its last attempt, and its producer's if different; empty without either.
     pub fn trace_links(&self, record: &DeadLetterRecord) -> Vec<Trace> {
         let last_attempt = record.dead_letter.as_ref().and_then(DeadLetter::last_attempt);
         let producers = record.trace_context().map(|context| context.span);

@@ -96,7 +96,7 @@ pub enum CauseFinding {
         #[serde(serialize_with = "millis")]
         first: Timestamp,
     },
-    /// The cause ended with a version, which appeared after the cause's last dead letter and does not have it.
+    /// The cause ended: a version that appeared after its last dead letter does not have it.
     NoneSinceVersion {
         version: String,
         /// The first dead letter of the version.

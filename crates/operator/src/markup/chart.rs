@@ -1,4 +1,4 @@
-//! Charts as SVG. Colours are the style sheet's, by class; no text is in colour alone.
+//! Charts as SVG. Colours come from the style sheet, by class; no information is conveyed by colour alone.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -9,16 +9,16 @@ use crate::terminal::units::{as_float, group_digits};
 const STYLE: &str = include_str!("chart.css");
 
 const WIDTH: f64 = 560.0;
-/// A chart's position in its picture. Labels may reach beyond the right edge.
+/// A chart's position in its picture. Labels may extend beyond the right edge.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 516.0;
 const TOP: f64 = 10.0;
 /// The height of a line of text.
 const LINE: f64 = 22.0;
-/// Columns of a legend, and the letters that fit into one.
+/// The number of columns in a legend, and of characters that fit in one.
 const COLUMNS: usize = 2;
 const LETTERS: usize = 32;
-/// The letters of a title that fit.
+/// The number of characters that fit in a title.
 const TITLE_LETTERS: usize = 56;
 
 /// An axis with its ends and marks.
@@ -26,7 +26,7 @@ pub struct Axis {
     pub from: f64,
     pub to: f64,
     pub marks: Vec<(f64, String)>,
-    /// True if a line goes through the chart at each mark.
+    /// True if a grid line is drawn at each mark.
     pub has_lines: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Plot {
     pub height: f64,
 }
 
-/// An entry of a legend, with its class.
+/// An entry of a legend, with its CSS class.
 #[derive(Clone, Copy)]
 pub enum LegendKey {
     Area(&'static str, &'static str),
@@ -55,14 +55,14 @@ pub struct Figure {
 }
 
 impl Axis {
-    /// From 0 to a round number that is at least `most`.
+    /// From 0 to a round number of at least `most`.
     pub fn for_counts(most: u64) -> Self {
         let Scale { step, steps } = fit_scale(most, 4);
         let marks = (0..=steps).map(|index| (as_float(index * step), group_digits(index * step))).collect();
         Self { from: 0.0, to: as_float(step * steps), marks, has_lines: true }
     }
 
-    /// The position of a value between two places.
+    /// Maps a value to a position between `start` and `end`.
     fn map_value(&self, value: f64, start: f64, end: f64) -> f64 {
         start + (end - start) * (value - self.from) / (self.to - self.from)
     }
@@ -73,14 +73,14 @@ impl Plot {
         (self.x.map_value(x, LEFT, RIGHT), self.y.map_value(y, TOP + self.height, TOP))
     }
 
-    /// A rectangle between two corners.
+    /// A rectangle between two opposite corners.
     pub fn draw_rectangle(&self, class: &str, one: (f64, f64), other: (f64, f64)) -> Markup {
         let ((left, one), (right, other)) = (self.map_point(one), self.map_point(other));
         let [x, y] = [left, one.min(other)].map(round_pixels);
         html! { rect class=(class) x=(x) y=(y) width=(round_pixels(right - left)) height=(round_pixels((one - other).abs())) {} }
     }
 
-    /// A line through all of the points.
+    /// A line through all points.
     pub fn draw_line(&self, class: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Markup {
         html! { polyline class=(class) points=(self.format_points(points)) {} }
     }
@@ -107,7 +107,7 @@ impl Plot {
         points.map(|(x, y)| format!("{},{}", round_pixels(x), round_pixels(y))).collect::<Vec<_>>().join(" ")
     }
 
-    /// The chart: its grid, the drawing, the name of the axis below it, and a legend.
+    /// The chart: its grid, the drawing, the axis title below it, and a legend.
     pub fn draw_figure(
         &self,
         title: impl Into<String>,
@@ -161,7 +161,7 @@ impl LegendKey {
     }
 }
 
-/// A small chart without axes. Each column is `step` wide with a gap of a pixel. A count of 0 is a line.
+/// A small chart without axes. Each column is `step` wide with a gap of one pixel. A count of 0 is drawn as a line.
 pub fn columns_only(
     label: &str,
     step: usize,
@@ -181,7 +181,7 @@ pub fn columns_only(
     }
 }
 
-/// A picture of its own: the charts one under the other.
+/// A standalone picture with the charts stacked vertically.
 pub fn render_picture(figures: &[Figure]) -> String {
     const HEADING: f64 = 58.0;
     let height = figures.iter().map(|figure| figure.height + HEADING).sum::<f64>() + 10.0;
@@ -209,7 +209,7 @@ pub fn render_picture(figures: &[Figure]) -> String {
 /// The marks of an axis.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// The distance of marks: 1, 2 or 5 of some power of ten.
+    /// The distance between marks: 1, 2 or 5 times a power of ten.
     pub step: u64,
     pub steps: u64,
 }

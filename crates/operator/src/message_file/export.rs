@@ -1,5 +1,5 @@
-//! Documents that hold messages: what `aws sqs receive-message` or an SDK prints, an SQS event of Lambda, or a JSON array
-//! of messages.
+//! Documents that contain messages: the output of `aws sqs receive-message` or an SDK, a Lambda SQS event, or a JSON
+//! array of messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use uuid::Builder;
 
 use crate::terminal::units::format_count;
 
-/// The members of a message in the answer of `ReceiveMessage` (Amazon SQS API Reference, "Message").
+/// The members of a message in the `ReceiveMessage` response (Amazon SQS API Reference, "Message").
 const MESSAGE_MEMBERS: [&str; 7] = [
     "MessageId",
     "ReceiptHandle",
@@ -25,11 +25,11 @@ const MESSAGE_MEMBERS: [&str; 7] = [
     "MD5OfMessageAttributes",
     "MessageAttributes",
 ];
-/// The members that the SDKs for Python, JavaScript and Go print: `Messages`, and others beside it.
+/// The members printed by the SDKs for Python, JavaScript and Go: `Messages`, and others beside it.
 const RESPONSE_MEMBERS: [&str; 4] = ["Messages", "ResponseMetadata", "$metadata", "ResultMetadata"];
-/// Texts of which any such document on one line has one.
+/// Any such document on one line contains at least one of these.
 const SIGNS: [&str; 4] = [r#""Messages""#, r#""Records""#, r#""Body""#, r#""aws:sqs""#];
-/// With what an event, or a record of it, begins.
+/// The first member of an event, or of a record in it.
 const FIRST_OF_EVENT: [&str; 2] = ["Records", "messageId"];
 
 /// The messages of a document.
@@ -43,7 +43,7 @@ pub(super) struct MessageExport {
 pub(super) enum ExportKind {
     Received,
     LambdaEvent,
-    /// A message of one of the two alone, as `jq '.Messages[]'` prints it.
+    /// A single message in one of these formats, as printed by `jq '.Messages[]'`.
     Message,
     Array,
 }
@@ -56,13 +56,13 @@ pub(super) enum Element {
     Body(String),
 }
 
-/// The documents of an input so far, and their messages.
+/// The documents read so far, and their messages.
 #[derive(Debug, Default)]
 pub(super) struct ExportTally(BTreeMap<ExportKind, (u64, u64)>);
 
 impl MessageExport {
-    /// Reads a document; `None` if it is a body or anything else. A whole input that is an array of objects, or of
-    /// strings, is a list of bodies. On one line of several, such an array is a body.
+    /// Parses a document; `None` if it is a body or anything else. If the whole input is an array of objects or
+    /// strings, it is a list of bodies. As one line among several, such an array is a body.
     pub(super) fn read(document: &str, is_whole_input: bool) -> Option<Self> {
         match document.trim_ascii_start().as_bytes().first()? {
             b'{' if SIGNS.iter().any(|sign| document.contains(sign)) => read_object(document),
@@ -71,7 +71,7 @@ impl MessageExport {
         }
     }
 
-    /// True if a document that is not read to its end begins as one of these.
+    /// True if an incomplete document begins like one of these.
     pub(super) fn is_begun_by(beginning: &[u8]) -> bool {
         let beginning = beginning.trim_ascii_start();
         if let Some(array) = beginning.strip_prefix(b"[") {
@@ -146,25 +146,25 @@ impl MessageExport {
 
 type ExportMembers<'a> = BTreeMap<String, &'a RawValue>;
 
-/// The members of an object. A document of anything else is never read.
+/// The members of an object. Any other document is never parsed.
 fn parse_members(document: &str) -> Option<ExportMembers<'_>> {
     serde_json::from_str(document).ok()
 }
 
-/// True for a message with a body and nothing else than a message has.
+/// True for a message with a body and no unknown members.
 fn is_received(members: &ExportMembers<'_>, members_min: usize) -> bool {
     members.len() >= members_min
         && members.get("Body").is_some_and(|body| body.get().starts_with('"'))
         && members.keys().all(|name| MESSAGE_MEMBERS.contains(&name.as_str()))
 }
 
-/// True for a record of an event that SQS is the source of. The events of S3, SNS and others are bodies.
+/// True for an event record whose source is SQS. The events of S3, SNS and others are bodies.
 fn is_record(members: &ExportMembers<'_>) -> bool {
     members.get("eventSource").is_some_and(|source| source.get() == r#""aws:sqs""#)
         && members.get("body").is_some_and(|body| body.get().starts_with('"'))
 }
 
-/// A message as SQS's API or a Lambda event spells it.
+/// A message in the notation of the SQS API or of a Lambda event.
 #[derive(Deserialize)]
 struct Exported {
     #[serde(default, rename = "MessageId", alias = "messageId")]
@@ -179,7 +179,7 @@ struct Exported {
     queue_arn: Option<String>,
 }
 
-/// The system attributes that a message keeps.
+/// The system attributes preserved for a message.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ExportedSystemAttributes {
@@ -202,8 +202,8 @@ struct ExportedAttribute {
     base64: Option<String>,
 }
 
-/// The message of an [`Element::Exported`] as `audit --save` writes it. `number` is its place in the input, from which an
-/// id follows where it has none; `otherwise` is the time of one that does not say when it was sent.
+/// Converts an [`Element::Exported`] to the format of `audit --save`. If it has no id, one is derived from `number`,
+/// its position in the input. `otherwise` is its timestamp if it does not contain a send time.
 ///
 /// # Errors
 /// The message's defect, without its values.
@@ -214,7 +214,7 @@ pub(super) fn archived_message(
 ) -> Result<ArchivedMessage, String> {
     let Exported { message_id, body, system, attributes, queue_arn } = serde_json::from_str(exported)
         .map_err(|error| {
-            // The library's text would quote values.
+            // The library's error text would quote values.
             format!("not a message as SQS writes it, at line {} column {}", error.line(), error.column())
         })?;
     let system = system.unwrap_or_default();
@@ -226,7 +226,7 @@ pub(super) fn archived_message(
     let first_received_at = system.approximate_first_receive_timestamp;
     let attributes = attributes.unwrap_or_default().into_iter().map(|(name, attribute)| {
         let ExportedAttribute { data_type, text, base64 } = attribute;
-        // By its prefix, as what is received is read.
+        // Determined by the prefix, as for received messages.
         let (string_value, binary_value) =
             if data_type.starts_with("Binary") { (None, base64) } else { (text, None) };
         (name, ArchivedAttribute { data_type, string_value, binary_value })
@@ -248,8 +248,8 @@ pub(super) fn archived_message(
     })
 }
 
-/// In place of SQS's id: the same in each run, and another one for each message, also for equal ones (RFC 9562, UUID
-/// version 8).
+/// A substitute for the SQS id: the same in each run, and different for each message, even for equal ones (RFC 9562,
+/// UUID version 8).
 fn derived_id(exported: &str, number: usize) -> String {
     let digest = Sha256::new().chain_update(number.to_be_bytes()).chain_update(exported).finalize();
     let mut bytes = [0; 16];

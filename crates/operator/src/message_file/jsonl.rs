@@ -1,5 +1,5 @@
-//! The messages of an input, one at a time: a line each, or those that [`Export`]s have. Of a line that is too long only
-//! its length is kept, so that memory grows with the largest document at most.
+//! The messages of an input, one at a time: one per line, or those in [`Export`]s. Of a line that is too long only the
+//! length is kept, so that memory use is bounded by the largest document.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Chain, Cursor, Read as _};
@@ -13,19 +13,19 @@ use serde::de::IgnoredAny;
 use super::SEND_AGAIN;
 use super::export::{Element, ExportTally, MessageExport, archived_message};
 
-/// Maximum bytes of a line in memory: a whole message and its line break.
+/// Maximum bytes of a line in memory: a complete message and its line break.
 const KEPT_BYTES: usize = MESSAGE_BYTES_MAX + 2;
-/// Maximum bytes of a document with several messages, as of a file that is read as a whole.
+/// Maximum bytes of a document with several messages, such as a file that is read as a whole.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The messages of an input.
 pub struct InputLines<R> {
-    /// The bytes that were read ahead, and the rest.
+    /// The bytes read ahead, followed by the rest.
     reader: Chain<Cursor<Vec<u8>>, R>,
     kind: InputKind,
     kept_bytes: usize,
     layout: InputLayout,
-    /// The rest of the document that was read last.
+    /// The remaining elements of the last document read.
     elements: VecDeque<Element>,
     tally: ExportTally,
     is_over: bool,
@@ -36,24 +36,24 @@ pub struct InputLines<R> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InputKind {
     Messages,
-    /// Input of another kind of function: it may be an event itself.
+    /// Input for a different kind of function: it may itself be an event.
     Payloads,
-    /// Messages of an export are read as `audit --save` would have written it, sent at this time if it does not say when.
+    /// Messages of an export are read in the format of `audit --save`, with this send time if they contain none.
     DeadLetters(Timestamp),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InputLayout {
-    /// Nothing was read.
+    /// Nothing has been read yet.
     Unknown,
     Lines,
-    /// Documents with messages, over several lines each.
+    /// Documents with messages, each spanning several lines.
     Documents,
 }
 
-/// The next document of an input that is not only lines.
+/// The next document of an input that does not consist only of lines.
 enum InputDocument {
-    /// One message over several lines, up to the end of the input.
+    /// One message spanning several lines, up to the end of the input.
     Message,
     Export(MessageExport),
 }
@@ -61,30 +61,30 @@ enum InputDocument {
 /// A message of an input: a line, or an element of a document.
 #[derive(Debug)]
 pub struct InputLine {
-    /// 1 for the first.
+    /// Starts at 1.
     pub number: usize,
-    /// Bytes of the input up to its end.
+    /// Bytes of the input up to the end of this message.
     pub end: u64,
-    /// The content without the line break, or the length if it is too long for a message.
+    /// The content without the line break, or the length if it exceeds the size of a message.
     pub content: Result<Vec<u8>, usize>,
     /// True if the content is JSON with attributes and body.
     is_exported: bool,
 }
 
 impl<R: BufRead> InputLines<R> {
-    /// Messages: one body per line, or documents with several. An input that is one JSON document over several lines is one
-    /// message, as the AWS CLI sends it with `--message-body file://…`.
+    /// Messages: one body per line, or documents with several. An input that is a single JSON document spanning several
+    /// lines is one message, as the AWS CLI sends it with `--message-body file://…`.
     pub fn for_messages(reader: R) -> Self {
         Self::new(reader, InputKind::Messages, KEPT_BYTES)
     }
 
-    /// Payloads: as messages, except that none holds others.
+    /// Payloads: like messages, except that none contains others.
     pub fn for_payloads(reader: R) -> Self {
         Self::new(reader, InputKind::Payloads, KEPT_BYTES)
     }
 
-    /// Dead letters, one per line, or documents with several. `otherwise` is the time of one that does not say when it was
-    /// sent.
+    /// Dead letters, one per line, or documents with several. `otherwise` is the timestamp of those without a send
+    /// time.
     pub fn for_dead_letters(reader: R, otherwise: Timestamp) -> Self {
         Self::new(reader, InputKind::DeadLetters(otherwise), LINE_BYTES_MAX)
     }
@@ -103,13 +103,13 @@ impl<R: BufRead> InputLines<R> {
         }
     }
 
-    /// The forms other than lines that were read, such as `12 messages of a receive-message export`.
+    /// The formats other than lines that were read, such as `12 messages of a receive-message export`.
     pub fn describe_recognized(&self) -> Option<String> {
         (!self.tally.is_empty()).then(|| self.tally.to_string())
     }
 
-    /// Reads ahead until the next document is known; `None` if it is no more than a line, or none is left. If the first
-    /// line is a whole message, or cannot begin a document, nothing more is read: a pipe must not be held up.
+    /// Reads ahead until the next document is known; `None` if it is just a line, or if the input has ended. If the
+    /// first line is a complete message, or cannot start a document, reading stops there: a pipe must not be blocked.
     fn next_document(&mut self) -> io::Result<Option<InputDocument>> {
         let (ahead, reader) = self.reader.get_mut();
         let ahead = ahead.get_mut();
@@ -134,7 +134,7 @@ impl<R: BufRead> InputLines<R> {
                 continue;
             }
             lines += usize::from(!is_end);
-            // Each parse starts from the beginning, so the next one waits until there is twice as much.
+            // Each parse restarts from the beginning, so the next one waits until twice as much has been read.
             if !is_end && lines > 2 && ahead.len() < 2 * looked_at {
                 continue;
             }
@@ -176,7 +176,7 @@ impl<R: BufRead> InputLines<R> {
         }
     }
 
-    /// Takes what [`document`](Self::document) has found.
+    /// Consumes the result of [`Self::next_document`].
     fn begin_document(&mut self) -> io::Result<Option<InputLine>> {
         match self.next_document()? {
             Some(InputDocument::Message) => {
@@ -207,7 +207,7 @@ impl<R: BufRead> InputLines<R> {
         self.elements.extend(export.elements);
     }
 
-    /// The next line as it is; `None` at the end of the input, or if it has several messages.
+    /// The next line unchanged; `None` at the end of the input, or if the line contains several messages.
     fn read_line(&mut self) -> io::Result<Option<InputLine>> {
         let mut bytes = Vec::new();
         let mut length = self.reader.by_ref().take(self.kept_bytes as u64).read_until(b'\n', &mut bytes)?;
@@ -242,7 +242,7 @@ impl<R: BufRead> InputLines<R> {
             self.queue_elements(export);
             return Ok(None);
         }
-        // With `--plain` it would be sent as a body, with all messages that it holds.
+        // With `--plain` it would be sent as a body, including all messages in it.
         if text.is_some_and(is_cut_export) {
             return Err(invalid_input(CUT_OFF));
         }
@@ -258,7 +258,7 @@ impl<R: BufRead> InputLines<R> {
         InputLine { number: self.number, end: self.end, content, is_exported: false }
     }
 
-    /// The next message of the document that was read last.
+    /// The next message of the last document read.
     fn element_line(&mut self, element: Element) -> InputLine {
         self.number += 1;
         let on_one_line = |json: String| json.replace(['\n', '\r'], " ");
@@ -299,7 +299,7 @@ impl<R: BufRead> Iterator for InputLines<R> {
             if let Some(element) = self.elements.pop_front() {
                 return Some(Ok(self.element_line(element)));
             }
-            // After its end a terminal must not be read again: it would wait for more input.
+            // After end of input a terminal must not be read again: it would wait for more.
             if self.is_over {
                 return None;
             }
@@ -316,16 +316,16 @@ impl<R: BufRead> Iterator for InputLines<R> {
 }
 
 impl InputLine {
-    /// SQS's id of a message that an export has.
+    /// The SQS id of a message from an export.
     pub fn sqs_message_id(&self) -> Option<String> {
         let message = str::from_utf8(self.content.as_deref().ok().filter(|_| self.is_exported)?).ok()?;
         Some(archived_message(message, self.number, Timestamp::UNIX_EPOCH).ok()?.sqs_message_id)
     }
 
-    /// The line as a message that can be sent.
+    /// Converts the line to a message to send.
     ///
     /// # Errors
-    /// It is too long, not UTF-8, a dead letter, or breaks a rule of SQS, such as ten message attributes at most.
+    /// It is too long, not UTF-8, a dead letter, or violates an SQS limit, such as ten message attributes.
     pub fn into_message(self) -> Result<OutgoingMessage, String> {
         let bytes = self.content.map_err(|bytes| NotSendable::TooLarge { bytes }.to_string())?;
         let body = String::from_utf8(bytes)
@@ -339,7 +339,7 @@ impl InputLine {
     }
 }
 
-/// The message of an export, to send it as a new one.
+/// The message of an export, to be sent as a new one.
 fn exported_content(message: &str, number: usize) -> Result<Content, String> {
     let archived = archived_message(message, number, Timestamp::UNIX_EPOCH)?;
     if archived.attributes.contains_key(DEAD_LETTER) {
@@ -409,7 +409,7 @@ mod tests {
         );
     }
 
-    /// A pipe whose producer waits for an answer must not be waited for.
+    /// Reading must not block on a pipe whose producer waits for a response.
     #[test]
     fn a_first_line_that_is_a_message_is_not_read_past() {
         struct Stops(&'static [u8]);
@@ -470,7 +470,7 @@ mod tests {
         bodies.iter().map(|body| Ok((*body).to_owned())).collect()
     }
 
-    /// As a loop of `aws sqs receive-message >> FILE` writes them: over several lines each, or one line each.
+    /// As written by a loop of `aws sqs receive-message >> FILE`: each on several lines, or on one.
     #[test]
     fn consecutive_exports_yield_all_their_messages() {
         let pretty = |bodies: &[&str]| {
@@ -557,7 +557,7 @@ mod tests {
         assert_eq!(lines.next().unwrap().unwrap().into_message().unwrap_err(), SEND_AGAIN);
     }
 
-    /// The event is the input of the function that is called asynchronously.
+    /// The event is the input of the asynchronously invoked function.
     #[test]
     fn a_payload_is_never_split_into_messages() {
         let event = r#"{"Records":[{"eventSource":"aws:sqs","body":"x"}]}"#;

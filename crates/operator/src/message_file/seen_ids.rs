@@ -6,25 +6,25 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::FileMessage;
 
-/// Messages whose ids are remembered: 25 bytes each in a map of 2^20 places, 26 MB. Later ones are compared with these.
+/// Maximum number of ids remembered: 25 bytes each in a map of 2^20 slots, 26 MB. Later ids are compared with these.
 const IDS_MAX: usize = 900_000;
-/// Lines that are reported one by one.
+/// Maximum number of lines reported individually.
 const REPORTED_MAX: u64 = 10;
 
-/// The ids of the messages so far, as keyed hashes of 64 bits. Among 900,000 ids two collide once in 45 million runs,
-/// and the result is only a warning.
+/// The ids of the messages so far, as keyed 64-bit hashes. Among 900,000 ids two collide once in 45 million runs, and
+/// the result is only a warning.
 #[derive(Debug, Default)]
 pub struct SeenIds {
     keys: RandomState,
-    /// By the hash of an id, the line that had it first and the hash of the body there.
+    /// By the hash of an id: the first line that has it, and the hash of that line's body.
     first: HashMap<u64, (usize, u64)>,
     again: u64,
     is_full: bool,
 }
 
 impl SeenIds {
-    /// Returns a warning about a line whose `message_id` an earlier line has; `None` for a new id, a message without an id,
-    /// and from the eleventh repeated line on.
+    /// Returns a warning about a line whose `message_id` also appears on an earlier line; `None` for a new id, for a
+    /// message without an id, and from the eleventh repeated line on.
     pub fn record_id(&mut self, number: usize, message: &FileMessage) -> Option<String> {
         let id = self.keys.hash_one(message.id?);
         let body = self.keys.hash_one(&message.sendable.content().body);
@@ -52,7 +52,7 @@ impl SeenIds {
         })
     }
 
-    /// Summarises the repeated ids that were not reported line by line.
+    /// Summarises the repeated ids that were not reported individually.
     pub fn describe_rest(&self) -> Vec<String> {
         let more = self.again.saturating_sub(REPORTED_MAX);
         let more = (more > 0).then(|| format!("{more} more lines repeat a message_id of an earlier line"));

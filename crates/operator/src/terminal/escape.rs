@@ -1,6 +1,6 @@
-//! Escapes untrusted text. Every view shows such text through this module: characters that move a cursor, change the
-//! direction of text or are invisible are written as `\u{200b}`, and only the first few of a pile of combining marks,
-//! which would cover other lines, are shown: `[+296 marks]`. Emoji and the world's scripts stay as they are.
+//! Escapes untrusted text. Every view displays such text through this module: characters that move the cursor, change
+//! the text direction or are invisible are written as `\u{200b}`, and of stacked combining marks, which would cover
+//! other lines, only the first few are shown: `[+296 marks]`. Emoji and the world's scripts remain unchanged.
 
 use std::fmt::Write as _;
 
@@ -14,12 +14,13 @@ use crate::terminal::units::format_count;
 
 pub use redeliver_core::truncate::shorten_text;
 
-/// Combining marks in a row that are shown: a Hebrew letter with its points and accents, or a stack of Tibetan, has four.
+/// Maximum number of consecutive combining marks shown: a Hebrew letter with points and accents, or a Tibetan stack,
+/// has four.
 const MARKS_MAX: usize = 4;
 
 const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';
 const ZERO_WIDTH_JOINER: char = '\u{200d}';
-/// A digit becomes a key of a telephone with it, behind the selector of emoji.
+/// Turns a digit into a keycap emoji, after the emoji variation selector.
 const KEYCAP: char = '\u{20e3}';
 
 /// Escapes text for one line.
@@ -27,17 +28,17 @@ pub fn escape_line(text: &str) -> String {
     escape_except(text, |_| false)
 }
 
-/// The same with line breaks and tabs left as they are.
+/// The same, preserving line breaks and tabs.
 pub fn escape_lines(text: &str) -> String {
     escape_except(text, |character| matches!(character, '\n' | '\t'))
 }
 
-/// Escapes JSON text without changing its meaning: characters that [`escape_line`] writes out or leaves out become JSON
-/// escapes such as `\u200b`.
+/// Escapes JSON text without changing its meaning: characters that [`escape_line`] escapes or omits become JSON escapes
+/// such as `\u200b`.
 pub fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for (character, shown) in classify_characters(json) {
-        // Line breaks and tabs stand between values only: JSON has none in a string.
+        // Line breaks and tabs appear only between values: JSON does not allow them in a string.
         if shown == CharacterDisplay::AsItIs || matches!(character, '\n' | '\r' | '\t') {
             escaped.push(character);
         } else {
@@ -75,16 +76,16 @@ fn push_clipped(escaped: &mut String, clipped: &mut u64) {
     }
 }
 
-/// The way in which a character is shown.
+/// The display of a character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CharacterDisplay {
     AsItIs,
     Escaped,
-    /// It is one combining mark too many.
+    /// One combining mark too many.
     Clipped,
 }
 
-/// Each character of a text with how it is shown.
+/// The characters of a text, each with its display.
 fn classify_characters(text: &str) -> impl Iterator<Item = (char, CharacterDisplay)> + '_ {
     let mut before = PrecedingCharacters::default();
     let mut rest = text.chars();
@@ -97,11 +98,11 @@ fn classify_characters(text: &str) -> impl Iterator<Item = (char, CharacterDispl
 /// The relevant characters before the current one.
 #[derive(Default)]
 struct PrecedingCharacters {
-    /// The last character, if it is shown as it is.
+    /// The last character, if it is displayed unchanged.
     last: Option<char>,
     /// The last character that is neither a mark nor a joiner.
     base: Option<char>,
-    /// Marks since then.
+    /// The number of marks since then.
     marks: usize,
 }
 
@@ -131,11 +132,11 @@ impl PrecedingCharacters {
         CharacterDisplay::AsItIs
     }
 
-    /// True if an invisible character is where a script or an emoji needs it, and so has a visible effect.
+    /// True if an invisible character is required by a script or an emoji, and therefore has a visible effect.
     fn has_visible_effect(&self, character: char, next: Option<char>) -> bool {
         let joining = |of: Option<char>| of.map(|of| CodePointMapData::<JoiningType>::new().get(of));
         match character {
-            // The contextual rules of RFC 5892, appendices A.1 and A.2, with a letter behind; and sequences of emoji.
+            // The contextual rules of RFC 5892, appendices A.1 and A.2, followed by a letter; and emoji sequences.
             ZERO_WIDTH_NON_JOINER => {
                 self.is_behind_a_virama(next)
                     || matches!(joining(self.base), Some(JoiningType::DualJoining | JoiningType::LeftJoining))
@@ -146,7 +147,7 @@ impl PrecedingCharacters {
                     || self.base.is_some_and(|base| is_pictographic(base) || is_skin_tone(base))
                         && next.is_some_and(is_pictographic)
             }
-            // Selects the look of the character before it.
+            // Selects the presentation of the preceding character.
             '\u{fe0e}' | '\u{fe0f}' => match self.last {
                 Some(base) if base.is_ascii() => is_emoji(base) && next == Some(KEYCAP),
                 Some(base) => self.marks == 0 && is_emoji(base),
@@ -166,7 +167,8 @@ impl PrecedingCharacters {
     }
 }
 
-/// Controls, formats, separators of lines, and all else that Unicode says has no look of its own, such as Hangul fillers.
+/// Controls, format characters, line separators, and everything else that is invisible according to Unicode, such as
+/// Hangul fillers.
 fn is_hidden(character: char, category: GeneralCategory) -> bool {
     matches!(
         category,

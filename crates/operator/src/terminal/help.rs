@@ -1,27 +1,27 @@
-//! The help of a command: the headings of its options, and what stands after them in `--help` and in its manual page.
+//! The help of a command: the headings of its options, and the text after them in `--help` and in the manual page.
 
 use crate::ExitCode;
 use crate::next_command::docs_url;
 
-/// The queues, and the account that they are in.
+/// Selects the queues and their account.
 pub const CONNECT: &str = "Connect";
-/// The dead letters that are meant.
+/// Selects the dead letters.
 pub const SELECT: &str = "Select";
-/// The change of a message.
+/// Changes messages.
 pub const EDIT: &str = "Edit";
-/// The rules for a message.
+/// Sets the rules for messages.
 pub const VALIDATE: &str = "Validate";
-/// The report.
+/// Controls the report.
 pub const SHOW: &str = "Show";
 /// Verbosity, colours, help.
 pub const ALL_COMMANDS: &str = "Options of all commands";
 
-/// The number of examples in `--help`.
+/// Maximum number of examples in `--help`.
 const EXAMPLES_MAX: usize = 3;
 
 /// The text after the options of a command.
 ///
-/// `--help` has the first three examples, a line for each exit code, and where to read on. The manual page has
+/// `--help` contains the first three examples, one line per exit code, and where to read on. The manual page contains
 /// everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Closing {
@@ -37,8 +37,8 @@ pub struct Closing {
     pub exit_codes: &'static [Exit],
 }
 
-/// An exit code of a command: the code, a few words on what it means there, and sentences for the manual page. Words and
-/// sentences may be empty, since [`ExitCode::meaning`] comes first.
+/// An exit code of a command: the code, a short description of its meaning there, and sentences for the manual page.
+/// Description and sentences may be empty, since [`ExitCode::meaning`] comes first.
 pub type Exit = (ExitCode, &'static str, &'static str);
 
 impl Closing {

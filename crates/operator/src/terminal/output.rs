@@ -1,4 +1,4 @@
-//! The destination of a report, and the beginning of each JSON document.
+//! The destination of a report, and the first member of each JSON document.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -44,7 +44,7 @@ pub struct Printing {
 }
 
 impl Printing {
-    /// The file that is named for the output.
+    /// The output file, if one is named.
     pub fn file(&self) -> Option<&Path> {
         self.output.file()
     }
@@ -54,7 +54,7 @@ impl Printing {
         Self { format: self.format, output: OutputArgs::default() }
     }
 
-    /// True if the report is printed for people on standard output.
+    /// True if the report is printed as text on standard output.
     pub fn is_for_people(&self) -> bool {
         self.format == ReportFormat::Table && self.file().is_none()
     }
@@ -77,7 +77,7 @@ impl Printing {
         table: impl FnOnce() -> String,
     ) -> Result<(), FileError> {
         self.output.write_text(&match self.format {
-            // Cells may hold what strangers wrote; no table has colours.
+            // Cells may contain untrusted text; no table has colours.
             ReportFormat::Table => escape_lines(&table()),
             ReportFormat::Json => json_document(command, report),
         })
@@ -85,7 +85,7 @@ impl Printing {
 }
 
 impl OutputArgs {
-    /// The file to write to; `None` for standard output.
+    /// The output file; `None` for standard output.
     pub fn file(&self) -> Option<&Path> {
         self.output.as_deref()
     }
@@ -95,10 +95,10 @@ impl OutputArgs {
         if self.file().is_some() { TextLayout::Whole } else { TextLayout::for_stdout(now) }
     }
 
-    /// Checks that the file can be created. Call it before the work: its report would be lost otherwise.
+    /// Checks that the file can be created. Call this before the work, whose report would be lost otherwise.
     ///
     /// # Errors
-    /// The file exists already, or its directory does not.
+    /// The file already exists, or its directory does not.
     pub fn check_destination(&self) -> Result<(), FileError> {
         match self.file() {
             Some(path) => check_output(path),
@@ -106,7 +106,7 @@ impl OutputArgs {
         }
     }
 
-    /// Writes the text. If the reader of standard output closes it early, as `head` does, that is not an error.
+    /// Writes the text. It is not an error if the reader of standard output closes it early, as `head` does.
     pub fn write_text(&self, text: &str) -> Result<(), FileError> {
         let (written, name) = match self.file() {
             Some(path) => (create_file(path)?.write_all(text.as_bytes()), path),
@@ -129,7 +129,7 @@ pub fn create_file(path: &Path) -> Result<File, FileError> {
     })
 }
 
-/// One line of JSON. Its first member names the document and its version, so that a program notices a change.
+/// A line of JSON. Its first member contains the document's name and version, so that programs notice a change.
 pub fn json_document(command: &str, report: &impl Serialize) -> String {
     let document = VersionedReport { schema: format!("redeliver.{command}/1"), report };
     let json = serde_json::to_string(&document);

@@ -1,18 +1,18 @@
-//! The time that is left, from what was done so far.
+//! The remaining time, estimated from the work done so far.
 
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
 use crate::terminal::units::approximate_span;
 
-/// The shortest time of observation: an estimate from less is not shown.
+/// Minimum time of observation before an estimate is shown.
 const OBSERVED_MIN: TimeDelta = TimeDelta::seconds(3);
 
-/// Estimates the time that is left. Work that begins again, such as another pass through a queue, starts a new estimate.
+/// Estimates the remaining time. Work that restarts, such as another pass through a queue, starts a new estimate.
 #[derive(Clone, Copy, Debug)]
 pub struct Remaining {
     since: Timestamp,
-    /// The work that was done by then.
+    /// The work completed by then.
     done_before: u64,
     done: u64,
 }
@@ -23,12 +23,12 @@ impl Remaining {
         Self { since: now, done_before: 0, done: 0 }
     }
 
-    /// Starts a new estimate, after `done` was done.
+    /// Starts a new estimate, with `done` already completed.
     pub const fn restart(&mut self, done: u64, now: Timestamp) {
         *self = Self { since: now, done_before: done, done };
     }
 
-    /// The seconds that are left of `total`; `None` in the first three seconds, and before any of the work is done.
+    /// The remaining seconds for `total`; `None` in the first three seconds, and before any work is completed.
     pub fn estimate_seconds(&mut self, done: u64, total: u64, now: Timestamp) -> Option<i64> {
         if done < self.done {
             self.restart(done, now);
@@ -44,7 +44,7 @@ impl Remaining {
         i64::try_from((milliseconds * left).div_ceil(of_this * 1000)).ok()
     }
 
-    /// The same in words for the end of a line, `, about 3m left`; empty if it is not known, or zero.
+    /// The same as a line suffix, `, about 3m left`; empty if it is unknown or zero.
     pub fn describe(&mut self, done: u64, total: u64, now: Timestamp) -> String {
         self.estimate_seconds(done, total, now)
             .filter(|seconds| *seconds > 0)

@@ -1,4 +1,4 @@
-//! The first signal asks a command to stop, the second ends it.
+//! The first signal requests a stop, the second ends the command.
 
 use std::sync::mpsc;
 use std::{io, thread};
@@ -14,7 +14,7 @@ use crate::terminal::stderr;
 /// Requests a stop at the first SIGINT or SIGTERM, and prints `remark`. The second signal ends the program with exit
 /// code 130.
 ///
-/// A thread of its own listens, since a run in virtual time never yields to a runtime.
+/// A separate thread listens, since a run in virtual time never yields to a runtime.
 pub fn stop_on_signal(remark: &'static str) -> io::Result<Stop> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let stop = Stop::default();
@@ -28,7 +28,7 @@ pub fn stop_on_signal(remark: &'static str) -> io::Result<Stop> {
             };
             let _ = listening.send(Ok(()));
             signals.next().await;
-            // Before the remark: someone who has read it may rely on the request.
+            // Before the remark: its readers may rely on the request.
             wish.request();
             stderr::remark(remark);
             signals.next().await;

@@ -1,5 +1,5 @@
-//! Messages on standard error, with the amount and the colours that `-v`, `-q` and `--color` ask for; and what a user's
-//! own function prints. All of it passes through `above_progress`, so that no line shares its row with the progress
+//! Messages on standard error, with the verbosity and colours requested by `-v`, `-q` and `--color`; and the output of
+//! a user's own function. All of it passes through `above_progress`, so that no line shares its row with the progress
 //! bar.
 
 use std::fmt::Display;
@@ -23,10 +23,10 @@ const QUIET: u8 = 0;
 const NORMAL: u8 = 1;
 const VERBOSE: u8 = 2;
 
-/// The verbosity of the whole process. Global, like the colours of `console`.
+/// The verbosity of the process. Global, like the colours of `console`.
 static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
 
-/// The progress bar of the process, if there is one.
+/// The progress bar of the process, if any.
 static PROGRESS: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
 /// The options about standard error.
@@ -46,7 +46,7 @@ pub struct StderrArgs {
 }
 
 impl StderrArgs {
-    /// Applies the options to the whole process.
+    /// Applies the options to the process.
     pub fn apply(self) {
         LEVEL.store(
             match self {
@@ -63,7 +63,7 @@ impl StderrArgs {
     }
 }
 
-/// The colours of help and of errors in usage, which are printed before the command line is understood.
+/// The colours of help and usage errors, which are printed before the command line is parsed.
 pub fn parse_color_choice(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
     let words: Vec<_> = arguments.take_while(|word| word != "--").collect();
     let after = |index: usize| words.get(index + 1).and_then(|word| word.to_str());
@@ -83,7 +83,7 @@ pub fn line(text: impl Display) {
     above_progress(|| stderr::write_line(text));
 }
 
-/// Clears the progress bar, writes, and draws it again.
+/// Clears the progress bar, writes, and redraws it.
 fn above_progress(write: impl FnOnce()) {
     let bar = lock(&PROGRESS).as_ref().and_then(WeakProgressBar::upgrade);
     match bar {
@@ -92,7 +92,7 @@ fn above_progress(write: impl FnOnce()) {
     }
 }
 
-/// Prints the reason why the command failed.
+/// Prints the reason for the command's failure.
 pub fn error(what: impl Display) {
     let word = style("error:").for_stderr().red().bold();
     line(format_args!("{word} {}", format_entry(what)));
@@ -111,7 +111,7 @@ pub fn remark(what: impl Display) {
     }
 }
 
-/// Prints the command to copy next, and the page of the docs that explains it.
+/// Prints the suggested next command, and the page of the docs that explains it.
 pub fn print_next_command(command: &NextCommand, page: &str) {
     const NEXT: &str = "next: ";
     if command.is_printable() && LEVEL.load(Ordering::Relaxed) >= NORMAL {
@@ -129,8 +129,8 @@ pub fn detail(what: impl Display) {
     }
 }
 
-/// Escapes the text and indents its later lines, so that a line break from AWS, the system or a file name cannot start
-/// a line that looks like ours.
+/// Escapes the text and indents continuation lines, so that a line break from AWS, the system or a file name cannot
+/// start a line that looks like ours.
 fn format_entry(what: impl Display) -> String {
     escape_lines(what.to_string().trim_end()).replace('\n', "\n  ")
 }
@@ -158,15 +158,15 @@ pub fn show_progress(bar: ProgressBar, template: &str) -> ProgressBar {
     bar
 }
 
-/// A part of a line is printed after this pause, such as what was printed before a hang.
+/// An incomplete line is printed after this pause, for example the last output before a hang.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Chunks that wait for the terminal.
+/// Maximum number of chunks waiting for the terminal.
 const CHUNKS_MAX: usize = 16;
-/// A line is cut after this many bytes.
+/// A line is truncated after this many bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Copies what a user's own function prints to standard error, until its end: to a terminal in whole lines, otherwise
+/// Copies the output of a user's own function to standard error, until it ends: to a terminal in whole lines, otherwise
 /// byte for byte.
 pub fn copy_output(output: impl Read + Send) {
     if io::stderr().is_terminal() {
@@ -180,7 +180,7 @@ fn write_all(bytes: &[u8]) {
     let _lost = io::stderr().write_all(bytes);
 }
 
-/// Writes whole lines, and what has no line end at the end or before a pause.
+/// Writes whole lines, and an incomplete line at the end or before a pause.
 fn copy_lines(output: impl Read + Send, pause: Duration, mut write: impl FnMut(&[u8])) {
     let (chunks, received) = mpsc::sync_channel(CHUNKS_MAX);
     thread::scope(|scope| {
@@ -217,7 +217,7 @@ fn each_chunk(mut output: impl Read, mut take: impl FnMut(&[u8])) {
 }
 
 /// Ends each line with a line feed. In CloudWatch Logs a carriage return breaks a line within one entry, and AWS's
-/// runtime for Python prints tracebacks so; on a terminal each line would be written over the one before it.
+/// Python runtime prints tracebacks that way; on a terminal each line would overwrite the previous one.
 fn normalize_line_ends(lines: &[u8]) -> Vec<u8> {
     let mut readable = Vec::with_capacity(lines.len() + 1);
     for (index, byte) in lines.iter().enumerate() {

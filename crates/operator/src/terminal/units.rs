@@ -1,4 +1,4 @@
-//! Numbers, spans and tables: written for output, and parsed from arguments.
+//! Numbers, time spans and tables: formatted for output, and parsed from arguments.
 
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds, RangeInclusive};
@@ -23,8 +23,8 @@ pub fn format_count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", group_digits(number), if number == 1 { "" } else { "s" })
 }
 
-/// A span such as `1h 30m`, as on the command line; `0s` for 0. No unit between two others is left out: `1h 0m 30s`
-/// does not look like an hour and a half.
+/// A time span such as `1h 30m`, as on the command line; `0s` for 0. Units between two others are never omitted: `1h 0m
+/// 30s` cannot be mistaken for an hour and a half.
 pub fn format_span(seconds: u64) -> String {
     let units = [
         (seconds / DAY, "d"),
@@ -38,8 +38,8 @@ pub fn format_span(seconds: u64) -> String {
     words.join(" ")
 }
 
-/// A span rounded down: to seconds below an hour, minutes below a day, hours below 30 days, else days: `3d 4h`,
-/// `1h 5m`, `12s`. A negative span is `0s`.
+/// A time span rounded down: to seconds below an hour, minutes below a day, hours below 30 days, otherwise days: `3d
+/// 4h`, `1h 5m`, `12s`. A negative span is `0s`.
 pub fn approximate_span(seconds: i64) -> String {
     let seconds = u64::try_from(seconds).unwrap_or(0);
     let precision = match seconds {
@@ -51,12 +51,12 @@ pub fn approximate_span(seconds: i64) -> String {
     format_span(seconds - seconds % precision)
 }
 
-/// A bar of `█`, at most `width_max` characters long, for `count` of `most`. A count above 0 has at least one.
+/// A bar of `█`, at most `width_max` characters long, for `count` out of `most`. A count above 0 has at least one.
 pub fn draw_bar(count: u64, most: u64, width_max: u64) -> String {
     "█".repeat(usize::try_from((count * width_max).div_ceil(most.max(1))).unwrap_or(0))
 }
 
-/// A table of columns without lines; numbers stand at the right of the columns in `right`. The header may be empty.
+/// A table of columns without lines; the columns in `right` are right-aligned. The header may be empty.
 pub fn format_table<C: Into<String>>(
     header: &[&str],
     rows: impl IntoIterator<Item = Vec<C>>,
@@ -82,7 +82,7 @@ pub fn as_float(count: u64) -> f64 {
     count as f64
 }
 
-/// Returns a parser for a span of whole seconds within limits, such as `90s` or `1h 30m`.
+/// Returns a parser for a time span of whole seconds within limits, such as `90s` or `1h 30m`.
 pub fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
     move |text| {
         let given = humantime::parse_duration(text)
