@@ -1,7 +1,7 @@
-//! Notices: each environment sends at most one per hour and cause of dead letters.
+//! Notices of dead letters: each environment sends at most one per hour and cause.
 //!
-//! Environments share nothing, so a cause in several of them has a notice from each. The receiver groups them by
-//! [`Notice::fingerprint`].
+//! Environments share no state, so a cause that occurs in several of them is reported by each. The receiver groups
+//! notices by [`Notice::fingerprint`].
 
 mod notice;
 
@@ -27,7 +27,7 @@ pub trait Notifier: Send + Sync {
     fn publish(&self, notice: &Notice) -> impl Future<Output = Result<(), EntryError>> + Send;
 }
 
-/// No notices.
+/// Publishes no notices.
 #[derive(Clone, Copy, Debug)]
 pub enum NoNotifier {}
 
@@ -37,18 +37,18 @@ impl Notifier for NoNotifier {
     }
 }
 
-/// Time between two notices of a cause.
+/// Minimum time between two notices of a cause.
 const INTERVAL: TimeDelta = TimeDelta::hours(1);
-/// Time without notices after one was refused. A topic that hangs costs an environment [`NOTICES_MAX`] per minute, and
-/// not per batch.
+/// Pause after a refused notice. A topic that hangs costs an environment [`NOTICES_MAX`] per minute, not per batch.
 const PAUSE: TimeDelta = TimeDelta::minutes(1);
-/// Causes that an environment remembers, a few megabytes. For another one it forgets one without a waiting notice.
+/// Maximum number of causes that an environment remembers, a few megabytes. A further cause replaces one without a
+/// pending notice.
 const CAUSES_MAX: usize = 10_000;
-/// The code of a death that has no notice, since a notice of each remembered cause waits.
+/// The code of a death without a notice, when each remembered cause has a pending notice.
 const TOO_MANY_CAUSES: &str = "TooManyCauses";
-/// Time that notices may take in an invocation whose records are done, so that its answer is not delayed for long.
+/// Time limit on notices in an invocation whose records are completed, so that its response is not delayed for long.
 pub const NOTICES_MAX: TimeDelta = TimeDelta::seconds(5);
-/// Time that a notice needs at least: one that is cut off counts as refused, and may come twice.
+/// Minimum time to publish a notice: one that is cancelled counts as refused, and may be received twice.
 const NOTICE_MIN: TimeDelta = TimeDelta::seconds(1);
 
 /// The notices of a deployment.
@@ -59,7 +59,7 @@ pub struct Notices<N> {
     memory: Mutex<NoticeMemory>,
 }
 
-/// The facts that all notices of a deployment share.
+/// The fields that all notices of a deployment share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentInfo {
     /// The name of the final DLQ.
@@ -68,43 +68,43 @@ pub struct DeploymentInfo {
     pub source: String,
 }
 
-/// A death in the final DLQ, with the details for its notice.
+/// A dead letter, with the details for its notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeathNotice {
     pub death: Death,
     /// The reason's code.
     pub error_type: String,
-    /// The last error, if its name is one of ours ([`own_error_name`]).
+    /// The last error, if its name is one of redeliver's own ([`own_error_name`]).
     pub last_error: Option<String>,
 }
 
-/// The causes that this environment has seen.
+/// The causes that this environment has recorded.
 #[derive(Debug, Default)]
 struct NoticeMemory {
-    /// By fingerprint.
+    /// The causes, by fingerprint.
     causes: BTreeMap<String, CauseMemory>,
     paused_until: Option<Timestamp>,
 }
 
 #[derive(Debug, Default)]
 struct CauseMemory {
-    /// The end of the hour since the last notice. `None`: the next notice is due.
+    /// The end of the hour since the last notice; `None` if the next notice is due.
     silent_until: Option<Timestamp>,
-    /// The notice of all deaths since the last notice.
+    /// The pending notice of all deaths since the last notice.
     next: Option<Notice>,
 }
 
 impl<N: Notifier> Notices<N> {
-    /// Notices about a deployment.
+    /// Creates the notices of a deployment.
     #[must_use]
     pub fn new(notifier: N, about: DeploymentInfo) -> Self {
         Self { notifier, about, memory: Mutex::default() }
     }
 
-    /// Sends the notices that these deaths make due, until `end`, and those that were refused before.
+    /// Sends, until `end`, the notices that these deaths make due, and those that were refused before.
     ///
-    /// Never fails: notices that lack time are sent with the next batch. After a refusal, the observer gets an event,
-    /// and all due notices wait for the first batch after a pause of one minute. A publish without an answer may have
+    /// Never fails: notices without enough time are sent with the next batch. A refusal is reported to the observer,
+    /// and all due notices wait for the first batch after a pause of one minute. A publish without a response may have
     /// succeeded, so a notice can be sent twice.
     pub async fn notify<C: Clock, O: Observer>(
         &self,
@@ -134,13 +134,13 @@ impl<N: Notifier> Notices<N> {
         }
     }
 
-    /// Counts the deaths. Returns the causes for which there is no room.
+    /// Counts the deaths. Returns the causes that exceed [`CAUSES_MAX`].
     fn count_deaths(&self, deaths: &[DeathNotice], now: Timestamp) -> BTreeSet<String> {
         let mut memory = lock(&self.memory);
         let mut counted = BTreeSet::new();
         let mut refused = BTreeSet::new();
         for DeathNotice { death, error_type, last_error } in deaths {
-            // Two copies of a verdict in one batch are the same death.
+            // Two copies of a verdict in one batch count as one death.
             if counted.insert(death) {
                 let notice = Notice {
                     deployment: self.about.deployment.clone(),
@@ -177,7 +177,7 @@ impl<N: Notifier> Notices<N> {
 }
 
 impl NoticeMemory {
-    /// Returns false if there is no room for the cause.
+    /// Returns false if the limit on causes is reached.
     fn add_death(&mut self, notice: Notice, now: Timestamp) -> bool {
         if self.causes.len() >= CAUSES_MAX
             && !self.causes.contains_key(&notice.fingerprint)
@@ -191,7 +191,7 @@ impl NoticeMemory {
         true
     }
 
-    /// Forgets the cause whose last notice is the oldest. Returns false if a notice of each waits.
+    /// Forgets the cause with the oldest last notice. Returns false if each cause has a pending notice.
     fn forget_oldest(&mut self) -> bool {
         let without_notice = self.causes.iter().filter(|(_, cause)| cause.next.is_none());
         let oldest = without_notice.min_by_key(|(_, cause)| cause.silent_until);
@@ -199,7 +199,7 @@ impl NoticeMemory {
         fingerprint.and_then(|fingerprint| self.causes.remove(&fingerprint)).is_some()
     }
 
-    /// Takes the due notices, and counts them as sent.
+    /// Takes the due notices, and marks them as sent.
     fn take_due(&mut self, now: Timestamp) -> Vec<Notice> {
         if self.paused_until.is_some_and(|paused_until| now < paused_until) {
             return Vec::new();
@@ -212,7 +212,7 @@ impl NoticeMemory {
         .collect()
     }
 
-    /// Makes notices that were not sent due again.
+    /// Marks notices that were not sent as due again.
     fn requeue_notices(&mut self, notices: impl Iterator<Item = Notice>) {
         for notice in notices {
             let cause = self.causes.entry(notice.fingerprint.clone()).or_default();

@@ -1,5 +1,5 @@
-//! The strategies: how a failed message comes back. Each has its own file in `strategy/`, with its queues, the policies
-//! that it refuses, and what the message-processor does with its messages. This file and `on_failure` are the registries.
+//! The strategies define how failed messages are retried. Each one is a file in `strategy/` with its queues, the
+//! policies that it rejects, and its rules for the message-processor. This file and `on_failure` are the registries.
 
 mod async_retry;
 mod definition;
@@ -27,17 +27,19 @@ pub use queues::{NeededQueue, RedriveEdge, Role, SOURCE_RETENTION};
 pub use retry_loop::RetryLoop;
 pub use visibility::Visibility;
 
-/// The way in which a failed message comes back: what the message-processor does with it.
+/// The message-processor's way to retry a failed message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
 pub enum Strategy {
-    /// It is handed off to the intermediate DLQ and sent again with a delay.
+    /// The message is handed off to the intermediate DLQ, and sent again with a delay.
     #[default]
     DelayedResend,
-    /// It is sent again with a delay by the function that called it; other failures go through the intermediate DLQ.
+    /// The message-processor sends the message again with a delay; messages that SQS moves still go through the
+    /// intermediate DLQ.
     DirectResend,
-    /// It stays on the source queue, hidden for the delay; each retry is a receive.
+    /// The message remains on the source queue, hidden for the delay; each retry is a receive.
     Visibility,
-    /// It stays on the source queue, a FIFO queue, hidden for the delay: the rest of its group waits behind it.
+    /// The message remains on the source queue, a FIFO queue, hidden for the delay; the rest of its group waits behind
+    /// it.
     Ordered,
 }
 
@@ -45,7 +47,7 @@ impl Strategy {
     /// All strategies, the default (`delayed-resend`) first.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
-    /// Its queues, its default policy, and the policies that it refuses.
+    /// Its queues, its default policy, and the policies that it rejects.
     #[must_use]
     pub const fn definition(self) -> &'static StrategyDefinition {
         match self {
@@ -62,7 +64,7 @@ impl Strategy {
         self.definition().name
     }
 
-    /// The strategy of this name; `None` for any other text.
+    /// The strategy with this name; `None` for any other text.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|strategy| strategy.name() == name)
@@ -75,7 +77,7 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// Without an intermediate DLQ, messages that SQS moves do not come back.
+/// Without an intermediate DLQ, messages that SQS moves are not retried.
 fn refuse_redrives(policy: &Policy) -> Option<Violation> {
     let rule = "which only the strategies delayed-resend and direct-resend support: remove it";
     policy.max_redrives.map(|_| Violation::new("/max_redrives", rule))

@@ -1,5 +1,5 @@
-//! One notice, as a text for people and as a document for machines. It has no payload, no attribute's value and no text of
-//! a target.
+//! A notice, as text for humans and as a JSON document for machines. It contains no payload, no attribute value and no
+//! text from a target.
 
 use serde::Serialize;
 
@@ -17,13 +17,14 @@ pub struct Notice {
     pub deployment: String,
     /// The argument of the commands that show the dead letters.
     pub source: String,
-    /// The cause, as `redeliver audit --group` selects it.
+    /// The cause, as an argument of `redeliver audit --group`.
     pub fingerprint: String,
     /// The reason's code, such as `RETRY_ATTEMPT_EXCEEDED`.
     pub error_type: String,
-    /// The last error, if its name is one of ours, such as `HttpStatus.503`.
+    /// The last error, if its name is one of redeliver's own, such as `HttpStatus.503`.
     pub last_error: Option<String>,
-    /// Deaths that this environment has seen since its last notice of the cause; others may have seen more.
+    /// Number of deaths in this environment since its last notice of the cause; other environments may have recorded
+    /// more.
     pub count: u64,
     /// Time of the first of these deaths.
     pub first_at: Timestamp,
@@ -31,7 +32,7 @@ pub struct Notice {
     pub last_at: Timestamp,
 }
 
-/// The error type, if it is a name of redeliver's own and not a target's text: `HttpStatus.503`.
+/// The error type if it is one of redeliver's own names, such as `HttpStatus.503`, and not a target's text.
 #[must_use]
 pub fn own_error_name(error_type: &str) -> Option<&str> {
     const NAMES: [&str; 28] = [
@@ -70,7 +71,7 @@ pub fn own_error_name(error_type: &str) -> Option<&str> {
     is_ours.then_some(name)
 }
 
-/// The document for machines.
+/// The JSON document for machines.
 #[derive(Serialize)]
 struct NoticeDocument<'a> {
     schema: &'static str,
@@ -100,12 +101,12 @@ impl Notice {
         }
     }
 
-    /// The document for machines: `redeliver.notice/1`. The number changes when the meaning of a member changes.
+    /// The JSON document for machines, `redeliver.notice/1`. The number changes when the meaning of a member changes.
     #[must_use]
     pub fn to_json(&self) -> String {
         let document = NoticeDocument {
             schema: "redeliver.notice/1",
-            // The only kind there is: rules and subscribers match it.
+            // The only kind so far, for rules and subscribers to match.
             kind: "appeared",
             deployment: &self.deployment,
             fingerprint: &self.fingerprint,
@@ -119,8 +120,8 @@ impl Notice {
         serde_json::to_string(&document).expect("strings and numbers always serialise")
     }
 
-    /// The line for people, in at most [`SUBJECT_CHARACTERS_MAX`] ASCII characters. Of a long one the deployment's name
-    /// is cut.
+    /// The subject for humans, at most [`SUBJECT_CHARACTERS_MAX`] ASCII characters. If it would be longer, the
+    /// deployment's name is truncated.
     #[must_use]
     pub fn subject(&self) -> String {
         let rest = format!(": new dead letters: {}", self.describe_error());
@@ -133,7 +134,7 @@ impl Notice {
             .collect()
     }
 
-    /// The text for people.
+    /// The text for humans.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { deployment, source, count, .. } = self;

@@ -1,4 +1,4 @@
-//! The definition of a strategy: its name, its queues, and the policies that it refuses.
+//! The definition of a strategy: its name, its queues, and the policies that it rejects.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use super::queues::{NeededQueue, Role, SOURCE_RETENTION};
 use crate::message::schema::Violation;
 use crate::policy::{OnGiveUp, Policy, PolicyError};
 
-/// A strategy: its name, its queues, its default policy, and the policies that it refuses.
+/// A strategy: its name, its queues, its default policy, and the policies that it rejects.
 #[derive(Debug)]
 pub struct StrategyDefinition {
     /// The name in settings and on the command line.
     pub name: &'static str,
-    /// One line, for humans.
+    /// One line for humans.
     pub summary: &'static str,
     /// Defaults for members that a policy omits, as JSON.
     pub default_policy: &'static str,
-    /// Each returns a policy member that the strategy does not support, if the policy has it.
+    /// Checks, each of which returns an unsupported policy member if the policy has it.
     pub(super) refusals: &'static [fn(&Policy) -> Option<Violation>],
     pub(super) queues: fn(max_attempts: u32) -> Vec<NeededQueue>,
-    /// True if a failed message stays on the source queue: it is neither changed nor re-sent.
+    /// True if a failed message remains on the source queue, neither changed nor re-sent.
     pub stays_on_queue: bool,
     /// True if the source queue is a FIFO queue.
     pub is_fifo: bool,
@@ -34,11 +34,11 @@ impl StrategyDefinition {
         self.check_policy(&policy).map(|()| policy)
     }
 
-    /// Checks that the strategy supports a policy. The longest time that SQS can hide a message is not checked: it
-    /// depends on the queue.
+    /// Checks that the strategy supports a policy. Does not check the longest time for which SQS can hide a message,
+    /// which depends on the queue.
     ///
     /// # Errors
-    /// All members that it does not support.
+    /// All unsupported members.
     pub fn check_policy(&self, policy: &Policy) -> Result<(), PolicyError> {
         let wrong = self.refusals.iter().filter_map(|refusal| refusal(policy));
         let wrong: Vec<_> = wrong.chain(self.refuse_block(policy)).collect();
@@ -59,7 +59,7 @@ impl StrategyDefinition {
         source.map_or(SOURCE_RETENTION, |queue| queue.retention)
     }
 
-    /// The queues for a policy with `max_attempts`; a dead-letter queue comes before the queues that it serves.
+    /// The queues for a policy with `max_attempts`; a dead-letter queue precedes the queues that it serves.
     #[must_use]
     pub fn queues(&self, max_attempts: u32) -> Vec<NeededQueue> {
         (self.queues)(max_attempts)

@@ -1,4 +1,4 @@
-//! `delayed-resend`: failed messages are handed off to the intermediate DLQ, and sent again with a delay.
+//! `delayed-resend` hands failed messages off to the intermediate DLQ, from which they are sent again with a delay.
 
 use futures_util::join;
 
@@ -32,14 +32,15 @@ fn needed_queues(_: u32) -> Vec<NeededQueue> {
         role: Role::Source,
         name: "source",
         retention: SOURCE_RETENTION,
-        // One: a message that the message-processor could not hand off is retried by the policy, not at once.
+        // One receive, so that a message that the message-processor could not hand off is retried by the policy, not
+        // immediately.
         redrive: Some(RedriveEdge { to: Role::IntermediateDlq, receives: 1 }),
     });
     queues
 }
 
-/// The failed-message-processor gets each failed message with its reason, and decides. A message that was not called
-/// needs no decision: it goes straight back to the source queue.
+/// The failed-message-processor receives each failed message with its reason, and decides. A message that was not
+/// called needs no decision: it is sent directly back to the source queue.
 #[derive(Debug)]
 pub struct DelayedResend<Q>(pub Redelivery<Q>);
 
@@ -82,7 +83,7 @@ impl<Q: QueueSender> DelayedResend<Q> {
     fn hand_off(&self, failed: FailedMessage, now: Timestamp) -> Outgoing {
         let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
         let kind = hand_off.answer.known_class();
-        // A message may be held a hundred times, so one event reports all holds of a batch.
+        // A message may be held a hundred times, so a single event reports all holds of a batch.
         let handed_off = (kind != FailureClass::Held).then(|| Event::HandedOff {
             message_id: accepted.metadata().message_id_text.clone(),
             retry_attempt: self.retries_made(&accepted),

@@ -1,5 +1,5 @@
-//! `direct-resend`: failed messages are sent again with a delay by the function that called them. Messages that SQS
-//! moves still go to the intermediate DLQ.
+//! `direct-resend`: the message-processor itself sends failed messages again with a delay. Messages that SQS moves
+//! still go to the intermediate DLQ.
 
 use super::on_failure::{SendContext, StrategyRules, Unsent, Wiring};
 use super::queues::Role;
@@ -29,7 +29,7 @@ impl<Q> Redelivery<Q> {
 }
 
 impl<Q: QueueSender> Redelivery<Q> {
-    /// Decides by the rules of the failed-message-processor.
+    /// Decides by the same rules as the failed-message-processor.
     pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,

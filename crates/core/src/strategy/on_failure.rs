@@ -1,4 +1,4 @@
-//! The next step of messages that failed or that the message-processor cannot call, by its strategy.
+//! The next step of messages that failed or could not be called, by strategy.
 
 use crate::accepted::{AcceptedMessage, FailedMessage};
 use crate::decide::{QueueTimes, may_be_held};
@@ -9,20 +9,21 @@ use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 use crate::redelivery::Redelivery;
 use crate::strategy::{DelayedResend, Ordered, Role, Strategy, Visibility};
 
-/// A strategy with the queues that it needs: first as URLs in the settings, then as the queues themselves.
+/// A strategy with the queues that it needs, initially as URLs from the settings, later as open queues.
 #[derive(Debug)]
 pub enum OnFailure<Q> {
-    /// Handed off to the failed-message-processor, which sends it again with a delay.
+    /// The message is handed off to the failed-message-processor, which sends it again with a delay.
     DelayedResend(DelayedResend<Q>),
-    /// Sent again with a delay by this function. Messages that SQS moves still go to the failed-message-processor.
+    /// This function sends the message again with a delay. Messages that SQS moves still go to the
+    /// failed-message-processor.
     DirectResend(Redelivery<Q>),
-    /// Hidden on its queue for the policy's delay. The queue counts its retries.
+    /// The message is hidden on its queue for the policy's delay. The queue counts its retries.
     Visibility(Visibility<Q>),
-    /// Hidden on its FIFO queue for the policy's delay, and its group with it.
+    /// The message is hidden on its FIFO queue for the policy's delay, which also delays its group.
     Ordered(Ordered<Q>),
 }
 
-/// The rules of a strategy about a message. The defaults are those of a strategy whose messages are sent again.
+/// The rules of a strategy for a message. The defaults suit a strategy that re-sends messages.
 pub(super) trait StrategyRules {
     fn retries_made(&self, accepted: &AcceptedMessage) -> u32 {
         accepted.metadata().retry_attempt
@@ -68,7 +69,7 @@ pub(super) trait StrategyRules {
     }
 }
 
-/// The messages to send once the calls are over.
+/// The messages to send after the calls.
 #[derive(Debug, Default)]
 #[must_use = "its messages are received again unless they are sent"]
 pub struct Unsent {
@@ -76,7 +77,7 @@ pub struct Unsent {
     pub given_up: Vec<GivenUp>,
 }
 
-/// A message that is given up, with the times of its record.
+/// A message to give up, with the times of its record.
 #[derive(Debug)]
 #[must_use = "its record is received again unless it is sent on"]
 pub struct GivenUp {
@@ -88,7 +89,7 @@ pub struct GivenUp {
 #[derive(Debug)]
 pub struct SendContext<'a, Q, C, O> {
     pub policy: &'a Policy,
-    /// Receives verdicts.
+    /// The queue for verdicts.
     pub annotation_queue: &'a Q,
     pub outbox: Outbox<'a, C, O>,
 }
@@ -101,7 +102,7 @@ impl<Q: QueueSender, C: Clock, O: Observer> SendContext<'_, Q, C, O> {
 }
 
 impl<Q: QueueSender + VisibilityControl> OnFailure<Q> {
-    /// Sends the verdicts, and keeps the failed messages. Returns the records that are done.
+    /// Sends the verdicts, and applies the strategy to the failed messages. Returns the completed records.
     pub async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
@@ -126,40 +127,40 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// Retries made so far: counted by the queue or by the message.
+    /// Retries made so far, as counted by the queue or in the message.
     #[must_use]
     pub fn retries_made(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().retries_made(accepted)
     }
 
-    /// Failed calls of a message that asks the circuit breaker for a call: 0 makes it evidence of an outage.
+    /// Failed calls of a message, for the circuit breaker: with 0, the message is evidence of an outage.
     #[must_use]
     pub fn failed_calls(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().failed_calls(accepted)
     }
 
-    /// Seconds for which the message was held before. On an ordered queue it is the time since the first receive, or since
+    /// Seconds for which the message was held before. On an ordered queue, the time since the first receive, or since
     /// the first failed call that the environment remembers.
     #[must_use]
     pub fn held_seconds(&self, accepted: &AcceptedMessage, now: Timestamp) -> u32 {
         self.rules().held_seconds(accepted, now)
     }
 
-    /// Earlier calls of a message whose next hold they limit. On an ordered queue these are its receives: its holds grow with
-    /// the time since the first one.
+    /// Earlier calls of the message, which limit its next hold. On an ordered queue, its receives: there holds grow
+    /// with the time since the first receive.
     #[must_use]
     pub fn calls_before(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().calls_before(accepted)
     }
 
-    /// True if the message is called in any state of the breaker: its holds, or its age, are at their limit.
+    /// True if the message is called in any state of the breaker because its holds, or its age, are at their limit.
     #[must_use]
     pub fn is_overdue(&self, policy: &Policy, accepted: &AcceptedMessage, now: Timestamp) -> bool {
         self.rules().is_overdue(policy, accepted, now)
     }
 
-    /// Checks that the target may be called for this receive. A queue that counts the attempts also counts receives that
-    /// were not answered.
+    /// Checks that the target may be called for this receive. A queue that counts attempts also counts receives whose
+    /// outcome is unknown.
     ///
     /// # Errors
     /// The verdict on the message.
@@ -172,31 +173,31 @@ impl<Q> OnFailure<Q> {
         self.rules().check_receives(policy, accepted, now)
     }
 
-    /// The group whose messages are called one after the other; `None` if order does not matter.
+    /// The group whose messages are called one after another; `None` if order does not matter.
     #[must_use]
     pub fn ordering_group<'a>(&self, accepted: &'a AcceptedMessage) -> Option<&'a str> {
         self.rules().ordering_group(accepted)
     }
 
-    /// Removes the remembered attempts of a message that is processed or given up. No effect where the queue or the
-    /// message counts them.
+    /// Removes the remembered attempts of a message that was processed or given up. No effect if they are counted by
+    /// the queue or in the message.
     pub fn forget_attempts(&self, sqs_message_id: &str) {
         self.rules().forget_attempts(sqs_message_id);
     }
 
-    /// The largest batch that the counting of attempts allows: 10, or 1 on an ordered queue where receives count.
+    /// The largest batch that permits counting the attempts: 10, or 1 on an ordered queue where receives are counted.
     #[must_use]
     pub fn batch_size_max(&self) -> u8 {
         self.rules().batch_size_max()
     }
 
-    /// The times of the queue on which failed messages stay; `None` with other strategies.
+    /// The times of the queue on which failed messages remain; `None` for other strategies.
     #[must_use]
     pub fn queue_times(&self) -> Option<QueueTimes> {
         self.rules().queue_times()
     }
 
-    /// True if a failed message stays on the source queue, hidden, and is not re-sent.
+    /// True if a failed message remains hidden on the source queue instead of being re-sent.
     #[must_use]
     pub const fn stays_on_queue(&self) -> bool {
         self.strategy().definition().stays_on_queue
@@ -219,7 +220,8 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// Collects everything that the strategy needs, even after something is missing. `None` if anything is.
+    /// Collects everything that the strategy needs, even after something was found missing. `None` if anything is
+    /// missing.
     pub fn from_wiring(strategy: Strategy, mut wiring: impl Wiring<Queue = Q>) -> Option<Self> {
         match strategy {
             Strategy::DelayedResend => DelayedResend::from_wiring(&mut wiring).map(Self::DelayedResend),
@@ -229,7 +231,7 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// The same with each queue converted.
+    /// Converts each queue.
     pub fn map_queues<R>(self, queue: impl Fn(Q) -> R) -> OnFailure<R> {
         match self {
             Self::DelayedResend(strategy) => OnFailure::DelayedResend(strategy.map_queues(queue)),
@@ -244,10 +246,10 @@ impl<Q> OnFailure<Q> {
 pub trait Wiring {
     type Queue;
 
-    /// `None` if there is none. Settings record what is missing.
+    /// The queue with this role; `None` if it is missing, which settings record.
     fn queue(&mut self, role: Role) -> Option<Self::Queue>;
 
-    /// The same for a FIFO queue.
+    /// Like [`Self::queue`], for a FIFO queue.
     fn fifo_queue(&mut self, role: Role) -> Option<Self::Queue> {
         self.queue(role)
     }
@@ -258,15 +260,15 @@ pub trait Wiring {
     /// The largest batch from an ordered source queue.
     fn batch_size(&mut self) -> Option<u16>;
 
-    /// The queue for notices of blocked groups; `None` if no group is blocked.
+    /// The queue for notices of blocked groups; `None` if groups are never blocked.
     ///
     /// # Errors
-    /// The queue is missing, or the batch size does not allow it. Settings record which.
+    /// The queue is missing, or the batch size does not permit blocking. Settings record the cause.
     fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Self::Queue>, MissingSetting> {
         Ok(None)
     }
 }
 
-/// Something that a strategy needs is missing, and recorded.
+/// A setting that the strategy needs is missing, which has been recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingSetting;

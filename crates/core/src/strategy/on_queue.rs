@@ -1,5 +1,5 @@
-//! The parts that `visibility` and `ordered` share: a failed message stays on its queue, so no other function sees it, and
-//! the message-processor decides.
+//! The shared parts of `visibility` and `ordered`: a failed message remains on its queue, where no other function
+//! receives it, so the message-processor decides.
 
 use super::on_failure::{GivenUp, StrategyRules, Unsent};
 use crate::accepted::FailedMessage;
@@ -11,7 +11,7 @@ use crate::message::reason::GiveUp;
 use crate::message::{ReceiveTimes, Timestamp};
 use crate::policy::Policy;
 
-/// A strategy whose failed messages stay on their queue.
+/// A strategy whose failed messages remain on their queue.
 pub(super) trait StaysOnQueue: StrategyRules {
     /// The message's next visibility timeout, or the reason why it is given up.
     fn decide_message(
@@ -27,7 +27,7 @@ pub(super) trait StaysOnQueue: StrategyRules {
     }
 }
 
-/// The decisions on the messages of a batch: hidden for a while, or given up.
+/// The decisions on the messages of a batch: to hide them, or to give them up.
 #[derive(Debug)]
 pub(super) struct QueueDecisions {
     pub(super) hidings: Vec<Hiding>,
@@ -68,7 +68,7 @@ fn hide_message(
 ) -> Hiding {
     let FailedMessage { accepted, hand_off, error_type, .. } = message;
     let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
-    // A message that was not called is as it was before.
+    // Nothing has happened to a message that was not called, so it causes no event.
     let is_retry = spends_attempt || hand_off.answer.known_class() == FailureClass::Held;
     let confirmed = is_retry.then(|| Event::RetryScheduled {
         message_id: accepted.metadata().message_id_text.clone(),

@@ -1,5 +1,5 @@
-//! `ordered`: the source queue is a FIFO queue. A failed message stays there, hidden for the delay, and the rest of its
-//! group waits behind it.
+//! `ordered`: the source queue is a FIFO queue, where a failed message remains hidden for the delay, and the rest of
+//! its group waits behind it.
 
 mod attempt_counter;
 
@@ -25,7 +25,7 @@ use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 pub use attempt_counter::AttemptCounter;
 
-/// `maxReceiveCount` of the source queue: all that SQS counts ("CreateQueue", Amazon SQS API Reference), since a receive
+/// `maxReceiveCount` of the source queue: the maximum of SQS ("CreateQueue", Amazon SQS API Reference), since a receive
 /// need not be a call.
 const FIFO_RECEIVES: u16 = 1000;
 /// Receives that are not retries: the first one, crashes and holds.
@@ -34,7 +34,7 @@ const NOT_RETRIES: u16 = 20;
 pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
     name: "ordered",
     summary: "It stays on the FIFO source queue, hidden for the delay, and the rest of its group waits behind it",
-    // By time: a receive need not be a call.
+    // Limited by age, since a receive need not be a call.
     default_policy: r#"{"max_attempts":980,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":5}}"#,
     refusals: &[refuse_uncountable, refuse_redrives],
     queues: needed_queues,
@@ -44,17 +44,17 @@ pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
 
 fn needed_queues(_: u32) -> Vec<NeededQueue> {
     let mut queues = dead_letter_queues(RECEIVES);
-    // A FIFO queue's DLQ must be a FIFO queue ("Amazon SQS dead-letter queues"). The annotator reads it, too; it has no
-    // DLQ of its own, since that would have to be the final DLQ.
+    // A FIFO queue's DLQ must be a FIFO queue ("Amazon SQS dead-letter queues"). The annotator reads it, too. It has no
+    // DLQ, which would have to be the final DLQ.
     let (role, name) = (Role::SourceDlq, "source-dlq.fifo");
     queues.push(NeededQueue { role, name, retention: RETENTION, redrive: None });
     let redrive = Some(RedriveEdge { to: Role::SourceDlq, receives: FIFO_RECEIVES });
-    // The longest that SQS has: messages wait behind a failed one.
+    // SQS's maximum, since messages wait behind a failed one.
     queues.push(NeededQueue { role: Role::Source, name: "source.fifo", retention: RETENTION, redrive });
     queues
 }
 
-/// SQS would move the message before the last retry.
+/// With more attempts, SQS would move the message before the last retry.
 fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     let most = FIFO_RECEIVES - NOT_RETRIES;
     let rule = format!(
@@ -64,22 +64,23 @@ fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation
     (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
 }
 
-/// A failed message is hidden on its FIFO queue, and its group waits behind it.
+/// Hides a failed message on its FIFO queue, where its group waits behind it.
 #[derive(Debug)]
 pub struct Ordered<Q> {
-    /// The queue on which it stays.
+    /// The queue on which failed messages remain.
     pub source_queue: Q,
     pub queue_times: QueueTimes,
     pub attempts: AttemptCounter,
-    /// `on_give_up`: receives a notice for each group that is blocked. `None`: no group is.
+    /// The queue for notices of blocked groups (`on_give_up`); `None` if groups are never blocked.
     pub blocked: Option<Q>,
 }
 
-/// The messages of a batch that are given up, and those among them that stay and block their groups.
+/// The messages of a batch to give up, separated into those with a verdict and those that remain and block their
+/// groups.
 #[derive(Debug, Default)]
 struct BatchEnds {
     verdicts: Vec<GivenUp>,
-    /// Notices, and the time for which each message is hidden.
+    /// Notices, each with the time for which to hide its message.
     notices: Vec<(Outgoing, VisibilitySeconds)>,
 }
 
@@ -102,7 +103,8 @@ impl<Q> Ordered<Q> {
         Ordered { source_queue, queue_times, attempts, blocked }
     }
 
-    /// Separates the messages that block their groups: if the policy says so, and as long as the queue can keep them.
+    /// Separates the messages that block their groups, if the policy requires it, and as long as the queue can retain
+    /// them.
     fn separate_blocked(&self, given_up: Vec<GivenUp>, now: Timestamp) -> BatchEnds {
         let mut ends = BatchEnds::default();
         for GivenUp { verdict, received } in given_up {
@@ -139,14 +141,14 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
             block,
             context.send_verdicts(verdicts)
         );
-        // Not before: a message whose verdict was refused comes back, and its attempts must not start from zero.
+        // Only now: a message whose verdict was refused is received again, and its attempts must not restart at zero.
         verdicts.iter().for_each(|given_up| self.forget_attempts(given_up.sqs_message_id()));
         verdicts
     }
 }
 
 impl<Q> StaysOnQueue for Ordered<Q> {
-    /// Counts the call, if there was one, and decides.
+    /// Counts the call, if one was made, and decides.
     fn decide_message(
         &self,
         policy: &Policy,
@@ -180,7 +182,7 @@ impl<Q> StrategyRules for Ordered<Q> {
         0
     }
 
-    /// Holds are not counted: it is the time since the first failed call, or the first receive, that has a limit.
+    /// The time since the first failed call or the first receive, which is limited instead of the holds.
     fn held_seconds(&self, accepted: &AcceptedMessage, now: Timestamp) -> u32 {
         seconds_between(self.attempts.held_since(accepted.record(), now), now)
     }
@@ -218,8 +220,8 @@ fn seconds_between(since: Timestamp, now: Timestamp) -> u32 {
     u32::try_from(time_until(since, now).as_secs()).unwrap_or(u32::MAX)
 }
 
-/// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not called
-/// is given up only at the end of the retention.
+/// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not
+/// called is given up only at the end of its retention.
 ///
 /// # Errors
 /// The message is given up, with the reason.
@@ -233,10 +235,10 @@ fn decide_ordered(
     let HandOff { error, answer, delivery, .. } = &failed.hand_off;
     let metadata = failed.accepted.metadata();
     match answer.known_class() {
-        // It comes back as soon as the messages before it are done: SQS keeps it until then.
+        // Visible at once: SQS delivers it when the messages before it are completed.
         FailureClass::NotStarted => Ok(VisibilitySeconds::ZERO),
         FailureClass::Held => {
-            // A message that was not called gets a call before these limits.
+            // A message that was not called gets a call before these limits apply.
             if !error.was_not_called() {
                 check_holds(policy, seconds_between(attempts.since, now), true)?;
                 let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);
@@ -247,8 +249,8 @@ fn decide_ordered(
             if left == 0 {
                 return Err(not_retained(queue_times, delivery.sent_at, now));
             }
-            // With little time left, it comes back before the end, for its last call. Beyond its age only a
-            // `Retry-After` holds it: one receive after that is enough.
+            // With little time left, the message becomes visible early enough for a last call. Beyond its age limit
+            // only a `Retry-After` holds it: a single receive after that suffices.
             let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);
             let age_left =
                 age_limit.map(|limit| time_until(now, limit.at).as_secs()).filter(|left| *left > 0);

@@ -25,7 +25,7 @@ impl Role {
     /// In the order of the loop.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
-    /// The name for people: `intermediate DLQ`.
+    /// The name for humans, such as `intermediate DLQ`.
     #[must_use]
     pub const fn display_name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Role {
 pub struct NeededQueue {
     /// Its role.
     pub role: Role,
-    /// Suffix of its name.
+    /// Suffix of the queue's name.
     pub name: &'static str,
     /// Its retention.
     pub retention: Duration,
@@ -68,24 +68,24 @@ pub struct NeededQueue {
 /// The redrive policy of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedriveEdge {
-    /// The queue that messages are moved to.
+    /// The queue to which messages are moved.
     pub to: Role,
     /// `maxReceiveCount`.
     pub receives: u16,
 }
 
-/// Retention of the source queue: 7 days. The other queues have SQS's maximum, 14 days.
+/// Retention of the source queue, 7 days. The other queues have SQS's maximum, 14 days.
 pub const SOURCE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(super) const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// `maxReceiveCount` of a queue whose function does not count receives: an hour of a broken deployment must neither end
-/// all retries nor dead-letter everything.
+/// `maxReceiveCount` of a queue whose function does not count receives: a deployment that is broken for an hour must
+/// neither end all retries nor dead-letter everything.
 pub(super) const RECEIVES: u16 = 100;
-/// Spare receives for errors, beyond the attempts of a policy, and beyond the receives that a moved message brings
-/// along.
+/// Spare receives for errors, in addition to the attempts of a policy and to the receive count that a moved message
+/// keeps.
 pub(super) const SPARE_RECEIVES: u16 = 10;
-/// `maxReceiveCount` is 1..=1000 ("CreateQueue", Amazon SQS API Reference), and the annotation queue's is ten more than
-/// this.
+/// Limit on `maxReceiveCount`, which is 1..=1000 ("CreateQueue", Amazon SQS API Reference); the annotation queue has
+/// ten more.
 pub(super) const RECEIVES_MAX: u16 = 990;
 
 /// The final DLQ, the annotation queue, and the queue whose messages SQS moves there after `receives`.
@@ -101,9 +101,9 @@ pub(super) fn with_dead_letter_queues(
     queues
 }
 
-/// The final DLQ and the annotation queue, whose messages bring up to `brought` receives along.
+/// The final DLQ and the annotation queue, whose messages arrive with a receive count of up to `brought`.
 pub(super) fn dead_letter_queues(brought: u16) -> Vec<NeededQueue> {
-    // After ten more, the raw message is better than none.
+    // After ten more receives, a raw message in the final DLQ is better than none.
     let redrive = Some(RedriveEdge { to: Role::FinalDlq, receives: brought + SPARE_RECEIVES });
     vec![
         NeededQueue { role: Role::FinalDlq, name: "final-dlq", retention: RETENTION, redrive: None },

@@ -4,10 +4,10 @@ use std::fmt;
 
 use super::{ASYNC_RETRY, Strategy, StrategyDefinition};
 
-/// A retry loop, by what calls the target at first. `--strategy` names one.
+/// A retry loop, as named by `--strategy`. The loops differ in what calls the target first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryLoop {
-    /// The message-processor reads the source queue and calls the target; its strategy brings failed messages back.
+    /// The message-processor reads the source queue and calls the target; its strategy retries failed messages.
     MessageProcessor(Strategy),
     /// Lambda invokes the target asynchronously, and sends a record of each failure to the retry queue; the
     /// async-retry-handler invokes the target again.
@@ -15,12 +15,12 @@ pub enum RetryLoop {
 }
 
 impl RetryLoop {
-    /// In the order of `--help`.
+    /// All loops, in the order of `--help`.
     pub fn all() -> impl Iterator<Item = Self> {
         Strategy::ALL.iter().copied().map(Self::MessageProcessor).chain([Self::AsyncRetry])
     }
 
-    /// Its queues, its default policy, and the policies that it refuses.
+    /// Its queues, its default policy, and the policies that it rejects.
     #[must_use]
     pub const fn definition(self) -> &'static StrategyDefinition {
         match self {
@@ -29,7 +29,7 @@ impl RetryLoop {
         }
     }
 
-    /// The message-processor's strategy, if the loop has a message-processor.
+    /// The message-processor's strategy, if the loop has one.
     #[must_use]
     pub const fn strategy(self) -> Option<Strategy> {
         match self {
@@ -38,7 +38,7 @@ impl RetryLoop {
         }
     }
 
-    /// The loop of this name.
+    /// The loop with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|retry_loop| retry_loop.definition().name == name)

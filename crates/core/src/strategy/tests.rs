@@ -108,7 +108,7 @@ fn the_source_queue_keeps_a_week_and_the_others_two() {
     }
 }
 
-/// Has everything that a strategy may need.
+/// Provides everything that a strategy may need.
 struct Everything;
 
 impl Wiring for Everything {

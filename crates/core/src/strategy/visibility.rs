@@ -1,4 +1,4 @@
-//! `visibility`: failed messages stay on the source queue, hidden for the delay. Each retry is a receive.
+//! `visibility`: failed messages remain on the source queue, hidden for the delay. Each retry is a receive.
 
 use futures_util::join;
 
@@ -20,7 +20,7 @@ use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 
-/// The error of a message whose receives are attempts, if the previous receive was not answered.
+/// The error of a message whose receives are attempts, if the outcome of the previous receive is unknown.
 const RECEIVED_AGAIN: &str = "SQS delivered the message again: the function crashed, timed out, ran out of memory or was throttled, and the outcome of the call is unknown";
 
 pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
@@ -35,13 +35,14 @@ pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
 };
 
 fn needed_queues(max_attempts: u32) -> Vec<NeededQueue> {
-    // Ten more than the policy spends.
+    // Ten more receives than the policy can spend.
     let receives =
         u16::try_from(max_attempts).unwrap_or(u16::MAX).saturating_add(SPARE_RECEIVES).min(RECEIVES_MAX);
     with_dead_letter_queues(Role::Source, "source", SOURCE_RETENTION, receives)
 }
 
-/// Each retry is a receive. SQS would move the message before the last one, and its verdict would be lost.
+/// Each retry is a receive. With more attempts, SQS would move the message before the last one, and its verdict would
+/// be lost.
 fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     let most = RECEIVES_MAX - SPARE_RECEIVES;
     let rule = format!(
@@ -51,10 +52,10 @@ fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation
     (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
 }
 
-/// A failed message is hidden on its queue, which counts its retries.
+/// Hides a failed message on its queue, which counts its retries.
 #[derive(Debug)]
 pub struct Visibility<Q> {
-    /// The queue on which it stays.
+    /// The queue on which failed messages remain.
     pub source_queue: Q,
     pub queue_times: QueueTimes,
 }
@@ -122,8 +123,8 @@ impl<Q> StrategyRules for Visibility<Q> {
     }
 }
 
-/// Checks that the target may be called for this receive. If the previous receive was the last one allowed and was not
-/// answered, the message is given up: a crash must not lead to more calls than the policy allows.
+/// Checks that the target may be called for this receive. If the previous receive was the last one allowed and its
+/// outcome is unknown, the message is given up: a crash must not cause more calls than the policy allows.
 ///
 /// # Errors
 /// The message is given up, with the reason.

@@ -1,5 +1,5 @@
-//! The attempts of messages on an ordered queue. Nothing can be written into a waiting message, so they are counted by
-//! SQS, or remembered.
+//! Counts the attempts of messages on an ordered queue. A waiting message cannot be changed, so SQS counts them, or the
+//! environment remembers them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -8,22 +8,23 @@ use crate::decide::Attempts;
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
 
-/// Messages whose calls an environment remembers, about 3 MB; the one with the oldest last call is dropped first.
+/// Maximum number of messages whose calls an environment remembers, about 3 MB; the message with the oldest last call
+/// is dropped first.
 const REMEMBERED_MAX: usize = 10_000;
 
 /// Counts the attempts of messages on an ordered queue.
 #[derive(Debug)]
 pub enum AttemptCounter {
-    /// Each batch has one message, so a receive is a call: `ApproximateReceiveCount` and
+    /// Each batch has a single message, so a receive is a call: `ApproximateReceiveCount` and
     /// `ApproximateFirstReceiveTimestamp` suffice. Holds and crashes count, too.
     Receives,
-    /// In a larger batch a message is also received while it waits behind a failed one, so this environment counts its own
-    /// calls. A new environment starts from zero: no message is given up without its calls, but it may get more.
+    /// In a larger batch a message is also received while it waits behind a failed one, so this environment counts its
+    /// own calls. A new environment starts from zero: every message gets all of its calls, and possibly more.
     Calls(Mutex<RememberedCalls>),
 }
 
 impl AttemptCounter {
-    /// The counter for batches of at most this many messages.
+    /// Creates a counter for batches of at most this many messages.
     #[must_use]
     pub fn for_batch_size(messages: u16) -> Self {
         if messages <= 1 { Self::Receives } else { Self::Calls(Mutex::default()) }
@@ -38,7 +39,7 @@ impl AttemptCounter {
         }
     }
 
-    /// The start of the message's age: its first receive, or its first failed call, held or not.
+    /// The start of the message's age: its first receive, or its first failed call, including held ones.
     #[must_use]
     pub fn age_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
@@ -47,9 +48,9 @@ impl AttemptCounter {
         }
     }
 
-    /// The start of the message's holds: that of its age, or its first receive if this environment knows of no failed
-    /// call. In an outage only SQS remembers for how long a message without a call has been held, and its holds must
-    /// grow: a thousand holds of two seconds would spend all of its receives.
+    /// The start of the message's holds: the start of its age, or its first receive if this environment has recorded no
+    /// failed call. In an outage only SQS records for how long a message without a call has been held, and its holds
+    /// must grow: a thousand holds of two seconds would use up all of its receives.
     #[must_use]
     pub fn held_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
@@ -61,7 +62,7 @@ impl AttemptCounter {
         }
     }
 
-    /// Counts a call that failed, and returns all attempts of its message.
+    /// Counts a failed call, and returns all attempts of its message.
     pub fn record_failure(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
             Self::Receives => Attempts { made: record.receive_count, since: self.age_since(record, now) },
@@ -69,7 +70,7 @@ impl AttemptCounter {
         }
     }
 
-    /// Remembers a call whose message is held: it spends no attempt, but the message's age begins.
+    /// Records a call whose message is held: it spends no attempt, but starts the message's age.
     pub fn record_hold(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
             Self::Receives => {
@@ -79,7 +80,7 @@ impl AttemptCounter {
         }
     }
 
-    /// Forgets a message that is done.
+    /// Forgets a completed message.
     pub fn forget(&self, sqs_message_id: &str) {
         if let Self::Calls(remembered) = self {
             lock(remembered).forget(sqs_message_id);
