@@ -1,7 +1,7 @@
 //! Failed asynchronous Lambda invocations: Lambda's record of the failure, the decision on a retry, and the envelope
 //! that carries the attempt count to the function.
 //!
-//! No state is stored: the envelope also carries the time of the first failure from one failure to the next. The due
+//! No state is stored: the envelope also carries the time of the first failure from one invocation to the next. The due
 //! time follows from the record alone, so every copy and every receive computes the same one.
 
 mod envelope;
@@ -20,22 +20,22 @@ use crate::policy::Policy;
 pub use envelope::{EventRetry, read_payload};
 pub use record::{FailedInvocation, NotADestinationRecord};
 
-/// Defaults for members that the policy omits: full jitter from 1 s, doubling up to 12 h, for a day.
+/// Defaults for members that the policy omits: full jitter from 1 s, doubling up to 12 hours, for a day.
 pub const DEFAULT_POLICY: &str = r#"{"circuit_breaker":false,"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":43200,"jitter":"full"}}"#;
 
-/// Tolerated difference between clocks, as in AWS requests ("RequestTimeTooSkewed"). A record that failed later than
-/// that would wait until then.
+/// Tolerated difference between clocks, as in AWS requests ("RequestTimeTooSkewed"). A record with a later failure
+/// would wait until that time.
 const CLOCK_SKEW_MAX: TimeDelta = TimeDelta::minutes(5);
 
 /// The decision on a failed invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InvocationDecision {
-    /// Invoke the function again, now.
+    /// Invoke the function again now.
     Invoke(RetryInvocation),
-    /// Its backoff is not over. Send the record to its queue again, delayed for the rest, rounded up, or for as long as
-    /// one `DelaySeconds` allows.
+    /// The backoff is not over: send the record to its queue again, delayed by the remaining time, rounded up, or by
+    /// the limit of `DelaySeconds`.
     Hop(DelaySeconds),
-    /// No retry follows: the record goes to the final DLQ.
+    /// Do not retry: the record goes to the final DLQ.
     GiveUp(GiveUp),
 }
 
@@ -50,11 +50,11 @@ pub struct RetryInvocation {
     pub waited: RetryDelay,
 }
 
-/// Decides on a failed invocation. Pure: the same record, settings and time lead to the same decision.
+/// Decides on a failed invocation. Pure: the same record, settings and time yield the same decision.
 ///
-/// Given up, in this order: a function outside `FUNCTION_ARNS`, a failure more than five minutes in the future, a
-/// permanent error, and a record at the limit of its attempts or its age. A record that `came_back` from the final DLQ
-/// starts again at attempt 1 and is invoked at once, since an operator asked for that.
+/// Reasons to give up, in this order: a function outside `FUNCTION_ARNS`, a failure more than five minutes in the
+/// future, a permanent error, and a record at the limit of its attempts or its age. A record that `came_back` from the
+/// final DLQ restarts at attempt 1 and is invoked immediately, since an operator requested it.
 #[must_use]
 pub fn decide_invocation(
     policy: &Policy,
@@ -71,7 +71,7 @@ pub fn decide_invocation(
             explanation: explanation.to_owned(),
         });
     }
-    // A fresh start: attempts and age do not count, and there is no backoff.
+    // A restart: attempts and age do not count, and no backoff applies.
     if came_back {
         let retry = EventRetry { attempt: 1, initial_timestamp: now.timestamp() };
         return InvocationDecision::Invoke(failed.to_retry(retry, RetryDelay::ZERO));
@@ -97,7 +97,8 @@ fn next_retry(
     // Every invocation has its own request id, so no two failures of an event share a key.
     let delay = retry_delay(policy, JitterKey { message_id: failed.request_id, generation: 0, attempt });
     let due = DueTime::from_now(delay, failed.failed_at);
-    // A record from a long queue may be past its due time: the time that counts is when it would run.
+    // After a long wait in the queue, a record may be past its due time: the limit applies to the time when it would
+    // run.
     check_age(AgeLimit::from_limits(policy, None, failed.first_failed_at), due.at.max(now))?;
     Ok(match due.delay_from(now) {
         Some(DelaySeconds::ZERO) => {

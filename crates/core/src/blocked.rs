@@ -1,5 +1,6 @@
-//! Blocked groups of an ordered queue. A message that is given up stays hidden on the source queue, and a notice with
-//! its verdict and its receipt handle informs people: with the handle it can be called again at once, or removed.
+//! Blocked groups of an ordered queue. A message that is given up remains hidden on the source queue, and a notice with
+//! its verdict and receipt handle informs operators, who can use the handle to retry the message immediately or to
+//! remove it.
 
 use serde::Deserialize;
 
@@ -13,8 +14,8 @@ use crate::message::attempt_logs::AttemptLogs;
 use crate::message::metadata::{format_rfc3339, parse_rfc3339};
 use crate::message::{Attribute, OutgoingMessage, ReceiveTimes, ReceivedMessage, Timestamp};
 
-/// The time for which a blocked message is hidden: the longest that SQS allows ("ChangeMessageVisibility", Amazon SQS
-/// API Reference), or until the end of its retention. `None` at that end: it is given up, and its group continues.
+/// The time for which a blocked message is hidden: SQS's maximum ("ChangeMessageVisibility", Amazon SQS API Reference),
+/// or until the end of its retention. `None` at that end: the message is given up, and its group continues.
 #[must_use]
 pub fn hiding_time(
     queue_times: QueueTimes,
@@ -26,10 +27,10 @@ pub fn hiding_time(
     (hidden > VisibilitySeconds::ZERO).then_some(hidden)
 }
 
-/// The notice of a message with this verdict, delayed by 60 s.
+/// The notice for a message with this verdict, delayed by 60 s.
 ///
 /// # Errors
-/// The verdict, if SQS would refuse the notice, since the message has no room for the handle.
+/// The verdict, if SQS would refuse the notice because the message is too large for the handle to fit.
 pub fn block_notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Outgoing>> {
     match attach_handle(&verdict, times.first_received_at) {
         Some(message) => {
@@ -65,9 +66,9 @@ fn attach_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage
 pub struct BlockedNotice {
     /// The receipt handle of the message on its queue.
     pub receipt_handle: String,
-    /// The first receive of the message: since then its group waits.
+    /// The first receive of the message, since which its group has been waiting.
     pub waiting_since: Timestamp,
-    /// The reason why it was given up.
+    /// The reason why the message was given up.
     pub verdict: Verdict,
 }
 
@@ -78,7 +79,7 @@ struct NoticeHandle {
 }
 
 impl BlockedNotice {
-    /// `None` if it is not a notice.
+    /// Parses a notice; `None` if the message is not one.
     #[must_use]
     pub fn from_record(record: &ReceivedMessage) -> Option<Self> {
         let document = record.attributes.get(FAILURE)?.text()?;

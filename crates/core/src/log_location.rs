@@ -1,14 +1,14 @@
-//! The place of log lines in CloudWatch Logs.
+//! The location of log lines in CloudWatch Logs.
 
 use serde::Serialize;
 
-/// Size limit of a request id; Lambda's is a UUID.
+/// Size limit of a request id, which is a UUID in Lambda.
 const REQUEST_ID_BYTES_MAX: usize = 64;
 /// Size limit of the names of log groups and streams ("CreateLogStream", Amazon CloudWatch Logs API Reference).
 const NAME_BYTES_MAX: usize = 512;
 
-/// The log lines of an invocation, as far as it is known where they are. Holds only names that CloudWatch and Lambda
-/// write, since they end up in links and commands.
+/// The location of an invocation's log lines, as far as it is known. Contains only names as CloudWatch and Lambda write
+/// them, since they are used in links and commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LogLocation {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,7 +20,7 @@ pub struct LogLocation {
 }
 
 impl LogLocation {
-    /// The lines of a log stream. A name that CloudWatch does not allow counts as unknown.
+    /// The location of a log stream. A name that CloudWatch does not allow counts as unknown.
     #[must_use]
     pub fn in_stream(log_group: Option<String>, log_stream: Option<String>) -> Self {
         Self {
@@ -30,14 +30,14 @@ impl LogLocation {
         }
     }
 
-    /// The lines with this request id, in this location.
+    /// This location, for the lines with this request id.
     #[must_use]
     pub fn with_request_id(self, request_id: Option<&str>) -> Self {
         let request_id = request_id.filter(|id| is_request_id(id)).map(str::to_owned);
         Self { request_id, ..self }
     }
 
-    /// The request id that the function's own lines have.
+    /// The request id in the function's own log lines.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.request_id.as_deref()
@@ -69,12 +69,12 @@ fn is_log_group(text: &str) -> bool {
     is_name(text, b"_-/.#")
 }
 
-/// As Lambda names its streams: `2026/07/25/orders[$LATEST]0123456789abcdef`. CloudWatch allows more.
+/// True for a name as Lambda gives its streams, `2026/07/25/orders[$LATEST]0123456789abcdef`. CloudWatch allows more.
 fn is_log_stream(text: &str) -> bool {
     is_name(text, b"_-/.#[]$")
 }
 
-/// No name is an option of a command.
+/// True for a name that a command cannot mistake for an option.
 fn is_name(text: &str, punctuation: &[u8]) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || punctuation.contains(&byte);
     (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(is_allowed)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
 
-/// The identity of a span, as small as it can be.
+/// The identity of a span, in compact form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanContext {
     /// Not 0.
@@ -34,7 +34,8 @@ impl SpanContext {
         })
     }
 
-    /// Parses `traceparent` as a JSON string. Anything else counts as absent: a broken link must not cost a message.
+    /// Parses `traceparent` from a JSON string. Anything else counts as absent, since a broken link must not fail a
+    /// message.
     pub(crate) fn from_json(text: &str) -> Option<Self> {
         Self::from_traceparent(&serde_json::from_str::<Cow<'_, str>>(text).ok()?)
     }
@@ -51,33 +52,34 @@ impl SpanContext {
         text
     }
 
-    /// The trace's id: 32 hexadecimal digits.
+    /// The trace id as 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace_id)
     }
 
-    /// The trace's id as X-Ray writes it: `1-5759e988-bd862e3fe1be46a994272793`.
+    /// The trace id in X-Ray's form: `1-5759e988-bd862e3fe1be46a994272793`.
     #[must_use]
     pub fn xray_trace_id(&self) -> String {
         format!("1-{:08x}-{:024x}", self.trace_id >> 96, self.trace_id & ((1 << 96) - 1))
     }
 }
 
-/// As the header `traceparent`.
+/// Serializes as the header `traceparent`.
 impl Serialize for SpanContext {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.traceparent())
     }
 }
 
-/// Faster than the standard library's formatting, which took a fifth of what a span costs a failure.
+/// Appends hexadecimal digits. Faster than the standard library's formatting, which took a fifth of a span's cost per
+/// failure.
 fn push_hex(text: &mut String, bytes: &[u8]) {
     let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
     text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
 }
 
-/// An id of this many lower-case hexadecimal digits, not all 0.
+/// Parses an id of this many lower-case hexadecimal digits, not all 0.
 pub(crate) fn parse_id(text: &str, digits: usize) -> Option<u128> {
     let id = is_hex(text, digits).then(|| u128::from_str_radix(text, 16).ok()).flatten();
     id.filter(|id| *id != 0)

@@ -1,5 +1,5 @@
-//! Helpers for several test modules. `redeliver-testing` has more, but a unit test cannot use it: it is built on
-//! another copy of these types.
+//! Helpers for several test modules. Unit tests cannot use `redeliver-testing`, which depends on another copy of these
+//! types.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -11,7 +11,7 @@ use crate::message::attempt_logs::AttemptLogs;
 use crate::message::origin::Origin;
 use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp, attributes_size};
 
-/// Texts from targets and attackers: illegal characters, JSON escapes, wide characters, nothing, 100 KiB.
+/// Texts from targets and attackers: illegal characters, JSON escapes, wide characters, empty, 100 KiB.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 12] =
         ["\0", "\u{1}", "\u{FFFE}", "\u{FFFF}", "😀", "é", "\"", "\\", "\n", "\t", "word ", "4711"];
@@ -69,8 +69,8 @@ pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     })
 }
 
-/// A producer's attributes, and the size of a body that SQS accepted beside them: small, any, almost full, exactly 1
-/// MiB together.
+/// A producer's attributes, and the size of a body that SQS accepted with them: small, any, almost full, exactly 1 MiB
+/// in total.
 pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
     producer_attributes().prop_flat_map(|attributes| {
         let most = MESSAGE_BYTES_MAX - attributes_size(&attributes);
@@ -87,12 +87,12 @@ pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
 
 pub(crate) const SOURCE_ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:source";
 
-/// Seconds after 2026-07-25T17:20:00Z.
+/// The time this many seconds after 2026-07-25T17:20:00Z.
 pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_timestamp(1_785_000_000 + second, 0).unwrap()
 }
 
-/// A first delivery, sent at second 0, that failed at second 5.
+/// A first delivery that was sent at second 0 and failed at second 5.
 pub(crate) fn delivery() -> Delivery {
     Delivery {
         last_attempt: None,
@@ -114,7 +114,7 @@ pub(crate) fn attempt_logs() -> AttemptLogs {
     AttemptLogs::new(location, at(3), at(4)).unwrap()
 }
 
-/// A message on the intermediate DLQ, sent a minute before second 0; moved from this queue, if given.
+/// A message on the intermediate DLQ, sent a minute before second 0, and moved from this queue if given.
 pub(crate) fn received(redriven_from: Option<&str>) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: "n".to_owned(),

@@ -1,4 +1,4 @@
-//! Trace contexts: a message's own, how the target gets it, and the spans of its attempts.
+//! Trace contexts: parsing a message's context, passing it to the target, and the spans of the message's attempts.
 
 pub mod messaging;
 mod span;
@@ -11,26 +11,26 @@ use crate::span_context::parse_id;
 pub use span::{CallSpan, Span, SpanEvent, SpanKind, SpanValue, TraceLink};
 pub use tracer::{AttemptSpan, EndedSpans, SPANS_MAX, Tracer};
 
-/// Names of the two parts in headers, message attributes and CloudEvents ("Trace Context", W3C; "Distributed Tracing
-/// Extension", CloudEvents).
+/// Names of the two parts of a trace context in headers, message attributes and CloudEvents ("Trace Context", W3C;
+/// "Distributed Tracing Extension", CloudEvents).
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 /// X-Ray's header ("Tracing header", AWS X-Ray Developer Guide).
 pub const XRAY_TRACE_ID: &str = "x-amzn-trace-id";
-/// A `tracestate` of this size is passed on ("tracestate Limits", Trace Context, W3C); a longer one is dropped.
+/// A `tracestate` of up to this size is propagated ("tracestate Limits", Trace Context, W3C); a longer one is dropped.
 const STATE_CHARACTERS_MAX: usize = 512;
 
-/// A span to continue: the producer's, or that of redeliver's call.
+/// The context of a span to continue: the producer's, or redeliver's own for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     /// The span itself.
     pub span: SpanContext,
-    /// Empty if there is none.
+    /// The `tracestate`; empty if absent.
     state: String,
-    /// `Lineage` of the X-Ray header, by which Lambda finds endless loops.
+    /// `Lineage` of the X-Ray header, which Lambda uses to detect endless loops.
     lineage: Option<String>,
-    /// True for an X-Ray header without `Sampled=1`: X-Ray records nothing, as in each function whose tracing is off,
-    /// and OpenTelemetry's sampling is still undecided.
+    /// True for an X-Ray header without `Sampled=1`: X-Ray records nothing, as for any function with tracing disabled,
+    /// and OpenTelemetry's sampling decision is still open.
     is_undecided: bool,
 }
 
@@ -40,7 +40,7 @@ fn context_from_attributes(attributes: &Attributes) -> Option<TraceContext> {
 }
 
 fn context_from_cloud_event(body: &str) -> Option<TraceContext> {
-    // Most bodies have none, and need not be parsed.
+    // Most bodies contain no trace context, and need not be parsed.
     if !body.contains(TRACEPARENT) {
         return None;
     }
@@ -49,8 +49,8 @@ fn context_from_cloud_event(body: &str) -> Option<TraceContext> {
 }
 
 impl TraceContext {
-    /// The context of a message with these attributes of its producer, this body, which may be a CloudEvent, and this
-    /// X-Ray header.
+    /// The context of a message, from its producer's attributes, its body, which may be a CloudEvent, or its X-Ray
+    /// header.
     #[must_use]
     pub fn from_parts(attributes: &Attributes, body: &str, xray: Option<&str>) -> Option<Self> {
         let context = context_from_attributes(attributes)
@@ -59,7 +59,7 @@ impl TraceContext {
         Some(Self { lineage: xray.and_then(xray_lineage), ..context })
     }
 
-    /// Parses W3C's headers. A `tracestate` is passed on as it is, if it can be a header.
+    /// Parses W3C's headers. A `tracestate` that is a valid header is propagated unchanged.
     fn from_headers(parent: &str, state: Option<&str>) -> Option<Self> {
         let span = SpanContext::from_traceparent(parent)?;
         Some(Self {
@@ -70,21 +70,21 @@ impl TraceContext {
         })
     }
 
-    /// The context of a span without a producer's.
+    /// The context of a span without a producer's context.
     fn from_span(span: SpanContext) -> Self {
         Self { span, state: String::new(), lineage: None, is_undecided: false }
     }
 
-    /// The context of another span, which continues this one's trace or begins its own.
+    /// The context of another span, which continues this trace or begins a new one.
     #[must_use]
     pub fn with_span(&self, span: SpanContext) -> Self {
-        // Vendors' notes belong to one trace.
+        // The vendors' state belongs to a single trace.
         let state = if span.trace_id == self.span.trace_id { self.state.clone() } else { String::new() };
         Self { span, state, lineage: self.lineage.clone(), is_undecided: false }
     }
 
     /// Parses `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1` ("Tracing header", AWS X-Ray
-    /// Developer Guide). Without a parent there is no span.
+    /// Developer Guide). `None` without a parent.
     fn from_xray_header(header: &str) -> Option<Self> {
         let (seconds, random) = xray_field(header, "Root")?.strip_prefix("1-")?.split_once('-')?;
         let trace_id = format!("{seconds}{random}");
@@ -102,7 +102,7 @@ impl TraceContext {
         self.span.traceparent()
     }
 
-    /// The header `tracestate`, if there is one.
+    /// The header `tracestate`, if present.
     #[must_use]
     pub fn tracestate(&self) -> Option<&str> {
         Some(self.state.as_str()).filter(|state| !state.is_empty())
@@ -115,8 +115,8 @@ impl TraceContext {
         format!("Root={};Parent={span_id:016x};Sampled={}", self.span.xray_trace_id(), u8::from(is_sampled))
     }
 
-    /// The header `X-Amzn-Trace-Id` for Lambda, which counts the functions on the way in `Lineage` and so ends endless
-    /// loops: that of `current`, the header of this invocation, or else the message's.
+    /// The header `X-Amzn-Trace-Id` for Lambda, with the `Lineage` in which Lambda counts functions to stop endless
+    /// loops: that of `current`, this invocation's header, otherwise the message's.
     #[must_use]
     pub fn xray_header_for_lambda(&self, current: Option<&str>) -> String {
         match current.and_then(xray_lineage).or_else(|| self.lineage.clone()) {
@@ -132,7 +132,7 @@ fn xray_field<'a>(header: &'a str, name: &str) -> Option<&'a str> {
     fields.find_map(|(field, value)| (field == name).then_some(value))
 }
 
-/// The `Lineage` of an X-Ray header, if it has only what Lambda writes there.
+/// The `Lineage` of an X-Ray header, if it has only characters that Lambda writes.
 fn xray_lineage(header: &str) -> Option<String> {
     let is_expected = |byte: u8| byte.is_ascii_alphanumeric() || b":,|".contains(&byte);
     xray_field(header, "Lineage")
@@ -140,8 +140,8 @@ fn xray_lineage(header: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// True for a `tracestate` that is short enough, and that no HTTP client refuses. The length counts first: a message may
-/// bring 1 MiB.
+/// True for a `tracestate` that is short enough, and that every HTTP client accepts. The length is checked first, since
+/// it may be up to 1 MiB.
 fn is_passed_on(state: &str) -> bool {
     state.len() <= STATE_CHARACTERS_MAX && state.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'))
 }

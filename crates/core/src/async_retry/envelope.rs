@@ -7,7 +7,7 @@ use crate::json::members::parse_members;
 
 /// The highest `max_attempts` of a policy.
 const ATTEMPTS_MAX: u32 = 1000;
-/// The end of the year 9999, the last that RFC 3339 can express.
+/// The end of the year 9999, the last year that RFC 3339 can express.
 const TIMESTAMP_MAX: i64 = 253_402_300_799;
 
 /// The earlier invocations of a retried event.
@@ -15,14 +15,14 @@ const TIMESTAMP_MAX: i64 = 253_402_300_799;
 pub struct EventRetry {
     /// Number of this retry, 1 for the first.
     pub attempt: u32,
-    /// Unix seconds of the first failure.
+    /// Unix timestamp of the first failure, in seconds.
     pub initial_timestamp: i64,
 }
 
-/// Returns the original payload, byte for byte, and the retry that this invocation is; `None` for the first invocation,
-/// whose payload has no envelope.
+/// Returns the original payload, byte for byte, and the details of this retry; `None` for the first invocation, whose
+/// payload has no envelope.
 ///
-/// Anyone who may invoke the function can write such an envelope: `attempt` is a hint, not a proof.
+/// Anyone with permission to invoke the function can write such an envelope: `attempt` is a hint, not proof.
 #[must_use]
 pub fn read_payload(payload: &str) -> (Option<EventRetry>, &str) {
     match read_envelope(payload) {
@@ -42,8 +42,8 @@ impl EventRetry {
     }
 }
 
-/// Reads an envelope with exactly our members, in any order and with any white space. Anything else is the user's own
-/// payload.
+/// Parses an envelope with exactly these members, in any order and with any white space. Anything else is the user's
+/// own payload.
 fn read_envelope(payload: &str) -> Option<(EventRetry, Range<usize>)> {
     let [metadata, original] =
         exact_members(payload, 0..payload.len(), ["_retry_metadata", "_original_payload"])?;

@@ -14,7 +14,7 @@ use crate::json::members::{Malformed, Member, parse_members, unchecked_members};
 use crate::message::Timestamp;
 use crate::message::metadata::parse_rfc3339;
 
-/// An asynchronous invocation that failed.
+/// A failed asynchronous invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedInvocation<'a> {
     /// `requestContext.requestId`, unique to each invocation.
@@ -23,7 +23,7 @@ pub struct FailedInvocation<'a> {
     pub function_arn: String,
     /// `timestamp`: when the invocation failed.
     pub failed_at: Timestamp,
-    /// Retries made before it, from the envelope; 0 if the payload has none.
+    /// Retries made before this invocation, from the envelope; 0 without an envelope.
     pub retries_made: u32,
     /// Time of the first failure, from the envelope, in whole seconds; never later than `failed_at`.
     pub first_failed_at: Timestamp,
@@ -41,7 +41,7 @@ pub enum NotADestinationRecord {
     /// A required member is missing.
     #[error("not a destination record: {0} is missing")]
     Missing(String),
-    /// A member is not as Lambda writes it.
+    /// A member has another form than Lambda writes.
     #[error("not a destination record: {0} is not {1}")]
     Wrong(String, &'static str),
     #[error(
@@ -54,7 +54,7 @@ impl<'a> FailedInvocation<'a> {
     /// Parses a record.
     ///
     /// # Errors
-    /// The first missing or wrong member.
+    /// The first missing or invalid member.
     pub fn parse(body: &'a str) -> Result<Self, NotADestinationRecord> {
         let record = RecordObject::read_object(body, 0..body.len(), "")?;
         let context =
@@ -95,7 +95,7 @@ fn executed_version(record: &RecordObject<'_>) -> Option<String> {
     response.string_value("executedVersion").ok()
 }
 
-/// The function's answer: an object with an error's text, or any other value.
+/// The error from the function's response: an object with an error's text, or any other value.
 fn response_error(response: &str, condition: &str) -> HandlerError {
     let members = unchecked_members(response).unwrap_or_default();
     let said = |name: &str| {

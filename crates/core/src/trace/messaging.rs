@@ -10,9 +10,9 @@ use crate::message::{ReceivedMessage, Timestamp};
 /// The version of the semantic conventions.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
 
-/// The attributes of an operation on a queue. For SQS, its name and its type are the same.
+/// The attributes of an operation on a queue. For SQS, the operation's name and type are the same.
 fn queue_attributes<'a>(operation: &'static str, queue: &'a str) -> Vec<(&'static str, SpanValue<'a>)> {
-    // Leaves room for the attributes that callers add.
+    // Capacity for the attributes that callers add.
     let mut attributes = Vec::with_capacity(10);
     attributes.extend([
         ("messaging.system", "aws_sqs".into()),
@@ -60,7 +60,7 @@ impl<'a> SendSpan<'a> {
             parent: Some(parent),
             links: Vec::new(),
             name: ["send ", self.queue].concat().into(),
-            // Not a producer: the message keeps its own producer's context.
+            // Not `Producer`, since the message keeps its producer's context.
             kind: SpanKind::Client,
             start: self.started,
             end: self.ended,
@@ -110,7 +110,7 @@ pub struct ProcessSpan<'a> {
 }
 
 impl<'a> ProcessSpan<'a> {
-    /// The span, still without an outcome.
+    /// The span, without an outcome yet.
     #[must_use]
     pub fn into_span(self, context: SpanContext) -> Span<'a> {
         let queue = queue_name(&self.record.queue_arn);

@@ -5,26 +5,26 @@ use std::borrow::Cow;
 use crate::message::Timestamp;
 use crate::span_context::SpanContext;
 
-/// A span that has ended.
+/// An ended span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span<'a> {
     pub context: SpanContext,
-    /// The span that it is part of, in the same trace; `None` for a trace's first span.
+    /// The parent span in the same trace; `None` for a trace's root span.
     pub parent: Option<SpanContext>,
     pub links: Vec<TraceLink>,
     pub name: Cow<'a, str>,
     pub kind: SpanKind,
     pub start: Timestamp,
     pub end: Timestamp,
-    /// By their names in the semantic conventions, or `redeliver.…`. No payload, no text of a target.
+    /// Attributes, with names from the semantic conventions or `redeliver.…`. No payload, no text from a target.
     pub attributes: Vec<(&'static str, SpanValue<'a>)>,
     pub events: Vec<SpanEvent>,
-    /// `error.type`, if it failed.
+    /// `error.type`, if the operation failed.
     pub error: Option<Cow<'a, str>>,
 }
 
 impl Span<'_> {
-    /// The span with owned copies of its texts.
+    /// Converts the span to one with owned copies of its texts.
     #[must_use]
     pub fn into_owned(self) -> Span<'static> {
         let Self { context, parent, links, name, kind, start, end, attributes, events, error } = self;
@@ -47,7 +47,7 @@ impl Span<'_> {
     }
 }
 
-/// Another span that a span follows from.
+/// A link to another span that caused this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceLink {
     pub to: SpanContext,
@@ -55,7 +55,7 @@ pub struct TraceLink {
     pub role: &'static str,
 }
 
-/// A moment within a span.
+/// An event of a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanEvent {
     pub name: &'static str,
@@ -65,11 +65,11 @@ pub struct SpanEvent {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Work of our own.
+    /// Work in this process.
     Internal,
-    /// A call whose answer we wait for.
+    /// A call that waits for a response.
     Client,
-    /// A message that is processed.
+    /// The processing of a message.
     Consumer,
 }
 
@@ -97,7 +97,7 @@ impl From<u32> for SpanValue<'_> {
     }
 }
 
-/// The span of a handler's calls, as far as it is the same for all of them.
+/// The properties that the spans of all of a handler's calls share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallSpan<'a> {
     pub name: Cow<'a, str>,
@@ -105,7 +105,7 @@ pub struct CallSpan<'a> {
     pub attributes: Vec<(&'static str, SpanValue<'a>)>,
 }
 
-/// For a handler in this process.
+/// The properties for a handler in this process.
 impl Default for CallSpan<'_> {
     fn default() -> Self {
         Self { name: "handle".into(), kind: SpanKind::Internal, attributes: Vec::new() }

@@ -1,4 +1,4 @@
-//! Begins traces, and keeps the spans that have ended until they are exported.
+//! Begins traces, and buffers ended spans until they are exported.
 
 use std::mem;
 use std::sync::Mutex;
@@ -11,13 +11,14 @@ use super::{Span, SpanContext, TraceContext, TraceLink};
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
 
-/// Spans kept until the next export. A batch of 10,000 messages has more; the others are dropped and counted.
+/// Maximum number of spans buffered until the next export. A batch of 10,000 messages has more; the rest are dropped
+/// and counted.
 pub const SPANS_MAX: usize = 8192;
 
-/// Records spans, for one process.
+/// Records the spans of one process.
 #[derive(Debug)]
 pub struct Tracer {
-    /// True if an attempt continues its producer's trace (`TRACE_CONTINUE`); else it begins a trace of its own, with
+    /// True if an attempt continues its producer's trace (`TRACE_CONTINUE`); otherwise it begins a new trace with
     /// links.
     continues: bool,
     seed: fn() -> [u8; 32],
@@ -26,28 +27,28 @@ pub struct Tracer {
 
 #[derive(Debug, Default)]
 struct TracerState {
-    /// Seeded by the first span, not before: environments that Lambda restores from one snapshot must not have the same
-    /// ids.
+    /// Seeded by the first span, not earlier: environments that Lambda restores from the same snapshot must not
+    /// generate the same ids.
     random: Option<ChaCha8Rng>,
     ended: Vec<Span<'static>>,
     dropped: u64,
-    /// Batches that run now, and those that ran since the last line of a batch.
+    /// Batches that are running, or were running since the last log line of a batch.
     running: Vec<SpanContext>,
     since_line: Vec<SpanContext>,
 }
 
-/// The spans that have ended since the last export.
+/// The spans ended since the last export.
 #[derive(Debug, Default, PartialEq)]
 pub struct EndedSpans {
     pub spans: Vec<Span<'static>>,
-    /// Number of those that had no room.
+    /// Number of dropped spans.
     pub dropped: u64,
 }
 
-/// One attempt of a message, before it has ended.
+/// An attempt of a message that has not ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptSpan {
-    /// Its own span, with what the producer's context has besides.
+    /// The attempt's span, with the other members of the producer's context.
     pub context: TraceContext,
     pub parent: Option<SpanContext>,
     producer: Option<SpanContext>,
@@ -55,7 +56,7 @@ pub struct AttemptSpan {
 }
 
 impl AttemptSpan {
-    /// Links to the producer's span and to the last attempt. The parent needs none.
+    /// Links to the producer's span and to the last attempt, except the one that is the parent.
     #[must_use]
     pub fn links(&self) -> Vec<TraceLink> {
         let origins = [(self.producer, "producer"), (self.last, "last_attempt")];
@@ -65,8 +66,8 @@ impl AttemptSpan {
 }
 
 impl Tracer {
-    /// A tracer without spans. `seed` must be random: the ids of spans are derived from it. It is called once, by the
-    /// first span. `continues` is the setting `TRACE_CONTINUE`.
+    /// Creates a tracer without spans. `seed` must return a random value, from which span ids are derived. It is called
+    /// once, by the first span. `continues` is the setting `TRACE_CONTINUE`.
     #[must_use]
     pub fn new(seed: fn() -> [u8; 32], continues: bool) -> Self {
         Self { continues, seed, state: Mutex::default() }
@@ -78,33 +79,33 @@ impl Tracer {
         std::array::from_fn(|_| random.next_u64())
     }
 
-    /// The first span of a new trace. The id begins with the time, as X-Ray has it.
+    /// The first span of a new trace. The trace id begins with the time, as X-Ray requires.
     #[must_use]
     pub fn begin_trace(&self, now: Timestamp, is_sampled: bool) -> SpanContext {
         trace_from_words(now, self.random_words(), is_sampled)
     }
 
-    /// A span within the trace of `parent`.
+    /// A new span in the trace of `parent`.
     #[must_use]
     pub fn child_span(&self, parent: SpanContext) -> SpanContext {
         let [span_id] = self.random_words();
         SpanContext { span_id: span_id.max(1), ..parent }
     }
 
-    /// Begins a batch: the next line that is logged may be its own.
+    /// Begins a batch, to which the next log line may belong.
     pub fn batch_began(&self, batch: SpanContext) {
         let mut state = lock(&self.state);
         state.running.push(batch);
         state.since_line.push(batch);
     }
 
-    /// Ends a batch, before its line is logged.
+    /// Ends a batch, before its log line is written.
     pub fn batch_ended(&self, batch: SpanContext) {
         lock(&self.state).running.retain(|running| *running != batch);
     }
 
-    /// The batch of the line that is logged now; `None` if several ran since the last line, which counts them together,
-    /// or if its trace is not sampled.
+    /// The batch of the current log line; `None` if several batches ran since the last line, since the line then counts
+    /// them together, or if its trace is not sampled.
     #[must_use]
     pub fn batch_of_line(&self) -> Option<SpanContext> {
         let mut state = lock(&self.state);
@@ -115,8 +116,8 @@ impl Tracer {
         }
     }
 
-    /// The attempt of a message whose producer has this context, and whose last attempt was `last`: linked to both. It
-    /// is sampled if the producer's span is.
+    /// The attempt of a message with this producer's context and the last attempt `last`, with links to both. It is
+    /// sampled if the producer's span is.
     #[must_use]
     pub fn begin_attempt(
         &self,
@@ -133,8 +134,8 @@ impl Tracer {
         linked_attempt(span, parent, producer, last)
     }
 
-    /// [`Self::begin_attempt`] of a message that stays on its queue. It cannot carry its last attempt, so its spans are
-    /// derived from SQS's message id and the number of the receive.
+    /// Like [`Self::begin_attempt`], for a message that remains on its queue. Since it cannot carry its last attempt,
+    /// its spans are derived from SQS's message id and the number of the receive.
     #[must_use]
     pub fn begin_attempt_on_queue(
         &self,
@@ -144,7 +145,7 @@ impl Tracer {
     ) -> AttemptSpan {
         let is_sampled = is_sampled(producer.as_ref(), last);
         let derived = |receive: u32| receive_span(record, receive, is_sampled);
-        // All receives are within the trace that is continued: without an earlier span, that of the first receive.
+        // All receives belong to the continued trace: without an earlier span, that of the first receive.
         let continued = || self.parent_span(producer.as_ref(), last).unwrap_or_else(|| derived(1));
         let continued = self.continues.then(continued);
         let received = |receive: u32| match continued {
@@ -161,12 +162,12 @@ impl Tracer {
         )
     }
 
-    /// The span that an attempt continues: its producer's, or else its last attempt's.
+    /// The span that an attempt continues: its producer's, otherwise its last attempt's.
     fn parent_span(&self, producer: Option<&TraceContext>, last: Option<SpanContext>) -> Option<SpanContext> {
         producer.map(|context| context.span).or(last).filter(|_| self.continues)
     }
 
-    /// Keeps a span that has ended, if its trace is sampled. Beyond [`SPANS_MAX`] it is dropped and counted.
+    /// Buffers an ended span if its trace is sampled. Beyond [`SPANS_MAX`], spans are dropped and counted.
     pub fn record_span(&self, span: Span<'_>) {
         if !span.context.is_sampled {
             return;
@@ -179,7 +180,7 @@ impl Tracer {
         }
     }
 
-    /// Takes the spans that have ended since the last call.
+    /// Takes the spans ended since the last call.
     #[must_use]
     pub fn take_ended(&self) -> EndedSpans {
         let mut state = lock(&self.state);
@@ -187,7 +188,7 @@ impl Tracer {
     }
 }
 
-/// The producer's sampling decision: without one that of the last attempt, or else yes.
+/// The producer's sampling decision; without one, that of the last attempt; without either, true.
 fn is_sampled(producer: Option<&TraceContext>, last: Option<SpanContext>) -> bool {
     let decided = producer.filter(|context| !context.is_undecided).map(|context| context.span);
     decided.or(last).is_none_or(|span| span.is_sampled)
@@ -265,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A function whose tracing is off, as it is by default, sends its header with `Sampled=0`.
+    /// A function with tracing disabled, the default, sends its header with `Sampled=0`.
     #[test]
     fn an_unsampled_x_ray_header_does_not_decide_the_sampling() {
         let header = |sampled| {
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(tracer.batch_of_line(), None);
     }
 
-    /// A snapshot is made before the first span.
+    /// A snapshot is taken before the first span.
     #[test]
     fn the_ids_are_seeded_by_the_first_span() {
         let tracer = Tracer::new(|| panic!("seeded"), false);
