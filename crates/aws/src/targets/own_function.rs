@@ -1,4 +1,4 @@
-//! The user's own function, in any language, as the target: its runtime is a child process and uses our Runtime API.
+//! The user's own function, in any language, as the target: its runtime is a child process that uses our Runtime API.
 //!
 //! ```text
 //!    Lambda's Runtime API
@@ -11,12 +11,12 @@
 //!    the runtime (python3 …, node …, java …): a child process in a process group of its own
 //! ```
 //!
-//! A call that the deadline cuts off ends its process and that process's Runtime API; the next call starts a new one. A
-//! process that is still starting is kept. If the first start fails, Lambda gets the runtime's init error, and the
-//! message-processor ends with its exit code; later failed starts fail their messages as `unavailable`.
+//! If the deadline cuts off a call, its process and that process's Runtime API are stopped; the next call starts new
+//! ones. A process that is still starting is kept running. If the first start fails, Lambda gets the runtime's init
+//! error, and the message-processor ends with its exit code; later failed starts fail their messages as `unavailable`.
 //!
-//! Other facts of Lambda (the function's ARN, the trace, events of other services, the end of a SnapStart restore) come
-//! through [`Guest`].
+//! Other data from Lambda (the function's ARN, the trace, events of other services, the end of a SnapStart restore)
+//! arrives through [`Guest`].
 
 mod answer;
 mod event;
@@ -52,13 +52,13 @@ use super::invoke::client_context;
 use crate::lambda::{Context, Diagnostic, Guest};
 use crate::settings::function_version;
 
-/// The event that the handler gets: `HANDLER_EVENT`.
+/// `HANDLER_EVENT`: the kind of event passed to the handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandlerEvent {
     /// An SQS event with one record.
     #[default]
     Record,
-    /// An SQS event with all records of the batch that are due.
+    /// An SQS event with all due records of the batch.
     Batch,
 }
 
@@ -75,7 +75,7 @@ impl FromStr for HandlerEvent {
 }
 
 impl HandlerEvent {
-    /// Concurrent calls: a function has one invocation at a time, with one record or with all.
+    /// The number of concurrent calls: a function has one invocation at a time, with one record or with all.
     #[must_use]
     pub const fn max_concurrency(self) -> NonZeroUsize {
         match self {
@@ -85,19 +85,19 @@ impl HandlerEvent {
     }
 }
 
-/// The user's function: its handler gets an SQS event with one message or with a batch, and its answer decides each
+/// The user's function: its handler gets an SQS event with one message or a batch, and its response determines each
 /// outcome.
 pub struct OwnFunction<R = Processes> {
     /// Runs the function's code.
     pub runtime: R,
     handler_event: HandlerEvent,
     function: Option<String>,
-    /// `:ACCOUNT:NAME`, the end of the source queue's ARN; `None` if it is not known.
+    /// `:ACCOUNT:NAME`, the end of the source queue's ARN; `None` if unknown.
     source_queue: Option<String>,
     /// Records whose calls began together and share an invocation.
     together: Mutex<Vec<WaitingRecord>>,
     observer: Option<Arc<dyn Observer>>,
-    /// The shapes of answers that look like reports of failures and are successes.
+    /// The shapes of responses that look like failure reports but count as successes.
     taken_as_success: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -106,7 +106,7 @@ pub trait FunctionRuntime: Send + Sync {
     /// Calls the handler. Dropping the future ends the call.
     ///
     /// # Errors
-    /// If the handler has not answered.
+    /// If the handler did not respond.
     fn run_handler(
         &self,
         event: FunctionInvocation<'_>,
@@ -118,11 +118,11 @@ pub trait FunctionRuntime: Send + Sync {
 pub struct FunctionInvocation<'a> {
     /// The event itself.
     pub json: String,
-    /// The message's X-Ray header; `None` for that of Lambda's invocation.
+    /// The message's X-Ray header; `None` to use that of Lambda's invocation.
     pub trace_id: Option<&'a str>,
     /// The client context as JSON.
     pub client_context: Option<&'a str>,
-    /// The request id that the handler's context has.
+    /// The request id in the handler's context.
     pub request_id: String,
     /// The deadline.
     pub end: Timestamp,
@@ -135,7 +135,7 @@ impl FunctionInvocation<'_> {
     }
 }
 
-/// A record of an invocation that is about to begin.
+/// A record that waits for an invocation to begin.
 #[derive(Debug)]
 struct WaitingRecord {
     /// The batch's deadline, which also identifies the batch.
@@ -146,8 +146,8 @@ struct WaitingRecord {
     answer: oneshot::Sender<Result<(), HandlerError>>,
 }
 
-/// Held by the first of the calls that begin together while it waits for the others. If it is dropped, their records
-/// are removed, since no other call would make their invocation.
+/// Held by the first of several simultaneous calls while it waits for the others. Dropping it removes their records,
+/// since no other call would make their invocation.
 struct Gathering<'a> {
     together: &'a Mutex<Vec<WaitingRecord>>,
     end: Timestamp,
@@ -167,7 +167,7 @@ impl Drop for Gathering<'_> {
 }
 
 impl<R: FunctionRuntime> OwnFunction<R> {
-    /// A function with this runtime. Its version is the environment's.
+    /// Creates a function with this runtime. The version is that of the environment.
     #[must_use]
     pub fn new(runtime: R, handler_event: HandlerEvent) -> Self {
         Self {
@@ -181,19 +181,19 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         }
     }
 
-    /// `observer` gets an event for each shape of answer that looks like a report of failures and is a success.
+    /// `observer` gets an event for each shape of response that looks like a failure report but counts as a success.
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }
     }
 
-    /// The shapes of these answers so far.
+    /// The shapes of such responses so far.
     #[must_use]
     pub fn taken_as_success(&self) -> Vec<&'static str> {
         lock(&self.taken_as_success).iter().copied().collect()
     }
 
-    /// The function of the source queue with this URL (`https://HOST/ACCOUNT/NAME`).
+    /// Sets the URL of the source queue (`https://HOST/ACCOUNT/NAME`).
     #[must_use]
     pub fn for_queue(self, url: Option<&str>) -> Self {
         let end_of_arn = |url: &str| {
@@ -230,7 +230,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         outcome
     }
 
-    /// Reports, once per shape, an answer that counts as a success of all records but looks like a report of failures.
+    /// Reports, once per shape, a response that looks like a failure report but counts as a success of all records.
     fn report_taken_as_success(&self, answer: &FunctionResponse, ids: &[&str]) {
         let FunctionResponse::Response(body) = answer else { return };
         let Some(shape) = shape_taken_as_success(body, ids) else { return };
@@ -240,7 +240,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         }
     }
 
-    /// Combines all calls that begin together into one invocation, which the first of them makes.
+    /// Combines simultaneous calls into one invocation, which the first of them makes.
     async fn call_together(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
         let (answer, answered) = oneshot::channel();
         let sqs_message_id = invocation.record.sqs_message_id.clone();
@@ -264,7 +264,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         answered.await.unwrap_or_else(|_| Err(broken_off()))
     }
 
-    /// Calls the handler, whose log lines have the request id of its own invocation, in the log stream of ours.
+    /// Calls the handler, whose log lines have the request id of its own invocation but are in our log stream.
     async fn call_runtime<'a>(
         &self,
         event: FunctionInvocation<'_>,
@@ -273,7 +273,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         let set = |id: Option<&str>| logs.clone().into_iter().for_each(|logs| logs.set_request_id(id));
         set(Some(&event.request_id));
         let answer = self.runtime.run_handler(event).await;
-        // It could not be started, so no line has the id.
+        // The function did not start, so no log line has the id.
         if answer.as_ref().is_err_and(|error| matches!(error.kind, FailureKind::Unavailable(_))) {
             set(None);
         }
@@ -295,7 +295,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
             Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
         };
         for (waiting, outcome) in records.into_iter().zip(outcomes) {
-            // The receiver is gone if its call was dropped.
+            // The receiver no longer exists if its call was dropped.
             let _ = waiting.answer.send(outcome);
         }
     }

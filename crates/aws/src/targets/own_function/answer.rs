@@ -1,4 +1,4 @@
-//! Maps a handler's answer to outcomes.
+//! Maps a handler's response to outcomes.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -12,21 +12,21 @@ use serde_json::value::RawValue;
 use super::exception::Exception;
 use crate::lambda::FromObject;
 
-/// The size limit of a record's error; a longer one is ignored. Its texts are cut to a kilobyte when they are recorded.
+/// The size limit of a record's error; a longer one is ignored. Its texts are truncated to a kilobyte when recorded.
 const ERROR_BYTES_MAX: usize = 256 << 10;
 
-/// The answer to an invocation, as the runtime posted it.
+/// The response to an invocation, as posted by the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FunctionResponse {
     /// The handler's return value, as JSON.
     Response(Bytes),
-    /// The error that it threw ("Using the Lambda runtime API for custom runtimes", Invocation error).
+    /// The error that the handler threw ("Using the Lambda runtime API for custom runtimes", Invocation error).
     Error(Bytes),
     /// The return value exceeds Lambda's limit.
     TooLarge,
 }
 
-/// The outcome of each record of an invocation: `ids` are their SQS message ids, in order.
+/// The outcome of each record in an invocation. `ids` are their SQS message ids, in order.
 pub(super) fn outcomes_per_record(answer: &FunctionResponse, ids: &[&str]) -> Vec<Result<(), HandlerError>> {
     let failed = |error: HandlerError| ids.iter().map(|_| Err(error.clone())).collect();
     match answer {
@@ -63,7 +63,7 @@ fn too_large() -> HandlerError {
     HandlerError::transient("Function.ResponseSizeTooLarge", details)
 }
 
-/// The members of an answer that count here; all others are ignored.
+/// The relevant members of a response; all others are ignored.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Returned<'a> {
@@ -73,7 +73,7 @@ struct Returned<'a> {
     batch_item_failures: Option<&'a RawValue>,
 }
 
-/// The outcomes, or the problem of an invalid answer, for which Lambda, too, fails the whole batch ("Implementing
+/// The outcomes, or the error in an invalid response, for which Lambda also fails the whole batch ("Implementing
 /// partial batch responses").
 fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerError>>, String> {
     let done = || ids.iter().map(|_| Ok(())).collect();
@@ -84,8 +84,8 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         Ok(object) => object,
         Err(error) => {
             let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-            // An object that is not JSON is not read again, which for 6 MB takes as long as all else. Any other answer is,
-            // since a string may have half a character in it.
+            // An object that is not JSON is not parsed again, since for 6 MB that takes as long as everything else. Any
+            // other response is, since a string may contain half a character.
             let is_json =
                 (error.is_data() || !is_object) && serde_json::from_slice::<IgnoredAny>(body).is_ok();
             return match (is_json, is_object) {
@@ -101,7 +101,7 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         let error = redeliver_error(redeliver)?;
         return Ok(ids.iter().map(|_| Err(error.clone())).collect());
     }
-    // A message that was received twice may be in the event twice; then both have failed.
+    // A message that was received twice may be in the event twice; then both records have failed.
     let mut failed = HashMap::new();
     let known: HashSet<_> = ids.iter().copied().collect();
     for failure in batch_item_failures.map(item_failures).transpose()?.unwrap_or_default() {
@@ -123,11 +123,11 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
 #[serde(rename_all = "camelCase")]
 struct ItemFailure {
     item_identifier: Option<String>,
-    /// An error in our format, or a value of the handler's own.
+    /// An error in our format, or any value from the handler.
     error: Option<Box<RawValue>>,
 }
 
-/// An error's type and details from the handler.
+/// The type and details of an error from the handler.
 #[derive(Default, Deserialize)]
 struct NamedError {
     r#type: Option<String>,

@@ -1,4 +1,4 @@
-//! The SQS event of an invocation, with records as SQS and Lambda create them.
+//! The SQS event of an invocation, with records in the format of SQS and Lambda.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// One record ("Using Lambda with Amazon SQS", example event).
 ///
-/// A message without an envelope keeps the attribute `Redeliver`, which has the number of the attempt.
+/// A message without an envelope keeps the attribute `Redeliver`, which contains the attempt number.
 pub(super) fn encode_record(invocation: &Invocation<'_>) -> String {
     let Invocation { message, record, .. } = invocation;
     let redeliver = record.attributes.get_key_value(REDELIVER);

@@ -1,4 +1,4 @@
-//! An exception as AWS's runtimes describe it in an invocation error.
+//! An exception in an invocation error, in the formats of AWS's runtimes.
 
 use std::fmt::Write as _;
 
@@ -8,24 +8,24 @@ use serde_json::value::RawValue;
 
 use crate::lambda::FromObject;
 
-/// Maximum number of an exception's causes in the details of an error.
+/// The maximum number of an exception's causes in the details of an error.
 const CAUSES_MAX: usize = 3;
 
-/// Maximum number of exceptions around the record's own.
+/// The maximum number of exceptions that wrap the record's own.
 const CARRIERS_MAX: usize = 8;
 
-/// Size limit of a stack trace whose frames are read. A recursion in Python or Java has a thousand frames, some 200 KB; an
-/// answer of 6 MB has room for two million.
+/// The size limit of a stack trace whose frames are read. A recursion in Python or Java has a thousand frames, some 200
+/// KB; a response of 6 MB can hold two million.
 const STACK_TRACE_BYTES_MAX: usize = 512 << 10;
 
-/// Size limit of a cause that is read: each of a chain is read again with those around it.
+/// The size limit of a cause: each cause in a chain is parsed again as part of the exceptions that wrap it.
 const CAUSE_BYTES_MAX: usize = 256 << 10;
 
-/// Exceptions of .NET that only carry another one, from a task or a reflective call.
+/// .NET exceptions that only wrap another one, from a task or a reflective call.
 const NET_CARRIERS: [&str; 2] = ["AggregateException", "TargetInvocationException"];
 
-/// The same of Java, whose runtime sends no causes. Unless the code gives another message, theirs is the cause's
-/// `toString`: its class and its message (`Throwable`, "Throwable(Throwable cause)").
+/// The same for Java, whose runtime sends no causes. Unless the code sets another message, theirs is the cause's
+/// `toString`: its class and message (`Throwable`, "Throwable(Throwable cause)").
 const JAVA_CARRIERS: [&str; 4] = [
     "java.io.UncheckedIOException",
     "java.lang.RuntimeException",
@@ -36,14 +36,14 @@ const JAVA_CARRIERS: [&str; 4] = [
 /// The first line of a traceback in Python.
 const TRACEBACK: &str = "Traceback (most recent call last):\n";
 
-/// The lines between the tracebacks of a chain in Python; the last one is the exception that was thrown.
+/// The lines between chained tracebacks in Python; the last traceback is that of the thrown exception.
 const CHAINED: [&str; 2] = [
     "\nThe above exception was the direct cause of the following exception:\n\n",
     "\nDuring handling of the above exception, another exception occurred:\n\n",
 ];
 
-/// With `stackTrace` by Python, Java, Go, Ruby and .NET, with `trace` by Node.js. .NET nests causes; `causes` are those of
-/// its `AggregateException`.
+/// An exception: Python, Java, Go, Ruby and .NET send `stackTrace`, Node.js sends `trace`. .NET nests causes; `causes`
+/// are those of its `AggregateException`.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Exception {
@@ -53,7 +53,7 @@ pub(super) struct Exception {
     stack_trace: Option<Box<RawValue>>,
     cause: Option<Box<RawValue>>,
     causes: Option<Box<RawValue>>,
-    /// The place, if it was only in a traceback.
+    /// The location, if it was only in a traceback.
     #[serde(skip)]
     place: Option<String>,
 }
@@ -76,8 +76,8 @@ impl Exception {
         serde_json::from_slice(text).map(|FromObject(exception)| exception).unwrap_or_default()
     }
 
-    /// The record's own exception, without those that a batch processor, a task or a reflective call put around it. Only
-    /// for an invocation with one record: an exception does not identify its record.
+    /// Returns the record's own exception, without wrappers from a batch processor, a task or a reflective call. Only
+    /// for an invocation with one record, since an exception does not identify its record.
     pub(super) fn into_innermost(self) -> Self {
         let mut exception = self;
         for _ in 0..CARRIERS_MAX {
@@ -93,7 +93,7 @@ impl Exception {
             return self.wrapped_in_message();
         }
         let name = full_name.rsplit('.').next()?;
-        // Powertools for AWS Lambda (Python) has the record's traceback in its message.
+        // Powertools for AWS Lambda (Python) includes the record's traceback in the message.
         if name == "BatchProcessingError" {
             return Self::from_traceback(self.error_message.as_deref()?);
         }
@@ -109,19 +109,19 @@ impl Exception {
         let causes = causes.and_then(|text| serde_json::from_str(text).ok());
         let causes: Vec<Box<RawValue>> = causes.unwrap_or_default();
         match &*causes {
-            // Several causes may all matter.
+            // With several causes, each may matter.
             [_, _, ..] => None,
             [only] => read(only),
             [] => read(self.cause.as_deref()?),
         }
     }
 
-    /// The exception whose class and message are the message of this one. Where it was thrown is not known: the place is
-    /// that of this one in the function's own code.
+    /// The exception whose class and message form the message of this one. Its own location is unknown, so this
+    /// exception's location in the function's code is used.
     fn wrapped_in_message(&self) -> Option<Self> {
         let message = self.error_message.as_deref()?;
         let (class, text) = message.split_once(": ").unwrap_or((message, ""));
-        // Of an exception without a message the runtime sends the class.
+        // If an exception has no message, the runtime sends its class.
         if !is_java_class(class) || Some(message) == self.error_type.as_deref() {
             return None;
         }
@@ -131,7 +131,7 @@ impl Exception {
         Some(Self { error_type, error_message, place, ..Self::default() })
     }
 
-    /// The exception that a text of Python's `traceback.format_exception` ends with.
+    /// The last exception in the output of Python's `traceback.format_exception`.
     fn from_traceback(text: &str) -> Option<Self> {
         let begins =
             |separator: &str| text.rfind(&format!("{separator}{TRACEBACK}")).map(|at| at + separator.len());
@@ -149,7 +149,7 @@ impl Exception {
         }
         let thrown = thrown?;
         let (name, message) = thrown.split_once(": ").unwrap_or((thrown.trim_end_matches(':'), ""));
-        // As the runtime names a class: without its module.
+        // Without the module, as the runtime names a class.
         let name = name.rsplit('.').next().filter(|name| !name.is_empty() && !name.contains(' '))?;
         let message = std::iter::once(message).chain(lines).collect::<Vec<_>>().join("\n");
         let (error_type, error_message) = (Some(name.to_owned()), Some(message.trim_end().to_owned()));
@@ -161,8 +161,8 @@ impl Exception {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// The place where it was thrown. Python lists the innermost call last, the others list it first, Node.js after the
-    /// message and Go after those that handle the panic.
+    /// The location where it was thrown. Python lists the innermost call last. The others list it first, Node.js after
+    /// the message and Go after the frames that handle the panic.
     fn throw_location(&self) -> Option<String> {
         if self.place.is_some() {
             return self.place.clone();
@@ -185,7 +185,7 @@ impl Exception {
         }
     }
 
-    /// The error of the message.
+    /// Converts the exception into the message's error.
     pub(super) fn into_error(self) -> HandlerError {
         let mut details = self.error_message.clone().unwrap_or_default();
         if let Some(place) = self.throw_location() {
@@ -218,7 +218,8 @@ impl Frame {
         }
     }
 
-    /// Java names the module of a class that is not from the class path: `java.base/java.lang.Thread.run(Thread.java:840)`.
+    /// Java includes the module of a class that is not from the class path:
+    /// `java.base/java.lang.Thread.run(Thread.java:840)`.
     fn class_path_text(self) -> Option<String> {
         match self {
             Self::Text(text) if !text.split('(').next()?.contains('/') => Some(text),
@@ -226,19 +227,19 @@ impl Frame {
         }
     }
 
-    /// Go's own frames between a panic and what handles it.
+    /// True for the frames of Go's runtime between a panic and its handler.
     fn is_panic_frame(&self) -> bool {
         let Self::Go { path, label, .. } = self else { return false };
         path.starts_with("runtime/") && label.to_ascii_lowercase().contains("panic")
     }
 }
 
-/// The text, unless it is longer.
+/// The text, unless it exceeds the limit.
 fn text_within(text: &RawValue, bytes_max: usize) -> Option<&str> {
     Some(text.get()).filter(|text| text.len() <= bytes_max)
 }
 
-/// The full name of a class as Java's `Class.getName` has it, with a package.
+/// True for the full name of a class, including its package, as returned by Java's `Class.getName`.
 fn is_java_class(name: &str) -> bool {
     let is_name = |segment: &str| {
         segment.starts_with(|first: char| first.is_alphabetic() || "_$".contains(first))

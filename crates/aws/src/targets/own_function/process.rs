@@ -1,4 +1,4 @@
-//! A process of the user's function: the runtime's command, with our Runtime API.
+//! A process of the user's function: it runs the runtime's command and uses our Runtime API.
 
 use std::ffi::OsString;
 use std::io::PipeReader;
@@ -26,7 +26,7 @@ pub struct RuntimeCommand {
 }
 
 impl RuntimeCommand {
-    /// The command that Lambda passes to a wrapper, or that the user wrote; `None` without words.
+    /// The command that Lambda passes to a wrapper, or that the user wrote; `None` if it is empty.
     #[must_use]
     pub fn new(words: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut words = words.into_iter();
@@ -35,8 +35,8 @@ impl RuntimeCommand {
     }
 
     /// Adds the variables that runtimes expect from Lambda, unless they are set ("Defined runtime environment
-    /// variables"). The handler is the command's last word, as for AWS's runtime interface clients; the one for Node.js
-    /// reads a variable.
+    /// variables"). The handler is the last word of the command, as for AWS's runtime interface clients; the client for
+    /// Node.js reads a variable.
     #[must_use]
     pub fn outside_lambda(self, function_name: &str) -> Self {
         let folder = env::current_dir().unwrap_or_default();
@@ -64,25 +64,25 @@ impl RuntimeCommand {
     }
 }
 
-/// Reads what a process prints, until its end, in a thread of its own.
+/// Reads the output of a process to the end, in a separate thread.
 pub type ReadOutput = fn(PipeReader);
 
-/// The time for the rest of what a process has printed. Its pipe ends with the last process that has it: on Linux that
-/// has been killed, elsewhere a daemon may live on.
+/// The time limit for the remaining output of a process. The pipe closes with the last process that holds it: on Linux,
+/// all have been killed; elsewhere, a daemon may survive.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A process in its own group. Dropping this kills the group, and so its children, too.
+/// A process in its own group. Dropping it kills the group, including its children.
 #[derive(Debug)]
 pub(super) struct FunctionProcess {
     child: Child,
     /// `None` after the kill, when the id may belong to another process.
     group: Option<Group>,
-    /// Disconnected once all that it printed is read.
+    /// Disconnected once all output has been read.
     output: Option<Receiver<()>>,
 }
 
 impl FunctionProcess {
-    /// Without `output` it prints to our own outputs.
+    /// Starts the process. Without `output`, it inherits our standard output and error.
     pub(super) fn start(
         command: &RuntimeCommand,
         runtime_api: SocketAddr,
@@ -93,7 +93,7 @@ impl FunctionProcess {
         let group = Group::begin_with(process.as_std_mut(), Uuid::new_v4().to_string())?;
         process.envs(command.variables.iter().map(|(name, value)| (name, value)));
         process.env("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string());
-        // It would start redeliver again.
+        // This variable would start redeliver again.
         process.env_remove("AWS_LAMBDA_EXEC_WRAPPER");
         let output = output.map(|read| read_output(&mut process, read)).transpose()?;
         let child = process.spawn()?;
@@ -101,19 +101,19 @@ impl FunctionProcess {
         Ok(Self { child, group, output })
     }
 
-    /// Waits for its end, and kills the rest of its group.
+    /// Waits for the process to end, and kills the rest of its group.
     pub(super) async fn wait_ended(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await;
         self.kill();
         status
     }
 
-    /// Asks its group to end.
+    /// Asks the group to exit.
     pub(super) fn terminate(&self) {
         self.group.iter().for_each(Group::terminate);
     }
 
-    /// Kills its group, and waits until what it printed is read.
+    /// Kills the group, and waits until its output has been read.
     fn kill(&mut self) {
         let Some(group) = self.group.take() else { return };
         group.kill();
@@ -129,7 +129,7 @@ impl Drop for FunctionProcess {
     }
 }
 
-/// Lets a command print to one pipe, in order, for a thread that reads it.
+/// Redirects all output of a command to one pipe, which keeps its order, and starts the thread that reads it.
 fn read_output(process: &mut process::Command, read: ReadOutput) -> io::Result<Receiver<()>> {
     let (reader, writer) = io::pipe()?;
     process.stdout(writer.try_clone()?).stderr(writer);

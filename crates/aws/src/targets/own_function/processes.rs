@@ -1,4 +1,4 @@
-//! The processes of the user's function, which are started with the first call and restarted after an end or a hang.
+//! The processes of the user's function, started by the first call and restarted after an exit or a hang.
 
 use std::io;
 use std::mem;
@@ -24,8 +24,8 @@ use super::runtime_api::{InvocationTask, RuntimeApi, RuntimeEvent, Upstream};
 use super::{FunctionInvocation, FunctionRuntime, lock};
 use crate::SystemClock;
 
-/// The time for functions to end after SIGTERM, as in Lambda's Shutdown phase ("Understanding the Lambda execution
-/// environment lifecycle").
+/// The time that functions have to exit after SIGTERM, as in Lambda's Shutdown phase ("Understanding the Lambda
+/// execution environment lifecycle").
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The processes of one command.
@@ -35,11 +35,11 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Processes {
     command: RuntimeCommand,
-    /// The limit of each call outside Lambda.
+    /// The time limit of each call outside Lambda.
     time_limit: Option<Duration>,
     output: Option<ReadOutput>,
     upstream: Option<Upstream>,
-    /// One permit for each process that may run.
+    /// One permit per process that may run.
     places: Semaphore,
     processes_max: u32,
     pub(super) idle: Mutex<Vec<RunningFunction>>,
@@ -54,14 +54,14 @@ struct LambdaInvocation {
     trace_id: Option<String>,
 }
 
-/// The end of a function's process.
+/// The exit of a function's process.
 #[derive(Debug)]
 pub struct Ended {
     /// `None` if the system does not report it.
     pub status: Option<ExitStatus>,
-    /// The error that it reported at its start.
+    /// The error that it reported during startup.
     init_error: Option<Bytes>,
-    /// True if it had received the task.
+    /// True if the process had received the task.
     took: bool,
 }
 
@@ -71,18 +71,18 @@ pub(super) struct RunningFunction {
     process: FunctionProcess,
     api: RuntimeApi,
     is_ready: bool,
-    /// True if it has a task and has not answered.
+    /// True if it has a task and has not responded.
     is_busy: bool,
-    /// The time of its last answer, until it asks for the next task.
+    /// The time of its last response, until it requests the next task.
     pub(super) answered_at: Option<Timestamp>,
     init_error: Option<Bytes>,
 }
 
-/// The time that a process may work after its answer: to send traces, or to collect garbage.
+/// The time that a process may keep working after its response, for example to send traces or collect garbage.
 const AFTER_ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// A process in use by a call. If the call is dropped, a process that is still starting is kept for the next call. A busy
-/// one is killed, and one that does not ask for a task long after its answer.
+/// A process in use by a call. If the call is dropped, a process that is still starting is kept for the next call. A
+/// busy process is killed, and so is one that has not requested a task long after its response.
 #[derive(Debug)]
 struct ProcessLease<'a> {
     function: Option<RunningFunction>,
@@ -104,7 +104,7 @@ impl Drop for ProcessLease<'_> {
 }
 
 impl Processes {
-    /// Up to `processes_max` concurrent processes of `command`.
+    /// Creates up to `processes_max` concurrent processes of `command`.
     #[must_use]
     pub fn new(command: RuntimeCommand, processes_max: NonZeroU16) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl Processes {
     }
 
     /// Forwards the requests that redeliver does not serve (extensions, telemetry) to Lambda's Runtime API at this
-    /// `HOST:PORT`. Without it they are answered with 404.
+    /// `HOST:PORT`. Without it, the response is 404.
     #[must_use]
     pub fn in_lambda(self, runtime_api: Option<&str>) -> Self {
         Self { upstream: runtime_api.and_then(Upstream::new), ..self }
@@ -133,8 +133,8 @@ impl Processes {
         Self { time_limit: Some(limit), ..self }
     }
 
-    /// Redirects the standard output and error of each process to a pipe, which `read` consumes. By default they are
-    /// those of this process.
+    /// Redirects the standard output and error of each process to a pipe, which `read` consumes. By default, they are
+    /// inherited from this process.
     #[must_use]
     pub fn with_output(self, read: ReadOutput) -> Self {
         Self { output: Some(read), ..self }
@@ -146,10 +146,10 @@ impl Processes {
         self.command.program.display().to_string()
     }
 
-    /// Starts a process and waits until it is ready. `Ok(Err(_))` if the process ends before.
+    /// Starts a process and waits until it is ready. `Ok(Err(_))` if it exits before.
     ///
     /// # Errors
-    /// If the program cannot be run.
+    /// If the program cannot be started.
     pub async fn start_first(&self) -> io::Result<Result<(), Ended>> {
         let mut function = self.start_process(true).await?;
         let began = function.wait_ready().await;
@@ -159,7 +159,7 @@ impl Processes {
         Ok(began)
     }
 
-    /// Ends all processes: with SIGTERM once their calls have ended, and with SIGKILL after 2 s at the latest.
+    /// Stops all processes: with SIGTERM once their calls have ended, and with SIGKILL after at most 2 s.
     pub async fn end_all(&self) {
         let all = async {
             let _places = self.places.acquire_many(self.processes_max).await;
@@ -169,7 +169,7 @@ impl Processes {
                 let _ = function.process.wait_ended().await;
             }
         };
-        // The rest is dropped, and so killed.
+        // The rest are dropped, which kills them.
         let _ = timeout(SHUTDOWN_TIMEOUT, all).await;
     }
 
@@ -196,7 +196,7 @@ impl Processes {
         Ok(ProcessLease { function: Some(function), idle: &self.idle, _place: place })
     }
 
-    /// Sets the ARN and the trace id of the Lambda invocation, which the next calls pass to the function.
+    /// Sets the ARN and the trace id of the Lambda invocation for the next calls of the function.
     pub fn set_invocation(&self, function_arn: &str, trace_id: Option<&str>) {
         let trace_id = trace_id.map(str::to_owned);
         *lock(&self.lambda) = LambdaInvocation { function_arn: function_arn.to_owned(), trace_id };
@@ -208,7 +208,7 @@ impl Processes {
         let idle = mem::take(&mut *lock(&self.idle));
         for mut function in idle {
             function.is_ready = false;
-            // If it has ended instead, the next call notices.
+            // If it has exited instead, the next call detects that.
             let _ = function.wait_ready().await;
             lock(&self.idle).push(function);
         }
@@ -219,7 +219,7 @@ impl Processes {
         let request_id = event.request_id;
         let mut headers = HeaderMap::new();
         let mut insert = |name, value: Option<&str>| {
-            // A value that is not valid in a header is not a trace id.
+            // A value that is invalid in a header is not a trace id.
             if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
                 headers.insert(HeaderName::from_static(name), value);
             }
@@ -237,14 +237,14 @@ impl Processes {
             let details = format_args!("the function cannot be started: {error}");
             HandlerError::unavailable("Runtime.NotStarted", details)
         };
-        // A process that ended between two calls is restarted once; one that was just started is not.
+        // A process that exited between two calls is restarted once; one that was just started is not.
         for _ in 0..2 {
             let begins = async {
                 let mut lease = self.lease_process().await.map_err(not_startable)?;
                 let began = lease.process_mut().wait_ready().await;
                 Ok((lease, began))
             };
-            // A slower start continues for the next call.
+            // A slower startup continues for the next call.
             let begun = timeout(time_until(SystemClock.now(), end), begins).await;
             let (mut lease, began) = begun.map_err(|_| HandlerError::not_started())??;
             let answered = match began {
@@ -267,7 +267,7 @@ impl Processes {
         Err(HandlerError::unavailable("Runtime.ExitError", details))
     }
 
-    /// Limits the time of an answer outside Lambda. In Lambda, the message-processor drops the call at its deadline.
+    /// Limits the response time outside Lambda. In Lambda, the message-processor drops the call at its deadline.
     async fn limit_time<T>(
         &self,
         end: Timestamp,
@@ -293,7 +293,7 @@ impl RunningFunction {
         self.answered_at.is_some_and(|at| time_until(at, SystemClock.now()) > AFTER_ANSWER_MAX)
     }
 
-    /// Waits until it asks for an invocation.
+    /// Waits until the process requests an invocation.
     async fn wait_ready(&mut self) -> Result<(), Ended> {
         while !self.is_ready {
             self.next_event().await?;
@@ -307,14 +307,15 @@ impl RunningFunction {
             InvocationTask { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
         let mut took = false;
         self.is_busy = true;
-        // The channel holds one task, and is empty after an answer.
+        // The channel holds one task, and is empty after a response.
         let _ = self.api.tasks.send(task).await;
         loop {
             match self.next_event().await {
                 Ok(Some(RuntimeEvent::Took)) => (took, self.is_ready) = (true, false),
                 Ok(Some(RuntimeEvent::Answered(answer))) => {
                     self.is_busy = false;
-                    // Until it asks again it may still work, or end. One that streams may have asked already.
+                    // Until its next request, it may still be working, or exit. A streaming function may already have
+                    // sent that request.
                     self.answered_at = (!self.is_ready).then(|| SystemClock.now());
                     return Ok(answer);
                 }
@@ -324,10 +325,10 @@ impl RunningFunction {
         }
     }
 
-    /// The function's next event, or its end.
+    /// The next event of the function, or its exit.
     async fn next_event(&mut self) -> Result<Option<RuntimeEvent>, Ended> {
         tokio::select! {
-            // Events before the end count.
+            // Events before the exit take precedence.
             biased;
             event = self.api.events.recv() => {
                 match &event {
@@ -358,7 +359,7 @@ impl Ended {
         )
     }
 
-    /// An error at the start is not a message's fault: the function is down.
+    /// Maps an error during startup, which is not a message's fault: the function is down.
     fn error_at_start(self) -> HandlerError {
         let error = Exception::from_json(&self.init_error.unwrap_or_default()).into_error();
         HandlerError::unavailable(error.error_type, error.details)

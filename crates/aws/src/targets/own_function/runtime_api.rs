@@ -1,6 +1,6 @@
 //! The Runtime API for the user's function ("Using the Lambda runtime API for custom runtimes").
 //!
-//! Redeliver sends the invocations and receives the answers. All other requests (extensions, telemetry) are forwarded
+//! Redeliver sends the invocations and receives the responses. All other requests (extensions, telemetry) are forwarded
 //! to Lambda.
 
 use std::convert::Infallible;
@@ -27,15 +27,16 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::answer::FunctionResponse;
 use super::lock;
 
-/// The largest answer, of the function and of Lambda: 6 MB ("Lambda quotas"), with the exact number from the Runtime API.
+/// The maximum size of a response, from the function or from Lambda: 6 MB ("Lambda quotas"); the exact number is from
+/// the Runtime API.
 const ANSWER_BYTES_MAX: usize = 6_291_556;
 
 /// The trailers of a streamed response that failed ("Using the Lambda runtime API for custom runtimes", Response
-/// streaming): its error's type, and the error as JSON in Base64.
+/// streaming): the error's type, and the error as Base64-encoded JSON.
 const ERROR_TYPE: &str = "lambda-runtime-function-error-type";
 const ERROR_BODY: &str = "lambda-runtime-function-error-body";
 
-/// The pause after a failed accept.
+/// The delay after a failed `accept`.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -45,23 +46,23 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) struct InvocationTask {
     pub(super) request_id: String,
     pub(super) event: Bytes,
-    /// The headers of the Runtime API.
+    /// The response headers of the Runtime API.
     pub(super) headers: HeaderMap,
 }
 
-/// A request of the function to its Runtime API.
+/// A request from the function to its Runtime API.
 #[derive(Debug)]
 pub(super) enum RuntimeEvent {
-    /// It asks for an invocation or a restore, so it has started.
+    /// It requests an invocation or a restore, so it has started.
     Ready,
-    /// It has taken the task.
+    /// It has received the task.
     Took,
     Answered(FunctionResponse),
     /// It could not start, with this error.
     InitError(Bytes),
 }
 
-/// Lambda's own Runtime API, if there is one.
+/// Lambda's own Runtime API, if available.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream(Arc<PooledClient>);
 
@@ -77,9 +78,9 @@ impl Upstream {
     }
 
     async fn try_forward(&self, mut head: Parts, body: Bytes) -> Option<Response<Full<Bytes>>> {
-        // Only `CONNECT`, for proxies, has none.
+        // Only `CONNECT` requests, for proxies, have no path.
         head.uri.path_and_query()?;
-        // Each side has its own connection headers.
+        // Each connection has its own connection headers.
         [HOST, CONNECTION, TRANSFER_ENCODING].iter().for_each(|name| drop(head.headers.remove(name)));
         let answer = self.0.call(Request::from_parts(head, body.into())).await.ok()?;
         let (mut head, body) = answer.into_parts();
@@ -104,15 +105,15 @@ impl Drop for RuntimeApi {
     }
 }
 
-/// The state that all connections of one process share.
+/// The state shared by all connections of one process.
 #[derive(Debug)]
 struct RuntimeApiState {
     tasks: AsyncMutex<mpsc::Receiver<InvocationTask>>,
     events: mpsc::UnboundedSender<RuntimeEvent>,
-    /// The id of the request that awaits an answer.
+    /// The id of the request that awaits a response.
     taken: Mutex<Option<String>>,
     upstream: Option<Upstream>,
-    /// True for the first process, whose errors at the start are reported to Lambda.
+    /// True for the first process, whose startup errors are reported to Lambda.
     reports_init: bool,
     restored: watch::Receiver<bool>,
 }
@@ -141,12 +142,12 @@ impl RuntimeApi {
 }
 
 async fn serve_connections(listener: TcpListener, shared: Arc<RuntimeApiState>) {
-    // The connections end with the server.
+    // The connections close with the server.
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => drop(connections.spawn(handle_connection(stream, Arc::clone(&shared)))),
-            // File descriptors have run out; the function may close some.
+            // Out of file descriptors; the function may close some.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
         while connections.try_join_next().is_some() {}
@@ -154,13 +155,13 @@ async fn serve_connections(listener: TcpListener, shared: Arc<RuntimeApiState>) 
 }
 
 async fn handle_connection(stream: TcpStream, shared: Arc<RuntimeApiState>) {
-    // Responses are small and awaited.
+    // Responses are small, and the function waits for them.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(shared.handle_request(request).await) }
     });
-    // Errors mean that the function has closed the connection; its process has ended.
+    // An error means that the function has closed the connection; its process has exited.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -192,7 +193,7 @@ impl RuntimeApiState {
     async fn next_task(&self) -> Response<Full<Bytes>> {
         self.send_event(RuntimeEvent::Ready);
         let Some(InvocationTask { request_id, event, headers }) = self.tasks.lock().await.recv().await else {
-            // The process is about to end.
+            // The process is about to be stopped.
             return empty_response(StatusCode::GONE);
         };
         let mut response = Response::new(Full::new(event));
@@ -213,11 +214,11 @@ impl RuntimeApiState {
                 streamed_error(&trailers).map_or(FunctionResponse::Response(body), FunctionResponse::Error)
             }
             Err(error) if error.is::<LengthLimitError>() => FunctionResponse::TooLarge,
-            // The function ended while sending it.
+            // The function exited while sending it.
             Err(_) => return empty_response(StatusCode::BAD_REQUEST),
         };
         let is_too_large = answer == FunctionResponse::TooLarge;
-        // Only the first answer counts.
+        // Only the first response counts.
         if lock(&self.taken).take_if(|taken| taken == request_id).is_some() {
             self.send_event(RuntimeEvent::Answered(answer));
         }
@@ -228,8 +229,8 @@ impl RuntimeApiState {
         accepted_response()
     }
 
-    /// Waits for the restore ("Improving startup performance with Lambda SnapStart"); Lambda takes the snapshot
-    /// meanwhile.
+    /// Waits for the restore ("Improving startup performance with Lambda SnapStart"); meanwhile, Lambda takes the
+    /// snapshot.
     async fn wait_for_restore(&self) -> Response<Full<Bytes>> {
         self.send_event(RuntimeEvent::Ready);
         let mut restored = self.restored.clone();
@@ -250,7 +251,7 @@ impl RuntimeApiState {
     }
 
     fn send_event(&self, event: RuntimeEvent) {
-        // Without a receiver the function has ended.
+        // Without a receiver, the function has exited.
         let _ = self.events.send(event);
     }
 }
@@ -265,7 +266,7 @@ async fn read_with_trailers(body: Incoming) -> Result<(Bytes, HeaderMap), BoxErr
     Ok((body.to_bytes(), trailers))
 }
 
-/// The error of a streamed response: the trailers report that the handler failed, whatever was sent before.
+/// The error of a streamed response: the trailers report that the handler failed, regardless of the body.
 fn streamed_error(trailers: &HeaderMap) -> Option<Bytes> {
     let error_type = trailers.get(ERROR_TYPE)?.to_str().unwrap_or_default();
     let error = trailers.get(ERROR_BODY).and_then(|text| BASE64_STANDARD.decode(text).ok());

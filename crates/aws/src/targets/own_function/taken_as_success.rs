@@ -1,4 +1,4 @@
-//! Answers that look like a report of failures and are successes, as for Lambda: their messages are done.
+//! Responses that look like failure reports but count as successes, as in Lambda: their messages are done.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
 
-/// The usual spellings of members that are almost `batchItemFailures` or `redeliver`.
+/// Common misspellings of the members `batchItemFailures` and `redeliver`.
 const MISSPELLED: [&str; 6] = [
     "BatchItemFailures",
     "batch_item_failures",
@@ -17,16 +17,16 @@ const MISSPELLED: [&str; 6] = [
     "batch_item_failure",
     "Redeliver",
 ];
-/// A larger answer is not read: a list of 10,000 records, the most of a batch, has 600 KB.
+/// A larger response is not parsed: a list of 10,000 records, the maximum of a batch, has 600 KB.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Longer names are not compared.
 const NAME_BYTES_MAX: usize = 32;
 /// Members with the status of an HTTP response, as for API Gateway.
 const STATUS: [&str; 4] = ["statusCode", "StatusCode", "status_code", "status"];
 
-/// The shape of an answer with which all records succeeded although it looks like a report of failures: a name of ours,
-/// never the handler's text. It is the first member that is almost one that reports failures, or else the type of JSON
-/// value that names a record. `ids` are SQS's of the records.
+/// The shape of a response that looks like a failure report although all records succeeded: one of our own names, never
+/// the handler's text. It is the first member whose name resembles one that reports failures or, without one, the type
+/// of JSON value that contains a record's id. `ids` are the records' SQS message ids.
 pub(super) fn shape_taken_as_success(body: &[u8], ids: &[&str]) -> Option<&'static str> {
     if body.len() > ANSWER_BYTES_MAX {
         return None;
@@ -48,15 +48,15 @@ pub(super) fn shape_taken_as_success(body: &[u8], ids: &[&str]) -> Option<&'stat
     }
 }
 
-/// The members of an answer that report whether records failed.
+/// The members of a response that report whether records failed.
 #[derive(Debug, Default)]
 struct ReportMembers {
     reports_failures: bool,
-    /// The first member that looks like a report.
+    /// The first member that looks like a failure report.
     shape: Option<&'static str>,
 }
 
-/// Reads them in one pass; `None` if the text is not an object.
+/// Reads the members in one pass; `None` if the text is not an object.
 fn read_members(text: &[u8]) -> Option<ReportMembers> {
     struct OfObject;
     impl<'de> Visitor<'de> for OfObject {
@@ -90,7 +90,7 @@ fn read_members(text: &[u8]) -> Option<ReportMembers> {
 #[derive(Deserialize)]
 struct ReportMemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Our name of a member that differs from one of ours in case, separators or number.
+/// Our name for a member that differs from it only in case, separators or number.
 fn match_misspelled(name: &str) -> Option<&'static str> {
     if name.len() > NAME_BYTES_MAX {
         return None;
@@ -106,16 +106,16 @@ fn match_misspelled(name: &str) -> Option<&'static str> {
     }
 }
 
-/// True for an HTTP status of 400 and above, as a number or as a text.
+/// True for an HTTP status of 400 or above, as a number or a string.
 fn is_error_status(value: &str) -> bool {
     value.trim_matches('"').parse::<f64>().is_ok_and(|status| (400.0..1000.0).contains(&status))
 }
 
-/// True if a string of the JSON text is one of these ids, or is in a string that is JSON itself. One pass, for any number
-/// of ids: they have no escapes.
+/// True if a string in the JSON text is one of these ids, also within a string that itself contains JSON. It takes one
+/// pass for any number of ids, since they have no escapes.
 fn names_one_of(json: &[u8], ids: &[&str]) -> bool {
     let ids: HashSet<_> = ids.iter().map(|id| id.as_bytes()).filter(|id| !id.is_empty()).collect();
-    // Without it, six million empty strings would be looked up.
+    // Without this limit, six million empty strings would be looked up.
     let shortest = ids.iter().map(|id| id.len()).min().unwrap_or(usize::MAX);
     let strings = json.split(|byte| matches!(byte, b'"' | b'\\'));
     strings.filter(|string| string.len() >= shortest).any(|string| ids.contains(string))
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Their work would grow with the answer, of up to 6 MB.
+    /// The work would grow with the response, which may have 6 MB.
     #[test]
     fn a_large_answer_and_a_long_name_are_not_read() {
         let padded = |bytes: usize| format!(r#"{{"statusCode":500{}}}"#, " ".repeat(bytes - 18));
