@@ -1,5 +1,5 @@
-//! Whose account it is: a profile that is named counts more than the environment, must exist, and is announced before
-//! anything is changed.
+//! The account of a command: a profile given by name takes precedence over the environment, must exist, and is printed
+//! before anything is changed.
 
 mod endpoint;
 
@@ -12,12 +12,12 @@ use std::sync::mpsc::channel;
 use endpoint::endpoint;
 use tempfile::TempDir;
 
-/// The program with credentials in its environment and a profile `prod` in a file.
+/// Runs the program with credentials in its environment and a profile `prod` in a file.
 fn redeliver(arguments: &[&str]) -> Output {
     redeliver_in(&[], arguments)
 }
 
-/// The same with these variables.
+/// The same, with these environment variables.
 fn redeliver_in(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     let folder = folder();
     let config = folder.path().join("config");
@@ -60,7 +60,7 @@ fn a_named_profile_wins_over_credentials_in_the_environment() {
     }
 }
 
-/// Otherwise no command would reach AWS from a network that has no other way out.
+/// Otherwise no command could reach AWS from a network whose only way out is a proxy.
 #[test]
 fn a_proxy_of_the_environment_is_the_way_to_aws() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -126,7 +126,7 @@ fn changing_commands_announce_the_account_and_do_not_need_sts() {
     assert!(verbose.contains("AmazonSQS.GetQueueAttributes\n  200 (request id none)\n"), "{verbose}");
 }
 
-/// The first things that a new user sees.
+/// The first errors a new user sees.
 #[test]
 fn missing_credentials_or_connections_are_named_with_a_remedy() {
     let without_credentials = |arguments: &[&str]| {
@@ -147,7 +147,7 @@ fn missing_credentials_or_connections_are_named_with_a_remedy() {
     assert_eq!(without_credentials(&["status", "--stack", "redeliver-prod"]), expected);
     assert_eq!(without_credentials(&["status", "--queue", "orders"]), expected);
 
-    // No other test is given this port.
+    // No other test uses this port.
     let url = "http://127.0.0.1:1";
     for which in [["--stack", "redeliver-prod"], ["--queue", "orders"], ["--prefix", "orders"]] {
         let said = without_credentials(&["status", which[0], which[1], "--endpoint-url", url]);

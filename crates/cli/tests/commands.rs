@@ -1,9 +1,9 @@
-//! Every command of the program as it is started: its help, its completions, its manual page, and wrong usage.
+//! Every command of the program when executed: help, completions, manual page, and wrong usage.
 
 use std::io;
 use std::process::{Command, Output, Stdio};
 
-/// Those that have examples and exit codes in their help.
+/// The commands with examples and exit codes in their help.
 const COMMANDS: [&str; 18] = [
     "local",
     "simulate",
@@ -45,7 +45,7 @@ fn every_help_has_examples_of_its_command_and_exit_codes() {
     }
 }
 
-/// Scripts branch on them.
+/// Scripts depend on them.
 #[test]
 fn the_docs_have_the_exit_codes_of_each_command() {
     let page = include_str!("../../../docs/exit-codes.md");
@@ -65,7 +65,7 @@ fn the_docs_have_the_exit_codes_of_each_command() {
     }
 }
 
-/// A name, or what AWS answers, would pass for a line of ours otherwise.
+/// A name or an AWS response could otherwise look like a line of ours.
 #[test]
 fn an_error_of_several_lines_cannot_be_taken_for_another_error() {
     let said = redeliver(&["check", "nothing\nwarning: 2,000 messages are deleted\n\n"]).stderr;
@@ -263,7 +263,7 @@ fn a_filter_of_thousands_of_brackets_is_refused() {
     }
 }
 
-/// Its memory has credentials and payloads.
+/// Its memory contains credentials and payloads.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_command_that_crashes_leaves_no_core_file() {
@@ -279,7 +279,7 @@ fn a_command_that_crashes_leaves_no_core_file() {
     BufReader::new(stdout).read_line(&mut link).expect("it prints its link");
     let pid = console.id().to_string();
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
-    // As if it had crashed.
+    // Simulates a crash.
     assert!(Command::new("kill").args(["-ABRT", &pid]).status().expect("kill").success());
     let ended = console.wait().expect("it ends");
     assert_eq!((ended.signal(), ended.core_dumped()), (Some(6), false));

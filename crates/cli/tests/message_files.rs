@@ -1,4 +1,5 @@
-//! Files of messages: `check`, `send` and `local` take the same ones, and refuse the same lines in the same words.
+//! Files of messages: `check`, `send` and `local` accept the same files, and reject the same lines with the same
+//! errors.
 
 mod endpoint;
 
@@ -17,8 +18,8 @@ const DOCUMENT: &str = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1
 const EMPTY: &str = "the body is empty; SQS requires at least one character";
 const NO_OBJECT: &str = "INVALID_MESSAGE_FORMAT not a JSON object";
 
-/// A command's report on a file: the messages that it takes and what is wrong with the other lines, or why it reads
-/// none of it.
+/// A command's report on a file: the number of valid messages and the problems of the other lines, or the reason why
+/// the file was rejected.
 type LineFindings = (u64, Vec<(usize, String)>);
 type FileVerdict = Result<LineFindings, String>;
 
@@ -37,12 +38,12 @@ fn run(arguments: &[&str], url: &str, input: Option<&[u8]>) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // A program that refuses its input does not read all of it.
+    // A program that rejects its input does not read all of it.
     let _ = child.stdin.take().expect("it is piped").write_all(input.unwrap_or_default());
     child.wait_with_output().expect("the program ends")
 }
 
-/// The findings among lines of output: `NAME:LINE: WORDS`.
+/// Parses the findings in the output: `NAME:LINE: WORDS`.
 fn findings(text: &str, name: &str) -> Vec<(usize, String)> {
     let lines = text.lines().map(|line| line.trim_start_matches("warning: "));
     let parts = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.split_once(": "));
@@ -83,7 +84,7 @@ fn verdicts(input: &[u8], from_file: bool) -> [FileVerdict; 3] {
         let report: Value = serde_json::from_str(said).expect("a report");
         (report["planned"].as_u64().expect("a number"), Vec::new())
     });
-    // It counts the messages only if it finds nothing.
+    // Messages are counted only if there are no findings.
     if let (Ok((valid, found)), Ok((planned, _))) = (&mut check, &send)
         && !found.is_empty()
     {
@@ -99,7 +100,7 @@ fn verdicts(input: &[u8], from_file: bool) -> [FileVerdict; 3] {
     [check, send, local]
 }
 
-/// The lines that died in the loop, with what their final records say.
+/// The lines that died in the loop, with the reasons in their final records.
 fn dead_letters(path: &Path, input: &[u8]) -> Vec<(usize, String)> {
     let input = String::from_utf8_lossy(input);
     let dead = std::fs::read_to_string(path).expect("it was written");
@@ -171,14 +172,14 @@ fn check_send_and_local_report_the_same_for_one_file() {
     }
 }
 
-/// As `send` reports them: the first line of each problem, and how many there were at the end.
+/// As reported by `send`: the first line of each problem, and the number of lines at the end.
 fn first_of_each_problem((valid, mut found): LineFindings) -> LineFindings {
     let mut seen = BTreeSet::new();
     found.retain(|(_, words)| seen.insert(words.clone()));
     (valid, found)
 }
 
-/// The JSON parser words the errors: here it only matters that all commands report the same.
+/// The JSON parser words the errors: this test only checks that all commands report the same.
 #[test]
 fn check_send_and_local_agree_on_broken_lines() {
     for input in [
@@ -196,7 +197,7 @@ fn check_send_and_local_agree_on_broken_lines() {
             "{found:?}"
         );
         assert_eq!(send, check.clone().map(first_of_each_problem), "{input}");
-        // The final records do not distinguish lines that are the same.
+        // The final records do not distinguish identical lines.
         let words = |verdict: FileVerdict| {
             let (valid, found) = verdict.expect("it can be read");
             let mut words: Vec<_> = found.into_iter().map(|(_, words)| words).collect();
@@ -232,14 +233,14 @@ fn final_records_and_backups_are_distinguished_from_messages() {
                 `redeliver send --backup FILE` send it again";
     let input = format!("{final_record}\n{final_record}\n");
     let [check, send, local] = verdicts(input.as_bytes(), true);
-    // Each command says this once.
+    // Each command prints this once.
     let first = (0, vec![(1, hint.to_owned())]);
     assert_eq!((check.unwrap(), send.unwrap()), (first.clone(), first));
     let hints: Vec<_> = local.unwrap().1.into_iter().filter(|(_, words)| words == hint).collect();
     assert_eq!(hints, [(1, hint.to_owned())]);
 }
 
-/// Whatever was pasted: no error of ours is a command to the terminal.
+/// Regardless of what was pasted, none of our errors is a command to the terminal.
 #[test]
 fn errors_show_hostile_input_safely() {
     let (url, _requests) = endpoint(true);
@@ -257,7 +258,7 @@ fn errors_show_hostile_input_safely() {
     }
 }
 
-/// Only the journal of the other command knows what it has sent: all of that would be sent again.
+/// Only the other command's journal records what it has sent: all of that would be sent again.
 #[test]
 fn send_and_redrive_refuse_a_file_that_the_other_has_begun() {
     for (journal, begun_by, refused) in [

@@ -1,4 +1,4 @@
-//! An endpoint on this machine, as far as a command needs AWS to plan a send.
+//! A local endpoint that implements just enough of AWS to plan a send.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,8 @@ const SENT: &str = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody
 const CALLER: &str = "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>123456789012</Account>\
     <Arn>arn:aws:iam::123456789012:user/ana</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>";
 
-/// An endpoint that knows one queue and, if it `has_sts`, one caller. It hands on each request's `Authorization`.
+/// An endpoint with one queue and, if `has_sts`, one caller identity. It forwards each request's `Authorization`
+/// header.
 pub(crate) fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));

@@ -1,4 +1,4 @@
-//! A console whose session ends while it is open.
+//! A console whose session expires while it is open.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use redeliver_core::ports::Clock as _;
 use crate::stub::{PAST_MILLISECONDS, PortalStub};
 use crate::{CORP, Home, IN_2020};
 
-/// A console and a browser's cookie.
+/// A console, with a browser's cookie.
 struct ConsoleProcess {
     process: Child,
     address: String,
@@ -48,7 +48,7 @@ impl ConsoleProcess {
         console
     }
 
-    /// The answer's head and body.
+    /// The response's header and body.
     fn ask(&self, method: &str, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         write!(
@@ -63,7 +63,7 @@ impl ConsoleProcess {
         answer
     }
 
-    /// Reads the queue again; the page of dead letters once that has come to its end.
+    /// Reads the queue again; returns the page of dead letters once that is complete.
     fn look(&self) -> String {
         let page = self.ask("POST", &format!("{}0/look", self.path));
         assert!(page.starts_with("HTTP/1.1 303 "), "{page}");
@@ -72,7 +72,7 @@ impl ConsoleProcess {
             if !page.contains("letters/live") {
                 return page;
             }
-            // It ends when there is something else to see.
+            // The response ends when there is something new to display.
             self.ask("GET", &format!("{}0/letters/live", self.path));
         }
     }
@@ -92,7 +92,7 @@ fn alert(page: &str) -> Option<&str> {
 
 #[test]
 fn a_console_reports_an_ended_session_and_recovers_after_login() {
-    // The SDK keeps neither these credentials nor a token that ends within five minutes.
+    // The SDK caches neither these credentials nor a token that expires within five minutes.
     let (home, stub) = (Home::new(), PortalStub::start(PAST_MILLISECONDS));
     let soon = (SystemClock.now() + Duration::from_secs(240)).to_rfc3339_opts(SecondsFormat::Secs, true);
     home.sign_in(CORP, "first", &soon);

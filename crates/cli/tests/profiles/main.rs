@@ -1,5 +1,5 @@
-//! Profiles as teams have them: single sign-on, login sessions, credential processes and roles. An operator who signs in
-//! as for the AWS CLI needs nothing else, and learns how to sign in again when the session is over.
+//! Profiles as teams use them: single sign-on, login sessions, credential processes and roles. An operator who signs in
+//! as for the AWS CLI needs nothing else, and is shown how to sign in again when the session has expired.
 
 mod console;
 mod stub;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use stub::{FUTURE_MILLISECONDS, PortalStub};
 use tempfile::TempDir;
 
-/// The files of sessions have the SHA-1 of the session's name or start URL as theirs, or the SHA-256 of the login session.
+/// Session files are named after the SHA-1 of the session's name or start URL, or the SHA-256 of the login session.
 const CORP: &str = ".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json";
 const LEGACY: &str = ".aws/sso/cache/b343494cf15ba6b81449840ea93161cf3b27e5e3.json";
 const LOGIN: &str = ".aws/login/cache/b2b5a3795600f77a089fcfb9343ad775fd5212cd31b1bbdc2bb1397fd1b68abf.json";
@@ -74,7 +74,7 @@ mfa_serial = arn:aws:iam::123456789012:mfa/ana
 region = eu-central-1
 ";
 
-/// A home with the configuration above.
+/// A home directory with the configuration above.
 pub(crate) struct Home(TempDir);
 
 impl Home {
@@ -94,7 +94,7 @@ impl Home {
         std::fs::read_to_string(self.0.path().join(path)).expect("it was written")
     }
 
-    /// As `aws sso login` leaves it.
+    /// Creates the file that `aws sso login` would.
     pub(crate) fn sign_in(&self, file: &str, token: &str, expires_at: &str) {
         self.write(
             file,
@@ -102,7 +102,7 @@ impl Home {
         );
     }
 
-    /// The program with no other credentials than those of this home; its requests go to the stub.
+    /// The program with only the credentials of this home directory; its requests go to the stub.
     pub(crate) fn command(&self, stub: &PortalStub, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redeliver"));
         command.args(arguments).args(["--endpoint-url", &stub.url]).env_clear();
@@ -125,7 +125,7 @@ impl Home {
         self.run(stub, &[&SEND[..], &["--profile", profile]].concat())
     }
 
-    /// The error before any request to SQS.
+    /// The error reported before any request to SQS.
     fn error(&self, stub: &PortalStub, profile: &str) -> String {
         let output = self.send(stub, profile);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
@@ -156,7 +156,7 @@ fn a_profile_with_single_sign_on_signs_with_the_credentials_of_its_role() {
     ] {
         let output = home.send(&stub, profile);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        // The portal is asked once, though several clients have the profile's credentials.
+        // The portal receives one request, although several clients use the profile's credentials.
         let expected = [
             format!("/federation/credentials {token}"),
             format!("GetQueueAttributes {key}"),
@@ -170,7 +170,7 @@ fn a_profile_with_single_sign_on_signs_with_the_credentials_of_its_role() {
 fn the_profile_of_the_environment_is_one_with_single_sign_on_too() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
-    // An emulator on this machine would get its own credentials.
+    // A local emulator would get its own credentials.
     let send = |home: &Home, profile: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redeliver"));
         command.args(SEND).env_clear().env("HOME", home.0.path()).env("AWS_PROFILE", profile);
@@ -221,7 +221,7 @@ fn an_expired_session_names_the_profile_to_sign_in_with() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2020);
     assert_eq!(home.error(&stub, "corp"), EXPIRED);
-    // A role of it, too.
+    // A role based on this profile fails in the same way.
     assert_eq!(home.error(&stub, "role"), EXPIRED);
     home.sign_in(CORP, "revoked", IN_2099);
     let revoked = "the SSO token has expired and cannot be refreshed";
@@ -245,7 +245,7 @@ fn a_failing_portal_is_not_reported_as_an_expired_session() {
         "error: profile misspelt cannot be used: sso-session named `crop` (referenced by profile `misspelt`) was not \
          found\n"
     );
-    // No other test is given this port.
+    // No other test uses this port.
     let arguments = [&SEND[..], &["--profile", "corp"]].concat();
     let output =
         home.command(&stub, &arguments).env("AWS_ENDPOINT_URL_SSO", "http://127.0.0.1:1").output().unwrap();
@@ -266,7 +266,7 @@ fn a_credential_process_runs_once_for_a_command() {
     assert_eq!(home.send(&stub, "process").status.code(), Some(0));
     assert_eq!(stub.asked(), ["GetQueueAttributes PROCESS", "GetCallerIdentity PROCESS"]);
     assert_eq!(home.read("calls"), "--user ana --password hunter2\n");
-    // Several regions are one account.
+    // Several regions share one account.
     let regions = ["fleet", "--profile", "process", "--region", "eu-central-1", "--region", "eu-west-1"];
     let output = home.run(&stub, &regions);
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
@@ -367,7 +367,7 @@ fn a_fleet_names_the_profile_whose_session_is_over() {
         asked
     };
     let output = home.run(&stub, &["fleet", "--profile", "corp", "--profile", "other"]);
-    // The stub has no other service.
+    // The stub implements no other service.
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert_eq!(queues(&stub), ["ListQueues KEY-token-audit", "ListQueues KEY-token-ops"]);
     assert!(!stderr(&output).contains("single sign-on"), "{}", stderr(&output));

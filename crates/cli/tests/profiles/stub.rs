@@ -1,11 +1,11 @@
-//! AWS on this machine, as far as credentials go: the portal of single sign-on, STS, and an SQS with one empty queue.
+//! A local AWS for credentials: the portal of single sign-on, STS, and SQS with one empty queue.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// In 2020 and in 2099: of credentials, in milliseconds, and of tokens.
+/// Expiry in 2020 and in 2099: of credentials, in milliseconds, and of tokens.
 pub(crate) const PAST_MILLISECONDS: u64 = 1_577_836_800_000;
 pub(crate) const FUTURE_MILLISECONDS: u64 = 4_070_908_800_000;
 
@@ -17,14 +17,14 @@ pub(crate) struct PortalRequest {
     body: String,
 }
 
-/// A running server and what it was asked.
+/// A running server and the requests it received.
 pub(crate) struct PortalStub {
     pub(crate) url: String,
     requests: Arc<Mutex<Vec<PortalRequest>>>,
 }
 
 impl PortalStub {
-    /// The credentials of the portal expire at this time.
+    /// Starts a server whose portal credentials expire at this time.
     pub(crate) fn start(credentials_expire: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -46,13 +46,13 @@ impl PortalStub {
         Self { url, requests }
     }
 
-    /// The requests since the last time: each action with the key that signed it, or with its token.
+    /// The requests since the last call: each action with the key that signed it, or with its token.
     pub(crate) fn asked(&self) -> Vec<String> {
         let requests = std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner));
         requests.iter().map(|request| format!("{} {}", request.action(), request.caller())).collect()
     }
 
-    /// The same without repetitions, in alphabetical order.
+    /// The same without duplicates, in alphabetical order.
     pub(crate) fn asked_once(&self) -> Vec<String> {
         let mut asked = self.asked();
         asked.sort_unstable();
@@ -82,7 +82,7 @@ impl PortalRequest {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// The action of SQS's and STS's protocols, or the path.
+    /// The action in the SQS and STS protocols, or the path.
     fn action(&self) -> &str {
         if let Some(action) = self.header("x-amz-target").strip_prefix("AmazonSQS.") {
             return action;

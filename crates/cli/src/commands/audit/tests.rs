@@ -48,7 +48,7 @@ fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
     assert_eq!(exit_code(&missing), ExitCode::NotThere);
     let interrupted = AuditReport { interrupted: true, ..incomplete(found.clone()) };
     assert_eq!(code(&interrupted), ExitCode::Interrupted);
-    // `head` has seen enough, and so has a caller that asked for ten.
+    // `head` has read enough, and so has a caller that asked for ten.
     let closed = AuditResult { output_closed: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(exit_code(&closed), ExitCode::Found);
     let not_judged = |report: AuditReport| {
@@ -149,7 +149,7 @@ fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
             panic!("it is an audit")
         };
         let Next::Command(next) = next_command(&arguments, &report)? else { panic!("nothing to edit") };
-        // What is to be copied is a command line of ours.
+        // The suggested command must be a valid command line of ours.
         crate::Arguments::try_parse_from(next.words()).unwrap();
         Some(next.to_string())
     };

@@ -23,7 +23,7 @@ fn page(records: &[DeadLetterRecord], reveal: bool) -> String {
     page_of(records, &report(records), reveal)
 }
 
-/// Whatever a stranger may write wherever he may write it.
+/// Hostile text, used in every field that a stranger controls.
 const HOSTILE: &str = "</script></pre></details><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u{1b}[31m";
 
 fn hostile() -> Vec<DeadLetterRecord> {

@@ -1,4 +1,4 @@
-//! The page in a real browser. `cargo xtask test` leaves this out, and says so, if there is none.
+//! Tests the page in a real browser. `cargo xtask test` skips this with a message if no browser is installed.
 
 use redeliver_testing::browser::BrowserScratch;
 
@@ -38,11 +38,11 @@ fn chromium_renders_the_audit_page() {
     scratch.open_page(&page(&records, false), 1280, &[argument]);
     let picture = std::fs::read(picture).unwrap();
     assert!(picture.starts_with(b"\x89PNG"));
-    // Blank paper of this size is some 10 KB.
+    // A blank page of this size is about 10 KB.
     assert!(picture.len() > 60_000, "{} bytes", picture.len());
 }
 
-/// Records with texts as long as they may be, with and without places where a line may break.
+/// Records with texts of maximum length, with and without possible line breaks.
 fn long() -> Vec<DeadLetterRecord> {
     let words = "the provider of payments has answered with an error that was never seen before; ".repeat(12);
     let mut foreign = foreign(&"y".repeat(400), 4);
