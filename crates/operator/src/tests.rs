@@ -1,9 +1,9 @@
-//! Shared by several tests.
+//! Helpers shared by several tests.
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_lambda::config::{Credentials, SharedCredentialsProvider};
 
-/// The settings of an AWS client that calls a test's server.
+/// AWS client settings for a test server.
 pub(crate) fn sdk_config(url: &str) -> SdkConfig {
     let credentials = Credentials::new("key", "secret", None, None, "loopback");
     SdkConfig::builder()

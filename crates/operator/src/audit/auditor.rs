@@ -93,7 +93,7 @@ impl Auditor<'_> {
         let mut report = self.tally.into_report(coverage, matches!(end, Some(AuditEnd::Interrupted)));
         report.max_reached = matches!(end, Some(AuditEnd::MaxReached));
         if !coverage.complete {
-            report.comparison = None; // what was not read may say otherwise
+            report.comparison = None; // the unread part may contradict it
         }
         let output_closed =
             match self.view.write_report(&report, self.output).and_then(|()| self.output.flush()) {

@@ -239,7 +239,7 @@ mod tests {
             (2, &[], &[0, 1]),
             (7, &[2, 3, 4, 5, 6], &[]),
             (7, &[1, 3, 4, 5, 6], &[2]),
-            (2, &[0, 0, 1], &[]), // a snooze is a failure without an attempt of its own
+            (2, &[0, 0, 1], &[]), // a snooze is a failure that does not count as an attempt
         ] {
             assert_eq!(
                 skipped_attempts(&retried_record(retry_attempt, history)),

@@ -1,4 +1,4 @@
-//! The whole of it against answers that are written down.
+//! The whole survey against canned responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ fn json(value: Value) -> Answer {
     Some((200, value.into()))
 }
 
-/// `orders` with `orders-dlq`, in which two messages wait; a page of queues for each.
+/// `orders`, and `orders-dlq` with two waiting messages, each on its own page of queues.
 fn of_sqs(body: &str) -> Answer {
     let request: Value = serde_json::from_str(body).unwrap();
     let page = |name: &str, next: Option<&str>| {
@@ -62,7 +62,7 @@ fn alarms() -> Answer {
     Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
-/// The DLQ's oldest message is there since yesterday at noon.
+/// The DLQ's oldest message has been there since yesterday at noon.
 fn ages() -> Answer {
     let mut cbor = Encoder::new(Vec::new());
     let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
@@ -117,7 +117,7 @@ fn service(request: &LoopbackRequest) -> &'static str {
     named.unwrap_or(if request.1.contains("QueueUrl") { "GetQueueAttributes" } else { "ListQueues" })
 }
 
-/// All of AWS.
+/// All services respond successfully.
 fn well(request: &LoopbackRequest) -> Answer {
     match service(request) {
         "DescribeAlarms" => alarms(),
@@ -234,8 +234,8 @@ async fn a_refused_request_is_reported_with_its_region_and_hides_no_other() {
     }
 }
 
-/// An emulator, or whatever answers in the place of a service that a region lacks, knows nothing of subscribers; one
-/// that was deleted since it was listed sends nothing any more.
+/// An emulator, or anything that responds in place of a service missing from a region, does not support subscribers; a
+/// subscriber deleted since it was listed no longer sends anything.
 #[tokio::test]
 async fn missing_event_buses_and_deleted_subscribers_are_not_problems() {
     let unsupported: fn() -> Answer = || Some((400, json!({ "error": "Unsupported service" }).into()));

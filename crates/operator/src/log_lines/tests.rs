@@ -8,7 +8,7 @@ const ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:final-dlq";
 const ID: &str = "0191f3a2-7b1c-4d3e-8f00-0123456789ab";
 const STREAM: &str = "2026/07/25/[$LATEST]0123456789abcdef";
 
-/// The ways to the log lines of a dead letter whose document has these members, read from this queue.
+/// The log links of a dead letter whose document has these members, read from this queue.
 fn lines(members: Value, queue_arn: &str) -> Option<LogLinks> {
     let mut message = dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
     queue_arn.clone_into(&mut message.queue_arn);
@@ -118,7 +118,7 @@ fn a_call_without_request_id_links_to_its_stream() {
     assert_eq!(lines(json!({}), ARN), None);
 }
 
-/// Words as a POSIX shell splits them; `None` for what it would run or expand.
+/// Splits a command into words as a POSIX shell does; `None` for anything it would run or expand.
 fn words(command: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut in_quotes) = (Vec::new(), String::new(), false);
     for character in command.chars() {
@@ -135,7 +135,7 @@ fn words(command: &str) -> Option<Vec<String>> {
 }
 
 proptest! {
-    /// Anybody may have written a dead letter.
+    /// Anyone may have written a dead letter.
     #[test]
     fn untrusted_log_names_are_quoted_in_command_and_link(
         texts in prop::array::uniform5(prop_oneof![

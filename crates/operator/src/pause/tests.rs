@@ -1,4 +1,4 @@
-//! `pause` and `resume` against answers that are written down.
+//! `pause` and `resume` against canned responses.
 
 use clap::Parser;
 use redeliver_testing::loopback::{Loopback, LoopbackBody};
@@ -35,8 +35,8 @@ async fn switched(endpoint: &Loopback, queues: [&str; 2], all: bool, wanted: Map
     switch_readers(&queues, &connection, all, wanted, false).await.unwrap()
 }
 
-/// The planned changes of the mappings of three queues, of which `pause --all` has disabled all and a person has enabled
-/// one.
+/// The planned changes of the mappings of three queues, all of which `pause --all` has disabled and one of which a
+/// person has enabled.
 async fn planned(all: bool, wanted: MappingState) -> SwitchReport {
     let urls = ["annotation", "final-dlq", "intermediate-dlq", "source"].map(|name| queue(name)[0].clone());
     let attributes =

@@ -39,7 +39,7 @@ fn queue(name: &str) -> (u16, LoopbackBody) {
     (200, json!({ "Attributes": { "QueueArn": format!("{ARN}{name}") } }).into())
 }
 
-/// A mapping of a queue, by its name, to a function: `UUID` is `FUNCTION-QUEUE`.
+/// A mapping of a queue, given by name, to a function: `UUID` is `FUNCTION-QUEUE`.
 fn mapping(function: &str, queue: &str, state: &str, types: &[&str]) -> serde_json::Value {
     json!({
         "UUID": format!("{function}-{queue}"),
@@ -56,9 +56,9 @@ fn listed(mappings: &[serde_json::Value]) -> (u16, LoopbackBody) {
     (200, json!({ "EventSourceMappings": mappings }).into())
 }
 
-/// The findings of a deployment with these mappings of its source queue, and these of each of its functions.
+/// The findings of a deployment with these mappings for its source queue, and these for each of its functions.
 async fn mapped(source: &[serde_json::Value], of_functions: &[&[serde_json::Value]]) -> Preflight {
-    // Someone else's reader of the final DLQ, not a problem.
+    // Another team's reader of the final DLQ is not a problem.
     let exporter = mapping("export", "p-final-dlq", "Enabled", &[]);
     let mut answers = vec![deployed(), deployed()];
     answers.extend(["source", "annotation", "final-dlq"].map(queue));
@@ -103,7 +103,7 @@ async fn a_mapping_that_is_off_is_found() {
 #[tokio::test]
 async fn sound_mappings_have_no_finding() {
     let source = mapping("f:live", "p-source", "Enabled", REPORTED);
-    // A stream has other response types, and a second queue that reports its failures loses nothing.
+    // A stream has different response types, and a second queue that reports its failures does not lose anything.
     let mut stream = mapping("f:live", "clicks", "Enabled", &[]);
     stream["EventSourceArn"] = "arn:aws:kinesis:eu-central-1:123456789012:stream/clicks".into();
     let refunds = mapping("f:live", "refunds", "Disabled", REPORTED);
@@ -111,7 +111,7 @@ async fn sound_mappings_have_no_finding() {
     assert_eq!((found.exit_code(), found.describe_findings().as_str()), (ExitCode::Done, ""));
 }
 
-/// Lambda deletes what a function without `ReportBatchItemFailures` names as failed.
+/// Lambda deletes messages that a function reports as failed without `ReportBatchItemFailures`.
 #[tokio::test]
 async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() {
     let source = mapping("f", "p-source", "Enabled", &[]);
@@ -177,7 +177,7 @@ async fn a_missing_permission_is_a_problem_with_its_name() {
     );
 }
 
-/// A template with a mapping that runs this many invocations at once.
+/// A template with a mapping limited to this many concurrent invocations.
 fn template(concurrency: u64) -> tempfile::NamedTempFile {
     let mapping = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
         "FunctionName": { "Ref": "F" }, "ScalingConfig": { "MaximumConcurrency": concurrency } } });
@@ -191,7 +191,7 @@ fn template_of(resources: &serde_json::Value) -> tempfile::NamedTempFile {
     file
 }
 
-/// CloudFormation would find out in the middle of the deployment.
+/// CloudFormation would fail in the middle of the deployment.
 #[tokio::test]
 async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
     let queue = |name| json!({ "Type": "AWS::SQS::Queue", "Properties": { "QueueName": name } });
@@ -264,7 +264,7 @@ async fn an_unreadable_template_ends_preflight_before_any_request() {
     assert_eq!(endpoint.requests().len(), 0);
 }
 
-/// A file that is not a template would otherwise want nothing, and all would seem well.
+/// Otherwise a file that is not a template would need no concurrency, and all would seem well.
 #[tokio::test]
 async fn json_that_is_not_a_template_is_refused() {
     use std::io::Write as _;

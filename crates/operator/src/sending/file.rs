@@ -133,7 +133,7 @@ fn read_ahead(steps: impl Iterator<Item = InputStep> + Send + 'static) -> impl S
     std::thread::spawn(move || {
         for step in steps {
             if sender.blocking_send(step).is_err() {
-                break; // the send has ended
+                break; // the send has finished
             }
         }
     });

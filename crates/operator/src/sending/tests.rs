@@ -1,4 +1,4 @@
-//! The send on an SQS in memory, in virtual time.
+//! Sends to an in-memory SQS, in virtual time.
 
 mod backup;
 mod crashes;
@@ -139,7 +139,7 @@ fn an_input_that_becomes_unreadable_is_not_complete() {
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
     assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::Failed));
     assert!(matches!(summary.stopped, Some(Stopped::Unreadable(_))), "{summary:?}");
-    // A reader that died says nothing at all.
+    // A reader that died does not report anything.
     let steps: Vec<_> = LineRules::default().read_steps(messages(3).as_bytes()).take(3).collect();
     let none = None::<&mut SendJournal<Vec<u8>>>;
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));

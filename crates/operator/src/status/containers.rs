@@ -145,7 +145,7 @@ fn parse_counter(line: &str) -> Option<(String, (usize, u64))> {
     let name_end = COUNTERS[place].len();
     let series_end = name_end + labels_end(&line[name_end..])?;
     let number: f64 = line[series_end..].split_whitespace().next()?.parse().ok()?;
-    let value = format!("{number:.0}").parse().ok()?; // neither NaN nor infinite nor below 0
+    let value = format!("{number:.0}").parse().ok()?; // not NaN, infinite or negative
     Some((line[..series_end].to_owned(), (place, value)))
 }
 

@@ -1,4 +1,4 @@
-//! The whole of it against answers that are written down.
+//! The whole status against canned responses.
 
 use clap::Parser;
 use redeliver_testing::loopback::{Loopback, LoopbackBody};
@@ -40,7 +40,7 @@ fn read_by(functions: &[&str]) -> (u16, LoopbackBody) {
     (200, json!({ "EventSourceMappings": functions.iter().map(mapping).collect::<Vec<_>>() }).into())
 }
 
-/// The status of the queue `orders` by these answers of Lambda and CloudWatch, and the number of requests it took.
+/// The status of the queue `orders` for these responses of Lambda and CloudWatch, and the number of requests it took.
 async fn seen(answers: impl IntoIterator<Item = (u16, LoopbackBody)>) -> (Status, usize) {
     let server = Loopback::start_scripted(queue("orders").into_iter().chain(answers));
     let there = ["program", "--endpoint-url", server.url(), "--region", "eu-central-1"];

@@ -66,7 +66,7 @@ impl World {
         (audited, String::from_utf8(output).unwrap())
     }
 
-    /// Visible, in flight.
+    /// The numbers of visible and in-flight messages.
     fn depth(&self) -> (u64, u64) {
         let depth = self.clock.block_on(self.queue.depth()).unwrap();
         (depth.visible, depth.in_flight)
@@ -172,7 +172,7 @@ fn an_interrupted_audit_says_so_and_gives_everything_back() {
     assert_eq!(world.depth(), (100, 0));
 }
 
-/// An output whose reader leaves after the first line.
+/// An output whose reader closes it after the first line.
 struct Closed(Cell<bool>);
 
 impl View for Closed {

@@ -63,7 +63,7 @@ fn a_cause_that_an_earlier_version_has_did_not_begin_with_a_later_one() {
         letter("c", 120, None, Some("orders:40")),
     ];
     assert_eq!(summary(&letters), "");
-    // One that names no version may be of the earlier one.
+    // A dead letter without a version may come from the earlier one.
     let unnamed = [letters[0], letters[1], letter("c", 120, None, None)];
     assert_eq!(summary(&unnamed), "");
 }
@@ -159,7 +159,7 @@ fn a_comparison_in_json_has_exact_times_and_its_findings_by_name() {
 type Letter = (String, i64, Option<String>, Option<String>);
 
 proptest! {
-    /// A finding that names something holds for each dead letter, in whatever order they were read.
+    /// A finding with a name holds for each dead letter, in whatever order they were read.
     #[test]
     fn findings_hold_for_each_dead_letter_in_any_order(
         letters in prop::collection::vec(

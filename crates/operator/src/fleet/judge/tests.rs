@@ -17,7 +17,7 @@ fn id(name: &str) -> QueueId {
     QueueId { account: ACCOUNT.to_owned(), region: "eu-central-1".to_owned(), name: name.to_owned() }
 }
 
-/// A queue with messages, kept for this number of days.
+/// A queue with messages, and a retention of this number of days.
 fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> SurveyedQueue {
     let attributes = QueueAttributes {
         counts: QueueCounts {
@@ -112,7 +112,7 @@ fn a_missing_dlq_is_listed_with_the_senders_that_lose_messages() {
     let sentence = "the queue does not exist, so dead letters of a, b, c and 2 more are lost; create it, or point a, \
                     b, c and 2 more at another DLQ";
     assert_eq!(wrong(sources.to_vec()), [(FindingCode::Missing, sentence.to_owned())]);
-    // Deleted between the list and the question.
+    // Deleted between the list and the attribute request.
     let gone = SurveyedQueue { id: id("gone"), state: SurveyedState::Gone };
     let dlqs = judged(survey(vec![queue("a", 0, 4, Some("gone")), gone.clone()]));
     assert_eq!((dlqs[0].state, codes(&dlqs[0])), (DlqState::Missing, vec![FindingCode::Missing]));
@@ -277,7 +277,7 @@ fn the_oldest_message_is_deleted_one_retention_after_its_arrival() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, 4, None)])];
     let known = FleetSurvey::new(&queues);
     let at = |seconds: i64| {
-        // As old as that five minutes ago.
+        // Measured five minutes ago, so that it is this old now.
         let age = OldestMessageAge { seconds: seconds - 300, at: now() - TimeDelta::seconds(300) };
         known.judge_dlqs(&Ages::from([(id("dead"), age)]), &ReceivesByQueue::new(), now()).dlqs.remove(0)
     };
@@ -430,7 +430,7 @@ fn the_queue_of_blocked_groups_needs_no_dlq() {
     assert_eq!(checked("redeliver-prod-locked", "redeliver-prod-final-dlq"), ["redeliver-prod-locked"]);
 }
 
-/// Messages may be lost, or tried twice, before there is any dead letter.
+/// Messages may be lost or processed twice before any dead letter exists.
 #[test]
 fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
     let reader = |reports_failures, batching_window_seconds| FunctionReader {
@@ -446,7 +446,7 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
             timeouts: timeout.map(|timeout| ("shop".to_owned(), timeout)).into_iter().collect(),
             ..survey(vec![queue("orders", 0, 4, dlq), queue("orders-dlq", 0, 14, None)])
         };
-        // Two profiles of one account, of which one may not list the functions.
+        // Two profiles of one account, of which one cannot list the functions.
         let blind = Survey { timeouts: BTreeMap::new(), ..survey.clone() };
         let fleet =
             FleetSurvey::new(&[survey, blind]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());

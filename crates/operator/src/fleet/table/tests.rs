@@ -11,7 +11,7 @@ const EMPTY: QueueCounts = QueueCounts {
     retention_seconds: Some(1_209_600),
 };
 
-/// A fleet in which each column has each kind of value.
+/// A fleet with every kind of value in each column.
 pub(in crate::fleet) fn fleet() -> Fleet {
     let feeder = |name: &&str| Feeder { kind: FeederKind::Queue, name: (*name).to_owned() };
     let dlq = |name: &str, feeders: &[&str]| Dlq {

@@ -2,7 +2,7 @@ use redeliver_core::message::{AttributeValue, ReceivedMessage};
 
 use super::*;
 
-/// As `aws sqs receive-message` prints it, with the attributes of one message, one binary.
+/// Printed by `aws sqs receive-message`, with attributes on one message, one of them binary.
 const RECEIVED: &str = r#"{
     "Messages": [
         {
@@ -83,7 +83,7 @@ fn exports_of_sdks_and_of_jq_are_read_as_the_same_messages() {
     }
 }
 
-/// They would be split, and sent as other messages than their producer's.
+/// They would be split, and sent as messages that their producer did not write.
 #[test]
 fn a_body_similar_to_an_export_stays_a_body() {
     for body in [

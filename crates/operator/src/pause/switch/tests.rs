@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::tests::sdk_config;
 
-/// A clock that only a sleep moves.
+/// A clock that advances only while sleeping.
 struct Sleeps(Mutex<Timestamp>);
 
 impl Clock for Sleeps {
@@ -41,7 +41,7 @@ fn refusal(status: u16, code: &str) -> (u16, Value) {
     (status, json!({ "__type": code, "Message": "no" }))
 }
 
-/// Its outcome, the methods of the requests, and the time it took.
+/// The outcome, the methods of the requests, and the time taken.
 async fn switched(
     from: &str,
     wanted: MappingState,

@@ -59,7 +59,7 @@ fn a_foreign_file_is_not_read_as_a_send_journal() {
 }
 
 proptest! {
-    /// A second run must know what the first one knew, whatever was in the file.
+    /// A second run must read the same state as the first one, regardless of the file's contents.
     #[test]
     fn only_whole_records_of_any_file_count_and_count_again(
         parts in prop::collection::vec(

@@ -8,7 +8,7 @@ const MESSAGES: [&[u8]; 2] = [
     br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#,
 ];
 
-/// Bytes as files have them: messages, ends of lines of every kind, pieces of JSON, and bytes that are not text.
+/// Bytes found in files: messages, line endings of every kind, JSON fragments, and invalid text.
 fn any_input() -> impl Strategy<Value = Vec<u8>> {
     const PARTS: [&[u8]; 11] = [
         MESSAGES[0],
@@ -31,7 +31,7 @@ proptest! {
     fn every_line_has_one_outcome_and_is_sent_unchanged(input in any_input()) {
         let steps: Vec<_> = LineRules::default().read_steps(&*input).collect();
         let mut expected: Vec<_> = input.split(|byte| *byte == b'\n').collect();
-        // What follows the last end of a line is a line if it is anything.
+        // Anything after the last line ending is a line, unless it is empty.
         if expected.last().is_some_and(|last| last.is_empty()) {
             expected.pop();
         }

@@ -1,4 +1,4 @@
-//! Purged and archived messages are sent again as a redrive would have sent them back.
+//! Purged and archived messages are sent again exactly as by a redrive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use super::*;
 use crate::dead_letter_source::{claim_backups, open_backups};
 use crate::file_journals::{check_not_begun, redrive_journal_path};
 
-/// A source queue, a DLQ with dead letters in it, and a directory for backup and journal.
+/// A source queue, a DLQ with dead letters, and a directory for backup and journal.
 struct Purging {
     world: World,
     dlq: EmbeddedQueue,
@@ -48,7 +48,7 @@ impl Purging {
         Self { world, dlq, directory: tempfile::tempdir().unwrap() }
     }
 
-    /// All of the DLQ is in the returned file, and nowhere else.
+    /// Moves the whole DLQ to the returned file.
     fn purge(&self) -> PathBuf {
         let path = self.directory.path().join("backup.jsonl");
         let mut backup = ArchiveFile::create(&path).unwrap();
@@ -91,7 +91,7 @@ impl Purging {
         self.world.clock.block_on(redrive.apply(&mut journal)).unwrap();
     }
 
-    /// All of the source queue that its readers get to see.
+    /// Everything that the readers of the source queue see.
     fn source(&self) -> Vec<(String, Attributes, Option<String>, Option<String>)> {
         self.world.sqs.set_faults(Default::default());
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
@@ -177,7 +177,7 @@ fn a_purged_message_is_restored_byte_for_byte_as_by_redrive() {
     assert_eq!(purged.source(), expected);
 }
 
-/// As after `cat a.jsonl b.jsonl`. Each message would be processed twice.
+/// The result of `cat a.jsonl b.jsonl`. Each message would be processed twice.
 #[test]
 fn a_dead_letter_that_is_in_the_file_twice_is_sent_once() {
     let purging = Purging::new((0..4).map(|n| dead(n, "x")).collect());
@@ -293,7 +293,7 @@ fn a_backup_line_sent_as_a_message_is_refused_with_a_hint() {
     );
 }
 
-/// One run of a restore: a redrive of backups, in which nothing is parked.
+/// One run of a restore: a redrive of backups, without parked messages.
 fn restore(purging: &Purging, backups: &[PathBuf]) -> RedriveReport {
     let World { queue, clock, .. } = &purging.world;
     let from = open_backups(backups, "arn:dlq").unwrap();
@@ -322,18 +322,18 @@ fn restore(purging: &Purging, backups: &[PathBuf]) -> RedriveReport {
 fn messages_in_two_backups_of_a_killed_run_are_restored_once() {
     let purging = Purging::new((0..12).map(|n| dead(n, "x")).collect());
     let first = purging.purge();
-    // What the first run had backed up and could not delete any more, and two that it had not reached.
+    // The messages that the first run backed up but could not delete, and two that it had not reached.
     let text = fs::read_to_string(&first).unwrap();
     let lines: Vec<_> = text.lines().collect();
     let second = purging.directory.path().join("second.jsonl");
-    // It was killed within a line.
+    // It was killed while writing a line.
     let torn = lines[..10].join("\n") + "\n" + &lines[10][..100];
     redeliver_dead_letters::files::replace_file(&first, torn.as_bytes()).unwrap();
     let rest = lines[7..].join("\n") + "\n";
     redeliver_dead_letters::files::replace_file(&second, rest.as_bytes()).unwrap();
     let backups = [first, second];
     assert_eq!(open_backups(&backups, "arn:dlq").unwrap().message_ids().unwrap().len(), 12);
-    // SQS refuses the first ten messages.
+    // SQS rejects the first ten messages.
     purging.world.fail(FaultScope::Request, FaultTrigger::Numbers(vec![1]), Injection::Sender);
     let report = restore(&purging, &backups);
     let ending = |report: &RedriveReport| RedriveEnding::from_report(report, u64::MAX);

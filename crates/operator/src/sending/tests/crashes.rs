@@ -1,4 +1,4 @@
-//! Crashes: what is in the queue and what is in the journal need not agree, and a second run finishes the job.
+//! Crashes: the queue and the journal need not agree, and a second run finishes the job.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use super::*;
 
 const LINES: usize = 95;
 
-/// The journal that a run of all lines leaves, and how it looks after a crash at any byte of it.
+/// The journal of a run of all lines, truncated by a crash at each of its bytes.
 #[test]
 fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
     let input = messages(LINES);
@@ -20,7 +20,7 @@ fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
     let whole = whole.into_output();
     let mut copies_seen = Vec::new();
     for cut in 0..=whole.len() {
-        // The first run had sent all that its journal knows, and the batch whose record is torn.
+        // The first run had sent all lines in its journal, and the batch whose record is truncated.
         let known = journal::read_journal(&whole[..cut]).unwrap();
         let lines = |known: &ConfirmedLines| (1..=LINES).filter(|number| known.contains(*number)).count();
         let before = lines(&known.confirmed);
@@ -44,7 +44,7 @@ fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
     assert_eq!((copies_seen[0], copies_seen.last()), (10, Some(&0)));
 }
 
-/// Lines 1..=count are in the queue.
+/// Puts lines 1..=count into the queue.
 fn put(world: &World, count: usize) {
     let messages: Vec<_> = (1..=count)
         .map(|number| Content { body: message(number), ..Content::default() })
@@ -57,7 +57,7 @@ fn put(world: &World, count: usize) {
     });
 }
 
-/// A disk that is full after this number of writes; the last one is torn.
+/// A disk that is full after this number of writes, the last of which is truncated.
 struct Filling {
     written: Vec<u8>,
     writes_left: AtomicUsize,
@@ -117,7 +117,7 @@ fn a_run_killed_between_batches_has_recorded_all_confirmed_lines() {
         };
         let steps = stream::iter(LineRules::default().read_steps(input.as_bytes()));
         world.clock.block_on(async {
-            // Dropped where it stands, as by a kill.
+            // Dropped at this point, as if killed.
             let dies = world.clock.sleep(Duration::from_millis(millis));
             let sending = sender.send(steps, Some(&mut first), pending());
             futures_util::future::select(Box::pin(dies), Box::pin(sending)).await;

@@ -1,4 +1,4 @@
-//! A queue, and what is sent to it.
+//! A queue, and the messages sent to it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ pub(super) fn message(number: usize) -> String {
     format!(r#"{{"metadata":{{"message_id":"00000000-0000-4000-8000-{number:012}"}},"data":{{}}}}"#)
 }
 
-/// Lines 1..=count, each a message of its own.
+/// Lines 1..=count, each a different message.
 pub(super) fn messages(count: usize) -> String {
     (1..=count).map(|number| message(number) + "\n").collect()
 }

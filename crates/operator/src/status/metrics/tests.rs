@@ -8,7 +8,7 @@ use super::*;
 
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
-/// A page of one metric's points.
+/// A page with the datapoints of one metric.
 pub(in crate::status) fn page(
     id: &str,
     status: &str,
@@ -33,7 +33,7 @@ pub(in crate::status) fn page(
     (200, LoopbackBody::from_cbor(cbor.into_writer()))
 }
 
-/// CloudWatch's answer to a caller without permission.
+/// The CloudWatch response to a caller without permission.
 pub fn denied() -> (u16, LoopbackBody) {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(2)

@@ -107,7 +107,7 @@ fn receives_of_a_disabled_mapping_show_no_other_reader() {
     assert!(since(7).starts_with("read by something that is not an event source mapping"), "{}", since(7));
 }
 
-/// One that was switched off long ago, and one that was a moment ago.
+/// One mapping was disabled long ago, the other a moment ago.
 #[test]
 fn a_queue_that_was_just_paused_shows_no_container() {
     let off = |minutes: i64| LambdaMapping {

@@ -47,7 +47,7 @@ fn status(queues: Vec<QueueStatus>) -> Status {
     }
 }
 
-/// Without the spaces that make columns.
+/// Removes the spaces that align the columns.
 fn lines(table: &str) -> Vec<String> {
     table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }

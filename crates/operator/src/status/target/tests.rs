@@ -7,7 +7,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// Log lines of the evening and the night of one outage, at these times.
+/// Datapoints from the evening and night of one outage, at these times.
 fn points(times: &[&str]) -> Vec<Point> {
     let day = |time: &str| if time.starts_with('2') { "2026-11-22" } else { "2026-11-23" };
     times.iter().map(|time| (at(&format!("{}T{time}:00Z", day(time))), 3)).collect()
@@ -16,8 +16,8 @@ fn points(times: &[&str]) -> Vec<Point> {
 #[test]
 fn an_outage_starts_with_the_first_point_of_its_last_run() {
     let now = at("2026-11-23T00:22:10Z");
-    let of_before = points(&["20:00", "20:05", "22:50"]); // the last of it 20 minutes before the next
-    let run = points(&["23:10", "23:15", "23:30", "23:45", "00:00", "00:15"]); // none further apart than 15 minutes
+    let of_before = points(&["20:00", "20:05", "22:50"]); // the last is 20 minutes before the next
+    let run = points(&["23:10", "23:15", "23:30", "23:45", "00:00", "00:15"]); // at most 15 minutes apart
     let none = [(at("2026-11-22T23:00:00Z"), 0), (at("2026-11-23T00:20:00Z"), 0)];
     let mut all = [of_before, run, none.to_vec()].concat();
     let expected = OngoingOutage {
@@ -27,7 +27,7 @@ fn an_outage_starts_with_the_first_point_of_its_last_run() {
         last_sign: at("2026-11-23T00:15:00Z"),
     };
     assert_eq!(OngoingOutage::from_points(&all, now), Some(expected));
-    all.reverse(); // CloudWatch gives the newest first
+    all.reverse(); // CloudWatch returns the newest first
     assert_eq!(OngoingOutage::from_points(&all, now), Some(expected));
     assert_eq!(
         TargetStatus::Down(expected).describe(),
@@ -35,7 +35,8 @@ fn an_outage_starts_with_the_first_point_of_its_last_run() {
     );
 }
 
-/// A sign at 00:04:59 is in the point of 00:00. The next may come at 00:19:59, and its point of 00:15 until 00:21:59.
+/// A sign at 00:04:59 is in the point of 00:00. The next may occur at 00:19:59, and its point of 00:15 may arrive until
+/// 00:21:59.
 #[test]
 fn an_outage_ends_22_minutes_after_its_last_point() {
     let points = points(&["00:00"]);
@@ -115,7 +116,8 @@ fn target_json_has_timestamps_and_seconds() {
     assert_eq!(serde_json::to_string(&TargetStatus::Unknown).unwrap(), r#"{"state":"unknown"}"#);
 }
 
-/// As CloudWatch has signs at these seconds: one point for each period, with the time of its beginning.
+/// The points that CloudWatch has for signs at these seconds: one per period, with the start of the period as its
+/// timestamp.
 fn in_periods(signs: &[i64]) -> Vec<Point> {
     let mut periods: Vec<_> = signs.iter().map(|at| at.div_euclid(300) * 300).collect();
     periods.dedup();
@@ -123,7 +125,8 @@ fn in_periods(signs: &[i64]) -> Vec<Point> {
 }
 
 proptest! {
-    /// At any time of the read, and however late the newest signs are, while signs come at least every 900 s.
+    /// This holds at any time of the read, and however late the newest signs are, while signs occur at least every 900
+    /// s.
     #[test]
     fn an_outage_is_seen_as_one_as_long_as_it_lasts(
         begin in 1_700_000_000..1_800_000_000_i64,
@@ -144,7 +147,7 @@ proptest! {
         prop_assert_eq!(since, Some(begin.div_euclid(300) * 300));
     }
 
-    /// It ends by itself: 20 minutes after the last sign, and the time that a point may be late.
+    /// The outage ends by itself: 20 minutes after the last sign, plus the maximum delay of a point.
     #[test]
     fn an_outage_that_is_over_is_not_seen(last in 1_700_000_000..1_800_000_000_i64, after in 1320..100_000_i64) {
         let now = Timestamp::from_timestamp(last + after, 0).unwrap();

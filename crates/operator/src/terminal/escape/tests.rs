@@ -45,7 +45,7 @@ fn joiners_and_selectors_where_nothing_needs_them_are_written_out() {
     for (text, shown) in [
         ("pay\u{200d}ment\u{200c}s", r"pay\u{200d}ment\u{200c}s"),
         ("😀\u{200d}\u{200d}😀", r"😀\u{200d}\u{200d}😀"),
-        ("کار\u{200c}ها", r"کار\u{200c}ها"), // its letter before joins nothing anyway
+        ("کار\u{200c}ها", r"کار\u{200c}ها"), // the letter before it never joins
         ("7\u{fe0f}7", r"7\u{fe0f}7"),
         ("😀\u{fe0f}\u{fe0f}", "😀\u{fe0f}\\u{fe0f}"),
         ("😀\u{e0100}\u{e0101}", r"😀\u{e0100}\u{e0101}"),
@@ -73,7 +73,7 @@ fn escaped_json_keeps_its_meaning_and_hides_nothing() {
     }
 }
 
-/// Characters as attackers and all languages write them.
+/// Characters as written by attackers and in all languages.
 fn any_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 28] = [
         "a",
@@ -119,7 +119,8 @@ proptest! {
         for (character, next) in shown.chars().zip(shown.chars().skip(1).map(Some).chain([None])) {
             let category = CodePointMapData::<GeneralCategory>::new().get(character);
             let is_selector = matches!(character, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
-            // Those alone stay that a letter or an emoji behind them shows, and the selector of the character before.
+            // Joiners remain only before a letter or an emoji that they affect, and selectors only after their
+            // character.
             let is_joiner = matches!(character, '\u{200c}' | '\u{200d}');
             prop_assert!(!is_joiner || next.is_some_and(|next| next.is_alphabetic() || is_pictographic(next)));
             prop_assert!(is_joiner || is_selector || !is_hidden(character, category), "{}", character.escape_unicode());

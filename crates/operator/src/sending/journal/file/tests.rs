@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::sending::confirmed::Digest;
 
-/// A directory of this test's own, removed at its end.
+/// A temporary directory for this test, removed at its end.
 struct Directory(TempDir);
 
 impl Directory {
@@ -29,7 +29,7 @@ impl Directory {
         open_journal(&self.file("input.sent"), &self.file("input"), queue, &form)
     }
 
-    /// The first two lines are sent.
+    /// Records the first two lines as sent.
     fn begun(&self) {
         let (mut journal, _) = self.open("arn:one").unwrap();
         journal.record_confirmed(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
