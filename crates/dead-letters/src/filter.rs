@@ -1,7 +1,7 @@
-//! `--where` and `--edit`: jq, without a way out of the message, and with a limited time for each.
+//! `--where` and `--edit`: jq filters that are confined to the message and have a time limit per message.
 //!
-//! A [`Filter`] runs in a thread of its own, message by message. Filters are the operator's own input: one that fills
-//! the memory, or recurses until the stack overflows, ends the program.
+//! A [`Filter`] runs in a separate thread, one message at a time. Filters are trusted input from the operator: a filter
+//! that exhausts memory or overflows the stack terminates the program.
 
 mod compile;
 mod members;
@@ -22,26 +22,26 @@ use worker::{FilterOutput, FilterTask, StartedWorker, Worker};
 
 use crate::Choice;
 
-/// Bytes of a filter's text; people write some hundred.
+/// Limit on the bytes of a filter's text; typical filters have about a hundred.
 const TEXT_MAX: usize = 16_384;
-/// Brackets in brackets.
+/// Limit on nested brackets.
 const NESTING_MAX: usize = 200;
-/// For one message.
+/// The time limit per message.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
-/// Messages one after the other that took a filter too long. Then it would take too long for all.
+/// Limit on consecutive timeouts, after which the filter is assumed to time out on all messages.
 const LATE_MAX: usize = 4;
 
-/// A jq filter over the documents of dead letters. It has 1 s for each message; after four messages in a row that took
-/// longer it fails for good ([`FilterError::Endless`]).
+/// A jq filter over the documents of dead letters. The time limit is 1 s per message; after timeouts on four messages
+/// in a row the filter fails permanently ([`FilterError::Endless`]).
 #[derive(Debug)]
 pub struct Filter {
     task: FilterTask,
     worker: RefCell<Worker>,
-    /// For one message; tests on a busy machine take longer.
+    /// The time limit per message; tests on a busy machine set a longer one.
     time_limit: Duration,
-    /// The last messages that took it too long.
+    /// The number of consecutive timeouts.
     late: Cell<usize>,
-    /// The comparisons of members that may be missing.
+    /// Comparisons with members that may be missing.
     absent: RefCell<Option<MissingMembers>>,
 }
 
@@ -50,36 +50,36 @@ pub struct Filter {
 pub enum FilterError {
     #[error("the filter `{text}` is wrong at byte {} (`{}`): {}", wrong.offset, wrong.rest, wrong.reason)]
     Compile { text: String, wrong: FilterSyntaxError },
-    /// The thread that runs it does not start.
+    /// The filter's thread could not be started.
     #[error("the filter `{text}` cannot be run: {reason}")]
     NotStarted { text: String, reason: String },
-    /// It fails on every message that it was run on.
+    /// The filter fails on every message.
     #[error("the filter `{text}` fails on message {message_id}: {reason}")]
     Run {
         text: String,
-        /// SQS's id of the first message.
+        /// The SQS message id of the first message.
         message_id: String,
         /// jq's error, without values of the message.
         reason: String,
     },
-    /// It took longer than 1 s on four messages in a row.
+    /// The filter took longer than 1 s on four messages in a row.
     #[error(
         "the filter `{text}` was stopped on {LATE_MAX} messages in a row; on the last one, {message_id}, it {reason}"
     )]
     Endless {
         text: String,
-        /// SQS's id of the message.
+        /// The SQS message id.
         message_id: String,
         /// The error on that message.
         reason: String,
     },
-    /// Its output is neither true nor false nor null.
+    /// The output is neither true nor false nor null.
     #[error("the filter `{text}` returns {given} for message {message_id}, not true or false; {hint}")]
     NoVerdict {
         text: String,
-        /// SQS's id of the message.
+        /// The SQS message id.
         message_id: String,
-        /// The kind of its first output, without its value.
+        /// The type of the first output, without its value.
         given: &'static str,
         hint: &'static str,
     },
@@ -88,7 +88,7 @@ pub enum FilterError {
 /// The position of an error in a filter's text, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterSyntaxError {
-    /// In bytes from its start.
+    /// The byte offset from the start of the text.
     pub offset: usize,
     /// The text at that position.
     pub rest: String,
@@ -99,8 +99,8 @@ impl Filter {
     /// Compiles a filter for any JSON document.
     ///
     /// # Errors
-    /// If the text does not compile, with the position of the error; if it has more than 16,384 bytes or 200 open
-    /// brackets; or if its thread does not start.
+    /// If the text does not compile (the error has the position), has more than 16,384 bytes or 200 open brackets, or
+    /// the filter's thread does not start.
     pub fn new(text: &str) -> Result<Self, FilterError> {
         Self::from_task(FilterTask { text: text.to_owned(), is_of_dead_letters: false })
     }
@@ -109,7 +109,7 @@ impl Filter {
     /// error.
     ///
     /// # Errors
-    /// The same as of [`Filter::new`], and if the filter reads a member that dead letters do not have.
+    /// The errors of [`Filter::new`], and if the filter reads a member that dead letters do not have.
     pub fn for_dead_letters(text: &str) -> Result<Self, FilterError> {
         Self::from_task(FilterTask { text: text.to_owned(), is_of_dead_letters: true })
     }
@@ -132,12 +132,13 @@ impl Filter {
         &self.task.text
     }
 
-    /// Runs the filter on a JSON document. Its first output decides: `true` picks the document; `false`, `null` and no
-    /// output do not. If the filter fails, or takes longer than 1 s, this one document is not judged.
+    /// Runs the filter on a JSON document. The document is picked if the first output is `true`, and not picked if it
+    /// is `false` or `null`, or if there is no output. If the filter fails or takes longer than 1 s, only this document
+    /// is not judged.
     ///
     /// # Errors
-    /// If the first output is anything else. The filter `.a = "x"`, for example, outputs the changed document; treated
-    /// as true it would pick every message. Also if the filter was stopped on four messages in a row.
+    /// If the first output is anything else: the filter `.a = "x"`, for example, outputs the changed document, which
+    /// would pick every message if treated as true. Also if the filter timed out on four messages in a row.
     pub fn judge_document(&self, message_id: &str, document: &str) -> Result<Choice, FilterError> {
         let FilterOutput { outputs, lacks } = self.run_task(message_id, document)?;
         let outputs = match outputs {
@@ -157,22 +158,22 @@ impl Filter {
         Ok(if is_match { Choice::Picked } else { Choice::NotPicked })
     }
 
-    /// The error of a filter that fails on every message, with the first of them as an example.
+    /// The error of a filter that fails on every message, with the first message as an example.
     pub(crate) fn failed_on_all(&self, message_id: String, reason: String) -> FilterError {
         FilterError::Run { text: self.task.text.clone(), message_id, reason }
     }
 
-    /// Messages that were picked so far because jq reads a missing member as null.
+    /// Messages picked so far because jq reads a missing member as null.
     #[must_use]
     pub fn missing_members(&self) -> Option<MissingMembers> {
         self.absent.borrow().clone().filter(|absent| absent.messages > 0)
     }
 
-    /// Runs the filter on a JSON document and returns its only output, as JSON. The inner error is the reason why this
-    /// document has none: the filter fails on it, or has no output or several.
+    /// Runs the filter on a JSON document and returns its only output, as JSON. The inner error is the reason for a
+    /// document without a result: the filter fails, or has no output or several.
     ///
     /// # Errors
-    /// If the filter was stopped on four messages in a row.
+    /// If the filter timed out on four messages in a row.
     pub fn edit_document(
         &self,
         message_id: &str,
@@ -187,7 +188,7 @@ impl Filter {
         }))
     }
 
-    /// Returns the filter's answer, or that it takes too long on this document.
+    /// Runs the filter on a document, and reports a timeout as its output.
     fn run_task(&self, message_id: &str, document: &str) -> Result<FilterOutput, FilterError> {
         if let Some(answer) = self.worker.borrow().run_document(document, self.time_limit) {
             self.late.set(0);
@@ -205,7 +206,7 @@ impl Filter {
     }
 }
 
-/// Longer filters are not parsed: no person writes them.
+/// Rejects filters that are longer than anyone would write, before they are parsed.
 fn check_limits(text: &str) -> Result<(), FilterError> {
     let wrong = |offset: usize, reason: String| {
         let shortened = |text: &str, length: usize| text.chars().take(length).collect::<String>();
@@ -230,7 +231,7 @@ fn check_limits(text: &str) -> Result<(), FilterError> {
     Ok(())
 }
 
-/// The text of a string without anything to put in.
+/// The text of a string literal without interpolation.
 fn string_literal<'s>(term: &Term<&'s str>) -> Option<&'s str> {
     match term {
         Term::Str(None, parts) => match parts.as_slice() {

@@ -1,6 +1,6 @@
-//! Dead letters that AWS services or frameworks wrote, recognized only by the shapes that these document.
+//! Recognizes dead letters of AWS services and frameworks, only by their documented formats.
 //!
-//! Any sender can forge such a message. Its parts are shown and used for groups, never acted on.
+//! Any sender can forge such a message. Its fields are shown and used for grouping, never acted on.
 
 mod attributes;
 mod frameworks;
@@ -19,31 +19,31 @@ use serde::Deserialize;
 use crate::groups::format_timestamp;
 use name::resource_name;
 
-/// Bytes of an ARN, more than AWS has.
+/// Limit on the bytes of an ARN, higher than any real ARN needs.
 const ARN_BYTES_MAX: usize = 2048;
 
-/// A dead letter that a service of AWS or a framework wrote.
+/// A dead letter written by an AWS service or a framework.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignDeadLetter {
     pub writer: ForeignWriter,
-    /// The ARN of the function, rule, subscriber, schedule, pipe, topic or queue that failed or that the message comes
-    /// from. Empty if unknown.
+    /// The ARN of the failed function, rule, subscriber, schedule or pipe, or of the topic or queue that the message
+    /// came from. Empty if unknown.
     pub source: String,
-    /// The error's name; empty if there is none.
+    /// The error type; empty if there is none.
     pub error_type: String,
-    /// The error's text; empty if there is none.
+    /// The error message; empty if there is none.
     pub message: String,
-    /// The reason why it was not tried again, as AWS names it: `RetriesExhausted`, `MaximumEventAgeInSeconds`.
+    /// AWS's reason for ending the retries: `RetriesExhausted`, `MaximumEventAgeInSeconds`.
     pub condition: Option<String>,
-    /// Retries made, if the message records them.
+    /// The number of retries, if the message records it.
     pub attempts: Option<u32>,
-    /// The time at which it was given up, if the message records it.
+    /// The timestamp at which it was given up, if the message records it.
     pub failed_at: Option<Timestamp>,
-    /// The records that it points to: they are not in the message.
+    /// The referenced records, which are not in the message itself.
     pub batch: Option<StreamBatch>,
-    /// The events that it points to: they are not in the message.
+    /// The referenced events, which are not in the message itself.
     pub events: Option<BusEvents>,
-    /// True if the body is only a part of the original.
+    /// True if the body is truncated.
     pub truncated: bool,
 }
 
@@ -81,7 +81,7 @@ pub enum ForeignWriter {
     Laravel,
 }
 
-/// Records of a stream or a topic, which has them for a while only.
+/// Records of a stream or a topic, which retains them for a limited time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamBatch {
     pub stream: Stream,
@@ -92,16 +92,16 @@ pub struct StreamBatch {
     pub first_sequence_number: String,
     pub last_sequence_number: String,
     pub records: u64,
-    /// When the first of them came into the stream.
+    /// The arrival timestamp of the first record in the stream.
     pub first_arrival: Option<Timestamp>,
 }
 
-/// Events of a custom event bus, which keeps them for a while only.
+/// Events of a custom event bus, which retains them for a limited time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusEvents {
     pub bus_arn: String,
     pub events: u64,
-    /// The times of the earliest and the latest of them.
+    /// The timestamps of the earliest and the latest event.
     pub first_at: Option<Timestamp>,
     pub last_at: Option<Timestamp>,
 }
@@ -112,7 +112,7 @@ pub enum Stream {
     Kinesis,
     DynamoDb,
     Kafka,
-    /// A change stream of DocumentDB, or a source that Lambda reads since.
+    /// A change stream of DocumentDB, or a source that Lambda has supported since then.
     Other,
 }
 
@@ -146,20 +146,20 @@ impl ForeignWriter {
 }
 
 impl ForeignDeadLetter {
-    /// Reads a message; `None` if it has no documented shape.
+    /// Reads a message; `None` if it has no documented format.
     #[must_use]
     pub fn from_message(message: &ReceivedMessage) -> Option<Self> {
         let found = subscriber::read_subscriber_record(&message.body)
             .or_else(|| attributes::read_attributes(message))
             .or_else(|| record::read_record(&message.body))
             .or_else(|| frameworks::read_framework(message))
-            // SQS moved it from a queue whose reader failed, so it was delivered: SNS is not to blame.
+            // SQS moved the message because a consumer of its queue failed, so SNS did deliver it.
             .or_else(|| read_moved(message))
             .or_else(|| topic::read_notification(&message.body))?;
         Some(found.truncate_texts())
     }
 
-    /// The source without its account.
+    /// The source without its account id.
     #[must_use]
     pub fn source_name(&self) -> &str {
         resource_name(&self.source)
@@ -180,7 +180,7 @@ impl ForeignDeadLetter {
         }
     }
 
-    /// Others wrote these texts: they may be as long as a message.
+    /// Truncates texts that other programs wrote, which may be as long as a message.
     fn truncate_texts(self) -> Self {
         let name = |text: &str| clean_text(text, ERROR_TYPE_BYTES_MAX);
         Self {
@@ -202,7 +202,7 @@ impl ForeignDeadLetter {
         }
     }
 
-    /// One line with what failed, its error, and the reason why it was not tried again.
+    /// Formats one line with the failed source, its error, and the reason for ending the retries.
     #[must_use]
     pub fn details(&self) -> String {
         let batch = self.batch.as_ref().map(StreamBatch::describe_records).unwrap_or_default();
@@ -213,7 +213,7 @@ impl ForeignDeadLetter {
         clean_without_middle(&(said.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
     }
 
-    /// The fingerprint of its writer, source and error, without ids and numbers in the text.
+    /// The fingerprint of its writer, source and error, ignoring ids and numbers in the text.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let stream = self.batch.as_ref().map_or("", |batch| &batch.stream_arn);
@@ -222,8 +222,8 @@ impl ForeignDeadLetter {
         compute_fingerprint(self.writer.code(), &what, &self.message)
     }
 
-    /// Warnings to show before the message is sent back: until when its records or events can be read, and whether its
-    /// body is truncated. Empty for most messages.
+    /// Warnings to show before the message is sent back: when its records or events expire, and that its body is
+    /// truncated. Empty for most messages.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let truncated =
@@ -291,7 +291,7 @@ impl BusEvents {
         format!("{} {events} of {}", self.events, resource_name(&self.bus_arn))
     }
 
-    /// AWS's way to deliver them again is a new subscriber ("Retry policies and dead-letter queues").
+    /// AWS recommends a new subscriber to have events delivered again ("Retry policies and dead-letter queues").
     fn event_retention(&self) -> String {
         let (range, until) = match (self.first_at, self.last_at, self.expires_at()) {
             (Some(first), Some(last), Some(end)) => (
@@ -311,12 +311,12 @@ impl BusEvents {
     }
 }
 
-/// Reads only objects: serde would read a struct from an array, too.
+/// Parses only objects: serde would also read a struct from an array.
 fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
-/// The error text of a message that SQS moved from its queue.
+/// The error text for a message that SQS moved from its queue.
 const MOVED: &str = "its consumers did not delete it, so SQS moved it";
 
 fn read_moved(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {

@@ -1,4 +1,4 @@
-//! Groups of dead letters with the same cause, in a table of bounded size.
+//! Groups dead letters by cause, in a table of bounded size.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,13 +8,13 @@ use serde::{Serialize, Serializer};
 
 use crate::DeadLetterRecord;
 
-/// Limit on the groups that are counted separately. Dead letters of further groups count as [`OTHER`].
+/// Limit on the groups that are counted separately. Dead letters of further groups are counted as [`OTHER`].
 pub const GROUPS_MAX: usize = 10_000;
-/// The fingerprint that all dead letters beyond a full table share.
+/// The shared fingerprint of all dead letters that do not fit into the full table.
 pub const OTHER: &str = "other";
-/// Bytes of an example's text, which others may have written.
+/// Limit on the bytes of an example's text, which may come from other programs.
 const DETAILS_BYTES_MAX: usize = 1024;
-/// Bytes of an example's id; more than SQS's and ours need.
+/// Limit on the bytes of an example's id; higher than SQS message ids and our own need.
 const ID_BYTES_MAX: usize = 128;
 
 /// Dead letters with the same fingerprint.
@@ -22,30 +22,30 @@ const ID_BYTES_MAX: usize = 128;
 pub struct DeadLetterGroup {
     /// The fingerprint for `--group`; [`OTHER`] if the table was full.
     pub fingerprint: String,
-    /// The error of the newest in a line: what happened.
+    /// The error of the newest dead letter, in one line.
     pub headline: String,
-    /// `ErrorType` of the newest.
+    /// The `ErrorType` of the newest dead letter.
     pub error_type: String,
     pub count: u64,
-    /// When the first was sent to this queue.
+    /// The timestamp at which the first one was sent to this queue.
     #[serde(serialize_with = "millis")]
     pub first: Timestamp,
-    /// When the last was sent to this queue.
+    /// The timestamp at which the last one was sent to this queue.
     #[serde(serialize_with = "millis")]
     pub last: Timestamp,
-    /// `ErrorDetails` of the newest.
+    /// The `ErrorDetails` of the newest dead letter.
     pub error_details: String,
-    /// The id of the newest.
+    /// The id of the newest dead letter.
     pub example: String,
-    /// When the last one of each function was sent to this queue; under an empty name, those that name none, or of
-    /// more functions than are kept.
+    /// The timestamp of each function's last dead letter. The empty name is used for dead letters without a function,
+    /// and for functions beyond the limit.
     #[serde(skip)]
     pub last_by_function: BTreeMap<String, Timestamp>,
 }
 
-/// Functions of a group that are kept apart. Each version is one.
+/// Limit on the functions per group that are tracked separately; each version counts as one.
 const FUNCTIONS_MAX: usize = 32;
-/// Bytes of a function's name that are kept.
+/// Limit on the stored bytes of a function's name.
 const FUNCTION_BYTES_MAX: usize = 128;
 
 impl DeadLetterGroup {
@@ -66,7 +66,7 @@ impl DeadLetterGroup {
 
     fn count_record(&mut self, record: &DeadLetterRecord) {
         let sent_at = record.message.sent_at;
-        // By id if the time is the same, so that the order of reading does not matter.
+        // Equal timestamps are ordered by id, so that the order of reading does not matter.
         if (sent_at, record.message_id()) > (self.last, &self.example) {
             let last_by_function = std::mem::take(&mut self.last_by_function);
             *self = Self {
@@ -92,14 +92,14 @@ impl DeadLetterGroup {
     }
 }
 
-/// The groups of the dead letters that were added, at most [`GROUPS_MAX`] and [`OTHER`].
+/// The groups of the added dead letters: at most [`GROUPS_MAX`], plus [`OTHER`].
 #[derive(Clone, Debug, Default)]
 pub struct GroupTable {
     groups: HashMap<String, DeadLetterGroup>,
 }
 
 impl GroupTable {
-    /// Counts a dead letter in the group of its fingerprint. The newest one is the group's example.
+    /// Counts a dead letter in the group with its fingerprint. The newest one is the group's example.
     pub fn add_record(&mut self, record: &DeadLetterRecord) {
         let is_full = self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&record.fingerprint);
         let fingerprint = if is_full { OTHER } else { &record.fingerprint };
@@ -112,7 +112,7 @@ impl GroupTable {
         self.groups.insert(fingerprint.to_owned(), group);
     }
 
-    /// The groups, the largest first and [`OTHER`] last.
+    /// The groups, largest first and [`OTHER`] last.
     #[must_use]
     pub fn into_groups(self) -> Vec<DeadLetterGroup> {
         let mut groups: Vec<_> = self.groups.into_values().collect();
@@ -124,7 +124,7 @@ impl GroupTable {
     }
 }
 
-/// Serializes a time in RFC 3339 with milliseconds, as in the documents that `--where` filters.
+/// Serializes a timestamp in RFC 3339 with milliseconds, as in the documents for `--where`.
 ///
 /// # Errors
 /// The error of the serializer.
@@ -132,7 +132,7 @@ pub fn millis<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok,
     serializer.serialize_str(&format_timestamp(*moment))
 }
 
-/// Formats a time in RFC 3339 with milliseconds, the precision of SQS's timestamps.
+/// Formats a timestamp in RFC 3339 with milliseconds, the precision of SQS's timestamps.
 #[must_use]
 pub fn format_timestamp(moment: Timestamp) -> String {
     moment.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)

@@ -1,8 +1,8 @@
-//! The causes that were reported before; any other cause is new.
+//! The causes that have already been reported; any other cause is new.
 //!
-//! A file of JSON Lines. The first line has the queue, and the time of the last report that SQS deletes messages soon;
-//! each further line has a cause. The file is written after new causes were reported, so a killed process reports them
-//! twice rather than never.
+//! A file of JSON Lines. The first line has the queue, and the timestamp of the last report that SQS will delete
+//! messages soon; each further line has a cause. The file is written after new causes are reported, so a killed process
+//! reports them twice rather than never.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,17 +17,17 @@ use serde::{Deserialize, Serialize};
 use crate::files::{FileError, check_new, read_own, replace_file};
 use crate::groups::{DeadLetterGroup, OTHER, format_timestamp};
 
-/// Limit on the causes in the file; beyond it those that were seen last are kept.
+/// Limit on the causes in the file; beyond it, the most recently seen causes are kept.
 const CAUSES_MAX: usize = 100_000;
 
-/// The causes of a queue that were reported before.
+/// The causes of a queue that have already been reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownCauses {
     /// The DLQ's ARN.
     queue: String,
     /// By fingerprint.
     causes: BTreeMap<String, KnownCause>,
-    /// The last report that SQS deletes messages soon.
+    /// The timestamp of the last report that SQS will delete messages soon.
     deleted_soon_at: Option<Timestamp>,
 }
 
@@ -35,37 +35,37 @@ pub struct KnownCauses {
 struct KnownCause {
     fingerprint: String,
     error_type: String,
-    /// The time at which its first known message was sent to the queue; RFC 3339.
+    /// The timestamp at which its first known message was sent to the queue; RFC 3339.
     first: String,
-    /// The time of the last reading that found it; RFC 3339.
+    /// The timestamp of the last audit that found it; RFC 3339.
     seen_at: String,
-    /// An operator's note on it.
+    /// An operator's note on the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<CauseNote>,
-    /// Set once its cause is gone, until it comes back.
+    /// Set while the cause is resolved, until it recurs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resolved: Option<Resolution>,
-    /// The newest message of the last report that it came back; RFC 3339.
+    /// The timestamp of the newest message in the last report that the cause recurred; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     came_back_at: Option<Timestamp>,
-    /// Members that a later version writes.
+    /// Members written by a later version.
     #[serde(flatten)]
     more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// The mark that a cause is fixed. A message that is sent to the DLQ later shows that it came back, unless the message
-/// failed in a version before the fix.
+/// Marks a cause as fixed. A later message in the DLQ shows that the cause recurred, unless the message failed in a
+/// version before the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// The time of the fix: messages that were sent to the DLQ until then do not count.
+    /// The timestamp of the fix: messages sent to the DLQ up to it do not count.
     pub at: Timestamp,
-    /// The fix, as free text. If it is a version of the function, `NAME:VERSION`, earlier versions do not have it.
+    /// The fix, as free text. If it is a function version, `NAME:VERSION`, earlier versions do not have the fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
 impl Resolution {
-    /// When the last message of a group was sent that shows that its cause came back; `None` if none does.
+    /// The timestamp of the last message that shows that a group's cause recurred; `None` if there is no such message.
     #[must_use]
     pub fn came_back_at(&self, group: &DeadLetterGroup) -> Option<Timestamp> {
         let later = group.last_by_function.iter().filter(|(function, _)| !self.is_without_fix(function));
@@ -76,8 +76,8 @@ impl Resolution {
         group.is_some_and(|group| self.came_back_at(group).is_some())
     }
 
-    /// True for a version that was published before the one with the fix: its failures are expected. A message
-    /// that names no version may be of any.
+    /// True for a version published before the one with the fix: its failures are expected. A message without a version
+    /// may come from any version.
     fn is_without_fix(&self, function: &str) -> bool {
         let fix = self.by.as_deref().and_then(parse_version);
         fix.zip(parse_version(function))
@@ -85,21 +85,22 @@ impl Resolution {
     }
 }
 
-/// The end of a known cause, and its return.
+/// The state of a known cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CauseState {
-    /// It is not marked as resolved.
+    /// Not marked as resolved.
     #[default]
     Open,
     Resolved(Resolution),
-    /// Newer messages show that it is back. An audit that has reported this keeps only the fact.
+    /// Newer messages show that the cause recurred. After an audit has reported this, the resolution is no longer
+    /// stored.
     CameBack(Option<Resolution>),
 }
 
 /// An operator's note on a cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CauseNote {
-    /// Time of writing.
+    /// The timestamp of the note.
     pub at: Timestamp,
     /// The text; may be empty.
     pub text: String,
@@ -107,14 +108,14 @@ pub struct CauseNote {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct KnownCausesHeader {
-    /// Marks the file, so that no other file is overwritten.
+    /// Identifies the file format, so that no other file is overwritten.
     known_causes_of: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted_soon_reported_at: Option<Timestamp>,
 }
 
 impl KnownCause {
-    /// True if it was resolved before the message that came back last, as an earlier report says.
+    /// True if the cause was resolved before the newest message of the last reported recurrence.
     fn is_back_again(&self, came_back_at: Option<Timestamp>) -> bool {
         self.resolved.as_ref().is_some_and(|resolved| came_back_at.is_some_and(|last| last > resolved.at))
     }
@@ -126,17 +127,17 @@ impl KnownCause {
 }
 
 impl KnownCauses {
-    /// No known causes.
+    /// Creates an empty set of known causes.
     #[must_use]
     pub fn without_causes(queue_arn: &str) -> Self {
         Self { queue: queue_arn.to_owned(), causes: BTreeMap::new(), deleted_soon_at: None }
     }
 
-    /// Reads a file. Without the file there are no known causes yet.
+    /// Reads a file. A missing file means that there are no known causes yet.
     ///
     /// # Errors
     /// If the file cannot be read, is damaged, may have been written by another user, or belongs to another queue, or
-    /// if its directory does not exist. Nothing was changed.
+    /// if its directory does not exist. Nothing is changed.
     pub fn read_file(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
         let text = match read_own(path) {
             Ok(text) => text,
@@ -165,7 +166,7 @@ impl KnownCauses {
         Ok(known)
     }
 
-    /// The groups with a new cause. Messages beyond the table of groups have no cause of their own.
+    /// The groups with a new cause. Messages beyond the table of groups are not assigned a cause.
     #[must_use]
     pub fn new_among<'g>(&self, groups: &'g [DeadLetterGroup]) -> Vec<&'g DeadLetterGroup> {
         let is_new = |group: &&DeadLetterGroup| {
@@ -174,7 +175,7 @@ impl KnownCauses {
         groups.iter().filter(is_new).collect()
     }
 
-    /// The groups with a cause that was resolved and came back: with messages that are newer than that, and not of a
+    /// The groups whose resolved cause recurred: they have messages that are newer than the resolution and not from a
     /// version before the fix.
     #[must_use]
     pub fn came_back_among<'g>(
@@ -188,7 +189,7 @@ impl KnownCauses {
         groups.iter().filter_map(came_back).collect()
     }
 
-    /// Remembers that these groups were reported as come back: each is reported once, until it is resolved again.
+    /// Remembers that these groups were reported as recurring: each is reported once, until it is resolved again.
     pub fn remember_came_back(&mut self, groups: &[DeadLetterGroup]) {
         for group in groups {
             let Some(cause) = self.causes.get_mut(&group.fingerprint) else { continue };
@@ -200,7 +201,7 @@ impl KnownCauses {
         }
     }
 
-    /// The state of a cause with these messages; `None` without messages.
+    /// The state of a cause, given its messages; `None` without messages.
     #[must_use]
     pub fn cause_state(&self, fingerprint: &str, group: Option<&DeadLetterGroup>) -> CauseState {
         let Some(cause) = self.causes.get(fingerprint) else { return CauseState::Open };
@@ -212,10 +213,10 @@ impl KnownCauses {
         }
     }
 
-    /// Writes to the file that a remembered cause is resolved. Returns the file's causes.
+    /// Marks a known cause as resolved in the file. Returns the file's causes.
     ///
     /// # Errors
-    /// As [`KnownCauses::write_note`].
+    /// The errors of [`KnownCauses::write_note`].
     pub fn write_resolved(
         path: &Path,
         queue_arn: &str,
@@ -225,10 +226,10 @@ impl KnownCauses {
         Self::change_cause(path, queue_arn, fingerprint, |cause| cause.resolved = Some(resolved))
     }
 
-    /// Writes to the file that a remembered cause is not resolved. Returns the file's causes.
+    /// Marks a known cause as not resolved in the file. Returns the file's causes.
     ///
     /// # Errors
-    /// As [`KnownCauses::write_note`].
+    /// The errors of [`KnownCauses::write_note`].
     pub fn write_open(path: &Path, queue_arn: &str, fingerprint: &str) -> Result<Self, FileError> {
         Self::change_cause(path, queue_arn, fingerprint, KnownCause::open_again)
     }
@@ -257,13 +258,13 @@ impl KnownCauses {
         self.causes.keys().map(String::as_str)
     }
 
-    /// The time at which the first known message of a cause was sent to the queue.
+    /// The timestamp at which the first known message of a cause was sent to the queue.
     #[must_use]
     pub fn first_sent_at(&self, fingerprint: &str) -> Option<Timestamp> {
         parse_rfc3339(&self.causes.get(fingerprint)?.first)
     }
 
-    /// The time of the last reading.
+    /// The timestamp of the last audit.
     #[must_use]
     pub fn last_reading(&self) -> Option<Timestamp> {
         parse_rfc3339(self.causes.values().map(|cause| cause.seen_at.as_str()).max()?)
@@ -281,11 +282,11 @@ impl KnownCauses {
         Some(&self.causes.get(fingerprint)?.error_type)
     }
 
-    /// Adds or removes the note on a cause that is remembered, and writes the file. A note on one that came back, by
+    /// Adds or removes the note on a known cause, and writes the file. A note on a cause that recurred, according to
     /// its messages, makes it known again. Returns the file's causes.
     ///
     /// # Errors
-    /// If the file cannot be read or written, or does not have the cause. Nothing was changed then.
+    /// If the file cannot be read or written, or does not contain the cause. Nothing is changed in that case.
     pub fn write_note(
         path: &Path,
         queue_arn: &str,
@@ -316,20 +317,20 @@ impl KnownCauses {
                 came_back_at: None,
                 more: serde_json::Map::new(),
             });
-            // All times are written alike, so they have the order of their texts.
+            // All timestamps have the same format, so their texts sort chronologically.
             cause.first = first.min(std::mem::take(&mut cause.first));
             cause.seen_at = format_timestamp(now).max(std::mem::take(&mut cause.seen_at));
         }
         self.forget_oldest(CAUSES_MAX);
     }
 
-    /// True if it was not reported within a day that SQS deletes messages soon.
+    /// True if the last report that SQS will delete messages soon is more than a day old, or was never made.
     #[must_use]
     pub fn is_deleted_soon_due(&self, now: Timestamp) -> bool {
         self.deleted_soon_at.is_none_or(|at| now - at >= TimeDelta::days(1))
     }
 
-    /// Remembers that it was reported that SQS deletes messages soon.
+    /// Remembers the report that SQS will delete messages soon.
     pub const fn remember_deleted_soon(&mut self, now: Timestamp) {
         self.deleted_soon_at = Some(now);
     }
@@ -346,14 +347,14 @@ impl KnownCauses {
         }
     }
 
-    /// Writes the file atomically, together with causes that another run has added meanwhile.
+    /// Writes the file atomically, and includes causes that another run has added meanwhile.
     ///
     /// # Errors
     /// If the file cannot be written, or was damaged meanwhile.
     pub fn merge_into_file(&self, path: &Path) -> Result<(), FileError> {
         let mut all = Self::read_file(path, &self.queue)?;
         for (fingerprint, cause) in &self.causes {
-            // Notes and what is resolved are written to the file at once, so the file has the newest.
+            // Notes and resolutions are written to the file immediately, so the file is up to date.
             let in_file = all.causes.get(fingerprint).unwrap_or(cause);
             let mut merged = KnownCause { note: in_file.note.clone(), resolved: None, ..cause.clone() };
             if !in_file.is_back_again(cause.came_back_at) {

@@ -1,4 +1,4 @@
-//! Purging: each dead letter is deleted after it is in a backup.
+//! Purges dead letters: each one is deleted after it is backed up.
 
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, Queue};
@@ -14,28 +14,28 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PurgeReport {
     pub picked: u64,
-    /// Their groups, the largest first.
+    /// The groups of these messages, largest first.
     pub groups: Vec<DeadLetterGroup>,
     pub deleted: u64,
-    /// Messages that the filter failed on. They stay.
+    /// Messages on which the filter failed. They remain in the queue.
     pub not_judged: NotJudged,
-    /// The reason why the last of the others was not deleted.
+    /// The reason for the last deletion that failed.
     pub why_not_deleted: Option<NotDeleted>,
-    /// The error that ended it.
+    /// The error that ended the purge.
     pub failed: Option<String>,
     /// The part of the queue that was read.
     pub coverage: Option<Coverage>,
     pub interrupted: bool,
-    /// True if [`Purge::max`] ended it. There may be more messages.
+    /// True if [`Purge::max`] ended the purge. There may be more messages.
     pub max_reached: bool,
 }
 
-/// The destination of messages before they are deleted.
+/// The backup of messages before they are deleted.
 pub trait BackupWriter {
-    /// Returns once all of them are safely kept.
+    /// Returns once all records are stored durably.
     ///
     /// # Errors
-    /// If one of them is not: none of them may be deleted then.
+    /// If any record is not stored. None of them may be deleted then.
     fn keep(&mut self, records: &[DeadLetterRecord]) -> impl Future<Output = Result<(), DeadLetterError>>;
 }
 
@@ -45,29 +45,29 @@ impl BackupWriter for ArchiveFile {
     }
 }
 
-/// Stop after this many deletions in a row without a confirmed one.
+/// Stop after this many unconfirmed deletions in a row.
 const DELETIONS_FAILED_MAX: u64 = 10;
 
-/// A purge and all that it needs.
+/// A purge with its queue, selection and limits.
 pub struct Purge<'a, Q, C> {
     pub queue: &'a Q,
     pub clock: &'a C,
     pub pick: &'a Pick,
-    /// Limit on the messages that are deleted; `u64::MAX` by default.
+    /// Limit on the number of deleted messages; `u64::MAX` by default.
     pub max: u64,
-    /// Returns true to end as soon as possible (Ctrl-C).
+    /// Returns true to request an early end (Ctrl-C).
     pub interrupted: &'a dyn Fn() -> bool,
     /// Called with the number of deletions so far.
     pub progress: &'a dyn Fn(u64),
 }
 
 impl<'a, Q: Queue, C: Clock> Purge<'a, Q, C> {
-    /// A purge of everything that is picked.
+    /// Creates a purge of all picked messages.
     pub fn new(queue: &'a Q, clock: &'a C, pick: &'a Pick) -> Self {
         Self { queue, clock, pick, max: u64::MAX, interrupted: &|| false, progress: &|_| {} }
     }
 
-    /// Counts what would be deleted, and deletes nothing.
+    /// Counts the messages that would be deleted, without deleting any.
     ///
     /// # Errors
     /// If the queue or the filter fails.
@@ -75,11 +75,11 @@ impl<'a, Q: Queue, C: Clock> Purge<'a, Q, C> {
         self.run_purge(None::<&mut ArchiveFile>).await
     }
 
-    /// Deletes each message after it is in the backup.
+    /// Deletes each message after it is backed up.
     ///
     /// # Errors
     /// If the queue, the backup or the filter fails before the first deletion. A later error is in
-    /// [`PurgeReport::failed`], beside what was done before it.
+    /// [`PurgeReport::failed`], together with the work done before it.
     pub async fn apply(self, backup: &mut impl BackupWriter) -> Result<PurgeReport, DeadLetterError> {
         self.run_purge(Some(backup)).await
     }
@@ -92,20 +92,20 @@ impl<'a, Q: Queue, C: Clock> Purge<'a, Q, C> {
         let coverage = Some(reader.finish().await);
         let purged = PurgeReport { coverage, groups: run.groups.into_groups(), ..run.purged };
         match outcome {
-            // The work until then must be reported nevertheless.
+            // Work completed before the error must still be reported.
             Err(error) if purged.deleted > 0 => Ok(PurgeReport { failed: Some(error.to_string()), ..purged }),
             outcome => outcome.map(|()| purged),
         }
     }
 }
 
-/// A purge at work.
+/// A running purge.
 struct PurgeRun<'r, 'a, Q, C, B> {
     purge: &'r Purge<'a, Q, C>,
     backup: Option<&'r mut B>,
     purged: PurgeReport,
     groups: GroupTable,
-    /// Deletions that failed since the last one that did not.
+    /// The number of failed deletions since the last successful one.
     deletions_failed: u64,
 }
 
@@ -117,8 +117,8 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
         while let Some(messages) = reader.next_messages().await? {
             let picked = self.pick_messages(messages)?;
             if let Some(backup) = &mut self.backup {
-                // Kept first. If the process dies between the two, messages are in the backup and in the queue; never
-                // in neither.
+                // Backed up first: if the process dies before the deletion, messages are in both the backup and the
+                // queue, never in neither.
                 backup.keep(&picked).await?;
                 self.delete_picked(reader, &picked).await;
             }
@@ -129,7 +129,8 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
         Ok(())
     }
 
-    /// The picked messages, counted. If the filter gives no answer for one, it is wrong, and none of them is deleted.
+    /// Picks and counts messages. If the filter returns neither true nor false for one, the filter is wrong, and none
+    /// of them is deleted.
     fn pick_messages(
         &mut self,
         messages: Vec<ReceivedMessage>,
@@ -159,7 +160,7 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
                     self.purged.deleted += 1;
                 }
                 Err(why) => {
-                    // A message that another program may have received says nothing about the next one.
+                    // A message that another program may have received is no evidence that the next deletion will fail.
                     self.deletions_failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                     self.purged.why_not_deleted = Some(why);
                 }

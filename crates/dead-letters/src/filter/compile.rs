@@ -1,4 +1,4 @@
-//! From a filter's text to a filter, or to the place where it is wrong.
+//! Compiles a filter's text, or locates its error.
 
 use jaq_core::data::JustLut;
 use jaq_core::load::{Arena, File, Loader};
@@ -10,12 +10,12 @@ use jaq_std::ValT as _;
 use super::FilterSyntaxError;
 use crate::record::is_nested_too_deep;
 
-/// Filters that reach out of the message: to the environment, to standard error, to the program itself. `input` and
-/// modules are not there in the first place.
+/// jq filters with access beyond the message: to the environment, standard error, or the program itself. `input` and
+/// modules are not available in the first place.
 const FORBIDDEN_FILTERS: [&str; 7] =
     ["env", "debug", "debug_empty", "stderr", "stderr_empty", "halt", "halt_error"];
 
-/// jaq parses a text in a message by recursion: half a million brackets, which fit into one, overflow any stack.
+/// jaq parses text recursively: half a million brackets, which fit into one message, overflow any stack.
 const FROM_JSON: &str =
     r#"def fromjson: if is_nested_too_deep then error("nested too deep") else any_fromjson end;"#;
 
@@ -36,7 +36,7 @@ pub(super) fn compile_filter(
             mistake.unwrap_or(Mistake { at: code, reason: "it cannot be parsed".to_owned() });
         FilterSyntaxError { offset: load::span(code, at).start, rest: at.chars().take(20).collect(), reason }
     };
-    // Left out in both places: a name may be defined in jq itself, or built in.
+    // Excluded from both, since a filter may be defined in jq or natively.
     let loader = Loader::new(definitions.filter(|definition| !FORBIDDEN_FILTERS.contains(&definition.name)));
     let modules = loader.load(arena, File { code, path: () });
     let modules =
@@ -59,7 +59,7 @@ fn nested_too_deep() -> Fun<JustLut<Val>> {
     }))
 }
 
-/// The place where a filter is wrong.
+/// The location of an error in a filter.
 struct Mistake<'s> {
     at: &'s str,
     reason: String,

@@ -1,4 +1,4 @@
-//! Misspelled members: jq reads a member that no dead letter has as `null`, so `.erorr_type != "X"` would pick all.
+//! Detects misspelled members: jq reads an unknown member as `null`, so `.erorr_type != "X"` would pick every message.
 
 use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};
@@ -7,16 +7,16 @@ use jaq_core::path::Part;
 use super::{FilterSyntaxError, string_literal};
 use crate::record::MEMBERS;
 
-/// Members of the body that look like members of the dead letter.
+/// Members of the body that are easily mistaken for members of the dead letter.
 const OF_THE_BODY: [(&str, &str); 2] = [("data", ".body.data"), ("metadata", ".body.metadata")];
 
-/// More changes than these make another word.
+/// Limit on the edit distance of a suggestion; beyond it, the name is a different word.
 const SLIPS_MAX: usize = 2;
 
-/// Refuses a filter that reads a member which no dead letter has.
+/// Rejects a filter that reads a member which dead letters do not have.
 pub(super) fn check_members(filter: &str) -> Result<(), FilterSyntaxError> {
     let Some(term) = load::parse(filter, |parser| parser.term()) else {
-        return Ok(()); // compiling it says what is wrong
+        return Ok(()); // compiling reports the error
     };
     let Some(name) = find_unknown_member(&term) else {
         return Ok(());
@@ -38,7 +38,7 @@ fn suggest_member(name: &str) -> String {
     }
 }
 
-/// Returns the first such name. Only parts that certainly work on the whole message are checked.
+/// Returns the first unknown member. Only parts whose input is certainly the whole message are checked.
 fn find_unknown_member<'s>(term: &Term<&'s str>) -> Option<&'s str> {
     match term {
         Term::Path(start, path) => match (&**start, path.0.first()) {
@@ -48,7 +48,7 @@ fn find_unknown_member<'s>(term: &Term<&'s str>) -> Option<&'s str> {
             (Term::Id, _) => None,
             (start, _) => find_unknown_member(start),
         },
-        // The rest has another input, except after `… as $x | …`.
+        // The right side has another input, except after `… as $x | …`.
         Term::BinOp(left, BinaryOp::Pipe(None), _) => find_unknown_member(left),
         // An assignment may create a member.
         Term::BinOp(_, BinaryOp::Assign | BinaryOp::UpdateMath(_) | BinaryOp::UpdateAlt, right) => {

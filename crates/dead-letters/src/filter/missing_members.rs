@@ -1,6 +1,6 @@
-//! Comparisons with missing members. jq reads a missing member as `null`, which is less than any number and unequal to
-//! any value: `.body.data.cents < 1000` picks messages without `cents`. That is rarely intended, so such messages are
-//! counted.
+//! Detects comparisons with missing members. jq reads a missing member as `null`, which is less than any number and
+//! unequal to any value: `.body.data.cents < 1000` picks messages without `cents`. That is rarely intended, so such
+//! messages are counted.
 
 use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};
@@ -9,18 +9,19 @@ use jaq_core::path::{Opt, Part};
 
 use super::string_literal;
 
-/// Members that a filter compares, and messages that it picks although they lack some of these members.
+/// The members that a filter compares, and the number of messages that it picks although some of these members are
+/// missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingMembers {
     /// The number of messages.
     pub messages: u64,
-    /// The members as the filter writes them; at least one.
+    /// The members as written in the filter; at least one.
     pub members: Vec<String>,
     /// For each comparison, a replacement that excludes such messages; at least one.
     pub instead: Vec<String>,
 }
 
-/// Comparisons to check in the messages that a filter picks.
+/// The comparisons to check in messages that a filter picks.
 #[derive(Debug)]
 pub(super) struct MissingMemberWatch {
     /// The comparisons, with a count of 0.
@@ -38,7 +39,7 @@ struct Comparison {
 
 #[derive(Clone, Debug)]
 struct ComparedMember {
-    /// The name that is shown to users.
+    /// The name shown to users.
     name: String,
     /// The path as the filter's author wrote it, including each `?`.
     own_path: String,
@@ -80,12 +81,12 @@ fn find_comparisons(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Com
         }));
     };
     match operator {
-        // Only the smaller side: `null < 3` is true, `null > 3` is not.
+        // Only the smaller side matters: `null < 3` is true, `null > 3` is false.
         BinaryOp::Cmp(Cmp::Lt) => compare(left, "<", right),
         BinaryOp::Cmp(Cmp::Le) => compare(left, "<=", right),
         BinaryOp::Cmp(Cmp::Gt) => compare(right, "<", left),
         BinaryOp::Cmp(Cmp::Ge) => compare(right, "<=", left),
-        // A comparison with `null` is meant for missing members.
+        // A comparison with `null` is intended to cover missing members.
         BinaryOp::Cmp(Cmp::Ne) if !is_null(left) && !is_null(right) => {
             compare(left, "!=", right);
             compare(right, "!=", left);
@@ -112,7 +113,7 @@ fn suggest_comparison(path: &str, sign: &str, other: &Term<&str>, is_alternative
         },
     };
     match kind {
-        // `| numbers` yields nothing for a value that is not a number, so the other side of an `or` would not count.
+        // `| numbers` yields no output for a value that is not a number, so the other side of an `or` would be ignored.
         Some(kind) if sign != "!=" && !is_alternative => format!("({path} | {kind} {sign} {value})"),
         _ => format!("({path} != null and {path} {sign} {value})"),
     }
@@ -145,7 +146,7 @@ fn parse_member(term: &Term<&str>) -> Option<ComparedMember> {
     Some(found)
 }
 
-/// True if jq accepts it after a dot without quotes.
+/// True if jq accepts the name after a dot without quotes.
 fn is_word(name: &str) -> bool {
     name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
         && !name.starts_with(|first: char| first.is_ascii_digit())

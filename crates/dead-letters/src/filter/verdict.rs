@@ -1,6 +1,6 @@
-//! The output of a `--where` filter: yes, no, or something that is not an answer.
+//! Interprets the output of a `--where` filter: true, false, or an unsupported value.
 
-/// True if the output picks a message; an error names the kind of any other output.
+/// Returns true if the output picks the message; the error is the type of an unsupported output.
 pub(super) fn parse_verdict(output: Option<&str>) -> Result<bool, &'static str> {
     match output {
         Some("true") => Ok(true),
@@ -14,7 +14,7 @@ pub(super) fn parse_verdict(output: Option<&str>) -> Result<bool, &'static str> 
     }
 }
 
-/// A suggestion for a filter whose output is neither yes nor no.
+/// Suggests a fix for a filter whose output is neither true nor false.
 pub(super) fn suggest_fix(filter: &str) -> &'static str {
     let is_assignment = |(at, _): (usize, &str)| {
         let before = filter[..at].chars().next_back();

@@ -1,5 +1,5 @@
-//! The thread that runs a filter. A filter is a program: it may run for ever, and nothing can end a thread. So the caller
-//! waits for a limited time, and leaves a thread that has not answered by then to itself.
+//! The thread that runs a filter. A filter is a program that may run forever, and a thread cannot be killed. So the
+//! caller waits for a limited time, and then abandons a thread that has not responded.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,23 +19,24 @@ use super::verdict::parse_verdict;
 use super::{FilterError, FilterSyntaxError, members};
 use crate::surrogates;
 
-/// For compiling a filter, on a machine that is busy with other things.
+/// The time limit for compiling a filter, even on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// Recursion takes stack; it is only reserved, not used. A full stack ends the whole program.
+/// The stack is large since filters recurse; it is only reserved, not committed. A stack overflow terminates the
+/// program.
 const STACK_BYTES: usize = 256 << 20;
-/// Abandoned threads that may run at the same time. Each of them may take a processor.
+/// Limit on abandoned threads that are still running; each may occupy a CPU core.
 pub(super) const ABANDONED_MAX: usize = 8;
-/// An output as text. A message has 1 MiB at most; written as JSON, a character may take six bytes.
+/// Limit on the bytes of an output. A message is at most 1 MiB, and a character may take six bytes in JSON.
 const OUTPUT_MAX: usize = 8 << 20;
 
 /// The threads of this process that were abandoned.
 static ABANDONED: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
 
-/// A filter, as its author wrote it.
+/// A filter as written by its author.
 #[derive(Clone, Debug)]
 pub(super) struct FilterTask {
     pub(super) text: String,
-    /// Only members that dead letters have may be named.
+    /// True to allow only members that dead letters have.
     pub(super) is_of_dead_letters: bool,
 }
 
@@ -45,24 +46,24 @@ type Compiled = Result<Option<MissingMembers>, FilterSyntaxError>;
 /// The result for a document.
 #[derive(Debug)]
 pub(super) struct FilterOutput {
-    /// The first outputs, or why there are none.
+    /// The first outputs, or the reason for having none.
     pub(super) outputs: Result<Vec<String>, String>,
     /// True if the filter picks the message although a compared member is missing.
     pub(super) lacks: bool,
 }
 
-/// A document, and the way back for its answer alone: a late one cannot be taken for that to the next document.
+/// A document, and the channel for its own answer, so that a late answer cannot be mistaken for the next document's.
 #[derive(Debug)]
 pub(super) struct Question {
     document: String,
     answer: Sender<FilterOutput>,
 }
 
-/// A thread with a compiled filter. It ends when this is dropped and its last document is judged.
+/// A thread with a compiled filter. The thread ends once this is dropped and the last document is judged.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) questions: Sender<Question>,
-    /// Gone when the thread has ended.
+    /// Can no longer be upgraded once the thread has ended.
     pub(super) running: Weak<()>,
 }
 
@@ -74,7 +75,7 @@ pub(super) struct StartedWorker {
 }
 
 impl Worker {
-    /// Compiles a filter in a new thread, since parsing takes stack, too.
+    /// Compiles a filter in a new thread, since parsing needs stack, too.
     pub(super) fn start(task: &FilterTask) -> Result<StartedWorker, FilterError> {
         let not_started = |reason: String| FilterError::NotStarted { text: task.text.clone(), reason };
         if count_abandoned() >= ABANDONED_MAX {
@@ -106,20 +107,20 @@ impl Worker {
         }
     }
 
-    /// The filter's answer on a document; `None` if it takes longer than this. Then the worker is of no further use.
+    /// Runs the filter on a document; `None` after a timeout, when the worker is no longer usable.
     pub(super) fn run_document(&self, document: &str, limit: Duration) -> Option<FilterOutput> {
         let (answer, answers) = channel();
         self.questions.send(Question { document: document.to_owned(), answer }).ok()?;
         answers.recv_timeout(limit).ok()
     }
 
-    /// Counts the thread until it ends by itself.
+    /// Counts the thread as abandoned until it ends by itself.
     pub(super) fn abandon(&self) {
         lock(&ABANDONED).push(Weak::clone(&self.running));
     }
 }
 
-/// Abandoned threads that still run.
+/// The number of abandoned threads that are still running.
 pub(super) fn count_abandoned() -> usize {
     let mut threads = lock(&ABANDONED);
     threads.retain(|running| running.strong_count() > 0);
@@ -150,7 +151,7 @@ fn run_worker(task: &FilterTask, compiled: &Sender<Compiled>, questions: &Receiv
         FilterOutput { outputs, lacks }
     };
     for Question { document, answer } in questions {
-        // jaq and what it uses may panic, as of times that are far away.
+        // jaq and its dependencies may panic, for example on dates in the distant past or future.
         let judged = catch_unwind(AssertUnwindSafe(|| judge(&document))).unwrap_or_else(|_| FilterOutput {
             outputs: Err("the filter fails on it".to_owned()),
             lacks: false,
@@ -165,7 +166,7 @@ fn collect_outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> R
         read::parse_single(document.as_bytes()).map_err(|error| format!("jq cannot read it: {error}"))?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
     let outputs = filter.id.run((context, input)).map(unwrap_valr);
-    // One output is an answer; two are enough for an error.
+    // One output is a valid result; two suffice to detect an error.
     outputs
         .take(2)
         .map(|output| {
@@ -180,10 +181,10 @@ fn collect_outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> R
         .collect()
 }
 
-/// jq's words quote the values that they are about, which are the message's: only what stands around them may be shown.
+/// jq's error texts quote values of the message: only the text around them may be shown.
 fn redact_values(error: &str) -> String {
     if error.starts_with("cannot use ") {
-        // The last word is jq's: the type that was wanted.
+        // The last word, the expected type, comes from jq and not from the message.
         let wanted = error.rsplit(" as ").next().unwrap_or_default();
         return format!("cannot use a value as {wanted}");
     }

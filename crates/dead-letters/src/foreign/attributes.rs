@@ -1,11 +1,11 @@
-//! Services that record the failure in attributes, and leave the body as it would have been delivered.
+//! Reads dead letters of services that record the failure in attributes and leave the body unchanged.
 
 use redeliver_core::message::ReceivedMessage;
 use serde::Deserialize;
 
 use super::{ForeignDeadLetter, ForeignWriter, parse_object};
 
-/// `None` if the message has not the attributes of one of them.
+/// `None` if the message lacks the attributes of these services.
 pub(super) fn read_attributes(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
     let said = FailureAttributes(message);
     read_scheduler(&said).or_else(|| read_event_bridge(&said)).or_else(|| read_lambda_dlq(&said))
@@ -22,7 +22,7 @@ impl<'a> FailureAttributes<'a> {
         self.attribute_text(name).unwrap_or_default().to_owned()
     }
 
-    /// The attributes of both EventBridge and its Scheduler.
+    /// Reads the attributes that EventBridge and EventBridge Scheduler share.
     fn read_delivery(&self, writer: ForeignWriter, source: &str) -> Option<ForeignDeadLetter> {
         Some(ForeignDeadLetter {
             error_type: self.attribute_text("ERROR_CODE")?.to_owned(),
@@ -42,9 +42,9 @@ fn read_scheduler(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
     said.read_delivery(ForeignWriter::Scheduler, said.attribute_text("SCHEDULE_ARN")?)
 }
 
-/// "Using dead-letter queues to process undelivered events", Amazon EventBridge User Guide. An event bus has no rule and
-/// no target, so there the event in the body must say that it is one. A subscriber's record says the same in its body
-/// ([`super::subscriber`]); this reads one whose body is something else.
+/// "Using dead-letter queues to process undelivered events", Amazon EventBridge User Guide. An event bus has no rule
+/// and no target, so its body must be recognizable as an event. A subscriber's record has the same data in its body
+/// ([`super::subscriber`]); this function reads a record with any other body.
 fn read_event_bridge(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
     if let Some(subscriber) = said.attribute_text("SUBSCRIBER_ARN") {
         return said.read_delivery(ForeignWriter::EventBridgeSubscriber, subscriber);
@@ -59,8 +59,8 @@ fn read_event_bridge(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> 
     }
 }
 
-/// "Adding a dead-letter queue" in "Capturing records of Lambda asynchronous invocations", AWS Lambda Developer Guide. It
-/// does not name the function.
+/// "Adding a dead-letter queue" in "Capturing records of Lambda asynchronous invocations", AWS Lambda Developer Guide.
+/// The attributes do not include the function's name.
 fn read_lambda_dlq(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
     said.attribute_text("RequestID")?;
     let code = said.attribute_text("ErrorCode").filter(|code| code.parse::<u16>().is_ok())?;

@@ -1,5 +1,5 @@
-//! Dead letters of messaging and job frameworks, by a table: one file per framework has the places of the error in its
-//! messages. A framework that records no error still names the task that failed.
+//! Dead letters of messaging and job frameworks, read by a table: one file per framework lists the locations of the
+//! error in its messages. For a framework that records no error, the failed task is still identified.
 
 mod active_job;
 mod celery;
@@ -23,28 +23,28 @@ use serde_json::Value;
 use super::record::parse_time;
 use super::{ForeignDeadLetter, ForeignWriter, MOVED};
 
-/// Where a framework's messages have what is shown of them. Of several places the first that has a value counts.
+/// The locations of the displayed fields in a framework's messages. The first location with a value is used.
 struct FrameworkShape {
     writer: ForeignWriter,
-    /// A message of the framework has all of these.
+    /// Locations that all messages of the framework have.
     marks: &'static [FieldLocation],
     /// The queue, the consumer or the task that failed.
     source: &'static [FieldLocation],
     error_type: &'static [FieldLocation],
     message: &'static [FieldLocation],
-    /// Retries made.
+    /// The number of retries.
     attempts: &'static [FieldLocation],
     failed_at: &'static [FieldLocation],
 }
 
-/// A place in a message.
+/// The location of a field in a message.
 #[derive(Clone, Copy)]
 enum FieldLocation {
     /// A message attribute.
     Attribute(&'static str),
     /// A member of the JSON object in a message attribute.
     InAttribute(&'static str, &'static str),
-    /// Members of the body, from the outermost in.
+    /// A path of members in the body, outermost first.
     Body(&'static [&'static str]),
     /// The first line of a member of the body.
     FirstLine(&'static [&'static str]),
@@ -69,9 +69,9 @@ const SHAPES: [&FrameworkShape; 12] = [
 
 const UNKNOWN_REASON: &str = "the message records no reason for its failure";
 
-/// `None` if it is of no known framework.
+/// `None` if the message matches no known framework.
 pub(super) fn read_framework(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
-    // Most bodies are something else, and need not be read as a whole to know that.
+    // Most bodies are something else; a substring check avoids parsing them.
     let text = decode_base64(&message.body);
     let text = text.as_deref().unwrap_or(&message.body);
     let may_be = |shape: &&&FrameworkShape| shape.marks.iter().all(|mark| mark.may_be_in(message, text));
@@ -84,7 +84,7 @@ pub(super) fn read_framework(message: &ReceivedMessage) -> Option<ForeignDeadLet
     shapes.into_iter().find_map(|shape| shape.read_fields(&known))
 }
 
-/// Celery and Dramatiq send JSON objects in base64.
+/// Decodes the base64 JSON objects that Celery and Dramatiq send.
 fn decode_base64(body: &str) -> Option<String> {
     // `{"` in base64.
     let encoded = body.trim_ascii().starts_with("eyJ").then(|| body.trim_ascii())?;
@@ -94,7 +94,7 @@ fn decode_base64(body: &str) -> Option<String> {
 struct FrameworkMessage<'m> {
     message: &'m ReceivedMessage,
     body: Value,
-    /// The JSON in attributes, by their names: each is read once, however many places are in it.
+    /// Parsed JSON of attributes, by name: each attribute is parsed once, regardless of the number of its locations.
     in_attributes: RefCell<BTreeMap<&'static str, Value>>,
 }
 
@@ -120,7 +120,7 @@ impl FrameworkShape {
 }
 
 impl FieldLocation {
-    /// False if it is surely not there.
+    /// False if the field is certainly missing.
     fn may_be_in(self, message: &ReceivedMessage, body: &str) -> bool {
         match self {
             Self::Attribute(name) | Self::InAttribute(name, _) => message.attributes.contains_key(name),
@@ -132,7 +132,7 @@ impl FieldLocation {
 }
 
 impl FrameworkMessage<'_> {
-    /// The text at a place. An object there counts as an empty text.
+    /// The text at a location. An object counts as an empty text.
     fn text_at(&self, place: FieldLocation) -> Option<String> {
         match place {
             FieldLocation::Attribute(name) => self.message.attributes.get(name)?.text().map(str::to_owned),

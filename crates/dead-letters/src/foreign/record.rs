@@ -1,4 +1,5 @@
-//! The documents that Lambda and Pipes send to a destination: what failed, and the payload or where its records are.
+//! The documents that Lambda and Pipes send to a destination: the failure, and the payload or the position of its
+//! records.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{ForeignDeadLetter, ForeignWriter, Stream, StreamBatch, parse_object};
 
-/// The members that are read, of all kinds of records. Others do not matter.
+/// The relevant members of all kinds of records; others are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct DestinationRecord<'a> {
@@ -19,7 +20,7 @@ struct DestinationRecord<'a> {
     response_context: Option<StrictObject<ResponseContext>>,
     #[serde(borrow)]
     response_payload: Option<&'a RawValue>,
-    /// Only EventBridge Pipes writes it.
+    /// Written only by EventBridge Pipes.
     context: Option<StrictObject<PipeContext>>,
     #[serde(rename = "KinesisBatchInfo")]
     kinesis: Option<StrictObject<BatchInfo>>,
@@ -71,7 +72,7 @@ struct TopicInfo {
     /// By topic and partition: `orders-0`.
     #[serde(default)]
     records_info: BTreeMap<String, Offsets>,
-    /// The place of a single record.
+    /// The position of a single record.
     record_info: Option<StrictObject<Offset>>,
 }
 
@@ -87,7 +88,7 @@ struct Offset {
     offset: Option<String>,
 }
 
-/// The members that say of any event source which records they were.
+/// The members that identify the records of any event source.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SourceInfo {
@@ -96,7 +97,7 @@ struct SourceInfo {
     stream_arn: Option<String>,
 }
 
-/// The end of the name of the member about a batch: `KinesisBatchInfo`, `KafkaBatchInfo`.
+/// The suffix of the member with batch information: `KinesisBatchInfo`, `KafkaBatchInfo`.
 const BATCH_INFO: &str = "BatchInfo";
 
 /// A function's own error.
@@ -107,9 +108,9 @@ struct LambdaErrorPayload {
     error_message: Option<String>,
 }
 
-/// `None` if it is not such a document, or if it reports a success.
+/// `None` if the body is not such a document, or reports a success.
 pub(super) fn read_record(body: &str) -> Option<ForeignDeadLetter> {
-    // Most bodies are something else, and need not be read as a whole to know that.
+    // Most bodies are something else; a substring check avoids parsing them.
     if !(body.contains("\"requestContext\"") || body.contains("\"partnerResourceArn\"")) {
         return None;
     }
@@ -122,7 +123,7 @@ pub(super) fn read_record(body: &str) -> Option<ForeignDeadLetter> {
         .or_else(|| document.kafka.map(|StrictObject(info)| info.into_topic_batch()))
         .or_else(|| read_source_batch(body));
     if let Some(StrictObject(pipe)) = document.context {
-        // A pipe gives up records of streams alone.
+        // A pipe only discards stream records.
         let batch = Some(batch?);
         let condition = Some(pipe.condition);
         return Some(ForeignDeadLetter {
@@ -190,7 +191,7 @@ impl TopicInfo {
     }
 }
 
-/// The batch of another event source, such as a change stream of DocumentDB.
+/// Reads the batch of another event source, such as a change stream of DocumentDB.
 fn read_source_batch(body: &str) -> Option<StreamBatch> {
     if !body.contains(BATCH_INFO) {
         return None;
@@ -209,7 +210,7 @@ fn read_source_batch(body: &str) -> Option<StreamBatch> {
     })
 }
 
-/// A member that is an object and nothing else.
+/// A member that must be an object.
 struct StrictObject<T>(T);
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for StrictObject<T> {

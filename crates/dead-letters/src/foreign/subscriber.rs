@@ -1,5 +1,5 @@
-//! The record of events that a subscriber of a custom event bus could not deliver ("Retry policies and dead-letter queues", Amazon EventBridge
-//! User Guide): one record for a batch of events, which stay on the bus.
+//! The record of events that a subscriber of a custom event bus could not deliver ("Retry policies and dead-letter
+//! queues", Amazon EventBridge User Guide): one record per batch of events, which remain on the bus.
 
 use serde::Deserialize;
 
@@ -26,9 +26,9 @@ struct FailedEvent {
     timestamp: Option<String>,
 }
 
-/// `None` if it is not such a record.
+/// `None` if the body is not such a record.
 pub(super) fn read_subscriber_record(body: &str) -> Option<ForeignDeadLetter> {
-    // Most bodies are something else, and need not be read as a whole to know that.
+    // Most bodies are something else; a substring check avoids parsing them.
     if !body.contains("\"subscriberArn\"") {
         return None;
     }

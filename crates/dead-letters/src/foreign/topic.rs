@@ -1,5 +1,5 @@
 //! Notifications that SNS could not deliver ("Amazon SNS dead-letter queues" and "HTTP/HTTPS notification JSON format",
-//! Amazon SNS Developer Guide). SNS gives no reason, and with raw delivery not even its name.
+//! Amazon SNS Developer Guide). SNS records no reason, and with raw delivery the message does not even identify SNS.
 
 use serde::Deserialize;
 
@@ -16,9 +16,9 @@ struct Notification {
     _message: serde::de::IgnoredAny,
 }
 
-/// `None` if it is not a notification.
+/// `None` if the body is not a notification.
 pub(super) fn read_notification(body: &str) -> Option<ForeignDeadLetter> {
-    // Most bodies are something else, and need not be read as a whole to know that.
+    // Most bodies are something else; a substring check avoids parsing them.
     if !body.contains("\"TopicArn\"") {
         return None;
     }

@@ -1,5 +1,5 @@
 //! Active Job's serialised jobs name the class and count its executions (`ActiveJob::Core#serialize`, Rails API), as
-//! Shoryuken and aws-activejob-sqs send them. The error is in the log alone.
+//! Shoryuken and aws-activejob-sqs send them. The error is only in the log.
 
 use super::{FieldLocation, ForeignWriter, FrameworkShape};
 

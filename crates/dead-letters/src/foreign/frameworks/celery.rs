@@ -1,5 +1,5 @@
-//! Celery's messages name the task and count its retries ("Message Protocol", Celery documentation). The error is in the
-//! result backend alone.
+//! Celery's messages name the task and count its retries ("Message Protocol", Celery documentation). The error is only
+//! in the result backend.
 
 use super::{FieldLocation, ForeignWriter, FrameworkShape};
 

@@ -1,5 +1,5 @@
-//! Laravel's queued jobs name their class ("Queues", Laravel documentation). The exception is in the table `failed_jobs`
-//! alone.
+//! Laravel's queued jobs name their class ("Queues", Laravel documentation). The exception is only in the table
+//! `failed_jobs`.
 
 use super::{FieldLocation, ForeignWriter, FrameworkShape};
 
