@@ -8,15 +8,15 @@ use crate::date_time::violated_rule;
 use crate::reading::{InstanceView, UNREAD, ValidatedJson, ViolationBudget};
 use crate::{Violation, pointer_to};
 
-/// The most violations that are reported: a hostile message can violate a rule half a million times.
+/// Limit on reported violations: a hostile message can violate a rule half a million times.
 const VIOLATIONS_MAX: usize = 100;
-/// The most bytes of violations, since a pointer can be as long as a message. The violation that exceeds it is the
-/// last.
+/// Limit on the bytes of violations, since a pointer can be as long as a message. The violation that exceeds it is the
+/// last one reported.
 const VIOLATION_BYTES_MAX: usize = 65_536;
-/// The violation of a value whose branches (of an `anyOf`) use up the budget before the first one is complete.
+/// The violation of a value whose branches (of an `anyOf`) use up the budget before the first violation is complete.
 const TOO_MANY: &str = "violates the schema in too many places to list";
 
-/// The first hundred violations of a schema by `instance`; each pointer begins with `at`.
+/// Returns the first hundred violations in `instance`; each pointer begins with `at`.
 pub(super) fn find_violations(
     validator: &Validator<ValidatedJson>,
     instance: &Value,
@@ -63,7 +63,7 @@ impl ViolationList {
             }
             // `jsonschema` would name two options and count the others.
             ValidationErrorKind::Enum { options } => self.push(pointer, describe_options(options)),
-            // The value is a member's name, which belongs into the pointer.
+            // The value is a member's name, which belongs in the pointer.
             ValidationErrorKind::PropertyNames { error } => {
                 let name = error.instance().as_str().unwrap_or_default();
                 let rule = collapse_spaces(&error.masked_with("").to_string());
@@ -86,10 +86,10 @@ impl ViolationList {
     }
 }
 
-/// The most options that are listed: more would hide other violations.
+/// Limit on listed options: more would hide other violations.
 const OPTIONS_MAX: usize = 20;
 
-/// Lists the schema's values, which are not the message's.
+/// Lists the options, which are values of the schema, not of the message.
 fn describe_options(options: &Value) -> String {
     let options: Vec<_> = options.as_array().into_iter().flatten().map(ToString::to_string).collect();
     match options.as_slice() {

@@ -1,8 +1,8 @@
-//! The parts that a text lacks to be a `date-time` (RFC 3339, section 5.6).
+//! Finds the parts that a text needs to be a `date-time` (RFC 3339, section 5.6).
 
 const NO_DATE_TIME: &str = "is not a date-time, such as 2030-01-01T00:00:00Z";
 
-/// The rule that a text violates which the validator refused as `date-time`. The text itself is not in it.
+/// The violated rule of a text that the validator rejected as `date-time`. It does not contain the text itself.
 pub(super) fn violated_rule(text: &str) -> String {
     let is_number = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.'));
     if is_number {
@@ -12,7 +12,7 @@ pub(super) fn violated_rule(text: &str) -> String {
     if missing.is_empty() { "is not a time that exists".to_owned() } else { missing.join("; ") }
 }
 
-/// The parts that are missing or spelled in another way, from left to right; `None` if the text is nothing like a time.
+/// The missing or differently spelled parts, from left to right; `None` if the text does not resemble a time.
 fn missing_parts(text: &[u8]) -> Option<Vec<&'static str>> {
     let mut missing = Vec::new();
     let rest = strip_shape(text, "0000-00-00")?;
@@ -66,7 +66,7 @@ fn missing_parts(text: &[u8]) -> Option<Vec<&'static str>> {
     Some(missing)
 }
 
-/// The text after a shape, in which `0` stands for any digit.
+/// Strips a leading shape, in which `0` stands for any digit.
 fn strip_shape<'t>(text: &'t [u8], shape: &str) -> Option<&'t [u8]> {
     let (start, rest) = text.split_at_checked(shape.len())?;
     let fits = |(byte, shape): (&u8, u8)| if shape == b'0' { byte.is_ascii_digit() } else { *byte == shape };
@@ -77,7 +77,7 @@ fn strip_shape<'t>(text: &'t [u8], shape: &str) -> Option<&'t [u8]> {
 mod tests {
     use super::*;
 
-    /// A producer sees what to change, and not the name of a rule.
+    /// The producer learns which part to change, not the name of a rule.
     #[test]
     fn an_incomplete_time_names_its_missing_parts() {
         for (text, rule) in [

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Number;
 
-/// Larger exponents count as this one.
+/// Limit on exponents; larger ones are treated as this one.
 const EXPONENT_MAX: i64 = 100_000_000_000_000_000;
 
 /// `digits * 10^exponent`, without zeros at either end of the digits; zero has no digits.
@@ -44,13 +44,13 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// True also for `5.0` and `5e0`.
+    /// True for an integer, including `5.0` and `5e0`.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         self.exponent >= 0
     }
 
-    /// True if this is a whole multiple of the divisor.
+    /// True if the number is an integer multiple of the divisor.
     pub(crate) fn is_multiple_of(&self, divisor: &Divisor) -> bool {
         let Some(zeros) = self.zeros_for(divisor) else {
             return self.sign() == 0;
@@ -61,9 +61,9 @@ impl<'a> Decimal<'a> {
         divisor.digits == 1 || digits.fold(0, remainder) == 0
     }
 
-    /// The zeros that bring this to the divisor's exponent; `None` if its own is smaller, since a number that does not
-    /// end in a zero is not a multiple of ten. More than 124 make no difference: a divisor below 2^124 has no more
-    /// factors 2 or 5.
+    /// The number of zeros to append for the divisor's exponent; `None` if the exponent is smaller, since a number that
+    /// does not end in a zero is not a multiple of ten. More than 124 make no difference: a divisor below 2^124 has no
+    /// more factors of 2 or 5.
     fn zeros_for(&self, divisor: &Divisor) -> Option<usize> {
         usize::try_from(self.exponent - divisor.exponent).ok().map(|zeros| zeros.min(124))
     }
@@ -130,7 +130,7 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// `None` for zero, and for more than 37 digits, not counting zeros at the ends.
+    /// Parses the operand; `None` for zero, and for more than 37 digits, not counting zeros at either end.
     pub(crate) fn from_number(number: &Number) -> Option<Self> {
         let decimal = Decimal::from_number(number);
         let digits = decimal.digits().take(38).fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));

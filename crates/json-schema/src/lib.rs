@@ -1,7 +1,7 @@
-//! JSON Schema validation, whose violations have JSON Pointers, but no values.
+//! JSON Schema validation whose violations contain JSON Pointers, but no values.
 //!
-//! The validator's code is generic and compiled with its user. A separate crate optimizes it for size, while the core,
-//! which reads every message, is optimized for speed.
+//! The validator's code is generic, and compiled in the crate that uses it. A separate crate allows it to be optimized
+//! for size, while the core, which reads every message, is optimized for speed.
 //!
 //! ```
 //! # #[cfg(feature = "validator")] {
@@ -39,16 +39,16 @@ pub use decimal::Decimal;
 pub use schema::Schema;
 pub use violation::{Violation, join_violations, pointer_to};
 
-/// The reason to refuse a schema, as a phrase about it.
+/// The reason for rejecting a schema, as a phrase about it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SchemaError {
-    /// The JSON parser's message.
+    /// The text is not JSON; contains the parser's message.
     #[error("not JSON: {0}")]
     NotJson(String),
-    /// Not a schema, or a dangling reference.
+    /// The JSON is not a valid schema, or has a dangling reference.
     #[error("not a valid JSON Schema: {0}")]
     NotASchema(String),
-    /// This program has no validator.
+    /// The program was built without the validator.
     #[error("not supported by a program without the feature `validator`")]
     NoValidator,
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{SchemaError, Violation};
 
-/// A schema that cannot be created, since the program has no validator.
+/// A schema that cannot be created, since the program was built without the validator.
 #[derive(Clone, Debug)]
 pub enum Schema {}
 

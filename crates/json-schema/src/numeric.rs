@@ -1,5 +1,6 @@
-//! The keywords of numbers in time linear in their digits. The validator's own take quadratic time, also in the digits
-//! that an exponent stands for: for `"minimum": 0` and an item `1e-999`, half a million instructions.
+//! The numeric keywords, in time linear in the number of digits. The validator's own implementations take quadratic
+//! time, even in the digits that an exponent implies: for `"minimum": 0` and an item `1e-999`, half a million
+//! instructions.
 
 use std::cmp::Ordering;
 
@@ -11,9 +12,9 @@ use crate::decimal::{Decimal, Divisor};
 use crate::reading::{InstanceView, ValidatedJson, are_equal};
 use crate::schema::SchemaOptions;
 
-/// Replaces the validator's keywords of numbers.
+/// Replaces the validator's numeric keywords.
 pub(crate) fn with_keywords<'a>(options: SchemaOptions<'a>, schema: &Value) -> SchemaOptions<'a> {
-    // Not for other constants: the validator finds the branch of a `oneOf` by them.
+    // Not for other constants, which the validator uses to find the branch of a `oneOf`.
     let options = if has_number_as_const(schema) {
         options.with_keyword("const", |_, expected, _| Ok(Box::new(Constant(expected.clone()))))
     } else {
@@ -33,11 +34,11 @@ type AnyKeyword = Box<dyn for<'i> Keyword<'i, ValidatedJson>>;
 /// One end of a range.
 #[derive(Clone, Copy)]
 struct RangeEnd {
-    /// The order of an invalid number to the limit.
+    /// The ordering of an invalid number relative to the limit.
     beyond: Ordering,
-    /// The older drafts' member that excludes the limit itself if it is `true`.
+    /// The member that in older drafts excludes the limit itself if `true`.
     exclusive: &'static str,
-    /// The violation, with an inclusive and with an exclusive limit.
+    /// The text of the violation for an inclusive and for an exclusive limit.
     phrases: [&'static str; 2],
 }
 
@@ -78,20 +79,20 @@ fn multiple_of<'a>(
         Some(divisor) => {
             Ok(Box::new(Numeric { rule: NumericRule::MultipleOf(divisor), operand: number.clone() }))
         }
-        // Also zero: the meta-schema refuses it, but does not check referenced schemas under names that are not
-        // keywords.
+        // This includes zero: the meta-schema rejects it, but does not check referenced schemas under names that are
+        // not keywords.
         None => Err(ValidationError::custom("\"multipleOf\" is 0, or has more than 37 digits")),
     }
 }
 
-/// Allows everything, for values that the meta-schema has already refused.
+/// Allows everything, for values that the meta-schema has already rejected.
 fn any_value() -> AnyKeyword {
     Box::new(Numeric { rule: NumericRule::Any, operand: Number::from(0) })
 }
 
 struct Numeric {
     rule: NumericRule,
-    /// The limit or divisor as the schema writes it.
+    /// The limit or divisor, as written in the schema.
     operand: Number,
 }
 
@@ -132,7 +133,7 @@ impl<'i> Keyword<'i, ValidatedJson> for Numeric {
     }
 }
 
-/// True also where `const` is the name of a property or part of other data, which does no harm.
+/// Also true if `const` is the name of a property or part of other data, which is harmless.
 fn has_number_as_const(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => {

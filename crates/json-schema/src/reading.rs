@@ -1,8 +1,8 @@
-//! A view of a document whose numbers have any number of digits, and which ends when enough violations are made.
+//! A view of a document that supports numbers of any length, and stops the validator after enough violations.
 //!
-//! The validator makes all violations before it returns the first, also those of each branch of an `anyOf`: half a
-//! million for a hostile message, or twice as many at each level. When their budget is spent, the view reads as null,
-//! so that the validator ends soon, and all later violations are marked by [`UNREAD`].
+//! The validator creates all violations before it returns the first, including those of each branch of an `anyOf`: half
+//! a million for a hostile message, or twice as many at each level. When their budget is spent, the view reads as null,
+//! so that the validator soon finishes, and all later violations are marked by [`UNREAD`].
 
 mod containers;
 
@@ -16,7 +16,7 @@ use serde_json::{Number, Value};
 use crate::decimal::Decimal;
 use containers::{ItemsView, MembersView};
 
-/// The most bytes of violations that are made: each takes about half a kilobyte and its pointer.
+/// Limit on the bytes of violations: each takes about half a kilobyte plus its pointer.
 const VIOLATION_BYTES_MAX: usize = 8 << 20;
 const VIOLATION_BYTES: usize = 500;
 /// Bytes of an index and its slash in a pointer.
@@ -24,7 +24,7 @@ const INDEX_BYTES: usize = 8;
 
 /// The value of violations after the end of the budget.
 pub(crate) static UNREAD: Value = Value::Null;
-/// The value of other violations by an array or object, which are never shown. A copy can be as large as the message.
+/// The value of other violations by an array or object. It is never shown, and a copy could be as large as the message.
 static CONTAINER: Value = Value::Null;
 
 /// The budget of the violations of one check.
@@ -53,7 +53,7 @@ pub(crate) struct ValidatedJson;
 #[derive(Clone, Copy)]
 pub(crate) struct InstanceView<'a> {
     value: &'a Value,
-    /// `None` where no violations are made.
+    /// The budget; `None` where no violations are created.
     budget: Option<&'a ViolationBudget>,
     /// Bytes of its pointer, which each of its violations contains.
     pointer_bytes: usize,
@@ -84,7 +84,7 @@ impl Json for ValidatedJson {
     type PreparedKey = String;
     type StringBuffer = Value;
 
-    // A `Map` is a tree: a lookup compares some names.
+    // A `Map` is a tree, where a lookup compares several names.
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> String {
@@ -151,7 +151,7 @@ impl<'a> Node<'a, ValidatedJson> for InstanceView<'a> {
     }
 }
 
-/// Equality by JSON Schema, which compares numbers by value.
+/// Equality as defined by JSON Schema, which compares numbers by value.
 pub(crate) fn are_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
@@ -168,7 +168,7 @@ pub(crate) fn are_equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A number. The validator only asks whether it is an integer; [`crate::numeric`] reads its value.
+/// A number. The validator only checks if it is an integer; [`crate::numeric`] reads its value.
 pub(crate) struct NumberView<'a>(&'a Number);
 
 impl JsonNumber for NumberView<'_> {

@@ -23,15 +23,15 @@ pub(crate) type SchemaOptions<'a> = ValidationOptions<'a, Arc<dyn Retrieve>, Val
 pub struct Schema(Validator<ValidatedJson>);
 
 impl Schema {
-    /// Compiles one of our schemas. The dialect is that of its `$schema`, 2020-12 by default.
+    /// Compiles one of redeliver's own schemas. `$schema` sets the dialect, 2020-12 by default.
     ///
     /// # Errors
-    /// Not JSON, not a valid schema, or a remote `$ref`, which is never fetched.
+    /// The text is not JSON, is not a valid schema, or has a remote `$ref`, which is never fetched.
     pub fn new(text: &str) -> Result<Self, SchemaError> {
         Self::from_value(&parse_json(text)?)
     }
 
-    /// Compiles any schema like [`Schema::new`]. The caller's parser must have refused names that `serde_json`
+    /// Compiles any schema, like [`Schema::new`]. The caller's parser must have rejected names that `serde_json`
     /// reserves.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Schema {
         Self::compile_schema(schema, jsonschema::options_for())
     }
 
-    /// Compiles a schema like [`Schema::new`], and also checks each `format`, which is optional since draft 2019-09.
+    /// Compiles a schema like [`Schema::new`], with checks of each `format`, which are optional since draft 2019-09.
     ///
     /// # Errors
     /// As [`Schema::new`].
@@ -49,14 +49,14 @@ impl Schema {
     }
 
     fn compile_schema(schema: &Value, options: SchemaOptions<'_>) -> Result<Self, SchemaError> {
-        // An engine that never backtracks: what a text costs follows from its length.
+        // An engine that never backtracks, so the cost of matching a text follows from its length.
         let patterns = PatternOptions::regex().size_limit(PATTERN_MIB_MAX << 20);
         let options = options.with_retriever(NoRemoteReferences).with_pattern_options(patterns);
         let validator = numeric::with_keywords(options, schema).build(schema);
         validator.map(Self).map_err(|error| SchemaError::NotASchema(describe_error(&error)))
     }
 
-    /// The violations by `instance`, at most 100 and about 64 KiB of text; each pointer begins with `at`. Empty if the
+    /// The violations in `instance`, at most 100 and about 64 KiB of text; each pointer begins with `at`. Empty if the
     /// instance is valid.
     #[must_use]
     pub fn violations(&self, instance: &Value, at: &str) -> Vec<Violation> {
@@ -90,7 +90,7 @@ fn describe_error(error: &ValidationError<'_>) -> String {
     if pointer.is_empty() { rule } else { format!("{pointer}: {rule}") }
 }
 
-/// The reason why the engine refuses a regular expression that is not simply misspelt.
+/// The reason why the engine rejects a regular expression, other than a syntax error.
 fn explain_regex_error(error: &ValidationError<'_>) -> Option<String> {
     let pattern = error.instance().as_str()?;
     if may_backtrack(pattern) {
@@ -106,12 +106,12 @@ fn explain_regex_error(error: &ValidationError<'_>) -> Option<String> {
     })
 }
 
-/// True if a text has the signs of a regular expression that the engine does not support.
+/// True if a pattern appears to use regular expression features that the engine does not support.
 fn may_backtrack(pattern: &str) -> bool {
     ["(?=", "(?!", "(?<=", "(?<!", r"\1", r"\2", r"\k<"].iter().any(|sign| pattern.contains(sign))
 }
 
-/// The beginning of a text.
+/// Truncates a text.
 fn shorten_text(text: &str) -> String {
     if text.len() <= QUOTED_BYTES_MAX {
         return text.to_owned();

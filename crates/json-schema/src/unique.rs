@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::decimal::Decimal;
 
-/// True if no two items are equal by JSON Schema.
+/// True if no two items are equal as defined by JSON Schema.
 pub(crate) fn are_unique(items: &[Value]) -> bool {
     let mut seen = HashSet::with_capacity(items.len());
     items.iter().all(|item| {
@@ -17,7 +17,7 @@ pub(crate) fn are_unique(items: &[Value]) -> bool {
     })
 }
 
-/// Writes a key that is the same for equal values only: each part has its kind and its end.
+/// Writes a key that is the same only for equal values: the kind and end of each part are marked.
 fn write_key(value: &Value, key: &mut Vec<u8>) {
     match value {
         Value::Null => key.push(b'n'),

@@ -1,8 +1,8 @@
-//! A violated rule with its place, but never the value.
+//! A violated rule and its location, without the value.
 
 use std::fmt;
 
-/// A violated rule and its place. Displayed as `/data/cents is not of type "integer"`.
+/// A violated rule and its location. Displayed as `/data/cents is not of type "integer"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// JSON Pointer (RFC 6901) of the violating value; empty for the whole document.

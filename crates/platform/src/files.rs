@@ -1,11 +1,11 @@
-//! Private files, and checks of who else can read or write one.
+//! Private files, and checks of other users' access to files.
 
 pub use system::{
     is_ones_own, is_stream, keep_private, open_no_link, read_by_another, set_mode, sync_directory,
     written_by_others,
 };
 
-/// The mode of a file that only its owner may read.
+/// The mode of a file that only its owner may read and write.
 pub const FOR_ITS_OWNER: u32 = 0o600;
 /// The mode of a file that all users may read and write, before the umask is applied.
 pub const FOR_ALL: u32 = 0o666;
@@ -19,7 +19,7 @@ mod system {
 
     use rustix::{fs::OFlags, io::Errno, process::geteuid};
 
-    /// Sets the mode that a new file gets.
+    /// Sets the mode of a new file.
     pub fn set_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
         options.mode(mode)
     }
@@ -38,7 +38,7 @@ mod system {
         }
     }
 
-    /// Makes an open file private, whatever mode it was created with.
+    /// Makes an open file private, regardless of the mode with which it was created.
     ///
     /// # Errors
     /// If the file system rejects the change.
@@ -81,7 +81,7 @@ mod system {
         there.file_type().is_fifo() || there.file_type().is_char_device()
     }
 
-    /// The reason why another user may read what is written to a pipe or a device. The system's own are trusted.
+    /// The reason why another user may read data written to a pipe or a device. Those of the system are trusted.
     #[must_use]
     pub fn read_by_another(there: &Metadata) -> Option<String> {
         read_by_another_than(geteuid().as_raw(), there.uid())
@@ -130,7 +130,7 @@ mod system {
     use std::os::windows::fs::OpenOptionsExt as _;
     use std::path::Path;
 
-    /// Opens a link itself, and not its target: "CreateFileW function", `dwFlagsAndAttributes`.
+    /// Opens a link itself instead of its target: "CreateFileW function", `dwFlagsAndAttributes`.
     const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
 
     /// Does nothing: a new file inherits the access list of its folder.
@@ -176,7 +176,7 @@ mod system {
         None
     }
 
-    /// False: pipes and devices have names of their own here, and are not written to.
+    /// Returns false: pipes and devices have special names here, and are not written to.
     #[must_use]
     pub fn is_stream(_: &Metadata) -> bool {
         false

@@ -1,4 +1,4 @@
-//! All code that differs between Unix and Windows. No other crate has code for one system alone.
+//! All code that differs between Unix and Windows. No other crate has platform-specific code.
 //!
 //! | | Unix | Windows |
 //! | --- | --- | --- |
@@ -8,7 +8,8 @@
 //! | a file's name is on the disk | once its folder is synced | by NTFS's own journal |
 //! | a user's own function | ends with all that it has started | is refused |
 //!
-//! Locks and temporary files need none: [`std::fs::File::try_lock`] and the crate `tempfile` work the same everywhere.
+//! Locks and temporary files need no such code: [`std::fs::File::try_lock`] and the crate `tempfile` behave the same
+//! everywhere.
 
 pub mod files;
 pub mod process;
@@ -19,7 +20,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// Code for one system that another crate has is compiled for the first time in a release.
+    /// Platform-specific code in another crate would be compiled for the first time in a release.
     #[test]
     fn no_other_crate_has_code_for_one_system_alone() {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -67,7 +68,7 @@ mod tests {
         .any(|words| code.contains(words))
     }
 
-    /// A source without its tests; nothing of a file of tests.
+    /// A source without its tests; empty for a file of tests.
     fn product_code(path: &Path) -> String {
         let is_of_tests =
             path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");

@@ -10,30 +10,30 @@ mod system {
 
     use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
 
-    /// A crash of this process leaves no core file.
+    /// Prevents core files after a crash of this process.
     pub fn leave_no_core_file() {
         let _not_known_here = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     }
 
-    /// On Linux, no debugger of the same user can attach to this process any more: `PR_SET_DUMPABLE` in prctl(2).
+    /// On Linux, prevents debuggers of the same user from attaching to this process: `PR_SET_DUMPABLE` in prctl(2).
     pub fn refuse_debuggers() {
         #[cfg(target_os = "linux")]
         let _best_effort =
             rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     }
 
-    /// Keeps a command that is about to start from the terminal's Ctrl-C.
+    /// Shields a command to be started from the terminal's Ctrl-C.
     pub fn keep_from_interrupts(command: &mut Command) {
         command.process_group(0);
     }
 
-    /// The variable whose value marks what a group has started: children inherit it, also in sessions of their own.
+    /// The variable whose value marks the processes of a group: children inherit it, even in new sessions.
     const MARK: &str = "REDELIVER_PROCESS_GROUP";
 
-    /// A process and all that it has started.
+    /// A process and all processes that it has started.
     ///
-    /// The system's process group does not have what began a session of its own (`setsid`), as daemons do. On Linux
-    /// these are killed too: whatever has the group's mark in its environment, and its descendants.
+    /// The system's process group does not include processes that began a new session (`setsid`), as daemons do. On
+    /// Linux these are killed, too: every process with the group's mark in its environment, and its descendants.
     #[derive(Debug)]
     pub struct Group {
         mark: String,
@@ -41,16 +41,16 @@ mod system {
     }
 
     impl Group {
-        /// Makes a command start in a group of its own. `mark` must be unique: it identifies what the group starts.
+        /// Makes a command start in a new group. `mark` must be unique, since it identifies the processes of the group.
         ///
         /// # Errors
-        /// None here.
+        /// Never fails here.
         pub fn begin_with(command: &mut Command, mark: String) -> io::Result<Self> {
             command.process_group(0).env(MARK, &mark);
             Ok(Self { mark, leader: None })
         }
 
-        /// The group, once its command has become the process with this id.
+        /// Sets the id of the group's leader, once the command has started.
         #[must_use]
         pub fn led_by(self, id: u32) -> Self {
             Self { leader: Pid::from_raw(id.cast_signed()), ..self }
@@ -86,7 +86,7 @@ mod marked {
     struct ScannedProcess {
         id: Pid,
         parent: Option<Pid>,
-        /// Stays with this process when its id becomes another's.
+        /// Refers to this process even after its id is reused.
         handle: OwnedFd,
         is_marked: bool,
     }
@@ -97,7 +97,7 @@ mod marked {
         loop {
             let mut new = with_descendants(find_processes(variable));
             new.retain(|process| killed.insert(process.id));
-            // What was started during a scan is found by the next one: a child has its parent's environment.
+            // Processes started during a scan are found by the next one: a child inherits its parent's environment.
             if new.is_empty() {
                 return;
             }
@@ -107,7 +107,7 @@ mod marked {
         }
     }
 
-    /// The user's own processes, whose environment can be read.
+    /// The user's own processes, whose environment is readable.
     fn find_processes(variable: &str) -> Vec<ScannedProcess> {
         let ids = fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
             let id = entry.ok()?.file_name().to_str()?.parse().ok()?;
@@ -124,7 +124,8 @@ mod marked {
         ids.filter_map(read).collect()
     }
 
-    /// The parent's id in `/proc/PID/stat`: after the program's name, which may have any character, and the state.
+    /// The parent's id in `/proc/PID/stat`, which follows the state and the program's name; the name may contain any
+    /// character.
     fn parse_parent(stat: &str) -> Option<Pid> {
         let (_, fields) = stat.rsplit_once(") ")?;
         Pid::from_raw(fields.split(' ').nth(1)?.parse().ok()?)
@@ -152,7 +153,7 @@ mod marked {
         use super::super::Group;
         use super::*;
 
-        /// A group with a daemon, and one without the group's environment; and the ids of these.
+        /// A group with two daemons, one of them without the group's environment, and their ids.
         fn group_with_daemons(mark: &str) -> (Child, Group, Vec<String>) {
             let mut command = Command::new("sh");
             let script = "setsid sleep 1000 & echo $!; env -i setsid sleep 1000 & echo $!; exec sleep 1000";
@@ -204,18 +205,19 @@ mod system {
     /// Does nothing.
     pub fn refuse_debuggers() {}
 
-    /// Keeps a command that is about to start from the terminal's Ctrl-C.
+    /// Shields a command to be started from the terminal's Ctrl-C.
     pub fn keep_from_interrupts(command: &mut Command) {
         const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
         command.creation_flags(CREATE_NEW_PROCESS_GROUP);
     }
 
-    /// A process and all that it has started: only a job object could end these together, so there is none.
+    /// A process and all processes that it has started. Only a job object could end these together, so groups are not
+    /// supported.
     #[derive(Debug)]
     pub enum Group {}
 
     impl Group {
-        /// Refused.
+        /// Not supported.
         ///
         /// # Errors
         /// Always.
@@ -226,18 +228,18 @@ mod system {
             ))
         }
 
-        /// The group itself.
+        /// Returns the group unchanged.
         #[must_use]
         pub fn led_by(self, _: u32) -> Self {
             self
         }
 
-        /// Asks all to end.
+        /// Does nothing, since the type has no values.
         pub fn terminate(&self) {
             match *self {}
         }
 
-        /// Ends all.
+        /// Does nothing, since the type has no values.
         pub fn kill(&self) {
             match *self {}
         }

@@ -6,7 +6,7 @@ pub use system::Signals;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
     pub name: &'static str,
-    /// True for Ctrl-C; false if the system or a container runtime ends the process.
+    /// True for Ctrl-C; false for a request from the system or a container runtime.
     pub is_interrupt: bool,
 }
 

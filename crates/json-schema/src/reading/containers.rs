@@ -1,4 +1,4 @@
-//! The members of an object, and the items of an array.
+//! Views of the members of an object and of the items of an array.
 
 use jsonschema::json::{Array, Object};
 use serde_json::{Map, Value};

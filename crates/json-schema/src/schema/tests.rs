@@ -1,4 +1,4 @@
-//! Violations, and the schemas that are refused.
+//! Violations and rejected schemas.
 
 mod refusals;
 mod vectors;
@@ -37,7 +37,7 @@ fn a_number_as_constant_is_compared_by_its_value() {
     assert_eq!(violations(&schema, &other), [Violation::new("/0", "0.5 was expected")]);
 }
 
-/// Each level has the violations of the next one twice.
+/// Each level repeats the violations of the next one twice.
 #[test]
 fn a_recursive_any_of_makes_no_more_violations_than_are_reported() {
     let branch = |name: &str| json!({"required": [name], "properties": {"c": {"$ref": "#/$defs/n"}}});
@@ -111,7 +111,7 @@ fn the_older_drafts_exclusive_ends_are_kept() {
     }
 }
 
-/// Otherwise a valid message would be given up.
+/// Otherwise, a valid message would be given up.
 #[test]
 fn different_items_with_json_signs_in_their_texts_are_unique() {
     let schema = json!({"uniqueItems": true});

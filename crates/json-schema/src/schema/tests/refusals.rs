@@ -59,7 +59,7 @@ fn a_wrong_schema_is_refused_with_its_place_and_its_rule() {
     }
 }
 
-/// A function that does not start must say why in its log.
+/// A function that does not start must log the reason.
 #[test]
 fn a_pattern_too_large_for_the_engine_is_refused_with_the_limit() {
     let why = "it needs more than 10 MiB when compiled; write long counts as maxLength";
@@ -77,7 +77,7 @@ fn a_pattern_too_large_for_the_engine_is_refused_with_the_limit() {
     );
 }
 
-/// Otherwise the error is as long as the schema, on one line.
+/// Otherwise, the error would be a single line as long as the schema.
 #[test]
 fn a_long_value_of_a_wrong_schema_is_quoted_in_part() {
     let long = "é".repeat(200_000);

@@ -1,10 +1,10 @@
-//! The schemas of `schemas/vectors/patterns.json`, which the stack's tests read, too.
+//! The schemas in `schemas/vectors/patterns.json`, which the stack's tests read, too.
 
 use serde_json::Value;
 
 use crate::Schema;
 
-/// Otherwise a schema would be deployed with which no function starts.
+/// Otherwise, the stack would deploy a schema with which no function starts.
 #[test]
 fn a_pattern_that_the_vectors_refuse_is_refused_at_its_place_and_no_other() {
     let vectors: Vec<Value> =

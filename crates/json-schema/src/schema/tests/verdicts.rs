@@ -1,4 +1,4 @@
-//! Compares verdicts with the validator's own.
+//! Compares verdicts with those of the unmodified validator.
 
 use proptest::prelude::*;
 use proptest::sample::select;
