@@ -18,10 +18,10 @@ use redeliver_testing::functions::*;
 
 const ORDERS: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders";
 const RETRY_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
-/// 1,000 s before each retry, three retries.
+/// Three retries, each after 1,000 s.
 const POLICY: &str = r#"{"long_delays":true,"max_attempts":3,"max_age_seconds":86400,"backoff":{"kind":"fixed","delay_seconds":1000,"jitter":"none"}}"#;
 
-/// The scripted Lambda's answer to an event.
+/// The scripted Lambda's response to an event.
 #[derive(Clone)]
 enum Answer {
     Taken,
@@ -29,7 +29,7 @@ enum Answer {
     Hangs,
 }
 
-/// A Lambda with scripted answers, by the `n` of the payload, that records its requests.
+/// A Lambda that records its requests, with scripted responses by the `n` of the payload.
 #[derive(Clone)]
 struct Lambda {
     answer: fn(usize) -> Answer,
@@ -110,7 +110,7 @@ impl Setup {
     }
 }
 
-/// A script without answers: nothing may be invoked.
+/// A script without responses: no function may be invoked.
 fn never_invoked(_: usize) -> Answer {
     panic!("nothing is to be invoked")
 }
@@ -144,7 +144,7 @@ fn wrapped(attempt: u32, initial_after: i64, payload: &str) -> String {
     )
 }
 
-/// The number of a payload's event.
+/// The event number in a payload.
 fn number(payload: &str) -> usize {
     let digits = payload.split("\"n\":").nth(1).unwrap();
     digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()

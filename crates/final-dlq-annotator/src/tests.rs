@@ -52,7 +52,7 @@ fn final_record(record: ReceivedMessage) -> Content {
     setup.final_dlq.only_sent()
 }
 
-/// The document that the failed-message-processor writes when it gives a message up.
+/// The document that the failed-message-processor writes when it gives up a message.
 fn failure(verdict: &str, more: Value) -> Value {
     let failure = json!({
         "type": "HttpStatus.503",

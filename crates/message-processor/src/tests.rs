@@ -48,7 +48,7 @@ struct Setup {
     /// The largest batch from an ordered queue.
     batch_size: u16,
     policy: Policy,
-    /// The breaker of one environment, kept from batch to batch.
+    /// The breaker of one environment, kept across batches.
     breaker: OnceCell<SharedBreaker>,
     handler: Scripted,
     max_concurrency: usize,
@@ -87,7 +87,7 @@ impl Setup {
         Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
     }
 
-    /// Scripts the n-th message; all others succeed.
+    /// Scripts the behaviour for the n-th message; all others succeed.
     fn on(mut self, n: usize, step: Step) -> Self {
         self.handler.steps.insert(nth_id(n), step);
         self
@@ -165,9 +165,9 @@ enum Step {
     Blip(usize),
     FailThenHang,
     FailThenNotStart,
-    /// Fails twice, and the second call reaches no function.
+    /// Fails twice; the second call does not reach the function.
     FailThenUnreached,
-    /// Panics before there is a future.
+    /// Panics before it returns a future.
     PanicAtOnce,
     /// Panics in the future.
     PanicInside,
@@ -178,10 +178,10 @@ enum Step {
     FailLate(u64, HandlerError),
 }
 
-/// Text that no event and no attribute may contain.
+/// Text that must not appear in any event or attribute.
 const CANARY: &str = "canary-4711";
 
-/// A message as the handler saw it.
+/// A message as passed to the handler.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     body: String,
@@ -213,7 +213,7 @@ struct Scripted {
     clock: VirtualClock,
     steps: BTreeMap<String, Step>,
     function: Option<&'static str>,
-    /// True if each call has a request id of its own, `call-1` and so on.
+    /// True if each call has its own request id, `call-1` and so on.
     has_request_ids: bool,
     calls: Arc<Mutex<Vec<Seen>>>,
     /// The `traceparent` of each call.

@@ -1,4 +1,4 @@
-//! The annotator's records of these verdicts: the body is a destination record, not a message of ours.
+//! The annotator's records of these verdicts: the body is a destination record, not one of our messages.
 
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use serde_json::json;
@@ -64,7 +64,7 @@ fn a_body_that_is_not_a_failure_record_is_explained() {
     assert_eq!((&record["attempts"], &record["first_sent_time"]), (&Value::Null, &json!(format_moment(-10))));
 }
 
-/// Lambda was unreachable for so long that SQS moved the record.
+/// Lambda was unreachable until SQS moved the record.
 #[test]
 fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
     let body = destination_record(1, &payload(1), -1001);

@@ -1,4 +1,4 @@
-//! Invocations: the requests to Lambda, and the effect of its answers on the records.
+//! Invocations: the requests to Lambda, and the effect of its responses on the records.
 
 use super::*;
 

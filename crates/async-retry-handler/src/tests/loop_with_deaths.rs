@@ -1,5 +1,5 @@
-//! The whole loop in virtual time: failing functions, the handler, the annotator. No event is lost, whatever dies or
-//! fails.
+//! The whole loop in virtual time: failing functions, the handler, the annotator. No event is lost, regardless of
+//! crashes and failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -35,7 +35,7 @@ struct Service {
 
 impl AsyncInvoker for Service {
     async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
-        // A process can die before Lambda has the event, or before it has the answer.
+        // A process can die before Lambda has received the event, or before it has received the response.
         self.clock.sleep(Duration::from_millis(1)).await;
         let n = number(payload);
         if n == 4 {
@@ -43,7 +43,7 @@ impl AsyncInvoker for Service {
         }
         let (retry, _) = redeliver_core::async_retry::read_payload(payload);
         let retry = retry.expect("a retry is in its envelope");
-        // A failure of these functions takes no time, so the k-th retry comes after k delays of 1,000 s.
+        // These functions fail instantly, so the k-th retry comes after k delays of 1,000 s.
         let waited = self.clock.now().timestamp() - retry.initial_timestamp;
         assert!(waited >= 1000 * i64::from(retry.attempt), "early: {n}, {retry:?}, {waited} s");
         self.queued.lock().unwrap().push((function_arn.to_owned(), payload.to_owned()));
@@ -53,7 +53,7 @@ impl AsyncInvoker for Service {
 }
 
 impl Service {
-    /// Runs the functions whose events are queued; true if there was one.
+    /// Runs the functions whose events are queued; true if there were any.
     fn run(&self) -> bool {
         let queued = std::mem::take(&mut *self.queued.lock().unwrap());
         for (function_arn, payload) in &queued {
@@ -151,8 +151,8 @@ impl Loop {
         }
     }
 
-    /// Runs until everything is settled. `death` gives the number of polls after which a batch's process dies; returns
-    /// true if one died.
+    /// Runs until everything is settled. `death` returns the number of polls after which a batch's process dies.
+    /// Returns true if one died.
     fn run(&mut self, death: impl Fn(usize, usize) -> Option<usize>) -> bool {
         for n in 0..7 {
             let arn = if n == 2 { ORDERS.replace("orders", "payments") } else { ORDERS.to_owned() };
@@ -297,7 +297,7 @@ fn a_process_that_dies_at_any_await_loses_no_event() {
                 }
                 deaths += 1;
             }
-            // Nothing died even before its first await, so there is no such batch.
+            // The process did not die even before its first await, so no such batch exists.
             if deaths == before {
                 break;
             }
@@ -335,7 +335,7 @@ fn an_hour_of_any_failures_loses_no_event() {
                 sqs.set_faults(FaultPlan::default());
                 return None;
             }
-            // Every fifth process dies, each at another await.
+            // Every fifth process dies, each at a different await.
             batch.is_multiple_of(5).then_some(batch % 13)
         });
         assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "seed {seed}");

@@ -1,4 +1,4 @@
-//! Verdicts: the given-up records and their explanations.
+//! Verdicts: given-up records and their explanations.
 
 use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 use serde_json::json;

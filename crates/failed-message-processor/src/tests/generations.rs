@@ -1,8 +1,8 @@
-//! A new generation: a message that was sent back from the final DLQ starts afresh.
+//! A new generation: a message that was redriven from the final DLQ starts over.
 
 use super::*;
 
-/// Body 1 as it came back, in its generation 2, after five retries and some snoozes.
+/// Body 1 after a redrive, in generation 2, after five retries and some snoozes.
 fn spent() -> String {
     let past = r#"{"attempt":4,"failed_at":"2026-07-25T10:00:00Z","error_type":"A","error_details":"b"}"#;
     let (first, next) = (format_moment(-9000), format_moment(-8000));
@@ -26,7 +26,7 @@ fn new_generation_metadata(failure_type: &str, failed_at: i64) -> Value {
     })
 }
 
-/// The metadata of the only re-send, without texts that may change.
+/// The metadata of the only re-send, without variable texts.
 fn sent_metadata(setup: &Setup) -> Value {
     let mut body: Value = serde_json::from_str(&setup.source.only_sent().body).unwrap();
     body["metadata"]["retry_history"][0].as_object_mut().unwrap().remove("error_details");
@@ -41,7 +41,7 @@ fn a_new_generation_starts_at_zero() {
     assert_eq!(sent_metadata(&setup), new_generation_metadata("Db.Busy", -1));
 }
 
-/// Body 1, given up without a re-send in its generation 2: the body does not have that generation.
+/// Body 1, given up without a re-send in generation 2, which the body therefore does not contain.
 fn silent() -> String {
     spent().replace(r#","redrive_generation":2"#, "")
 }

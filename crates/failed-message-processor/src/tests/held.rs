@@ -1,4 +1,4 @@
-//! Messages that the message-processor held after a call that was answered "not now", or observed an outage.
+//! Messages that the message-processor held after a call with a "not now" response or an outage.
 
 use redeliver_core::message::metadata::Holds;
 
@@ -8,7 +8,7 @@ fn held(n: usize, body: impl Into<String>) -> ReceivedMessage {
     handed_off(n, body, &with(busy(n), json!({ "type": "HttpStatus.503", "kind": "held" })))
 }
 
-/// With the delay that the message-processor asks for.
+/// With the delay that the message-processor requests.
 fn held_for(n: usize, seconds: u64) -> ReceivedMessage {
     let hold = json!({
         "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": seconds,

@@ -1,4 +1,4 @@
-//! Documents of a later version: nothing of the message or of the reason is lost, and unknown members are passed on.
+//! Documents of a later version: no part of the message or reason is lost, and unknown members are passed on.
 
 use redeliver_core::failure::FailureDocument;
 
@@ -76,7 +76,7 @@ fn a_moved_message_with_a_dead_letter_is_a_new_generation() {
     assert_eq!(metadata.redrive_generation, Some(3));
 }
 
-/// Someone has moved a later version's verdict here.
+/// A person moved a later version's verdict here.
 #[test]
 fn a_verdict_that_arrives_here_is_decided_on_by_its_last_error() {
     let verdict = with(busy(1), json!({ "verdict": "CIRCUIT_OPEN", "stage": "circuit-breaker" }));

@@ -1,4 +1,4 @@
-//! The function on AWS has everything that its settings specify.
+//! The function on AWS applies all of its settings.
 
 use redeliver_aws::settings::{FailedMessageProcessorSettings, Logging};
 use redeliver_aws::start::sdk_config;

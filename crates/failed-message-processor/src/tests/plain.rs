@@ -43,7 +43,7 @@ fn a_plain_message_is_resent_with_its_state_in_an_attribute() {
     assert_eq!(sent.attributes.len(), 1, "and `Failure` is left behind");
 }
 
-/// Nine attributes left no room for the id; SQS's own id is that of the delivery that failed.
+/// With nine attributes, the id did not fit; SQS's own id is that of the failed delivery.
 #[test]
 fn without_its_id_beside_it_the_id_is_found_again() {
     let setup = optional();

@@ -1,4 +1,4 @@
-//! Messages that SQS moved itself: no function wrote their reason, and their members are the producer's.
+//! Messages that SQS itself moved: no function wrote their reason, and their members are from the producer.
 
 use super::*;
 

@@ -119,7 +119,7 @@ fn a_snooze_and_a_message_not_started_spend_no_attempt() {
         if let Some(after) = after {
             failure["retry_after_seconds"] = after.into();
         }
-        // All retries are spent already: it is postponed all the same.
+        // All retries are already spent, but it is still postponed.
         setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":5"#), &failure)]);
         let sent = setup.source.only_sent();
         let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();

@@ -1,4 +1,4 @@
-//! Copies made in minutes during which SQS accepts everything without answering.
+//! Copies made during minutes in which SQS accepts every request without a response.
 
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::ports::{Queue as _, QueueSettings, Receive};
@@ -11,7 +11,7 @@ const TIMEOUT: i64 = 30;
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 /// Re-sends of one message that an event source mapping delivers until it is done, starting with `silence` seconds
-/// without answers.
+/// without responses.
 fn resends(silence: i64) -> usize {
     let world = FunctionWorld::new();
     let visibility = VisibilitySeconds::new(VISIBILITY.unsigned_abs()).unwrap();

@@ -1,4 +1,4 @@
-//! The spans of decisions, and the last attempt that a message takes with it.
+//! The spans of decisions, and the last attempt that a message carries.
 
 use redeliver_core::trace::{Span, SpanContext, SpanValue, TRACEPARENT};
 

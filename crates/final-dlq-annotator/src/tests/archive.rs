@@ -1,4 +1,4 @@
-//! Final records in the archive: before they are sent, once, and not at all in the queue if they cannot be kept.
+//! Final records in the archive: written once, before they are sent. A record that cannot be archived is not sent.
 
 use std::io::Read as _;
 
@@ -114,7 +114,7 @@ fn a_write_whose_answer_is_lost_is_found_by_the_next_one() {
     assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 1));
 }
 
-/// The process died before it answered: the same record, received again, is the same death.
+/// The process died before its response: the same record, received again, is the same death.
 #[test]
 fn a_record_that_is_received_again_is_the_same_object() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());

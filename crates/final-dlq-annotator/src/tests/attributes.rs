@@ -5,7 +5,7 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 
 use super::*;
 
-/// The producer's attributes of a message that is sent back: without ours, and with folded ones restored.
+/// The producer's attributes of a redriven message: without ours, and with folded ones restored.
 fn restored(content: &Content) -> Attributes {
     let ProducersAttributes { attributes: producer, came_back } =
         producers_attributes(content.attributes.clone());
@@ -30,7 +30,7 @@ fn seven_attributes_stand_beside_ours_with_group_and_trace() {
 
 #[test]
 fn folded_attributes_come_back_where_there_is_room() {
-    // The producer has folded nothing else: its folded attribute is an attribute again.
+    // The producer has not folded any others: its folded attribute is an attribute again.
     let folded = json!({ "folded_attributes": {
         "tenant": { "data_type": "String", "text": "acmé" },
         "price": { "data_type": "Number", "text": "12345678901234567890.5" },
@@ -108,7 +108,7 @@ fn a_body_of_1_mib_with_attributes_keeps_them_and_drops_the_annotation() {
     assert_eq!((sent.body, sent.attributes), (body, attributes));
 }
 
-/// Like the verdict that arrived, wherever it was; beside `DeadLetter` it is not needed.
+/// The reason goes into the trace header, wherever the received verdict was. With a `DeadLetter`, that is not needed.
 #[test]
 fn without_room_for_the_annotation_the_reason_is_in_the_trace_header() {
     for room in [0, 34, 35, 100, 269, 800] {

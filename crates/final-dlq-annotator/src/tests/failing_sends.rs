@@ -26,7 +26,7 @@ fn a_failing_send_reports_exactly_its_record() {
     assert!(events.contains(&expected), "{events:?}");
 }
 
-/// SQS's redrive moves it to the final DLQ, raw.
+/// SQS's redrive policy moves it to the final DLQ without an annotation.
 #[test]
 fn an_entry_invalid_for_sqs_is_reported_and_delays_no_other() {
     let setup = Setup::new();

@@ -1,4 +1,4 @@
-//! The verdict of a later version: its code, its words and its reason are in the final record.
+//! The verdict of a later version: the final record contains its code, its text and its reason.
 
 use super::*;
 

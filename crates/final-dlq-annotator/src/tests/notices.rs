@@ -1,4 +1,4 @@
-//! Notices: one for each environment, cause and hour, and never in the way.
+//! Notices: one per environment, cause and hour, without delaying the sends.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ const HOUR: u64 = 3600;
 struct Topic {
     published: Arc<Mutex<Vec<Notice>>>,
     fails: Arc<Mutex<Option<Fails>>>,
-    /// The time that each notice takes.
+    /// The duration of each notice.
     takes: Option<(VirtualClock, Duration)>,
 }
 
@@ -95,14 +95,14 @@ impl Setup {
     }
 }
 
-/// The n-th record, which failed now.
+/// The n-th record, which has just failed.
 fn died_now(setup: &Setup, n: usize) -> ReceivedMessage {
     let failed_at = format_rfc3339(setup.world.clock.now());
     let more = json!({ "source_message_id": format!("source-{n}"), "failed_at": failed_at });
     given_up(n, spent(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
 }
 
-/// The n-th record, of another cause than [`died`].
+/// The n-th record, with another cause than [`died`].
 fn expired(n: usize) -> ReceivedMessage {
     let more = json!({ "source_message_id": format!("source-{n}") });
     given_up(n, spent(n), &failure("MESSAGE_EXPIRED", more))
@@ -230,7 +230,7 @@ fn a_hanging_topic_costs_five_seconds_per_minute_and_no_record() {
     assert_eq!(setup.final_dlq.sent_contents().len(), 3);
 }
 
-/// Otherwise Lambda would cut the invocation off, and its confirmed records would come back as copies.
+/// Otherwise Lambda would cut off the invocation, and its confirmed records would be received again as copies.
 #[test]
 fn a_topic_that_hangs_leaves_time_for_the_answer() {
     let (setup, topic) = (Setup::new(), Topic::that(Fails::Hangs));

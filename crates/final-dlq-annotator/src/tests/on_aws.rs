@@ -1,4 +1,4 @@
-//! The settings of a final-dlq-annotator on AWS reach what they are about.
+//! The settings of a final-dlq-annotator on AWS take effect.
 
 use redeliver_aws::settings::{ArchiveSettings, FinalDlqAnnotatorSettings, Logging};
 use redeliver_aws::start;
@@ -6,7 +6,7 @@ use redeliver_core::archive::{Omit, Prefix};
 
 use super::*;
 
-/// Otherwise payloads go to anyone who has the name of a deleted bucket, or with values that must not be kept.
+/// Otherwise payloads go to anyone who registers the name of a deleted bucket, or contain values that must not be kept.
 #[test]
 fn an_archive_has_the_settings_bucket_owner_prefix_and_places_to_omit() {
     let setup = Setup::new();

@@ -18,7 +18,7 @@ fn dead_letter(reason: &str, more: Value) -> Value {
     with(record, more)
 }
 
-/// Checks the record of `spent(1)` with this verdict.
+/// Checks the final record of `spent(1)` with this verdict.
 fn assert_record(reason: &str, failure: &Value, details: &str, dead_letter: &Value) {
     let sent = final_record(given_up(1, spent(1), failure));
     assert_eq!(sent.body, spent(1), "the body as last received");
@@ -68,7 +68,7 @@ fn a_record_names_the_version_of_the_function_that_failed() {
     );
 }
 
-/// In the record and in the log line, so that both lead to what the call has logged.
+/// In the record and in the log line, so that both lead to the call's logs.
 #[test]
 fn a_record_has_the_log_location_of_its_last_call() {
     let reason = "RETRY_ATTEMPT_EXCEEDED";
@@ -87,7 +87,7 @@ fn a_record_has_the_log_location_of_its_last_call() {
     }
 }
 
-/// Without the member the sender is unknown, so the message's own value is the only one.
+/// Without the member, the sender is unknown, so the message's own value is the only one.
 #[test]
 fn a_producers_forged_holds_are_not_in_the_record() {
     let body = nth_body(1).replacen('}', r#","held_seconds":86400}"#, 1);
@@ -196,7 +196,7 @@ fn a_permanent_failure_after_a_redrive_has_no_retries() {
 #[test]
 fn a_twice_redriven_message_continues_the_count_of_its_final_record() {
     let says = json!({ "kind": "permanent", "new_generation": true, "generation_before": 1 });
-    // No re-send has written a generation into its body.
+    // Its body has no generation, since it was not re-sent.
     let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says)));
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(2)));
@@ -250,7 +250,7 @@ fn the_event_has_exact_values_and_no_text_of_the_target() {
     assert_eq!(setup.world.seen.events(), expected);
 }
 
-/// The annotator does not know the setting `ENVELOPE`: the message has a `Redeliver`.
+/// The annotator does not have the setting `ENVELOPE`, but the message has a `Redeliver`.
 #[test]
 fn a_plain_message_is_explained_as_an_envelope_is() {
     let redeliver =

@@ -1,4 +1,4 @@
-//! Messages that SQS moved to the annotation queue: without a verdict, and with members that anyone may have written.
+//! Messages that SQS moved to the annotation queue: without a verdict, and with untrusted members.
 
 use super::*;
 

@@ -13,7 +13,8 @@ mod new_environment;
 mod not_now;
 mod rate;
 
-/// A target that is down and answers with an error that one message can cause, too: only first calls show the outage.
+/// A target that is down and responds with an error that a single message can also cause: only first calls indicate the
+/// outage.
 fn down() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(500), "HTTP 500")
 }
@@ -37,13 +38,13 @@ fn all_failing(setup: Setup, error: &HandlerError) -> Setup {
     (0..100).fold(setup, |setup, n| setup.failing(n, error.clone()))
 }
 
-/// The target is back.
+/// The target has recovered.
 fn healed(mut setup: Setup) -> Setup {
     setup.handler.steps.clear();
     setup
 }
 
-/// Every call fails, and ten have opened the circuit at the start.
+/// Every call fails, and ten failures opened the circuit at the start.
 fn open() -> Setup {
     let setup = outage(Setup::new());
     setup.process(ten_records(), 30);
@@ -69,8 +70,8 @@ impl Setup {
     }
 }
 
-/// Kind and error type of all hand-offs, and after them of the messages that were not called: `delayed-resend` sends them
-/// straight back.
+/// Kind and error type of all hand-offs, followed by those of messages without a call, which `delayed-resend` re-sends
+/// directly.
 fn kinds(setup: &Setup) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let handed_off =
@@ -81,7 +82,7 @@ fn kinds(setup: &Setup) -> Vec<(String, String)> {
     handed_off.chain(sent_back).collect()
 }
 
-/// The delays of the messages that were not called.
+/// The delays of the messages without a call.
 fn delays(setup: &Setup) -> Vec<u16> {
     setup.source.sent_contents().iter().map(|sent| sent.delay.get()).collect()
 }
@@ -104,7 +105,7 @@ fn closings(setup: &Setup) -> usize {
     events.iter().filter(|event| matches!(event, Event::CircuitClosed { .. })).count()
 }
 
-/// A message that redeliver has held without a call in an outage that twelve first calls had shown, re-sent `sent_before`
+/// A message that redeliver held without a call in an outage indicated by twelve first calls, re-sent `sent_before`
 /// seconds before the start.
 fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
     let since = format_moment(-2000);
@@ -120,7 +121,7 @@ fn with_metadata(n: usize, members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, nth_id(n))
 }
 
-/// Otherwise each outage would take an attempt from ten messages in each environment.
+/// Otherwise each outage would cost ten messages an attempt in each environment.
 #[test]
 fn calls_that_open_the_circuit_are_held_with_it_and_spend_no_attempt() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
@@ -232,7 +233,7 @@ fn an_outage_logs_one_opening_one_closing_and_one_line_per_batch() {
     let error_type = || "HttpStatus.500".to_owned();
     let in_seconds = |seconds| Duration::from_secs_f32(seconds).as_secs_f64();
     let expected = [
-        // 0.75 to 1 s, as the id of the tenth message draws it.
+        // 0.75 to 1 s, drawn from the id of the tenth message.
         Event::CircuitOpened {
             outages: 10,
             error_type: error_type(),
@@ -241,7 +242,7 @@ fn an_outage_logs_one_opening_one_closing_and_one_line_per_batch() {
         // Including those that were called.
         Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },
         Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },
-        // Three quarters of the outage's age, and three quarters to all of that.
+        // Three quarters of the outage's age, times a random factor from three quarters to one.
         Event::ProbeFailed { error_type: error_type(), probe_in_seconds: in_seconds(1.5 * 0.781) },
         Event::Held { messages: 10, open_seconds: 15.0, longest_hold_seconds: 0 },
         Event::CircuitClosed { open_seconds: 45.0, probes: 2 },
@@ -291,7 +292,7 @@ fn a_probe_cut_off_at_the_deadline_has_failed_and_others_are_held() {
     assert_eq!(failed.collect::<Vec<_>>(), ["Timeout"]);
 }
 
-/// They would come back at once otherwise, and find no better target.
+/// Otherwise they would be received again at once, while the target is still down.
 #[test]
 fn cut_off_calls_open_the_circuit_and_waiting_messages_are_held() {
     let setup = (0..10).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
@@ -303,7 +304,7 @@ fn cut_off_calls_open_the_circuit_and_waiting_messages_are_held() {
     assert_eq!((count(&setup, ("transient", "Timeout")), kinds(&setup).len()), (7, 7), "five are answered");
 }
 
-/// One slow call would otherwise hold the messages of the next batches.
+/// Otherwise one slow call would hold the messages of the next batches.
 #[test]
 fn messages_not_started_by_the_deadline_are_not_an_outage() {
     let setup = Setup { max_concurrency: 1, ..Setup::new() }.on(0, Step::Hang);
@@ -319,7 +320,8 @@ fn messages_not_started_by_the_deadline_are_not_an_outage() {
 
 #[test]
 fn the_second_cut_off_probe_of_a_batch_spends_no_attempt() {
-    // The one in between is at its hold limit, so it is called, and takes longer than the longest probe interval.
+    // The message in between is at its hold limit, so its call is made, and takes longer than the longest probe
+    // interval.
     let setup = Setup { max_concurrency: 1, ..Setup::new() }
         .failing(0, down())
         .on(1, Step::FailLate(121, down()))
@@ -331,7 +333,7 @@ fn the_second_cut_off_probe_of_a_batch_spends_no_attempt() {
 
 #[test]
 fn only_a_first_failure_within_a_minute_of_an_outage_is_held() {
-    // The second one is at its hold limit, so it is called, and is answered: the target is back.
+    // The second message is at its hold limit, so its call is made, and succeeds: the target has recovered.
     let setup = Setup::new().on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down()).failing(3, down());
     setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), nth_record(2, nth_body(2))], 30);
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
@@ -349,7 +351,7 @@ fn a_message_at_its_hold_limit_is_called() {
     assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
 }
 
-/// Its retries would never end.
+/// Otherwise its retries would never end.
 #[test]
 fn a_cut_off_call_at_the_hold_limit_spends_an_attempt() {
     let setup = open().on(20, Step::Hang);
@@ -434,7 +436,7 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 2);
     assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::seconds(2));
-    // It checks every 100 ms, whenever it began.
+    // It checks every 100 ms from its start.
     let setup = Setup::new().on(0, Step::Take(2));
     let (processor, clock) = (setup.processor(), &setup.world.clock);
     let deadline = clock.now() + Duration::from_secs(30);
@@ -451,7 +453,7 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 1);
     assert_eq!(kinds(&setup).len(), 3);
-    // Also during a call of its own that bypasses the breaker: that message was at its hold limit.
+    // Also during one of its own calls that bypasses the breaker, since that message was at its hold limit.
     let setup = Setup::new().on(0, Step::Take(2)).on(1, Step::Take(20)).on(2, Step::Take(15));
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 86_400, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 3);

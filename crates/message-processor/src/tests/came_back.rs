@@ -7,7 +7,7 @@ use redeliver_core::message::Attribute;
 
 use super::*;
 
-/// The attributes of a final record of a message with these.
+/// The attributes of the final record for a message with these attributes.
 fn final_attributes(producer: &Attributes) -> Attributes {
     let record = DeadLetter {
         last_attempt_traceparent: None,
@@ -88,7 +88,7 @@ fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
 
 #[test]
 fn a_message_that_came_back_continues_its_final_records_count() {
-    // It was given up without a re-send: its body has no generation, its final record has the second.
+    // It was given up without a re-send: its body has no generation, while its final record has generation 2.
     let arrived = came_back(&Attributes::new());
     let body = arrived.body.replace(r#","redrive_generation":2"#, "");
     assert_ne!(body, arrived.body);
@@ -133,7 +133,7 @@ fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back(
     assert_eq!(strip_own_attributes(&sent.attributes).len(), 9);
 }
 
-/// The annotator reads a body that only violates a data schema: otherwise its generation would start again each time.
+/// The annotator reads a body that only violates a data schema; otherwise its generation would restart each time.
 #[test]
 fn an_invalid_redriven_message_continues_its_final_records_count() {
     let setup = Setup::new();

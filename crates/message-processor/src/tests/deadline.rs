@@ -69,13 +69,13 @@ fn a_call_that_ends_with_the_time_is_done_and_the_next_one_is_not_started() {
     assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
 }
 
-/// It would be cut off at once, and spend an attempt.
+/// It would be cut off at once and waste an attempt.
 #[test]
 fn a_call_begins_only_if_it_has_time() {
     for (milliseconds, calls) in [(200, 0), (202, 1)] {
         let setup = Setup::new();
         let records = vec![nth_record(0, nth_body(0))];
-        // Half of so little time is for the sends, and the last 100 ms before that are for immediate retries.
+        // With so little time, half is reserved for the sends; immediate retries stop 100 ms before that.
         setup.world.invoke_function(&setup.processor(), records, Duration::from_millis(milliseconds));
         assert_eq!(setup.handler.calls().len(), calls, "{milliseconds}");
     }
@@ -135,7 +135,7 @@ fn a_timeout_is_dated_when_it_happened_and_does_not_count_the_waiting_of_others(
     assert_eq!(document["details"], "the target did not answer before the invocation's end");
 }
 
-/// A clock that moves only while a handler blocks its thread.
+/// A clock that advances only while a handler blocks its thread.
 #[derive(Clone, Default)]
 struct BlockedClock(Arc<AtomicI64>);
 
@@ -218,12 +218,12 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
         world.clock.block_on(processor.process_batch(records, deadline))
     };
     let reported = |name: fn(&Event) -> bool| world.seen.events().iter().filter(|event| name(event)).count();
-    // The others are started when the first has used up the time.
+    // The turn of the others comes when the first has used up the time.
     process((10..21).map(|n| nth_record(n, nth_body(n))).collect(), 14);
     let handed_off: Vec<_> = intermediate.sent_contents().into_iter().map(|content| content.body).collect();
     assert_eq!(handed_off, (11..21).map(nth_body).collect::<Vec<_>>());
     assert_eq!(reported(|event| matches!(event, Event::CircuitOpened { .. })), 0);
-    // The first one is called since it is at its hold limit; the second one would be the probe.
+    // The first message is called since it is at its hold limit; the second would be the probe.
     clock.0.fetch_add(600, SeqCst);
     let held = |n, held_seconds| {
         let since = format_moment(-600);
@@ -241,7 +241,7 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
     assert_eq!(intermediate.sent_contents().len(), 12);
 }
 
-/// Knows an error, but waits for its end.
+/// Has an error, but waits until it is cut off.
 struct Hoping(VirtualClock);
 
 impl Handler for Hoping {

@@ -45,7 +45,7 @@ fn in_metadata(n: usize, members: &str) -> ReceivedMessage {
     nth_record(n, format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, nth_id(n)))
 }
 
-/// Ten records, each of another kind.
+/// Ten records of different kinds.
 fn all_kinds() -> Vec<ReceivedMessage> {
     let attributed = |n, attributes| ReceivedMessage { attributes, ..nth_record(n, nth_body(n)) };
     vec![

@@ -1,4 +1,4 @@
-//! Events: one per outcome, none before it is true, and none with text that is not ours.
+//! Events: one per outcome, none before its outcome is certain, and none with foreign text.
 
 use redeliver_core::handler::ErrorType;
 use redeliver_core::message::Attribute;

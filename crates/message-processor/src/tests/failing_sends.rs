@@ -1,4 +1,4 @@
-//! When the reason cannot be sent, the record is reported as failed, and SQS's redrive moves it.
+//! If the reason cannot be sent, the record is reported as failed, and SQS's redrive policy moves it.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
@@ -17,7 +17,7 @@ fn always() -> FaultTrigger {
     FaultTrigger::Chance(1.0)
 }
 
-/// Unconfirmed sends: record and code.
+/// Unconfirmed sends, as pairs of record and code.
 fn not_confirmed(setup: &Setup) -> Vec<(String, String)> {
     let events = setup.world.seen.events();
     let codes = events.into_iter().filter_map(|event| match event {

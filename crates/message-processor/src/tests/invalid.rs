@@ -201,7 +201,7 @@ fn a_batch_of_invalid_messages_alone_names_the_setting_in_the_log() {
     assert_ne!(last_line(1)["event"], "all_invalid");
 }
 
-/// A log that can be read while it is written.
+/// A log that can be read while it is being written.
 #[derive(Clone, Default)]
 struct SharedLog(Arc<Mutex<Vec<u8>>>);
 

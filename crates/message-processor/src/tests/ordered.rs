@@ -1,4 +1,4 @@
-//! The strategy `ordered`: the calls of a group, and its place on the FIFO queue.
+//! The strategy `ordered`: the calls for a group, and its order on the FIFO queue.
 
 mod blocked;
 mod held;
@@ -16,7 +16,7 @@ use super::*;
 const DELAYS: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_attempts":3,
     "backoff":{"kind":"schedule","delays_seconds":[5,10,20],"jitter":"none"}}"#;
 
-/// An environment with batches of this size.
+/// An environment that receives batches of this size.
 fn setup(batch_size: u16) -> Setup {
     setup_with(batch_size, DELAYS)
 }
@@ -63,7 +63,7 @@ impl Setup {
         self.world.clock.block_on(self.source.queue.receive(request)).unwrap()
     }
 
-    /// Receives a batch, processes it, and deletes what is done. The numbers of its messages.
+    /// Receives a batch, processes it, and deletes completed messages. Returns the batch's message numbers.
     fn turn(&self, environment: &Environment) -> Vec<usize> {
         let records = self.receive_batch();
         let of = |record: &ReceivedMessage| {
@@ -80,7 +80,7 @@ impl Setup {
         numbers
     }
 
-    /// The next turn that brings messages, and the seconds until then.
+    /// The next non-empty receive, and the seconds until then.
     fn next_turn(&self, environment: &Environment) -> (u64, Vec<usize>) {
         for seconds in 0..100_000 {
             match self.turn(environment) {
@@ -91,7 +91,7 @@ impl Setup {
         panic!("nothing comes any more");
     }
 
-    /// The next turn that brings messages, if one comes in time.
+    /// The next non-empty receive, if it comes in time.
     fn next_turn_within(&self, environment: &Environment, seconds: u64) -> Option<Vec<usize>> {
         for _ in 0..seconds {
             let numbers = self.turn(environment);
@@ -110,7 +110,7 @@ impl Setup {
     }
 }
 
-/// Message, number of the retry, and if it spends an attempt.
+/// Message, retry number, and whether the failure spends an attempt.
 fn reported_retries(setup: &Setup) -> Vec<(String, u32, bool)> {
     let reported = |event| match event {
         Event::RetryScheduled { message_id, retry_attempt, spends_attempt, .. } => {
@@ -262,7 +262,7 @@ fn only_the_failed_message_of_a_group_is_reported() {
     }
 }
 
-/// Otherwise done messages would take the places of those that have failed.
+/// Otherwise completed messages would take the places of failed ones.
 #[test]
 fn the_calls_of_a_message_that_is_done_are_forgotten() {
     let setup = setup(10).on(0, Step::Blip(1)).failing(1, HandlerError::permanent("Gone", "for good"));
@@ -315,8 +315,8 @@ fn a_target_that_is_down_holds_each_group_spends_no_attempt_and_kills_nothing() 
     assert_eq!(last.len(), 40, "each is done, once");
 }
 
-/// Twenty groups whose calls all fail as in an outage, until each message is given up with a last call; the seconds until
-/// the last turn. Holds are shorter than `quiet_seconds`.
+/// Runs twenty groups whose calls all fail as in an outage, until each message is given up with a last call. Returns
+/// the seconds until the last receive. Holds are shorter than `quiet_seconds`.
 fn outage_to_the_end(policy: &str, quiet_seconds: u64) -> i64 {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..20).fold(setup(1), |setup, n| setup.failing(n, down.clone()));

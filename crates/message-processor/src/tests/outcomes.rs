@@ -1,4 +1,4 @@
-//! A message's fate by its handler's answer.
+//! The outcome of a message by its handler's response.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
@@ -16,7 +16,7 @@ fn failure_of(error: HandlerError) -> Value {
     attribute_document(&sent.attributes, FAILURE)
 }
 
-/// The members of every hand-off of record 1, and `more`.
+/// The common members of every hand-off of record 1, plus `more`.
 fn expected(more: Value) -> Value {
     let mut document = json!({
         "failed_at": format_moment(0),
@@ -59,7 +59,7 @@ fn only_a_failed_call_names_the_called_function() {
     );
 }
 
-/// The log lines in a hand-off: request id, log stream, and when they began and ended.
+/// The log lines in a hand-off: request id, log stream, and the times of their start and end.
 fn logs(content: &Content) -> Option<(Option<String>, String, String, String)> {
     let document = attribute_document(&content.attributes, FAILURE);
     let logs = document.get("last_attempt_logs")?;
@@ -126,7 +126,7 @@ fn a_call_without_log_lines_has_no_log_location() {
     );
 }
 
-/// The error is that of the call before.
+/// The error is from the previous call.
 #[test]
 fn an_immediate_retry_that_is_cut_off_leaves_the_log_lines_of_the_call_before() {
     for step in [Step::FailThenHang, Step::FailThenNotStart] {
@@ -141,7 +141,7 @@ fn an_immediate_retry_that_is_cut_off_leaves_the_log_lines_of_the_call_before() 
     }
 }
 
-/// Those of the call before have another error.
+/// The log lines of the previous call have a different error.
 #[test]
 fn an_immediate_retry_that_reaches_no_function_leads_to_our_own_log_lines() {
     let immediate = r#"{"immediate":{"max_attempts":1,"delay_ms":100}}"#;
@@ -250,7 +250,7 @@ fn a_targets_own_delay_is_handed_off_as_a_hold_up_to_a_tenth_longer() {
     }
 }
 
-/// The target is there: it asks for time for this message.
+/// The target is available: it requests time for this message.
 #[test]
 fn a_delay_for_one_message_is_handed_off_as_its_own_hold() {
     let locked = HandlerError::transient(ErrorType::HttpStatus(423), "HTTP 423");

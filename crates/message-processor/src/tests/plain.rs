@@ -73,7 +73,7 @@ fn a_plain_message_is_handed_off_with_its_id() {
     assert_eq!(attribute_document(&first.attributes, FAILURE)["type"], json!("Db.Busy"));
     assert_eq!((first.body.as_str(), second.body.as_str()), (CANARY, "x"));
     assert_eq!(redeliver(&second.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(2)));
-    // A key is a value of the producer's: no event contains it.
+    // A key is the producer's value, so no event contains it.
     assert!(!format!("{:?}", setup.world.seen.events()).contains("o-17"));
 }
 
@@ -130,7 +130,7 @@ fn a_message_that_stays_is_given_up_with_its_id() {
     assert_eq!(attribute_document(&verdict.attributes, FAILURE)["verdict"], json!("NON_RETRYABLE_ERROR"));
 }
 
-/// It makes no difference which function re-sends a message.
+/// Messages are the same, regardless of the function that re-sends them.
 #[test]
 fn a_plain_message_is_resent_directly_in_the_same_form() {
     let direct = Setup { strategy: Strategy::DirectResend, ..optional() }.failing_all(&busy(), [sqs_id(1)]);

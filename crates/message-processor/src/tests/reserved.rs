@@ -1,4 +1,4 @@
-//! `Failure` is reserved: a producer's own is removed.
+//! `Failure` is reserved: one from a producer is removed.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::Attribute;

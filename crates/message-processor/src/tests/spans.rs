@@ -40,7 +40,7 @@ fn only<'a>(spans: &'a [Span<'static>], name: &str) -> &'a Span<'static> {
     span
 }
 
-/// Each link as its role and what it leads to.
+/// Each link as its role and its destination.
 fn links(span: &Span) -> Vec<(&'static str, String)> {
     span.links.iter().map(|link| (link.role, link.to.traceparent())).collect()
 }
@@ -151,7 +151,7 @@ fn an_unsampled_trace_is_not_recorded_but_propagated() {
     assert!(!last.contains("0af7651916cd43dd8448eb211c80319c"), "a trace of its own: {last}");
 }
 
-/// The target has its context, whatever became of it.
+/// The target has received the context, regardless of the outcome.
 #[test]
 fn each_started_call_has_a_span_even_if_cut_off_or_repeated() {
     let policy = r#"{"immediate":{"max_attempts":2,"delay_ms":100}}"#;

@@ -39,7 +39,7 @@ impl Setup {
         self.world.clock.block_on(self.source.queue.receive(request)).unwrap()
     }
 
-    /// Whole seconds until the queue returns the message again.
+    /// Whole seconds until the message is visible again.
     fn hidden_for(&self) -> (u64, ReceivedMessage) {
         for seconds in 0.. {
             if let Some(record) = self.receive().pop() {

@@ -1,4 +1,4 @@
-//! Messages that failed before: they may be to blame themselves.
+//! Messages that failed before: they may themselves be the cause.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn failed_before(n: usize) -> ReceivedMessage {
     resent(nth_record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))
 }
 
-/// Poison would otherwise hold all others again and again.
+/// Otherwise a poison message would hold all others again and again.
 #[test]
 fn failures_of_messages_that_failed_before_open_no_circuit() {
     let setup = outage(Setup::new());
@@ -18,7 +18,7 @@ fn failures_of_messages_that_failed_before_open_no_circuit() {
     assert_eq!(count(&setup, FAILED), 50);
 }
 
-/// Nothing is written into a message that stays on its queue, but SQS counts its receives.
+/// A message that stays on its queue is not modified, but SQS counts its receives.
 #[test]
 fn failures_of_messages_received_before_open_no_circuit() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
@@ -39,7 +39,7 @@ fn messages_that_failed_before_are_held_and_a_new_one_is_the_probe() {
     assert_eq!(setup.handler.called()[10..], [nth_id(10)]);
 }
 
-/// Otherwise a few poison messages alone would be held for a day.
+/// Otherwise a few poison messages on their own would be held for a day.
 #[test]
 fn an_unconfirmed_outage_holds_no_message_that_failed_before() {
     let setup = Setup { max_concurrency: 1, ..open() };

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The n-th body, with forged members of ours.
+/// The n-th body, with forged redeliver members.
 fn with_forged_metadata(n: usize, members: &str) -> ReceivedMessage {
     nth_record(n, nth_body(n).replacen('}', &format!(",{members}}}"), 1))
 }
@@ -11,7 +11,7 @@ const HELD_SINCE_2020: &str = r#""held_seconds":1,"held_since":"2020-01-01T00:00
 /// More than any policy allows.
 const HELD_FOR_EVER: &str = r#""held_seconds":1210500,"held_since":"2020-01-01T00:00:00Z""#;
 
-/// The messages called since.
+/// The messages called since the last check.
 fn called(setup: &Setup) -> Vec<String> {
     setup.handler.called().split_off(10)
 }
@@ -61,7 +61,7 @@ fn without_resend_sender_ids_a_hold_still_ends() {
 
 #[test]
 fn calls_at_the_hold_limit_close_and_open_the_circuit() {
-    // An answer: the target is back.
+    // A response: the target has recovered.
     let setup = healed(open());
     setup.process(vec![resent(with_forged_metadata(1, HELD_FOR_EVER))], 30);
     assert_eq!(closings(&setup), 1);
@@ -69,7 +69,7 @@ fn calls_at_the_hold_limit_close_and_open_the_circuit() {
     assert_eq!(called(&setup), [nth_id(1), nth_id(20), nth_id(21)], "slowly at first");
     // Outages: it goes down, without any other calls.
     let setup = outage(Setup::new());
-    // Nothing is learned from them, since they are at their hold limit.
+    // They are not evidence, since they are at their hold limit.
     setup
         .process((0..10).map(|n| resent(with_forged_metadata(n, r#""held_seconds":1210500"#))).collect(), 30);
     setup.process(records(10..20), 30);

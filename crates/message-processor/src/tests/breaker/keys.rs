@@ -17,7 +17,7 @@ fn in_group(tenant: &str, record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { message_group_id: Some(tenant.to_owned()), ..record }
 }
 
-/// Messages below 100 are A's, and fail; the others are B's, and are answered.
+/// Messages below 100 have key A and fail; the others have key B and succeed.
 fn a_is_down(setup: Setup) -> Setup {
     outage(setup)
 }
@@ -64,7 +64,7 @@ fn a_held_message_in_a_new_environment_holds_its_tenant_alone() {
 fn outages_of_one_tenant_hold_no_other_in_any_order() {
     for order in 0..200_usize {
         let setup = a_is_down(Setup::new());
-        // The messages of A and B, shuffled by a step that has no divisor in common with 127.
+        // The messages of A and B, shuffled by a step coprime to 127.
         let step = order % 126 + 1;
         let mut numbers: Vec<_> = (0..127).map(|place| (place * step + order) % 127).collect();
         numbers.rotate_left(order % 127);
@@ -77,7 +77,7 @@ fn outages_of_one_tenant_hold_no_other_in_any_order() {
     }
 }
 
-/// A tenant whose calls hang would otherwise stop all others of its batch, until the invocation's end.
+/// Otherwise a tenant whose calls hang would block all others in its batch until the end of the invocation.
 #[test]
 fn no_other_tenant_waits_for_the_probe_of_one() {
     let setup = Setup::new().on(0, Step::Hang);
@@ -108,7 +108,7 @@ fn messages_without_a_key_have_a_circuit_of_their_own() {
     assert_eq!(setup.handler.calls().len(), 20);
 }
 
-/// With one circuit for each of a thousand tenants an outage of the target would cost ten thousand calls.
+/// With one circuit per tenant, an outage of the target would cost a thousand tenants ten thousand calls.
 #[test]
 fn several_tenants_without_an_answer_show_that_the_target_is_down() {
     let setup = outage(Setup::new());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// One held message of no key, and nine new ones.
+/// One held message without a key, and nine new ones.
 fn held_and_nine(sent_before: i64) -> Vec<ReceivedMessage> {
     let mut batch = vec![held(0, 600, sent_before)];
     batch.extend(records(1..10));
@@ -20,7 +20,7 @@ fn a_recently_held_message_opens_the_circuit_of_a_new_environment() {
         (&probed["held_since"], &probed["outage_failures"]),
         (&format_moment(-2000).into(), &13.into())
     );
-    // Its own first failure: it may be chance. The others were never held before.
+    // Its own first failure: it may be chance. The others have never been held.
     assert_eq!((&probed["retry_after_seconds"], delays(&setup)), (&2.into(), vec![2; 9]));
     for metadata in setup.re_sent() {
         assert_eq!(
@@ -51,8 +51,8 @@ fn a_hold_of_long_ago_opens_no_circuit() {
     }
 }
 
-/// It carries the first calls that its environment counted: its own failures would hold the messages of others in each
-/// new environment.
+/// It carries the first calls counted in its environment: its own failures would hold other messages in each new
+/// environment.
 #[test]
 fn a_new_environment_continues_the_outage_count_of_a_held_message() {
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.500","error_details":""}"#;
@@ -88,19 +88,19 @@ fn only_a_report_newer_than_the_last_answer_counts() {
     setup.process(vec![held(0, 600, 10), held(1, 600, -75)], 30);
     assert_eq!(closings(&setup), 1, "at second 75 it has answered");
     setup.sleep(60);
-    // After an outage a run may be chance, so it takes more failures to show the next one.
+    // After an outage, a run of failures may be chance, so the next outage takes more failures to detect.
     let mut newer = held(1, 600, -136);
     newer.body = newer.body.replace(r#""outage_failures":12"#, r#""outage_failures":200"#);
     setup.process(vec![held(0, 600, 10), newer], 30);
     assert_eq!(closings(&setup), 2, "another environment has found it down since");
 }
 
-/// Otherwise one environment's outage would stop all others, whatever they know themselves.
+/// Otherwise one environment's outage would stop all others, regardless of their own evidence.
 #[test]
 fn an_answer_half_a_minute_ago_outweighs_a_held_message() {
     for (seconds, calls) in [(29, 10), (30, 1)] {
         let setup = (1..11).fold(Setup::new(), |setup, n| setup.failing(n, down()));
-        // A circuit of its own is there only after trouble.
+        // A key gets its own circuit only after a failure.
         setup.process(records(1..2), 30);
         setup.process(records(11..12), 30);
         let before = setup.handler.calls().len();

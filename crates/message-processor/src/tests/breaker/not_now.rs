@@ -8,7 +8,8 @@ fn not_now_error() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429").retry_after(Duration::from_secs(800))
 }
 
-/// A thin queue's outage would otherwise kill every message: no environment ever sees ten of them.
+/// Otherwise an outage would dead-letter every message of a low-traffic queue, where no environment ever receives ten
+/// of them.
 #[test]
 fn a_503_in_a_new_environment_is_held_with_its_error() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
@@ -57,7 +58,7 @@ fn not_now_answers_of_a_batch_have_one_line_without_target_text() {
     assert_eq!(setup.world.seen.events(), [not_now]);
 }
 
-/// It needs no decision, so it does not go through the intermediate DLQ.
+/// No decision is needed, so the message bypasses the intermediate DLQ.
 #[test]
 fn a_message_that_is_not_called_is_confirmed_once_the_source_queue_has_it() {
     let setup = open();
@@ -95,12 +96,12 @@ fn a_message_with_spent_holds_is_given_up_after_one_more_not_now() {
     }
 }
 
-/// Nothing of the key is called before second 800, and then it is.
+/// No message of the key is called before second 800; after that, they are.
 fn assert_waits(setup: &Setup, since: i64, state: &str) {
     let calls = setup.handler.calls().len();
     for (n, second) in [0, 1, 60, 299, 301, 799].into_iter().enumerate() {
         setup.sleep(u64::try_from(since + second - setup.world.elapsed_seconds()).unwrap());
-        // The second one is at its hold limit, and the third one failed before.
+        // The second message is at its hold limit, and the third failed before.
         let failed = resent(nth_record(92, with_metadata(92, r#""retry_attempt":1"#)));
         setup.process(vec![nth_record(90, nth_body(90)), held(91, 86_400, 700), failed], 30);
         assert_eq!(setup.handler.calls().len(), calls, "{state}: second {second}");
@@ -144,7 +145,7 @@ fn holds_above_a_minute_end_together_on_tens_of_seconds() {
     setup.sleep(3);
     setup.process(records(10..11), 30);
     let now = setup.world.elapsed_seconds();
-    // The first one is the probe.
+    // The first message is the probe.
     setup.process(vec![held(11, 100, 0), held(12, 300, 0), held(13, 1000, 0), held(14, 40_000, 0)], 30);
     let delays = delays(&setup);
     let ends: Vec<_> = delays.iter().map(|delay| now + i64::from(*delay)).collect();

@@ -1,4 +1,4 @@
-//! A target that refuses calls for now: the rate of the calls, and the messages that wait for their turn.
+//! A target that temporarily refuses calls: the call rate, and the messages that wait for their turn.
 
 use super::*;
 
@@ -8,12 +8,12 @@ fn refused() -> HandlerError {
 
 const REFUSED: (&str, &str) = ("held", "HttpStatus.429");
 
-/// Otherwise a busy hour of the target would dead-letter what it has no time for.
+/// Otherwise a busy hour of the target would dead-letter the messages that it cannot handle.
 #[test]
 fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
     for (error, delay) in [(refused(), 2), (refused().retry_after(Duration::from_secs(40)), 40)] {
         for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
-            // Two messages are refused: neither is to blame.
+            // Two messages are refused, so neither is to blame.
             let setup =
                 Setup { strategy, ..Setup::new() }.failing(0, error.clone()).failing(1, error.clone());
             setup.process(records(0..2), 30);
@@ -37,7 +37,7 @@ fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
 fn a_message_waits_for_its_turn_while_others_of_its_batch_run() {
     let setup = Setup::new().failing(0, refused());
     setup.process(records(0..1), 30);
-    // 0.8 calls a second, and the place of a call and a half is used up.
+    // 0.8 calls per second, and the burst of one and a half calls is used up.
     let setup = setup.on(1, Step::Take(10));
     setup.sleep(2);
     setup.process(records(1..4), 30);
@@ -71,7 +71,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
             assert_eq!((&metadata["retry_attempt"], &metadata["held_since"]), (&0.into(), &Value::Null));
             assert_eq!((&metadata["held_seconds"], &metadata["retry_history"]), (&1.into(), &Value::Null));
         }
-        // No other environment learns from it: a new one calls all.
+        // Other environments do not learn of it: a new one makes all calls.
         let other = outage(Setup::new());
         let held = held.into_iter().enumerate().map(|(n, sent)| resent(nth_record(n, sent.body)));
         other.process(held.collect(), 30);
@@ -79,7 +79,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
     }
 }
 
-/// A refusal that was held is not evidence of an outage either, whatever its metadata has.
+/// A held refusal is not evidence of an outage either, regardless of its metadata.
 #[test]
 fn a_refused_message_reports_no_outage_to_other_environments() {
     let setup = Setup { strategy: Strategy::DirectResend, ..Setup::new() }.failing(0, refused());
@@ -100,7 +100,7 @@ fn after_an_outage_the_calls_begin_slowly() {
     assert_eq!((setup.handler.calls().len() - 10, count(&setup, LIMITED)), (3, 7));
 }
 
-/// Lambda would otherwise be paid for calls that the target has forbidden.
+/// Otherwise Lambda would bill time for calls that the target has forbidden.
 #[test]
 fn a_target_that_names_a_time_is_not_probed_before() {
     let setup = open();

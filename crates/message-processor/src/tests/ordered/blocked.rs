@@ -1,4 +1,5 @@
-//! `on_give_up: block`: a message that is given up blocks its group until a person decides, or its queue forgets it.
+//! `on_give_up: block`: a given-up message blocks its group until a person decides, or until the queue's retention
+//! ends.
 
 use redeliver_core::blocked::BlockedNotice;
 use redeliver_core::ports::{EntryError, Fault, VisibilityControl as _};
@@ -7,7 +8,7 @@ use super::*;
 
 const BLOCKING: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_attempts":1,"on_give_up":"block",
     "backoff":{"kind":"schedule","delays_seconds":[5],"jitter":"none"}}"#;
-/// 12 hours, less the queue's visibility timeout.
+/// 12 hours minus the queue's visibility timeout.
 const HIDDEN: u64 = 43_200 - 180;
 
 /// The first message of group a fails until it is given up.
@@ -21,7 +22,7 @@ fn given_up() -> (Setup, Environment) {
 }
 
 impl Setup {
-    /// The turn after this many seconds; there is none before.
+    /// The receive after this many seconds; earlier ones are empty.
     fn turn_after(&self, environment: &Environment, seconds: u64) -> Vec<usize> {
         self.sleep(seconds - 1);
         assert!(self.turn(environment).is_empty());
@@ -95,7 +96,7 @@ fn the_handle_of_a_notice_lets_a_blocking_message_be_called_at_once() {
     assert_eq!(setup.make_visible(&receipt_handle).unwrap_err().fault, Fault::Sender, "it is out of date");
 }
 
-/// Hidden without a notice, it would block its group unseen.
+/// If it were hidden without a notice, it would block its group unnoticed.
 #[test]
 fn a_message_whose_notice_is_refused_is_not_hidden() {
     let at_once = BLOCKING.replace(r#""max_attempts":1"#, r#""max_attempts":0"#);
@@ -124,7 +125,7 @@ fn an_invalid_message_blocks_its_group() {
 #[test]
 fn a_blocking_message_is_given_up_at_the_end_of_its_retention() {
     let (setup, environment) = given_up();
-    // A week in steps of 12 hours, less the visibility timeout; then what is left of it.
+    // A week in steps of 12 hours minus the visibility timeout, then the remainder.
     for _ in 0..14 {
         assert_eq!(setup.turn_after(&environment, HIDDEN), [0]);
     }

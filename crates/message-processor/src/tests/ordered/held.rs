@@ -1,4 +1,4 @@
-//! An outage: the order of a group whose messages have several circuits, and what a hold costs.
+//! An outage: the order of a group whose messages have several circuits, and the cost of a hold.
 
 use redeliver_core::message::Attribute;
 
@@ -17,13 +17,13 @@ fn tenant_record_in(tenant: &str, group: &str, n: usize) -> ReceivedMessage {
 }
 
 impl Setup {
-    /// A message-processor whose breaker knows nothing.
+    /// A message-processor whose breaker has no evidence.
     fn in_a_new_environment(&self) -> Environment {
         Environment { breaker: SharedBreaker::from_policy(&self.policy), ..self.processor() }
     }
 }
 
-/// Ten calls of tenant a, each of a group of its own, have opened its circuit.
+/// Ten calls for tenant a, each in a different group, opened its circuit.
 fn a_is_down() -> Setup {
     let policy = Policy::from_json(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#).unwrap();
     let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down()));
@@ -96,7 +96,7 @@ fn nothing_overtakes_a_message_that_another_one_of_its_tenant_keeps_waiting() {
     assert_eq!(setup.handler.called()[10..12], [nth_id(20), nth_id(21)]);
 }
 
-/// It would stay hidden for longer than the message that it waits for.
+/// Otherwise it would remain hidden longer than the message for which it waits.
 #[test]
 fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
     let setup = a_is_down().on(20, Step::Hang).on(22, Step::Hang);
@@ -161,7 +161,7 @@ fn a_hold_is_reported_and_spends_no_attempt_of_a_batch_of_ten() {
     assert!(setup.handler.calls().iter().all(|call| call.retry_attempt == 0));
 }
 
-/// One group alone opens no circuit in new environments, and would call a target that is down every two seconds.
+/// A single group does not open a circuit in new environments, and would call an unavailable target every two seconds.
 #[test]
 fn holds_after_not_now_grow_with_the_time_since_the_first_receive() {
     for batch_size in [1, 10] {
@@ -201,7 +201,7 @@ fn an_ordered_message_with_spent_holds_is_given_up_after_not_now() {
     );
 }
 
-/// It shows that the head of a group has been held for hours.
+/// The metric shows that the head of a group has been held for hours.
 #[test]
 fn the_longest_hold_counts_from_the_first_receive_or_first_call() {
     for (batch_size, expected) in [(1, [0, 2, 6]), (10, [0, 2, 6])] {

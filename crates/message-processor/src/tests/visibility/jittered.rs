@@ -1,4 +1,4 @@
-//! Random delays, many receives, generations, and limits in time.
+//! Random delays, many receives, generations, and time limits.
 
 use redeliver_core::decide::backoff::{JitterKey, retry_delay};
 use redeliver_core::message::metadata::format_rfc3339;
