@@ -40,7 +40,7 @@ pub const RATE_MAX: u32 = 3000;
 pub const WATCH_SECONDS_MAX: u64 = 12 * HOUR;
 
 /// The limits of a run, chosen at each start. By default the rate is unlimited, the pilot is watched for 90 s, and the
-/// run stops if more than 20 % of it fail again.
+/// run stops if more than 20 % of the pilot fails again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedrivePace {
     /// Messages per second; unlimited if `None`.

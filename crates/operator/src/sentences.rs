@@ -24,7 +24,7 @@ pub fn invalid_among(by_code: &BTreeMap<String, u64>) -> u64 {
     INVALID.iter().filter_map(|code| by_code.get(*code)).sum()
 }
 
-/// Says how many of all messages were seen.
+/// Describes how many of the messages were seen.
 pub fn describe_seen(coverage: &Coverage) -> String {
     format!(
         "{} of about {} messages were seen",
