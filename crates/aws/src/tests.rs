@@ -5,7 +5,7 @@ pub(crate) mod loopback;
 
 use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
 
-/// A record of a message's group, with nothing else.
+/// A record with only the message's group.
 pub(crate) fn record(group: Option<&str>) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: String::new(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Records the messages it gets, and fails those with the body `fails`.
+/// Records the received messages, and fails those with the body `fails`.
 #[derive(Default)]
 struct Noting(Mutex<Vec<String>>, Mutex<u32>);
 
@@ -48,7 +48,7 @@ fn context(deadline: u64) -> Context {
     context
 }
 
-/// The ids that an event source mapping would keep, those that the function got, and those that were observed.
+/// The ids that an event source mapping would keep, those that the function received, and those that were observed.
 async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<String>) {
     let (function, noted) = (Noting::default(), Noted::default());
     let event = json!({ "Records": records }).to_string();
@@ -100,7 +100,7 @@ async fn an_unreadable_record_is_reported_as_failed_beside_those_that_are_done()
     assert_eq!(noted, ["b", "d"]);
 }
 
-/// A message that is called and deleted before one that stays would overtake it.
+/// A message that is processed and deleted before one that remains would overtake it.
 #[tokio::test]
 async fn in_an_ordered_batch_an_unreadable_record_stops_its_group() {
     let of_group = |mut record: Value, group: &str| {
@@ -118,7 +118,7 @@ async fn in_an_ordered_batch_an_unreadable_record_stops_its_group() {
     group_unknown[1] = unreadable("2");
     for (records, called, reported) in [
         (&records, &["1", "4"][..], &["2", "3", "5"][..]),
-        // Each of those behind it may be of its group.
+        // Each record behind it may belong to its group.
         (&group_unknown, &["1"], &["2", "3", "4", "5"]),
     ] {
         let (function, noted) = (InOrder::default(), Noted::default());
@@ -200,7 +200,7 @@ fn a_batch_without_failures_has_an_empty_failure_list() {
     assert_eq!(response(&[]), r#"{"batchItemFailures":[]}"#);
 }
 
-/// A guest's answer.
+/// A guest's response.
 struct Answering(Result<&'static str, &'static str>);
 
 impl Guest for Answering {
@@ -268,7 +268,7 @@ async fn an_event_of_another_service_is_a_guests_and_its_errors_text_is_not_logg
     assert_eq!(Diagnostic::from(error).error_message, "canary");
 }
 
-/// Its answer would go to Lambda, which would delete a batch with unknown outcomes.
+/// Its response would go to Lambda, which would delete a batch with unknown outcomes.
 #[tokio::test]
 async fn a_batch_with_a_record_without_an_id_is_no_guests_and_fails_as_a_whole() {
     let whole = json!({ "eventSource": "aws:sqs", "body": "{}" });

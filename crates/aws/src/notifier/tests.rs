@@ -1,4 +1,4 @@
-//! Tests against a scripted server that answers as SNS and EventBridge do.
+//! Tests against a scripted server that responds as SNS and EventBridge do.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ async fn publish(server: &Loopback, arn: &str) -> Result<(), EntryError> {
     AwsNotifier::new(&config, arn.parse().unwrap()).publish(&notice()).await
 }
 
-/// The ARN's region and the service, as they are signed: the region is not the function's.
+/// True if the signature contains this region and service: the region is the ARN's, not the function's.
 fn is_signed_for(request: &Request, scope: &str) -> bool {
     request.header("authorization").concat().contains(&format!("/{scope}/aws4_request, "))
 }

@@ -14,10 +14,10 @@ use tokio::task::yield_now;
 use super::*;
 use crate::tests::loopback::{Answer, Loopback, REFUSED_URL};
 
-/// Only a hang takes so long.
+/// Only a hang takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A collector that counts its requests, and answers one for each permit.
+/// A collector that counts its requests, and responds to one per permit.
 #[derive(Clone, Debug)]
 struct Collector {
     requests: Arc<AtomicUsize>,
@@ -59,7 +59,7 @@ fn exporter(endpoint: &str) -> Exporter {
     })
 }
 
-/// With one span to export.
+/// A tracer with one span to export.
 fn tracer() -> Tracer {
     let tracer = Tracer::new(|| [7; 32], false);
     let now = Timestamp::UNIX_EPOCH;
@@ -195,7 +195,7 @@ async fn spans_that_the_collector_rejects_are_lost_though_it_answers_200() {
     }
 }
 
-/// A collector must not take a function's memory.
+/// A collector must not exhaust a function's memory.
 #[tokio::test]
 async fn an_endless_answer_of_a_collector_is_read_up_to_64_kib() {
     let endless = Loopback::start([Answer::unfinished(200, ANSWER_BYTES_MAX + 1)]).await;

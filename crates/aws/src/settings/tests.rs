@@ -448,7 +448,7 @@ fn a_signature_is_for_a_url_and_fits_its_host() {
     );
 }
 
-/// The target that a message-processor reads from these variables, or the lines of the refusal.
+/// The target that a message-processor reads from these variables, or the lines of the error.
 fn target_of(variables: &[(&str, &str)]) -> Result<TargetSettings, String> {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let queues = [
@@ -728,7 +728,7 @@ proptest! {
     }
 }
 
-/// The problems that both functions that read messages report for these variables.
+/// The problems reported for these variables by both functions that read messages.
 fn read_message_schema(variables: &[(&str, &str)]) -> Result<MessageSchema, String> {
     let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
     let queues = [

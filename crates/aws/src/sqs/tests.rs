@@ -1,4 +1,4 @@
-//! Tests against a scripted server that speaks AWS JSON 1.0, with all that SQS may answer or omit.
+//! Tests against a scripted server that speaks AWS JSON 1.0, with everything that an SQS response may contain or omit.
 
 mod receiving;
 mod sending;
@@ -31,7 +31,7 @@ fn answer(body: &Value) -> Answer {
     Answer::new(200, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
 }
 
-/// An error of the whole request, whose text must not be repeated.
+/// An error response to the whole request, whose text must not be repeated.
 fn refusal(status: u16, code: &str) -> Answer {
     let body = json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "CANARY" });
     Answer::new(status, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())

@@ -53,13 +53,13 @@ fn line(event: Event) -> Value {
     serde_json::from_str(&line).unwrap()
 }
 
-/// A line with the common members and these.
+/// A line with the common members and these members.
 fn expected(level: &str, event: &str, fields: Value, metrics: &Value) -> Value {
     let directives = json!([directive(&json!([["Function"]]), metrics)]);
     expected_with(level, event, fields, &directives)
 }
 
-/// The line of a message whose metrics are in its batch's line.
+/// The line of a message whose metrics are in the batch line.
 fn without_metrics(event: &str, fields: Value) -> Value {
     let mut line = expected("INFO", event, fields, &json!([]));
     line.as_object_mut().unwrap().remove("_aws");
@@ -81,7 +81,7 @@ fn directive(dimensions: &Value, metrics: &Value) -> Value {
     json!({ "Namespace": "Redeliver", "Dimensions": dimensions, "Metrics": metrics })
 }
 
-/// The declarations: the counter with an additional dimension, the rest with the function alone.
+/// The declarations: the counter with an additional dimension, the rest with only the function.
 fn counter_by(dimension: &str, counter: &str, rest: &Value) -> Value {
     let dimensions = json!([["Function"], ["Function", dimension]]);
     json!([directive(&dimensions, &json!([count(counter)])), directive(&json!([["Function"]]), rest)])
@@ -132,7 +132,7 @@ fn retry_scheduled(retry_attempt: u32) -> Event {
     }
 }
 
-/// An event of a message that was not handed off before.
+/// An event for a message that has not been handed off before.
 fn sent_again(error: &str) -> Event {
     let mut event = retry_scheduled(3);
     let Event::RetryScheduled { error_type, .. } = &mut event else { unreachable!("what it is") };

@@ -1,4 +1,4 @@
-//! HMAC-SHA256 written out, so that tests do not verify signatures with the code that made them.
+//! An independent HMAC-SHA256, so that tests do not verify signatures with the code that created them.
 
 use sha2::{Digest as _, Sha256};
 

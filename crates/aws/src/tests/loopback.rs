@@ -1,5 +1,5 @@
 //! A scripted local HTTP server for tests: it records each request and sends the scripted responses in order, byte by
-//! byte. It ends when it is dropped.
+//! byte. It stops when it is dropped.
 
 mod closing;
 mod endless;
@@ -19,12 +19,12 @@ use tokio::task::{JoinHandle, JoinSet};
 pub(crate) use closing::ClosingServer;
 pub(crate) use endless::Endless;
 
-/// Far above the time of the tested calls on a busy machine.
+/// Far above the duration of the tested calls on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two drops.
+/// The interval between two bytes of a slow response.
 const DRIP: Duration = Duration::from_millis(50);
 
-/// Timeouts for calls that are never answered: on a busy machine, a request may not arrive within the first of them.
+/// Timeouts for calls without a response: on a busy machine, a request may not arrive within the first of them.
 pub(crate) fn timeouts() -> impl Iterator<Item = Duration> {
     (0..9).map(|doubled| Duration::from_millis(200 << doubled))
 }
@@ -41,9 +41,9 @@ enum Then {
     Close,
     /// It serves the next request.
     Keep,
-    /// It stays open and silent.
+    /// It remains open and silent.
     Hold,
-    /// It sends a byte every now and then, for ever.
+    /// It sends a byte at intervals, endlessly.
     Drip,
 }
 
@@ -98,7 +98,7 @@ impl Answer {
         Self { then: Then::Close, ..self }
     }
 
-    /// A head that announces a gibibyte, followed by a byte every now and then.
+    /// A head that announces a gibibyte, followed by a byte at intervals.
     pub(crate) fn dripping(status: u16) -> Self {
         Self { then: Then::Drip, ..Self::unfinished(status, 1) }
     }
@@ -165,13 +165,13 @@ struct Seen {
 type Script = Arc<Mutex<dyn FnMut(&Request) -> Answer + Send>>;
 
 impl Loopback {
-    /// Starts the server. Requests after the last response are recorded and their connections closed.
+    /// Starts the server. It records requests after the last response and closes their connections.
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
         Self::answering(move |_| answers.next().unwrap_or_else(Answer::closed)).await
     }
 
-    /// Starts a server that chooses the response by the request.
+    /// Starts a server that selects the response by the request.
     pub(crate) async fn answering(script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -180,8 +180,8 @@ impl Loopback {
         Self { url, seen, task }
     }
 
-    /// The outcome of a call that times out after the server has its request, and the server. On a busy machine, the
-    /// timeout may pass before the request is sent: then the call is repeated with twice the time.
+    /// The server, and the outcome of a call that times out after the server has received the request. On a busy
+    /// machine, the timeout may expire before the request is sent: then the call is repeated with twice the timeout.
     pub(crate) async fn timed_out<T>(
         answer: impl Fn() -> Answer,
         call: impl AsyncFn(&Self, Duration) -> T,

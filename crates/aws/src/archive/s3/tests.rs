@@ -1,4 +1,4 @@
-//! Tests against local servers that answer as S3 does.
+//! Tests against local servers that respond as S3 does.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ fn error<T>(fault: Fault, code: &str) -> Result<T, EntryError> {
     Err(EntryError::new(fault, code))
 }
 
-/// An error of S3, whose text must not be repeated.
+/// An error response from S3, whose text must not be repeated.
 fn refusal(status: u16, code: &str) -> Answer {
     let body = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>CANARY</Message></Error>"
@@ -59,12 +59,12 @@ async fn an_object_is_created_if_there_is_none_with_a_checksum_and_for_its_owner
     ] {
         assert_eq!(whole.header(header), [value], "{header}");
     }
-    // S3 refuses a write without a length, that of an empty object, too.
+    // S3 rejects a write without a length, even for an empty object.
     assert_eq!((empty.header("content-length"), empty.body.len()), (vec!["0"], 0));
     assert_eq!(empty.header("x-amz-checksum-crc32"), ["AAAAAA=="]);
 }
 
-/// A bucket of an account, with Object Lock and a default retention, that keeps the keys only.
+/// A bucket of an account, with Object Lock and a default retention, that stores only the keys.
 async fn locked_bucket(owner: &'static str) -> Loopback {
     let mut keys = BTreeSet::new();
     Loopback::answering(move |request| {
@@ -144,7 +144,7 @@ async fn an_object_is_read_or_absent() {
     assert_eq!(request.header("x-amz-expected-bucket-owner"), [OWNER]);
 }
 
-/// A refusal by S3, and its meaning to all operations.
+/// A refusal by S3, and its meaning for all operations.
 fn refusals() -> Vec<(Answer, EntryError)> {
     let of = |status, code, fault| (refusal(status, code), EntryError::new(fault, code));
     let bare =
@@ -182,7 +182,7 @@ async fn a_refusal_by_s3_has_its_code_and_its_fault_in_every_operation() {
     }
 }
 
-/// The write is repeated then, and its condition shows whether the first one was done.
+/// The write is then repeated, and its condition shows whether the first one succeeded.
 #[tokio::test]
 async fn a_write_whose_answer_is_lost_may_be_done() {
     let server = Loopback::start([
@@ -268,7 +268,7 @@ async fn a_page_of_keys_and_folders_is_listed() {
     );
 }
 
-/// An unread listing must not pass for an empty one.
+/// A listing that could not be read must not be mistaken for an empty one.
 #[tokio::test]
 async fn a_listing_that_cannot_be_read_is_an_error() {
     let unreadable = [
@@ -296,7 +296,7 @@ impl HttpConnector for Uris {
     }
 }
 
-/// Settings of single services, such as `AWS_ENDPOINT_URL_S3`.
+/// Settings of individual services, such as `AWS_ENDPOINT_URL_S3`.
 #[derive(Debug)]
 struct OfService(&'static str);
 
@@ -307,7 +307,7 @@ impl LoadServiceConfig for OfService {
     }
 }
 
-/// Where an object of the bucket is.
+/// The location of an object in the bucket.
 async fn uri(config: aws_types::sdk_config::Builder, bucket: &str) -> String {
     let uris = Uris::default();
     let connector = SharedHttpConnector::new(uris.clone());

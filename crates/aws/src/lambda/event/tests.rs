@@ -49,7 +49,7 @@ fn unreadable_ids(records: &Records) -> Vec<&str> {
     records.unreadable.iter().map(|record| record.sqs_message_id.as_str()).collect()
 }
 
-/// Reads the record between two valid ones, which it must not affect.
+/// Parses the record between two valid ones, which it must not affect.
 fn between_good_ones(record_in_between: Value) -> Records {
     let records = read(&[record("first", "{}"), record_in_between, record("last", "{}")]).unwrap();
     let good = read(&[record("first", "{}"), record("last", "{}")]).unwrap().readable;
@@ -233,7 +233,7 @@ fn a_record_that_could_not_be_reported_fails_the_invocation() {
         json!(null),
         json!("CANARY"),
         json!(["CANARY"]),
-        // The members in their order, without their names.
+        // The values of the members in order, without the names.
         json!(["CANARY", "handle", "{}", null, null, { "SentTimestamp": "1" }, {}, SOURCE, "aws:sqs", "eu-central-1"]),
     ] {
         let error = read(&[record("good", "{}"), unnamed]).unwrap_err().to_string();

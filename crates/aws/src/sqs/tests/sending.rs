@@ -23,7 +23,7 @@ async fn failed_request(scripted: Answer) -> EntryError {
     only_error(send(&server, LONG, 2).await, &server)
 }
 
-/// The outcome of two entries if the server does not finish in time.
+/// The outcome of two entries if the server does not complete its response in time.
 async fn timed_out(scripted: impl Fn() -> Answer) -> EntryError {
     let (outcomes, server) =
         Loopback::timed_out(scripted, async |server, timeout| send(server, timeout, 2).await).await;
@@ -127,7 +127,7 @@ async fn a_request_that_sqs_refuses_confirms_nothing() {
 
 #[tokio::test]
 async fn an_error_keeps_the_code_of_the_query_protocol() {
-    // SQS sends the code for older clients together with the newer one.
+    // SQS sends the code for older clients in addition to the newer one.
     let headers = [
         ("content-type", "application/x-amz-json-1.0"),
         ("x-amzn-query-error", "AWS.SimpleQueueService.NonExistentQueue;Sender"),
@@ -177,7 +177,7 @@ async fn a_late_answer_is_better_than_none() {
     assert_eq!(of_answers, (None, None, None));
 }
 
-/// The error of a request to this address.
+/// The error from a request to this address.
 async fn sent_to(url: &str) -> Vec<EntryOutcome<String>> {
     let server = Loopback::start([]).await;
     let config = client_config(&server.sdk_config(), None).endpoint_url(url).build();
@@ -252,7 +252,7 @@ async fn a_message_is_sent_with_its_delay_its_attributes_and_its_system_attribut
                 },
                 // A missing `DelaySeconds` would mean the queue's own delay.
                 { "Id": "1", "MessageBody": "x", "DelaySeconds": 0 },
-                // A FIFO queue takes none.
+                // A FIFO queue does not accept it.
                 { "Id": "2", "MessageBody": "x", "MessageDeduplicationId": "once" },
             ],
         })

@@ -61,7 +61,7 @@ async fn only_a_payload_that_lambda_does_not_take_is_refused_for_good() {
 
 #[tokio::test]
 async fn without_a_queued_event_nothing_is_done() {
-    // Not 202: there is a response, but no queued event.
+    // Not 202: a response without a queued event.
     for (status, code) in [(200, "HTTP 200"), (204, "HTTP 204")] {
         assert_eq!(invoke(&Loopback::start([Answer::new(status, &[], "")]).await, "{}").await, not_now(code));
     }

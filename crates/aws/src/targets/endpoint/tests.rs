@@ -127,7 +127,7 @@ fn a_value_that_would_end_its_line_is_refused_by_its_header() {
 
 #[test]
 fn a_name_that_is_none_is_refused_without_its_text() {
-    // The value is in the place of the name.
+    // The value is where the name should be.
     for wrong in ["Bearer CANARY", "CANARY:", r"CANARY\r\nB", "", "é"] {
         let secret = format!(r#"{{"{wrong}":"Authorization"}}"#);
         assert_eq!(refused(&secret), SecretError::NotAName, "{secret}");

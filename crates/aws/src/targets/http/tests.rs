@@ -13,7 +13,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// A key in the URL and the text of a response body, which must not appear anywhere.
 const CANARY: &str = "CANARY";
 
-/// Far below the timeout, far above the time of the tested calls.
+/// Far below the timeout, and far above the duration of the tested calls.
 const SOON: Duration = Duration::from_secs(30);
 
 /// Keeps all events.
@@ -64,7 +64,7 @@ fn with_secret<C>(url: &str, secret: &str) -> EndpointSource<C> {
     EndpointSource::Fixed(Endpoint::parse(&settings, secret).unwrap())
 }
 
-/// A target whose clock stands still, so that waits for it never end.
+/// A target whose clock is stopped, so that waits never end.
 fn target_at(url: &str, clock: &ManualClock) -> HttpTarget<ManualClock> {
     let client = harden_client(Client::builder(), LONG).build().unwrap();
     HttpTarget::with_clock(client, public(&format!("{url}/orders/new?key={CANARY}")), clock.clone())
@@ -95,7 +95,7 @@ async fn a_redirect_is_not_followed() {
     }
 }
 
-/// A deployment that lost a route for an hour would otherwise empty the queue into the final DLQ.
+/// Otherwise a deployment that lacks a route for an hour would empty the queue into the final DLQ.
 #[tokio::test]
 async fn a_route_or_method_that_is_missing_may_come_back() {
     for (status, kind) in [

@@ -33,7 +33,7 @@ async fn call(server: &Loopback, timeout: Duration, body: &str) -> Result<(), Ha
     LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), timeout).handle(&message(body)).await
 }
 
-/// An error of Lambda itself, whose text must not be repeated.
+/// An error from Lambda itself, whose text must not be repeated.
 async fn refused(status: u16, code: &str) -> HandlerError {
     let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
     let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
@@ -104,7 +104,7 @@ async fn a_function_error_names_the_version_behind_the_alias() {
     assert_eq!(refused(500, "ServiceException").await.function, None);
 }
 
-/// The processor's own log has nothing of what the function wrote.
+/// The processor's own log contains nothing that the function wrote.
 #[tokio::test]
 async fn a_function_error_has_the_log_location_of_its_own_invocation() {
     let ours = || {
@@ -253,7 +253,7 @@ async fn a_refused_connection_and_missing_credentials_are_no_lost_connection() {
     assert_eq!(server.connections(), 0);
 }
 
-/// A target whose clock stands still, so that waits for it never end.
+/// A target whose clock is stopped, so that waits never end.
 async fn call_at(server: &Loopback) -> Result<(), HandlerError> {
     let target = LambdaTarget::with_clock(&server.sdk_config(), ARN.to_owned(), LONG, ManualClock::default());
     let message = message("{}");
@@ -307,7 +307,7 @@ async fn a_lambda_that_never_begins_tls_is_left_after_the_time_for_a_connection(
     let server = Loopback::start([]).await;
     let endpoint = server.url().replace("http://", "https://");
     let config = server.sdk_config().into_builder().endpoint_url(endpoint).build();
-    // A TLS greeting is not an HTTP request: the server waits for ever.
+    // A TLS ClientHello is not an HTTP request: the server waits for ever.
     let target = LambdaTarget::new(&config, ARN.to_owned(), LONG);
     let call = tokio::time::timeout(LONG / 4, target.handle(&message("{}"))).await;
     let error = call.expect("the timeout is not waited for").unwrap_err();
@@ -362,7 +362,7 @@ async fn a_group_is_the_tenant_only_if_the_function_isolates_tenants() {
     }
 }
 
-/// A tenant whose group has an allowed character would otherwise lose all of its messages to the final DLQ.
+/// Otherwise a tenant whose group contains such a permitted character would lose all of its messages to the final DLQ.
 #[test]
 fn each_character_that_lambda_allows_in_a_tenant_id_is_allowed_and_no_other() {
     let allowed: String = (0..=u8::MAX)
@@ -409,7 +409,7 @@ async fn the_copies_of_an_attempt_are_one_execution_and_a_retry_is_another_one()
     assert!(server.request().header("x-amz-durable-execution-name").is_empty());
 }
 
-/// Names are unique in the account and Region: under one name the second function of an event would never run.
+/// Names are unique in the account and Region: with the same name, the second function of an event would never run.
 #[test]
 fn the_copies_of_an_event_for_two_functions_are_two_executions() {
     let green = ARN.replace(":live", ":green");
@@ -420,7 +420,7 @@ fn the_copies_of_an_event_for_two_functions_are_two_executions() {
     );
 }
 
-/// The next attempt has another name, so the message must spend one: an outage would not.
+/// Only the next attempt has another name, so the message must spend one, which an outage would not.
 #[tokio::test]
 async fn an_execution_that_is_there_already_is_retried_and_no_outage() {
     let error = refused(409, "DurableExecutionAlreadyStartedException").await;

@@ -33,7 +33,7 @@ use crate::tests::loopback::{Answer, Loopback};
 /// Longer than a busy machine needs.
 const LONG: Duration = Duration::from_secs(300);
 
-/// A function, and the file to which each of its processes writes its Runtime API's address and its id.
+/// A function, and the file to which each of its processes writes its id and its Runtime API's address.
 struct Own {
     function: OwnFunction,
     starts: PathBuf,
@@ -76,7 +76,7 @@ impl Own {
         rustix::process::kill_process_group(rustix::process::Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
-    /// The runtime of the `nth` start.
+    /// The runtime in the `nth` process.
     async fn runtime(&self, nth: usize) -> Runtime {
         loop {
             if let Some((address, _)) = self.starts().get(nth - 1) {
@@ -169,7 +169,7 @@ impl Runtime {
         self.client.post(format!("{}/{path}", self.base)).body(body).send().await.unwrap()
     }
 
-    /// Takes an invocation and answers it; returns its event.
+    /// Receives an invocation and responds to it; returns its event.
     async fn answer(&self, answer: &str) -> Value {
         let (headers, event) = self.next().await;
         let id = &headers["lambda-runtime-aws-request-id"];
@@ -246,7 +246,7 @@ async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers()
     assert_eq!(error.error_type.name(), "E");
 }
 
-/// The id that its own log lines have, in the log stream of the environment.
+/// The id in its own log lines, in the log stream of the environment.
 #[tokio::test]
 async fn a_call_leads_to_the_log_lines_with_the_request_id_of_the_handlers_context() {
     let stream = || LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some("s".to_owned()));
@@ -262,7 +262,7 @@ async fn a_call_leads_to_the_log_lines_with_the_request_id_of_the_handlers_conte
             let runtime = function.runtime(1).await;
             let (headers, _) = runtime.next().await;
             let id = &headers["lambda-runtime-aws-request-id"];
-            // Before its answer, since a call that is cut off has none.
+            // Before its response, since a call that is cut off has none.
             assert_eq!(logs.location(), stream().with_request_id(Some(id)));
             runtime.post(&format!("runtime/invocation/{id}/error"), r#"{"errorType":"E"}"#).await;
         };
@@ -433,7 +433,7 @@ async fn an_answer_of_more_than_six_megabytes_is_refused_and_the_record_has_fail
     assert_eq!(answered(6_291_557).await, (StatusCode::PAYLOAD_TOO_LARGE, too_large));
 }
 
-/// A handler that is wrapped in `awslambda.streamifyResponse`, as aws-lambda-ric 4.1 answers for it.
+/// The response of aws-lambda-ric 4.1 for a handler wrapped in `awslambda.streamifyResponse`.
 #[tokio::test]
 async fn a_streamed_answer_that_breaks_off_is_the_error_in_its_trailers() {
     let function = Own::new(HandlerEvent::Record);
@@ -618,7 +618,7 @@ fn outside_lambda_the_handler_is_the_commands_last_word() {
     assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "orders");
 }
 
-/// A runtime whose bootstrap runs the wrapper would start redeliver for ever.
+/// A runtime whose bootstrap runs the wrapper would start redeliver endlessly.
 #[tokio::test]
 async fn a_function_does_not_see_the_wrapper_that_has_started_redeliver() {
     let command = command(&["sh", "-c", "exit ${AWS_LAMBDA_EXEC_WRAPPER:+1}"]);
@@ -663,7 +663,7 @@ async fn child_processes_end_with_their_function() {
     let served = async {
         function.runtime(1).await.next().await;
         until_is(|| function.starts().len() == 2).await;
-        // Ends only the process, as a crash would.
+        // Stops only the process, as a crash would.
         let id = rustix::process::Pid::from_raw(function.starts()[0].1.parse().unwrap()).unwrap();
         rustix::process::kill_process(id, Signal::KILL).unwrap();
     };
@@ -733,7 +733,7 @@ async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept()
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
-/// A wrapper that sends traces after each call, or a garbage collection: a new start would take longer.
+/// A wrapper that sends traces after each call, or a garbage collection: a restart would take longer.
 #[tokio::test]
 async fn a_function_that_still_works_after_its_answer_is_waited_for_and_not_killed() {
     let function = Own::new(HandlerEvent::Record);
@@ -751,7 +751,7 @@ async fn a_function_that_still_works_after_its_answer_is_waited_for_and_not_kill
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
-/// As AWS's runtime for Node.js does after an error in a stream.
+/// AWS's runtime for Node.js does this after an error in a stream.
 #[tokio::test]
 async fn a_function_that_asks_again_before_its_answer_has_ended_gets_the_next_task() {
     let function = Own::new(HandlerEvent::Record);
@@ -767,7 +767,7 @@ async fn a_function_that_asks_again_before_its_answer_has_ended_gets_the_next_ta
         let (headers, _) = runtime.next().await;
         let id = &headers["lambda-runtime-aws-request-id"];
         let answered = async {
-            // The request for the next task is under way by now.
+            // The request for the next task is in progress by now.
             tokio::time::sleep(Duration::from_millis(50)).await;
             runtime.post(&format!("runtime/invocation/{id}/response"), "null").await
         };
@@ -863,7 +863,7 @@ async fn a_snapshot_is_restored_before_the_first_invocation() {
         let runtime = own.runtime(1).await;
         let url = format!("{}/runtime/restore/next", runtime.base);
         assert_eq!(runtime.client.get(url).send().await.unwrap().status(), StatusCode::OK);
-        // Its hooks have run when it asks for an invocation.
+        // Its hooks have run by the time it requests an invocation.
         assert!(!is_restored.get(), "Lambda waits for them");
         runtime.answer("null").await;
     };
@@ -974,7 +974,7 @@ fn is_running(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// A runtime whose handler always gives this answer.
+/// A runtime whose handler always returns this response.
 struct Says(&'static str);
 
 impl super::FunctionRuntime for Says {
@@ -992,7 +992,7 @@ impl Observer for Noted {
     }
 }
 
-/// The outcomes of two calls with this answer, and the reported shapes.
+/// The outcomes of two calls with this response, and the reported shapes.
 async fn outcomes_and_shapes(
     answer: &'static str,
     handler_event: HandlerEvent,

@@ -112,7 +112,7 @@ fn debug_output_shows_no_credentials() {
     assert_eq!(signer.for_url(&"https://example.com/".parse().unwrap()).err(), Some(SigV4Error::UnknownHost));
 }
 
-/// A target may be in another region than the program.
+/// A target may be in a different region from the program.
 #[test]
 fn the_region_is_the_hosts_or_the_programs() {
     let signer = |region: Option<&'static str>, setting| {

@@ -1,4 +1,4 @@
-//! The line of a batch: CloudWatch reads exactly the events' values from it.
+//! The line of a batch: CloudWatch extracts exactly the events' values from it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use redeliver_core::ports::FlushOnDrop;
 use super::*;
 use crate::telemetry::metrics::{Measure, Measurement, Metric, MetricValue};
 
-/// Values by metric and dimensions, as CloudWatch extracts them: counts added up, measures sorted.
+/// Values by metric and dimensions, as CloudWatch extracts them: counts summed, measurements sorted.
 type Extracted = BTreeMap<(String, Vec<String>), Vec<f64>>;
 
 fn enter(extracted: &mut Extracted, metric: Metric, dimensions: Vec<String>, values: &[f64]) {
@@ -113,7 +113,7 @@ fn an_error_is_counted_whether_its_message_is_handed_off_or_sent_again_at_once()
     assert_eq!(errors.collect::<Vec<_>>(), [(json!("Timeout"), json!(2)), (json!("FromTarget"), json!(1))]);
 }
 
-/// Whichever events have their own lines, no metric is lost or counted twice.
+/// No metric is lost or counted twice, whichever events have separate lines.
 #[test]
 fn metrics_are_the_same_with_any_log_settings() {
     let all = all();
@@ -226,7 +226,7 @@ fn observers_have_different_ids_and_continue_a_trace_if_set() {
     assert_eq!((parent, none), (Some(first), None));
 }
 
-/// As many as a batch of SQS has messages, each once: they lead to the calls' own log lines.
+/// At most the size of an SQS batch, without duplicates: they lead to the calls' own log lines.
 #[test]
 fn a_batchs_line_names_the_request_ids_of_its_failures_by_error_type() {
     let failed = |name: &'static str, id: Option<&str>| {

@@ -75,7 +75,7 @@ fn each_query_of_the_runbook_uses_fields_of_the_lines() {
     }
 }
 
-/// The queries' sums equal those of the events.
+/// The sums in the queries equal those of the events.
 #[test]
 fn failures_and_retries_by_their_names_add_up() {
     let failed = [503, 503, 429].map(|status| handed_off(&ErrorType::HttpStatus(status)));

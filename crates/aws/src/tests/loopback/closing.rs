@@ -1,11 +1,11 @@
-//! A server that closes an idle connection while the client does not notice.
+//! A server that closes an idle connection without the client noticing.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Answers two requests on two connections, in its own thread.
+/// Responds to two requests on two connections, in its own thread.
 pub(crate) struct ClosingServer {
     url: String,
     close: Sender<()>,
@@ -39,13 +39,13 @@ impl ClosingServer {
         self.closed.recv().unwrap();
     }
 
-    /// Waits until both requests were answered.
+    /// Waits until both requests have a response.
     pub(crate) fn end(self) {
         self.thread.join().unwrap();
     }
 }
 
-/// Answers one request, and returns the open connection.
+/// Responds to one request, and returns the open connection.
 fn answer(listener: &TcpListener, status: u16) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     let mut request = Vec::new();

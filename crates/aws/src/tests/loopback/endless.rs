@@ -1,4 +1,4 @@
-//! A server whose answers never end.
+//! A server whose responses never end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use tokio::task::{JoinHandle, JoinSet};
 /// Bytes in the buffers of the sockets and of the client, beside those that it has read.
 const BUFFERED_MAX: usize = 16 << 20;
 
-/// It sends a head and then spaces for as long as the client takes them. It ends when it is dropped.
+/// A server that sends a head and then spaces for as long as the client reads them. It stops when it is dropped.
 pub(crate) struct Endless {
     url: String,
     sent: Arc<AtomicUsize>,

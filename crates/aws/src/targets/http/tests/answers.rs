@@ -1,4 +1,4 @@
-//! The head of a response decides the outcome. Its body is drained in the background, within limits.
+//! The response head determines the outcome. The body is drained in the background, within limits.
 
 use super::*;
 
@@ -11,7 +11,7 @@ async fn unended(answer: Answer) -> (Result<(), HandlerError>, Loopback, ManualC
     (outcome, server, clock)
 }
 
-/// The outcome is known with the head: it waits for no clock and no body.
+/// The outcome is known once the head arrives, without waiting for a clock or the body.
 #[tokio::test]
 async fn an_outcome_by_the_head_waits_for_no_body() {
     for (answer, expected) in [

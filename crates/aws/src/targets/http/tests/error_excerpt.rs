@@ -1,4 +1,4 @@
-//! `TARGET_ERROR_EXCERPT`: the body of a failed response is read for the values that it names, within the call's limits.
+//! `TARGET_ERROR_EXCERPT`: the selected values are read from the body of an error response, within the call's limits.
 
 use super::*;
 use crate::targets::ErrorExcerpt;
@@ -29,7 +29,7 @@ async fn without_the_setting_nothing_of_a_body_is_recorded() {
     assert_eq!(error, HandlerError::permanent(ErrorType::HttpStatus(422), "HTTP 422 Unprocessable Entity"));
 }
 
-/// The outcome by a manual clock, which ends the wait for the body.
+/// The outcome with a manual clock, which ends the wait for the body.
 #[tokio::test]
 async fn a_body_that_does_not_end_is_left_after_a_second_and_the_status_counts() {
     for (answer, sleeps) in [
@@ -71,7 +71,7 @@ async fn values_are_read_from_a_whole_document_alone_though_its_body_does_not_en
     }
 }
 
-/// Otherwise a status that is known would be lost at the very end.
+/// Otherwise a known status would be lost at the very end.
 #[tokio::test]
 async fn a_body_is_waited_for_until_the_end_of_the_call_at_most() {
     let (server, clock) = (Loopback::start([Answer::unfinished(422, 10)]).await, ManualClock::default());

@@ -1,4 +1,4 @@
-//! Limits on what a target, a name server or a message can make the client do.
+//! Limits on the influence of a target, a name server or a message on the client.
 
 use std::net::SocketAddr;
 
@@ -83,7 +83,7 @@ async fn localhost_is_this_machine_without_a_name_server() {
     assert_eq!(server.requests().len(), 1);
 }
 
-/// The schema only allows UUIDs, but programs that call the handler themselves have no schema.
+/// The schema only allows UUIDs, but programs that call the handler directly have no schema.
 #[tokio::test]
 async fn a_message_id_that_would_end_its_line_is_not_sent() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;

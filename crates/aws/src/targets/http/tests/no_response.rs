@@ -1,5 +1,5 @@
-//! Calls without a response: each cause has its own name, and whether the target may have done its work decides its
-//! kind.
+//! Calls without a response: each cause has its own error type, and its kind depends on whether the target may have
+//! done its work.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Writes these bytes as soon as it is called, and closes.
+    /// Writes these bytes on connection, and closes.
     async fn raw(bytes: &'static [u8]) -> Self {
         let (listener, url) = listen().await;
         let task = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                // Otherwise closing would reset the connection.
+                // Otherwise, closing would reset the connection.
                 let mut hello = [0; 16 * 1024];
                 let _read = tokio::io::AsyncReadExt::read(&mut stream, &mut hello).await;
                 let _written = stream.write_all(bytes).await;
@@ -101,7 +101,7 @@ impl Authority {
         (certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
     }
 
-    /// The error of a call by a client that trusts this authority alone.
+    /// The error of a call by a client that trusts only this authority.
     async fn error(&self, url: &str) -> HandlerError {
         let root = reqwest::Certificate::from_der(self.1.der()).unwrap();
         let client = harden_client(Client::builder(), LONG).tls_certs_only([root]).build().unwrap();
@@ -135,7 +135,7 @@ async fn an_invalid_certificate_has_its_reason_in_the_error() {
     }
 }
 
-/// The server's alert comes after the client's handshake with TLS 1.3: the request is sent by then, but not handled.
+/// The server's alert comes after the client's handshake with TLS 1.3: by then, the request is sent but not handled.
 #[tokio::test]
 async fn a_required_client_certificate_is_named_in_the_error() {
     let authority = Authority::new();

@@ -14,10 +14,10 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::*;
 use crate::targets::TargetProxy;
 
-/// A name that no name server knows: only the proxy leads to it.
+/// A name that does not resolve: it is only reachable through the proxy.
 const NAME: &str = "orders.example.invalid";
 
-/// An HTTPS server for [`NAME`] that answers 200 to the requests that it keeps.
+/// An HTTPS server for [`NAME`] that records its requests and responds with 200.
 struct Tls {
     address: SocketAddr,
     certificate: reqwest::Certificate,
@@ -54,7 +54,7 @@ impl Tls {
     }
 }
 
-/// A proxy that answers `CONNECT` with this status, and leads every tunnel to `tls`.
+/// A proxy that responds to `CONNECT` with this status, and connects every tunnel to `tls`.
 struct Connect {
     proxy: TargetProxy,
     heads: Arc<Mutex<Vec<String>>>,
@@ -131,7 +131,7 @@ async fn a_proxy_that_refuses_is_no_connection() {
     }
 }
 
-/// `http://` is for this machine and for services of the network, which the proxy is not asked for.
+/// `http://` is for this machine and for services on the local network, which are called without the proxy.
 #[tokio::test]
 async fn a_call_without_tls_does_not_go_through_the_proxy() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
@@ -141,7 +141,7 @@ async fn a_call_without_tls_does_not_go_through_the_proxy() {
     assert_eq!(server.requests().len(), 1);
 }
 
-/// The target's certificate is not trusted here, so the call ends behind the proxy.
+/// The target's certificate is not trusted here, so the call fails behind the proxy.
 #[tokio::test]
 async fn a_target_uses_the_proxy_that_it_is_made_with() {
     let tls = Tls::start().await;

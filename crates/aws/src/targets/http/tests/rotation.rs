@@ -85,7 +85,7 @@ impl Setup {
             .map_err(|error| error.error_type)
     }
 
-    /// Waits until no reading is in progress.
+    /// Waits until no read is in progress.
     async fn settle(&self) {
         let EndpointSource::Secret(secret) = &self.target.endpoint else { panic!("a secret") };
         soon(secret.wait_settled()).await;
@@ -128,7 +128,7 @@ async fn the_call_with_the_new_key_has_the_same_trace() {
     assert_eq!(parents, [parent; 2]);
 }
 
-/// The target would be called sooner than it asked for.
+/// Otherwise the target would be called sooner than it requested.
 #[tokio::test]
 async fn a_refusal_that_asks_for_a_delay_is_not_called_again_at_once() {
     let answer = |_: &Request| Answer::kept(403, &[("Retry-After", "60")], "{}");
@@ -281,7 +281,7 @@ async fn a_refresh_cut_off_by_a_freeze_is_not_reported_but_repeated() {
     assert_eq!(keys(&setup.server), ["old", "old", "new"]);
 }
 
-/// A response from before a freeze counts from then, however late it is read.
+/// The age of a response from before a freeze counts from then, however late it is read.
 #[tokio::test]
 async fn an_answer_that_comes_after_a_freeze_is_as_old_as_its_reading() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
@@ -344,7 +344,7 @@ async fn a_rotated_url_is_read_again_and_spends_no_attempt() {
     assert_eq!(setup.noted.events(), [again_after("HttpStatus.403")]);
 }
 
-/// A rotation that would leave the target without a URL keeps the known one.
+/// If a rotation would leave the target without a URL, the known one is kept.
 #[tokio::test]
 async fn a_secret_that_loses_its_url_keeps_the_known_one_in_use() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;

@@ -73,7 +73,7 @@ async fn a_retry_has_the_same_id_and_its_own_time() {
     assert_ne!(signatures[0], signatures[1]);
 }
 
-/// The receiver changes over from one secret to the other at any time, and each call is genuine.
+/// The receiver may switch from one secret to the other at any time, and every call remains valid.
 #[tokio::test]
 async fn with_two_secrets_a_receiver_of_either_accepts_the_call() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
@@ -86,7 +86,7 @@ async fn with_two_secrets_a_receiver_of_either_accepts_the_call() {
     assert_eq!(request.header("webhook-signature").concat().split(' ').count(), 2);
 }
 
-/// A producer's own id may have full stops, which separate the parts that are signed.
+/// A producer's own id may contain full stops, which separate the signed parts.
 #[tokio::test]
 async fn the_id_is_the_messages_uuid_also_without_an_envelope() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
@@ -98,7 +98,7 @@ async fn the_id_is_the_messages_uuid_also_without_an_envelope() {
     assert_eq!(verified(&request, NEW, AT), Ok(message("").message_id.to_owned()));
 }
 
-/// A signature of the role, read off a request as AWS does.
+/// A signature of the role, parsed from a request as AWS does.
 struct RoleSignature {
     access_key: String,
     scope: [String; 4],
@@ -170,7 +170,7 @@ async fn call_by_role(service: SignedService, body: &str) -> Request {
     server.request()
 }
 
-/// A configuration with credentials of a role.
+/// A configuration with a role's credentials.
 fn with_token(url: &str) -> aws_config::SdkConfig {
     let credentials =
         aws_credential_types::Credentials::new("key", "CANARY", Some("token".to_owned()), None, "role");

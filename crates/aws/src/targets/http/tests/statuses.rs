@@ -7,7 +7,7 @@ use reqwest::header::RETRY_AFTER;
 
 use super::*;
 
-/// The kind of a response or an error by a row of the table.
+/// The kind of a response or an error according to a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Done,
@@ -120,7 +120,7 @@ fn every_error_has_the_kind_that_the_documentation_says() {
 /// Over the wire, where a client might follow redirects, wait or misinterpret a status.
 #[tokio::test]
 async fn every_class_of_statuses_arrives_as_it_was_sent() {
-    // 204 and 304 have no body, and 101 ends HTTP.
+    // 204 and 304 have no body, and after 101 the connection is no longer HTTP.
     for status in [204, 304, 101] {
         let server = Loopback::start([Answer::new(status, &[], "")]).await;
         let expected = match status {

@@ -51,7 +51,7 @@ fn a_named_record_has_failed_and_no_other() {
     assert_eq!((error.details.as_str(), error.kind), ("7 of 9", FailureKind::Transient));
 }
 
-/// `redeliver work` may hold a message from two receives at once.
+/// `redeliver work` may have a message from two receives at once.
 #[test]
 fn a_record_that_is_in_the_event_twice_has_failed_twice_if_it_is_named() {
     let failures = r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#;
@@ -68,7 +68,7 @@ fn an_error_that_is_none_of_our_words_names_nothing_and_fails_no_other_record() 
     }
 }
 
-/// Its texts are cut to a kilobyte, so a longer one is none that a handler wrote for people.
+/// Its texts are truncated to a kilobyte, so a longer error was not written for people.
 #[test]
 fn an_error_that_is_too_long_to_be_read_names_nothing() {
     for (bytes, name) in [(ERROR_BYTES_MAX, "Db.Busy"), (ERROR_BYTES_MAX + 1, "BatchItemFailure")] {
@@ -251,7 +251,7 @@ fn a_batch_processors_exception_is_the_records_own() {
             "ValueError",
             "v\na note",
         ),
-        // The last of a chain, whatever it was thrown for.
+        // The last of a chain, whatever its cause.
         (
             format!(
                 "{TRACEBACK}OSError: gone\n\nThe above exception was the direct cause of the following exception:\n\n{TRACEBACK}KeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\n{TRACEBACK}{frames}ValueError: v\n"
@@ -276,7 +276,7 @@ fn a_batch_processors_exception_is_the_records_own() {
     ] {
         assert_eq!(thrown(&wrapped(text)).error_type.name(), "BatchProcessingError", "{text}");
     }
-    // It does not say which of several records it is about.
+    // It does not identify which of several records failed.
     let several = outcomes_per_record(
         &FunctionResponse::Error(wrapped(&format!("{TRACEBACK}{frames}KeyError\n")).into()),
         &IDS,
@@ -312,7 +312,7 @@ fn an_exception_that_only_carries_another_one_is_that_one() {
     }
 }
 
-/// The message is the only place where Java's runtime leaves a cause.
+/// Java's runtime includes a cause only in the message.
 #[test]
 fn a_message_is_a_java_exceptions_cause_only_if_it_is_a_class_and_its_message() {
     let thrown_by_java = |error_type: &str, message: &str| {
