@@ -1,4 +1,4 @@
-//! The audit itself: passes each message of the queue through the filter to the tally, the file of `--save` and the view.
+//! Passes each message of the queue through the filter to the tally, the file of `--save` and the view.
 
 use std::io::{self, Write};
 use std::pin::pin;
