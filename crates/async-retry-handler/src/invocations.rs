@@ -23,7 +23,7 @@ pub(super) struct Reinvocation {
     pub(super) request_id: String,
     pub(super) function_arn: String,
     pub(super) payload: String,
-    /// The failure to report if Lambda refuses the payload.
+    /// The failure to report if Lambda rejects the payload.
     pub(super) failure: Failure,
     /// Reported once Lambda has accepted the event.
     pub(super) scheduled: Event,

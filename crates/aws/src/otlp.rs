@@ -124,7 +124,7 @@ impl Exporter {
     /// Sends one request.
     ///
     /// # Errors
-    /// If the collector did not accept the request. Its spans are lost: there is no retry.
+    /// If the collector did not accept the request. Its spans are lost, since exports are not retried.
     pub async fn post_spans(&self, body: Vec<u8>) -> Result<(), NotExported> {
         let _under_way = self.under_way.try_acquire().map_err(|_| NotExported::TooSlow)?;
         timeout(REQUEST_TIMEOUT, self.send_request(body)).await.unwrap_or(Err(NotExported::NoAnswer))

@@ -225,7 +225,7 @@ impl Guest for Answering {
     async fn resume_after_restore(&self) {}
 }
 
-/// A message whose hand-off SQS did not confirm would be deleted, if that queue's mapping does not ask for failures.
+/// Otherwise a message with an unconfirmed hand-off would be deleted if that queue's mapping does not request failures.
 #[tokio::test]
 async fn a_batch_of_another_queue_is_a_guests() {
     let function = Noting::default();

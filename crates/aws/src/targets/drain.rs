@@ -14,8 +14,8 @@ use crate::SystemClock;
 
 /// The time limit for one body; the connection of a slower one is closed.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of concurrent drains: each holds a connection, and a Lambda function has 1,024 file descriptors
-/// ("Lambda quotas").
+/// The maximum number of concurrent drains: each occupies a connection, and a Lambda function has 1,024 file
+/// descriptors ("Lambda quotas").
 const DRAINS_MAX: usize = 64;
 
 /// Drains response bodies.

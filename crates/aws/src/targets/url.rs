@@ -17,8 +17,8 @@ pub enum TargetAddress {
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetUrl(pub(crate) Url);
 
-/// Names of query parameters that usually hold a secret. Case, hyphens and underscores are ignored. The stack has the
-/// same list (`infra/lib/secret-parameter.ts`).
+/// Names of query parameters that usually contain a secret. Case, hyphens and underscores are ignored. The stack has
+/// the same list (`infra/lib/secret-parameter.ts`).
 const SECRET_PARAMETERS: [&str; 20] = [
     "access_key",
     "access_token",

@@ -14,7 +14,7 @@ fn optional() -> Setup {
     }
 }
 
-/// A hand-off by the message-processor, with these attributes beside `Failure`.
+/// A hand-off by the message-processor, with these attributes in addition to `Failure`.
 fn handed_off(body: &str, attributes: Attributes) -> ReceivedMessage {
     let failure = with(busy(1), json!({ "source_message_id": nth_id(7) }));
     let failure = (FAILURE.to_owned(), Attribute::string(failure.to_string()));

@@ -1,4 +1,4 @@
-//! The producer's attributes: unchanged or folded, never lost. The annotation is shortened to make room.
+//! The producer's attributes: unchanged or folded, never lost. The annotation is shortened to fit.
 
 use redeliver_core::arrival::{ProducersAttributes, producers_attributes, trace_header_and_verdict};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;

@@ -262,7 +262,7 @@ fn only_the_failed_message_of_a_group_is_reported() {
     }
 }
 
-/// Otherwise completed messages would take the places of failed ones.
+/// Otherwise completed messages would displace failed ones from the memory of calls.
 #[test]
 fn the_calls_of_a_message_that_is_done_are_forgotten() {
     let setup = setup(10).on(0, Step::Blip(1)).failing(1, HandlerError::permanent("Gone", "for good"));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The failure document of record 1 when the target answers `error`.
+/// The failure document of record 1 when the target responds with `error`.
 fn failure_of(error: HandlerError) -> Value {
     let setup = Setup::new().failing(1, error);
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty(), "handed off, so done");

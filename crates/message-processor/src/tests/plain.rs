@@ -85,7 +85,7 @@ fn a_plain_messages_redeliver_attribute_is_handed_off_unchanged() {
     assert_eq!(redeliver(&setup.intermediate.only_sent().attributes), named);
 }
 
-/// `Failure` needs the tenth place, and the failed-message-processor finds the id by the same rules.
+/// `Failure` needs the tenth attribute slot, and the failed-message-processor finds the id by the same rules.
 #[test]
 fn a_plain_message_with_nine_attributes_is_handed_off_without_its_id() {
     let attributes = |count: usize| (0..count).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();

@@ -8,7 +8,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 use crate::targets::retry_after::{LONGEST, parse_retry_after};
 
-/// The wait that a response asks for.
+/// The delay that a response requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestedWait {
     Nothing,

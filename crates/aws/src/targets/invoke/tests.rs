@@ -307,7 +307,7 @@ async fn a_lambda_that_never_begins_tls_is_left_after_the_time_for_a_connection(
     let server = Loopback::start([]).await;
     let endpoint = server.url().replace("http://", "https://");
     let config = server.sdk_config().into_builder().endpoint_url(endpoint).build();
-    // A TLS ClientHello is not an HTTP request: the server waits for ever.
+    // A TLS ClientHello is not an HTTP request: the server waits indefinitely.
     let target = LambdaTarget::new(&config, ARN.to_owned(), LONG);
     let call = tokio::time::timeout(LONG / 4, target.handle(&message("{}"))).await;
     let error = call.expect("the timeout is not waited for").unwrap_err();
@@ -420,7 +420,7 @@ fn the_copies_of_an_event_for_two_functions_are_two_executions() {
     );
 }
 
-/// Only the next attempt has another name, so the message must spend one, which an outage would not.
+/// Only the next attempt has a different name, so the error must spend one, which an outage would not.
 #[tokio::test]
 async fn an_execution_that_is_there_already_is_retried_and_no_outage() {
     let error = refused(409, "DurableExecutionAlreadyStartedException").await;

@@ -80,7 +80,7 @@ impl Upstream {
     async fn try_forward(&self, mut head: Parts, body: Bytes) -> Option<Response<Full<Bytes>>> {
         // Only `CONNECT` requests, for proxies, have no path.
         head.uri.path_and_query()?;
-        // Each connection has its own connection headers.
+        // The headers of the connection differ on each side.
         [HOST, CONNECTION, TRANSFER_ENCODING].iter().for_each(|name| drop(head.headers.remove(name)));
         let answer = self.0.call(Request::from_parts(head, body.into())).await.ok()?;
         let (mut head, body) = answer.into_parts();

@@ -8,7 +8,7 @@ fn failed_before(n: usize) -> ReceivedMessage {
     resent(nth_record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))
 }
 
-/// Otherwise a poison message would hold all others again and again.
+/// Otherwise a poison message would put all others on hold again and again.
 #[test]
 fn failures_of_messages_that_failed_before_open_no_circuit() {
     let setup = outage(Setup::new());

@@ -1,4 +1,4 @@
-//! One key's outage holds only its own messages.
+//! An outage for one key holds only that key's messages.
 
 use redeliver_core::decide::breaker::{Hold, HoldReason, Outage};
 use redeliver_core::message::Attribute;

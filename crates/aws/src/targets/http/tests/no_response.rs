@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use super::*;
 use crate::targets::http::no_response::handshake_failure;
 
-/// A server that answers each connection with `serve`.
+/// A server that handles each connection with `serve`.
 struct Server {
     url: String,
     task: JoinHandle<()>,
