@@ -229,7 +229,7 @@ impl RuntimeApiState {
         accepted_response()
     }
 
-    /// Waits for the restore ("Improving startup performance with Lambda SnapStart"); meanwhile, Lambda takes the
+    /// Waits for the restore ("Improving startup performance with Lambda SnapStart"); meanwhile, Lambda creates the
     /// snapshot.
     async fn wait_for_restore(&self) -> Response<Full<Bytes>> {
         self.send_event(RuntimeEvent::Ready);

@@ -155,7 +155,7 @@ async fn a_required_client_certificate_is_named_in_the_error() {
 
 #[tokio::test]
 async fn a_broken_handshake_has_its_reason_in_the_error() {
-    // A record has its type, a version and its length; an alert its level and its number (RFC 8446, sections 5.1 and 6).
+    // A record has a type, a version and a length; an alert has a level and a number (RFC 8446, sections 5.1 and 6).
     for (bytes, what) in [
         (&b"\x15\x03\x01\x00\x02\x02\x46"[..], "protocol version"),
         (b"\x15\x03\x01\x00\x02\x02\x28", "no common cipher or algorithm"),
