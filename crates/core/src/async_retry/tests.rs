@@ -11,7 +11,7 @@ const ORDERS: &str = "arn:aws:lambda:us-east-2:123456789012:function:orders";
 const REQUEST_ID: &str = "e4b46cbf-b738-4880-8a18-f61cca4b6f5f";
 const FAILED_AT: &str = "2019-11-14T18:16:05.568Z";
 
-/// The example of the AWS Lambda Developer Guide.
+/// The example from the AWS Lambda Developer Guide.
 fn record(payload: &str) -> String {
     format!(
         r#"{{"version":"1.0","timestamp":"{FAILED_AT}","requestContext":{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}}}}"#
@@ -127,7 +127,7 @@ fn after_max_attempts_retries_it_is_given_up() {
 
 #[test]
 fn a_retry_later_than_max_age_after_the_first_failure_is_not_made() {
-    // The first failure is 86,400 s before the fifth second after this one.
+    // The first failure was 86,395 s before this one, so the age limit is 5 s after it.
     let first = (failed_at().timestamp() + 5 - 86_400).to_string();
     let body = record(&envelope("1", &first, "{}"));
     assert!(matches!(decided(&fixed(4), &body, 0), InvocationDecision::Hop(_)));
@@ -137,7 +137,7 @@ fn a_retry_later_than_max_age_after_the_first_failure_is_not_made() {
         explanation,
         "The next retry at 2019-11-14T18:16:10.568000Z would come after max_age_seconds at 2019-11-14T18:16:10.000000Z"
     );
-    // Nor because the record waited in the queue.
+    // A wait in the queue does not extend the limit, either.
     assert!(matches!(decided(&fixed(4), &body, 4432), InvocationDecision::Invoke(_)));
     assert_eq!(given_up(decided(&fixed(4), &body, 4433)).0, DeadLetterReason::MessageExpired);
 }
@@ -184,7 +184,7 @@ fn a_record_redriven_from_the_final_dlq_is_invoked_at_once() {
     assert_eq!(invocation.waited, RetryDelay::ZERO);
 }
 
-/// Otherwise it would wait until then, again and again.
+/// Otherwise, it would hop until that time.
 #[test]
 fn a_record_of_the_future_is_given_up_but_clocks_may_differ() {
     for (timestamp, is_given_up) in [
@@ -244,7 +244,7 @@ proptest! {
         prop_assert_eq!(invocation.retry.attempt, made + 1);
     }
 
-    /// A chain of failures ends after the policy's retries, whatever the payload is.
+    /// A chain of failures ends after the policy's retries, regardless of the payload.
     #[test]
     fn retries_never_exceed_the_policy_and_never_touch_the_payload(
         payload in envelopes::any_json(),

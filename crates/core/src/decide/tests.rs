@@ -31,7 +31,7 @@ pub(crate) fn policy(document: &str) -> Policy {
     Policy::from_json(document).unwrap()
 }
 
-/// Three retries, each exactly a minute after the failure.
+/// A policy with three retries, each exactly one minute after the failure.
 pub(crate) fn minutes() -> Policy {
     policy(r#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#)
 }
@@ -40,14 +40,14 @@ fn failure(error: &HandlerError) -> HandOff {
     HandOff::from_handler_error(error, delivery())
 }
 
-/// The same after a return from the final DLQ.
+/// The same hand-off after a redrive from the final DLQ.
 fn came_back(generation_before: Option<u32>) -> HandOff {
     let delivery =
         Delivery { came_back: Some(DlqReturn { last_attempt: None, generation_before }), ..delivery() };
     HandOff { delivery, ..transient() }
 }
 
-/// The same with a delay that the target asked for.
+/// The same hand-off with a delay that the target requested.
 fn asking_for(seconds: u64) -> HandOff {
     let answer = Classification {
         retry_after_seconds: Some(seconds),
@@ -68,12 +68,12 @@ fn snooze() -> HandOff {
     failure(&HandlerError::snooze("NotYet", "later", std::time::Duration::from_secs(10)))
 }
 
-/// Decides at second 10 on a message sent at second 0.
+/// Decides at second 10 on a message that was sent at second 0.
 fn decided(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
     decide(policy, &failed(body, failure, None), at(10))
 }
 
-/// A message with this body that was sent at second 0, after its failure and perhaps a hop.
+/// A message with this body that was sent at second 0, after its failure and possibly a hop.
 pub(crate) fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
     let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), ..received(None) };
     failed_record(record, hand_off, due_at)
@@ -86,9 +86,9 @@ fn failed_record(record: ReceivedMessage, hand_off: &HandOff, due_at: Option<Tim
     FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: None }
 }
 
-/// The same with `attributes_bytes` of attributes.
+/// The same message with `attributes_bytes` of attributes.
 fn failed_beside(attributes_bytes: usize, body: &str, hand_off: &HandOff) -> FailedMessage {
-    // The name and its type take seven of them.
+    // The name and the type take seven bytes.
     let attribute = |bytes| ("a".to_owned(), Attribute::string("x".repeat(bytes)));
     let attributes = attributes_bytes.checked_sub(7).map(attribute).into_iter().collect();
     let record = ReceivedMessage { body: body.to_owned(), attributes, ..received(None) };
@@ -109,7 +109,7 @@ fn give_up(policy: &Policy, body: &str, failure: &HandOff) -> GiveUp {
     }
 }
 
-/// A message that came by redrive.
+/// A message that SQS moved.
 fn moved_by_sqs() -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: "m".to_owned(),

@@ -29,12 +29,12 @@ impl FakeClock {
         (self.now() - at(0)).as_seconds_f64()
     }
 
-    /// Polls until ready: a fake world never has to be waited for.
+    /// Polls until ready: fakes never require real waiting.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
         loop {
-            // Twice, since one polled earlier may be ready after a later one.
+            // Twice, since a future polled earlier may become ready through a later one.
             for _ in 0..2 {
                 if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                     return output;
@@ -68,22 +68,23 @@ impl Clock for FakeClock {
     }
 }
 
-/// The scripted answer to one request.
+/// The scripted response to one request.
 #[derive(Clone, Debug)]
 enum Answer {
     /// Every entry is confirmed.
     All,
-    /// The entries' outcomes, by body; all others are confirmed.
+    /// These entries fail, by body; all others are confirmed.
     Failing(Vec<(&'static str, Fault)>),
-    /// This many outcomes, all confirmed, however many entries there are.
+    /// This many outcomes, all confirmed, regardless of the number of entries.
     Count(usize),
-    /// No answer, ever.
+    /// Never responds.
     Hang,
-    /// This answer, after this many seconds.
+    /// This response after this many seconds.
     After(u64, Box<Answer>),
 }
 
-/// Answers its requests by a script, repeating the last line; records the bodies and the time of each request.
+/// Responds to requests according to a script, whose last line is repeated. Records the bodies and the time of each
+/// request.
 struct FakeQueue {
     clock: FakeClock,
     script: Mutex<VecDeque<Answer>>,
@@ -213,7 +214,7 @@ fn resends_stop_at_the_deadline_with_the_last_error() {
     let requests = queue.requests();
     assert_eq!(requests[0], ["a", "b"]);
     assert!(requests[1..].iter().all(|request| *request == ["b"]));
-    // 50 ms, doubling up to 2 s, each shortened by up to a half by the clock's sub-second part.
+    // 50 ms, doubling up to 2 s, each shortened by up to half by the clock's sub-second part.
     assert!((9..=14).contains(&requests.len()), "{} requests", requests.len());
 }
 

@@ -67,7 +67,7 @@ fn only_names_of_our_own_errors_are_shown() {
     }
 }
 
-/// A topic that refuses notices while it is closed.
+/// A topic that refuses notices while closed.
 #[derive(Default)]
 struct Topic {
     is_closed: std::sync::atomic::AtomicBool,
@@ -155,7 +155,7 @@ fn a_refused_notice_is_not_dropped_for_a_cause_beyond_the_bound() {
     assert_eq!(notices.notify_of(0..1, 60).len(), CAUSES_MAX, "all that wait");
 }
 
-/// Another batch may have filled the memory while the notice was under way.
+/// Another batch may have filled the memory while the notice was being published.
 #[test]
 fn a_refused_notice_of_a_cause_that_was_forgotten_meanwhile_is_due_again() {
     let notices = Notices::with_topic();

@@ -141,7 +141,7 @@ fn a_tracestate_above_512_characters_is_dropped() {
     assert_eq!(tracestate(""), None);
 }
 
-/// Its members are between the producer and the target.
+/// Its members are a matter between the producer and the target.
 #[test]
 fn a_tracestate_is_passed_on_unchanged() {
     for state in ["rojo=00f067aa0ba902b7, congo=t61rcWkgMzE ,,", "a=1,\ta=2", "no member", "A=b=c~"] {
@@ -149,7 +149,7 @@ fn a_tracestate_is_passed_on_unchanged() {
     }
 }
 
-/// An HTTP client refuses such a header, and with it the call.
+/// An HTTP client would reject such a header, and with it the call.
 #[test]
 fn a_tracestate_that_cannot_be_a_header_is_dropped() {
     for state in ["a=1\r\nX-Admin: 1", "a=1\n", "a=\u{e9}", "a=\u{7f}", "a=\u{1}"] {
@@ -157,7 +157,7 @@ fn a_tracestate_that_cannot_be_a_header_is_dropped() {
     }
 }
 
-/// The link to an attempt that was not recorded leads nowhere.
+/// A link to an attempt that was not recorded would be dangling.
 #[test]
 fn attempts_on_a_queue_are_linked_to_the_previous_receive() {
     let producer = SpanContext::from_traceparent(PARENT).map(TraceContext::from_span);
@@ -212,7 +212,7 @@ fn the_target_gets_the_span_of_its_call_before_the_messages_own() {
 }
 
 proptest! {
-    /// No input makes a header with anything but printable ASCII and, in a `tracestate`, tabs.
+    /// No input yields a header with characters other than printable ASCII and, in a `tracestate`, tabs.
     #[test]
     fn trace_headers_of_any_input_are_valid_and_printable_ascii(
         parent in "(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}|\\PC{0,60}|[0-9a-fA-F-]{50,60})",

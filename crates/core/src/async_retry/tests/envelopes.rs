@@ -4,7 +4,7 @@ use proptest::sample::select;
 
 use super::*;
 
-/// JSON text of any value, in spellings that re-serialising would change.
+/// JSON text of any value, in forms that serializing again would change.
 pub(super) fn any_json() -> impl Strategy<Value = String> {
     const LEAVES: [&str; 14] = [
         "null",

@@ -1,5 +1,5 @@
-//! The expected numbers were computed by an independent ChaCha8 from the module's documentation alone. They must never
-//! change: during a deployment, copies of one message meet different versions of these functions.
+//! The expected numbers were computed with an independent ChaCha8 from the module's documentation alone. They must
+//! never change: during a deployment, different versions of these functions process copies of the same message.
 
 use std::collections::BTreeMap;
 
@@ -124,12 +124,12 @@ fn the_last_delay_of_a_schedule_repeats() {
     assert_eq!(delays(half, 4), [9, 38, 752, 582]);
 }
 
-/// A row of `schemas/vectors/backoff.json`, which the stack's tests read too.
+/// A row of `schemas/vectors/backoff.json`, which the stack's tests read, too.
 #[derive(Deserialize)]
 struct Vector {
     name: String,
     policy: Value,
-    /// By number of the retry that follows the delay.
+    /// The longest delays, by number of the retry that follows.
     longest_seconds: BTreeMap<u32, u16>,
 }
 
@@ -182,7 +182,7 @@ fn seconds(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = RetryD
     range.prop_map(RetryDelay::saturating)
 }
 
-/// A backoff with all three jitters, and its cap.
+/// A backoff with each of the three jitters, and its cap.
 fn any_backoff() -> impl Strategy<Value = ([Backoff; 3], RetryDelay)> {
     let jitters = [Jitter::None, Jitter::Half, Jitter::Full];
     prop_oneof![

@@ -1,4 +1,4 @@
-//! Breakers as seen by a target, and the cost to its messages.
+//! Tests of a breaker's calls to its target, and of the cost to messages.
 
 mod rate;
 
@@ -14,7 +14,7 @@ fn after(seconds: f64) -> Timestamp {
     at(0) + chrono::TimeDelta::milliseconds((seconds * 1000.0).round() as i64)
 }
 
-/// Message number `number` of a key, at its first call.
+/// Message `number` of a key, at its first call.
 fn caller(key: &str, number: u128) -> Caller {
     Caller {
         message_id: Uuid::from_u128(number << 64),
@@ -25,7 +25,7 @@ fn caller(key: &str, number: u128) -> Caller {
     }
 }
 
-/// An outage since then, which as many first calls in a row show as a new environment needs.
+/// An outage since then, with a run of first failures that suffices in a new environment.
 fn outage(since: f64) -> Outage {
     Outage { since: after(since), first_failures: 10 }
 }
@@ -34,7 +34,7 @@ fn without_key(number: u128) -> Caller {
     Caller { key: None, ..caller("", number) }
 }
 
-/// One environment, whose calls take no time.
+/// An environment whose calls take no time.
 #[derive(Default)]
 struct Environment {
     breaker: Breaker,
@@ -42,7 +42,7 @@ struct Environment {
 }
 
 impl Environment {
-    /// A new message of this key requests a call, whose outcome is `met`.
+    /// Requests a call for a new message of this key, with the outcome `met`.
     fn call(&mut self, key: &str, met: CallOutcome, seconds: f64) -> Result<Option<CircuitChange>, Hold> {
         self.messages += 1;
         self.call_for(caller(key, self.messages), met, seconds)
@@ -69,7 +69,7 @@ impl Environment {
         }
     }
 
-    /// Calls of the key until the circuit opens.
+    /// Number of the key's calls until the circuit opens.
     fn calls_to_open(&mut self, key: &str) -> u32 {
         for calls in 1..1000 {
             if let Some(CircuitChange::Opened { .. }) = self.call(key, Fault, 0.0).unwrap() {
@@ -91,7 +91,7 @@ impl Environment {
         }
     }
 
-    /// Closed, for a key whose circuit has opened at 0.
+    /// An environment where this key's circuit opened at 0.
     fn open(key: &str) -> Self {
         let mut environment = Self::default();
         assert_eq!(environment.calls_to_open(key), 10);
@@ -115,7 +115,7 @@ mod evidence {
         assert!((24..=27).contains(&bad.calls_to_open("a")), "half");
     }
 
-    /// A day of calls, ten a second. Held messages would come late though every second call goes well.
+    /// A day of calls, ten per second. Otherwise, messages would be held although every second call succeeds.
     #[test]
     fn a_target_that_fails_half_of_its_calls_for_a_day_is_not_down() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
@@ -135,7 +135,7 @@ mod evidence {
         assert!(matches!(changes[..], [CircuitChange::Opened { outages: 10, .. }]), "{changes:?}");
     }
 
-    /// A blip of this morning would otherwise let chance hold messages for the rest of the day.
+    /// Otherwise, after a blip in the morning, random failures would hold messages for the rest of the day.
     #[test]
     fn half_of_the_evidence_opens_a_circuit_within_a_minute_of_an_outage() {
         // Eleven of twelve calls failed, of its key and of the target as a whole.
@@ -143,7 +143,7 @@ mod evidence {
             let mut environment = Environment::open("a");
             let closed = environment.call("a", Answer, 6.0).unwrap();
             assert!(matches!(closed, Some(CircuitChange::Closed { probes: 1, .. })), "{closed:?}");
-            // Each call waits until the slow start has a place for it.
+            // Each call waits until the slow start has a token for it.
             let mut changes = (0..120_u32)
                 .map(|number| environment.call("a", Fault, 6.0 + later + f64::from(number)).unwrap());
             let calls = changes.position(|change| matches!(change, Some(CircuitChange::Opened { .. })));
@@ -151,7 +151,7 @@ mod evidence {
         }
     }
 
-    /// Three messages that always fail, alone in a queue, would otherwise wait for a day.
+    /// Otherwise, three messages that always fail, alone in a queue, would wait for a day.
     #[test]
     fn messages_that_failed_before_open_no_circuit() {
         let mut environment = Environment::default();
@@ -189,7 +189,7 @@ mod evidence {
             confirmed += 1.0;
         }
         assert!(matches!(ask(&mut environment, confirmed + 1.0), Permission::Hold(_)));
-        // For three times as long as it was confirmed.
+        // Current for three times the period over which it was confirmed.
         let believed = 4.0 * confirmed;
         let is_probe =
             |permission| matches!(permission, Permission::Call(permit) if permit.may_be_held(Fault));
@@ -236,7 +236,7 @@ mod keys {
         assert!(!environment.is_held("b", 110.4));
     }
 
-    /// Poison would otherwise be held in each new environment as if the outage had just been confirmed.
+    /// Otherwise, each new environment would hold poison messages as if the outage had just been confirmed.
     #[test]
     fn a_report_confirms_the_outage_at_its_send_time() {
         for (arrives, is_believed) in [(399.0, true), (400.0, false)] {
@@ -282,7 +282,7 @@ mod keys {
             after(40.1),
         );
         assert_eq!(answered.breaker.open_since(Some(CircuitKey::from_text("a"))), Some(after(0.0)));
-        // The last answer may have been to this key, which has no circuit before its first trouble.
+        // The last answer may have been for this key, which has no circuit before its first failure.
         let mut healthy = Environment::default();
         healthy.call("a", Answer, 10.0).unwrap();
         healthy.call("a", Fault, 20.0).unwrap();
@@ -295,7 +295,7 @@ mod keys {
             );
             assert_eq!(healthy.breaker.open_since(Some(CircuitKey::from_text("a"))), None);
         }
-        // Held before the target was found back.
+        // Held before the target was found to be up again.
         answered.call("a", Answer, 40.2).unwrap();
         answered.breaker.apply_report(
             Some(CircuitKey::from_text("a")),
@@ -318,7 +318,7 @@ mod keys {
         assert!(!environment.is_held("a", 3.0));
     }
 
-    /// Its key asked for the delay, and the outage holds the message at least as long as any other.
+    /// The key's `Retry-After` applies, and the outage holds the message at least as long as any other.
     #[test]
     fn messages_of_a_key_are_held_by_its_retry_after_and_the_outage() {
         for (held_seconds, least, most) in [(0, 290.0, 320.0), (1000, 365.0, 365.0)] {
@@ -337,7 +337,7 @@ mod keys {
         }
     }
 
-    /// A burst of new keys must not fill the memory though none of them is the oldest.
+    /// A burst of new keys must not fill the memory even if all were seen at the same time.
     #[test]
     fn keys_that_are_all_seen_at_one_moment_have_10_000_circuits_at_most() {
         let mut environment = Environment::default();
@@ -353,7 +353,7 @@ mod keys {
         assert_eq!(environment.breaker.keys.len(), 10_000);
     }
 
-    /// A busy target is not down: its trouble must not become the beginning of a later outage.
+    /// A busy target is not down: its rate limit must not count as the start of a later outage.
     #[test]
     fn a_report_without_failures_opens_no_circuit() {
         let mut environment = Environment::default();
@@ -374,13 +374,13 @@ mod keys {
         assert!(!environment.is_held("a", 0.5));
     }
 
-    /// A producer chooses the keys: they must not fill the memory.
+    /// Producers choose the keys, so keys must not fill the memory.
     #[test]
     fn at_most_ten_thousand_keys_are_kept_and_the_oldest_go() {
         let mut environment = Environment::default();
         for number in 0..30_000 {
             environment.call(&number.to_string(), Fault, f64::from(number) / 100.0).unwrap();
-            // An answer of another key, so that the target is not down.
+            // An answer for another key, so that the target is not down.
             environment.call("healthy", Answer, f64::from(number) / 100.0).unwrap();
         }
         assert!(
@@ -397,7 +397,7 @@ mod keys {
         assert!(environment.breaker.keys.get(Some(CircuitKey::from_text("0"))).is_none());
     }
 
-    /// Otherwise a burst of new keys would have its messages called, and spend their attempts.
+    /// Otherwise, after a burst of new keys, its messages would be called, and spend their attempts.
     #[test]
     fn a_key_that_is_down_survives_new_keys_while_its_messages_arrive() {
         let mut environment = Environment::open("down");
@@ -449,7 +449,7 @@ mod open {
         }
     }
 
-    /// Its messages have keys, but its probe stands for all of them.
+    /// The messages have keys, but a single probe represents all of them.
     #[test]
     fn a_target_with_keys_is_probed_every_two_minutes_at_least() {
         let mut environment = Environment::default();
@@ -506,7 +506,8 @@ mod open {
         assert!(matches!(environment.call("d", Answer, 302.0), Ok(Some(CircuitChange::Closed { .. }))));
     }
 
-    /// A target that says "tomorrow" is asked again after 900 s, and one whose answer makes no sense is not called now.
+    /// A target with a `Retry-After` of a day is called again after 900 s; a meaningless value does not permit a call
+    /// now.
     #[test]
     fn a_retry_after_counts_for_900_s_at_most() {
         for asked in [Duration::from_secs(86_400), Duration::MAX] {
@@ -549,7 +550,7 @@ mod open {
         assert_eq!(environment.call("b", Answer, 600.1), Ok(None));
     }
 
-    /// A body that is too large, for one: the target is there.
+    /// For example, the body is too large: the target is up.
     #[test]
     fn a_retry_after_about_one_message_holds_that_message_alone() {
         let mut environment = Environment::default();
@@ -560,7 +561,7 @@ mod open {
         let hold = environment.breaker.hold_after_call(caller("a", 1), later, after(0.0)).unwrap();
         assert_eq!((hold.reason, hold.delay), (HoldReason::NotNow, Duration::from_secs(900)));
         assert_eq!(hold.outage, Outage { since: after(0.0), first_failures: 0 });
-        // By its own calls: it may have waited for hours in an outage before.
+        // Limited by the message's own calls, since it may have waited for hours in an earlier outage.
         let waited = Caller { held_seconds: 3000, ..caller("a", 1) };
         let soon = CallOutcome::Later(Duration::from_secs(1));
         let hold = environment.breaker.hold_after_call(waited, soon, after(0.0)).unwrap();
@@ -586,7 +587,7 @@ mod open {
         assert!(matches!(again, Permission::Call(_)), "a place that was not used is free again");
     }
 
-    /// The target's circuit does not know of it: this call was running when the target was found down.
+    /// The target's circuit has not recorded it: this call was running when the target was found to be down.
     #[test]
     fn a_keys_retry_after_in_a_target_outage_stops_only_its_own_probe() {
         let mut environment = Environment::default();
@@ -649,7 +650,7 @@ mod open {
         assert_eq!([0.0, 899.0, 901.0].map(&mut must_wait), [true, true, false]);
     }
 
-    /// Poison would otherwise be held until the clock is where it was.
+    /// Otherwise, a poison message would be held until the clock reaches its earlier time.
     #[test]
     fn a_clock_set_back_does_not_prolong_an_unconfirmed_outage() {
         let mut environment = Environment::open("a");
@@ -674,7 +675,7 @@ mod open {
         assert!(matches!(ask(&mut environment), Permission::Call(_)));
     }
 
-    /// Otherwise two probes would run at once.
+    /// Otherwise, two probes would run at once.
     #[test]
     fn a_probe_of_an_earlier_outage_that_was_not_made_frees_no_later_one() {
         let mut environment = Environment::open("a");
@@ -699,7 +700,7 @@ mod open {
         assert!(matches!(ask(&mut environment, seconds + 1.0), Permission::Call(_)));
     }
 
-    /// A queue with a message an hour has no other message that could ask.
+    /// A queue with one message per hour has no other message for a probe.
     #[test]
     fn a_message_that_failed_before_is_a_probe_in_a_new_environment() {
         let mut environment = Environment::default();
@@ -746,7 +747,7 @@ mod open {
         assert!(matches!(closed, Some(CircuitChange::Closed { probes: 0, .. })), "{closed:?}");
     }
 
-    /// Each key may have a limit of its own.
+    /// Each key may have a separate limit.
     #[test]
     fn no_probe_of_the_target_is_made_with_a_key_that_asked_for_a_delay() {
         let mut environment = Environment::default();
@@ -771,7 +772,7 @@ mod open {
     }
 }
 
-/// Calls that were answered "not now", or that failed otherwise.
+/// Calls that ended in "not now" or another failure.
 mod failed_calls {
     use super::*;
 
@@ -779,7 +780,7 @@ mod failed_calls {
         environment.breaker.hold_after_call(caller, met, after(0.0)).map(|hold| hold.delay.as_secs_f64())
     }
 
-    /// A queue with a message an hour would otherwise lose each of them in an outage.
+    /// Otherwise, a queue with one message per hour would lose every message in an outage.
     #[test]
     fn not_now_is_held_from_the_first_call_on_in_any_environment() {
         for failures in [0, 1, 1000] {
@@ -794,7 +795,7 @@ mod failed_calls {
         assert_eq!((hold.reason, hold.outage.since), (HoldReason::NotNow, after(7.0)));
     }
 
-    /// It has waited for hours in an outage that is over, and its call fails by chance.
+    /// The message has waited for hours in a past outage, and its call fails at random.
     #[test]
     fn a_called_message_is_held_by_the_number_of_its_own_calls() {
         let mut environment = Environment::default();
@@ -819,7 +820,7 @@ mod failed_calls {
         assert_eq!(hold(&mut environment, 0, 62.1), None);
     }
 
-    /// A target that fails most of its calls would otherwise be held down by its breaker.
+    /// Otherwise, the breaker would remain open for a target that fails most of its calls.
     #[test]
     fn the_first_failures_of_an_outage_may_have_been_chance() {
         let mut environment = Environment::open("a");
@@ -835,7 +836,7 @@ mod failed_calls {
 }
 
 proptest! {
-    /// No message starves: whatever happened before, a target that answers gets every message within a few minutes.
+    /// No message starves: regardless of the past, a target that answers receives every message within a few minutes.
     #[test]
     fn a_target_that_is_back_is_called_again(
         trouble in prop::collection::vec((0..4_u8, 0..3_u8, 0..60_u8), 1..200),
@@ -857,7 +858,7 @@ proptest! {
         }
     }
 
-    /// A target that answers everything is never held back.
+    /// A target that answers every call is never limited.
     #[test]
     fn answers_alone_open_no_circuit(keys in prop::collection::vec(0..5_u8, 1..100)) {
         let mut environment = Environment::default();

@@ -1,4 +1,4 @@
-//! Re-sends that spend no attempt: messages that were held, and those that SQS moved.
+//! Re-sends that spend no attempt: held messages, and messages that SQS moved.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn outage() -> Outage {
     Outage { since: at(-600), first_failures: 12 }
 }
 
-/// A message that was not called, and is held for this many seconds.
+/// A message that was held for this many seconds without a call.
 pub(super) fn held_for(seconds: f64) -> HandOff {
     HandOff::for_hold(hold(HoldReason::Down, seconds), delivery())
 }
@@ -59,7 +59,7 @@ fn a_hold_is_as_long_as_the_function_that_held_it_asks_and_at_most_900_s() {
     assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
 }
 
-/// Otherwise the new environments of an outage would take it for a message that never failed, and probe with poison.
+/// Otherwise, new environments in an outage would treat it as a message that never failed, and probe with poison.
 #[test]
 fn a_held_messages_own_call_is_in_its_history_and_spends_nothing() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
@@ -73,7 +73,7 @@ fn a_held_messages_own_call_is_in_its_history_and_spends_nothing() {
     assert_eq!(second.retry_history, [past.clone(), past]);
 }
 
-/// It is not an outage, so no other environment may take it for one.
+/// A rate limit is not an outage, so no other environment may treat it as one.
 #[test]
 fn a_rate_limited_message_carries_no_outage_and_its_hold_counts() {
     let limited = || HandOff::for_hold(hold(HoldReason::RateLimited, 7.0), delivery());
@@ -86,7 +86,7 @@ fn a_rate_limited_message_carries_no_outage_and_its_hold_counts() {
     assert_eq!(after.holds, Holds::from_members(None, 0, 4007), "the outage is over");
 }
 
-/// It would be held for ever otherwise, and its error would be forgotten.
+/// Otherwise, it would be held forever, and its error would be lost.
 #[test]
 fn a_handlers_own_error_may_have_the_name_of_a_hold() {
     let error = HandlerError::unavailable("RateLimited", "wait");
@@ -110,7 +110,7 @@ fn a_failure_after_a_hold_ends_the_hold_and_keeps_its_time() {
     assert_eq!(metadata(&resend(&minutes(), &body(history), &held())).retry_history.len(), 1, "of before");
 }
 
-/// A message at its limit is called, unless a `Retry-After` is not over.
+/// A message at its limit is called, except before the end of a `Retry-After`.
 #[test]
 fn a_message_beyond_its_hold_limit_and_retry_after_is_given_up() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
@@ -147,7 +147,7 @@ fn holds_above_a_minute_end_together_and_shorter_ones_as_asked() {
     assert_eq!(asked.map(hold), [1, 59, 60, 67, 67, 77, 897, 900]);
 }
 
-/// It counts from the hold limit, not from the last hold: each wait would begin another one.
+/// Counted from the hold limit, not from the last hold: otherwise, each wait would start another one.
 #[test]
 fn a_message_waits_for_900_s_beyond_its_hold_limit_in_all() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60}}"#);
@@ -276,7 +276,7 @@ fn the_explanation_of_too_many_redrives_names_the_limit() {
     assert_eq!(given_up.reason, DeadLetterReason::OrchestrationFailed);
 }
 
-/// Whatever a producer writes there.
+/// Regardless of the values that a producer writes.
 #[test]
 fn more_redrives_at_the_last_answer_than_in_all_count_as_none() {
     let resent = resend(&minutes(), &body(r#""redrive_count":3,"redrive_count_at_answer":9"#), &moved());
@@ -288,7 +288,7 @@ fn more_redrives_at_the_last_answer_than_in_all_count_as_none() {
 }
 
 proptest! {
-    /// With and without answers, in any order.
+    /// Moves with and without answers, in any order.
     #[test]
     fn a_loop_of_crashes_and_answers_ends(
         outcomes in prop::collection::vec(0..4_u8, 1..40),
@@ -329,7 +329,7 @@ fn a_hold_forged_by_a_producer_is_ignored() {
     let of_producer = || Delivery { origin: Origin::Producer, ..delivery() };
     let again = resend(&Policy::default(), &body(&forged), &HandOff { delivery: of_producer(), ..held() });
     assert_eq!((again.spends, metadata(&again).holds), (Budget::Hold, held_once(&again)));
-    // A re-send of another kind does not make it ours, either.
+    // A re-send of another kind does not make it trusted, either.
     for failure in [transient(), snooze(), moved()] {
         let failure = HandOff { delivery: of_producer(), ..failure };
         assert_eq!(metadata(&resend(&minutes(), &body(&forged), &failure)).holds, Holds::default());

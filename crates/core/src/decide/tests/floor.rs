@@ -1,4 +1,4 @@
-//! The target's own delay is a floor for the policy's, and does not cost a message its last call.
+//! The target's own delay is a floor for the policy's, and does not prevent a message's last call.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::limits::VisibilitySeconds;
 
-/// Each exactly ten minutes after the failure, with these policy members.
+/// A policy with these members, and retries exactly ten minutes after the failure.
 fn ten_minutes(members: &str) -> Policy {
     policy(&format!(r#"{{"backoff":{{"kind":"fixed","delay_seconds":600,"jitter":"none"}}{members}}}"#))
 }
 
-/// Hides, at second 10, a message that was sent at second 0, on a queue with a visibility timeout of 180 s.
+/// Hides, at second 10, a message that was sent at second 0 to a queue with a visibility timeout of 180 s.
 fn hidden(policy: &Policy, body: &str, hand_off: &HandOff, retention: u64) -> Result<u16, GiveUp> {
     let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
@@ -65,7 +65,7 @@ fn a_retry_after_beyond_the_expiry_leads_to_a_last_call_5_s_before_it() {
     let quick = r#""backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}"#;
     let aged = |age: u32| policy(&format!(r#"{{{quick},"max_age_seconds":{age}}}"#));
     let after = |age, asked| first_retry(&aged(age), &asking_for(asked));
-    // It asks for 628 s, the addition to 600 s included: due at second 638.
+    // The delay is 628 s, including the addition to 600 s: due at second 638.
     assert_eq!(after(638, 600), Ok(628), "in time");
     assert_eq!(after(637, 600), Ok(622));
     assert_eq!(after(300, 600), Ok(285));
@@ -99,7 +99,7 @@ fn the_last_call_also_comes_before_the_end_of_the_retention() {
     let long =
         policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#);
     let after = |retention| hidden(&long, &body(""), &asking_for(40_000), retention);
-    // The last call is 180 s before the end, and five more for the delivery.
+    // The last call is 180 s before the end, plus 5 s for delivery.
     assert_eq!(after(7200), Ok(7200 - 180 - 5 - 10));
     assert_eq!(after(250), Ok(60));
     assert_eq!(after(249).unwrap_err().reason, DeadLetterReason::MessageExpired);
@@ -120,13 +120,13 @@ fn the_last_call_of_a_long_delay_comes_at_one_moment_through_all_hops() {
     assert_eq!((last.delay.get(), last.waited.get()), (800, 7195));
 }
 
-/// Computed like the delays of `backoff/tests.rs`, and must not change either.
+/// Computed like the delays in `backoff/tests.rs`, which must not change, either.
 #[test]
 fn the_longer_of_backoff_and_retry_after_is_the_delay() {
     let wait = |policy: &Policy, members: String, asked| {
         match decided(policy, &body(&members), &asking_for(asked)) {
             Decision::Resend(resend) => (next_retry_time(&resend) - at(10)).num_seconds(),
-            // Counted from when it failed.
+            // Counted from the failure.
             Decision::Hop(due) => (due - at(5)).num_seconds(),
             Decision::GiveUp(give_up) => panic!("{give_up:?}"),
         }
@@ -148,7 +148,7 @@ fn the_longer_of_backoff_and_retry_after_is_the_delay() {
     assert_eq!([3600, u64::MAX].map(after), [[3766, 3716, 3685, 3747], [43_200; 4]]);
 }
 
-/// Any policy. Its jitter does not matter: the compared delay includes it.
+/// Any policy. The jitter does not matter, since the compared delay includes it.
 fn any_policy() -> impl Strategy<Value = Policy> {
     let backoff = prop_oneof![
         (0..=900_u16).prop_map(|max| format!(r#"{{"kind":"uniform","max_delay_seconds":{max}}}"#)),
@@ -176,7 +176,7 @@ proptest! {
     ) {
         let text = body(&format!(r#""retry_attempt":{attempt},"first_sent_time":"{}""#, format_rfc3339(at(0))));
         let key = JitterKey { message_id: ID.parse().unwrap(), generation: 0, attempt: attempt + 1 };
-        // It failed at second 5, from which long delays count.
+        // Long delays count from the failure at second 5.
         let from = if policy.long_delays { at(5) } else { at(10) };
         let after = |seconds| from + TimeDelta::seconds(seconds);
         let own = after(retry_delay(&policy, key).get().into());

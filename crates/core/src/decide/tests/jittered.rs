@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::*;
 use crate::limits::VisibilitySeconds;
 
-/// Uniform in 0..=900 s. This message's first retry comes after 601 s, and in generation 1 after 29 s.
+/// A policy with delays uniform in 0..=900 s. This message's first retry is due after 601 s, and in generation 1 after
+/// 29 s.
 fn uniform(members: &str) -> Policy {
     policy(&format!(r#"{{"max_attempts":1000{members}}}"#))
 }
@@ -49,7 +50,7 @@ fn max_age_is_kept_to_the_microsecond() {
     let aged = |age: u32, sent_at, now| {
         first_retry(&uniform(&format!(r#","max_age_seconds":{age}"#)), &body(""), sent_at, now)
     };
-    // Decided at second 10: the retry comes at second 611.
+    // Decided at second 10: the retry is due at second 611.
     assert_eq!(aged(612, at(0), at(10)), Ok(601));
     assert_eq!(aged(611, at(0), at(10)), Ok(601));
     assert_eq!(aged(610, at(0), at(10)), EXPIRED);
@@ -84,7 +85,7 @@ fn a_hop_that_is_overdue_comes_now_and_expires_now() {
             r#"{{"long_delays":true,"backoff":{{"kind":"uniform","max_delay_seconds":43200}}{members}}}"#
         ))
     };
-    // It failed at second 5, was due at second 7205, and is received when that is past.
+    // It failed at second 5, was due at second 7205, and is received later.
     let decided =
         |policy: &Policy, now| match decide(policy, &failed(&body(""), &transient(), Some(at(7205))), now) {
             Decision::Resend(resend) => {

@@ -36,7 +36,7 @@ fn a_first_sent_time_after_the_delivery_is_ignored() {
 
 #[test]
 fn a_message_expires_where_the_next_retry_would_come_after_max_age() {
-    // Decided at second 10, re-sent with 60 s: the next retry comes at second 70.
+    // Decided at second 10, re-sent with 60 s: the next retry is due at second 70.
     let aged = |age: u32| {
         policy(&format!(
             r#"{{"backoff":{{"kind":"fixed","delay_seconds":60,"jitter":"none"}},"max_age_seconds":{age}}}"#
@@ -134,7 +134,7 @@ fn decided_with(attributes_bytes: usize, body: &str) -> Decision {
     decide(&policy(r#"{"max_attempts":1000}"#), &failed, at(10))
 }
 
-/// The members that a first retry adds: attempt, two times, and a history of one failure.
+/// The members that a first retry adds: attempt, two timestamps, and a history of one failure.
 const FIRST_RETRY: &str = concat!(
     r#","retry_attempt":1,"next_retry_time":"2026-07-25T17:21:10.000000Z","first_sent_time":"2026-07-25T17:20:00.000000Z""#,
     r#","retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05.000000Z","error_type":"HttpStatus.503","error_details":"HTTP 503"}]"#
@@ -163,7 +163,7 @@ fn history_is_dropped_before_a_message_is_too_large() {
     assert_eq!(sent(1000, MESSAGE_BYTES_MAX - 1000), Err(DeadLetterReason::MessageTooLarge));
 }
 
-/// A trace must not cost a message.
+/// Its trace must not cause a message to be given up.
 #[test]
 fn the_link_to_the_last_attempt_is_shed_before_a_message_is_too_large() {
     const LAST: &str =
@@ -194,7 +194,7 @@ fn history_is_shed_oldest_first() {
     let entries: Vec<_> = (0..5).map(entry).collect();
     let members = format!(r#","retry_attempt":5,"retry_history":[{}]"#, entries.join(","));
     let message = body_of(MESSAGE_BYTES_MAX - 3000, &members);
-    // The re-send adds two times and the newest failure, and drops the oldest of six.
+    // The re-send adds two timestamps and the newest failure, and drops the oldest of six.
     let newest = r#",{"attempt":5,"failed_at":"2026-07-25T17:20:05.000000Z","error_type":"HttpStatus.503","error_details":"HTTP 503"}"#;
     let one = entry(0).len() + 1;
     let whole = BARE_RETRY - r#","retry_attempt":1"#.len() + newest.len();

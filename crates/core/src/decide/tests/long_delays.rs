@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Each exactly two hours after the failure.
+/// A policy with retries exactly two hours after the failure.
 fn hours() -> Policy {
     policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#)
 }

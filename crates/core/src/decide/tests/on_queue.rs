@@ -6,7 +6,7 @@ use super::*;
 use crate::limits::VisibilitySeconds;
 use crate::policy::Immediate;
 
-/// At second 10, for a message first sent at second 0, on a queue with a visibility timeout of 180 s.
+/// Decides at second 10 on a message first sent at second 0, on a queue with a visibility timeout of 180 s.
 fn on_queue(policy: &Policy, body: &str, hand_off: &HandOff, receive_count: u32) -> Result<u16, GiveUp> {
     let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), receive_count, ..received(None) };
     let failed = failed_record(record, hand_off, None);
@@ -87,7 +87,7 @@ fn a_retry_beyond_the_queues_retention_is_given_up_in_time() {
         )
         .map(VisibilitySeconds::get)
     };
-    // At second 10, for 60 s, and 180 s of visibility timeout after it.
+    // Hidden at second 10 for 60 s, followed by a visibility timeout of 180 s.
     assert_eq!(decided(at(0), 250), Ok(60));
     let give_up = decided(at(0), 249).unwrap_err();
     assert_eq!(give_up.reason, DeadLetterReason::MessageExpired);

@@ -46,7 +46,7 @@ fn refused_or_unsent_messages_are_retried_until_the_deadline() {
     for fault in [Fault::Throttled, Fault::NotSent] {
         let queue = FakeQueue::new([failing(fault)]);
         assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(fault))]);
-        // 50 ms, doubling up to 2 s, each shortened by up to a half by the clock's sub-second part.
+        // 50 ms, doubling up to 2 s, each shortened by up to half by the clock's sub-second part.
         let first = [0, 50, 148, 333, 666, 1200, 2640];
         let every_two_seconds = (4000..30_000).step_by(2000);
         assert_eq!(
@@ -131,7 +131,7 @@ fn entries_of_one_batch_have_their_own_second_send() {
     assert_eq!(queue.requests(), [vec!["a", "b", "c"], vec!["b"], vec!["a"]]);
 }
 
-/// The record would be reported as failed, come back, and be sent a third time.
+/// Otherwise, the record would be reported as failed, received again, and sent a third time.
 #[test]
 fn a_confirmed_send_stays_confirmed_after_a_late_error_of_another() {
     let late = Answer::Failing(vec![("a", Fault::Service), ("b", Fault::Service)]);
@@ -145,7 +145,7 @@ fn a_confirmed_send_stays_confirmed_after_a_late_error_of_another() {
     assert_eq!(queue.times(), [0, 15_000, 15_050]);
 }
 
-/// Loses the answers of the first changes, and makes the next one.
+/// Loses the responses to the first changes, and makes the next one.
 struct LosingAnswers {
     clock: FakeClock,
     lost: Mutex<u32>,
@@ -163,7 +163,7 @@ impl VisibilityControl for LosingAnswers {
     }
 }
 
-/// A repeated change creates no copy, and without the change a retry comes too early.
+/// A repeated change creates no copy, and without the change a retry is too early.
 #[test]
 fn a_change_of_visibility_is_made_again_however_many_answers_are_lost() {
     let queue = LosingAnswers { clock: FakeClock::new(), lost: Mutex::new(5) };

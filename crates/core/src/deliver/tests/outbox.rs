@@ -34,7 +34,7 @@ fn not_confirmed(record: &str, code: &str) -> Event {
     Event::NotConfirmed { sqs_message_id: record.to_owned(), send: "final record", code: code.to_owned() }
 }
 
-/// Sends records `r-BODY` with these bodies; returns the confirmed ones and the events.
+/// Sends records `r-BODY` with these bodies. Returns the confirmed ones and the events.
 fn reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
     let outgoing = bodies
         .iter()

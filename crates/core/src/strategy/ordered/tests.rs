@@ -22,7 +22,7 @@ fn an_environment_remembers_the_calls_of_the_last_10_000_messages() {
     let made = |n| counter.retries_made(&message(n));
     assert!((0..10_000).all(|n| made(n) == 1));
 
-    // Its last call is not the oldest any more.
+    // Its last call is no longer the oldest.
     assert_eq!(counter.record_failure(&message(0), at(10_000)), Attempts { made: 2, since: at(0) });
     counter.record_failure(&message(10_000), at(10_001));
     assert_eq!([0, 1, 2, 10_000].map(made), [2, 0, 1, 1]);
@@ -58,7 +58,7 @@ fn receives_are_calls_in_batches_of_one() {
     assert_eq!(counter.record_failure(&third, at(9)), Attempts { made: 3, since: at(7) });
 }
 
-/// A first call that says "not now" is held for seconds, however long its message waited behind others.
+/// After a first call with "not now", a message is held for seconds, however long it waited behind others.
 #[test]
 fn each_receive_before_this_one_may_have_been_a_call() {
     let queue_times =
@@ -108,7 +108,7 @@ fn held_for_750_seconds(delivery: Delivery) -> HandOff {
     HandOff::for_hold(Hold { reason: HoldReason::Down, outage, delay: Duration::from_secs(750) }, delivery)
 }
 
-/// A thousand receives in a long `Retry-After`, and SQS would move it without its last call.
+/// After a thousand receives during a long `Retry-After`, SQS would move the message without its last call.
 #[test]
 fn a_message_beyond_its_age_comes_back_once_its_retry_after_is_over() {
     let policy = Policy { max_age_seconds: Some(600), ..minutes() };

@@ -1,9 +1,9 @@
-//! The rate that a target takes: found by several environments, shared by keys.
+//! The rate that a target accepts: found by several environments, shared by keys.
 
 use super::*;
 use crate::decide::breaker::rate::RateLimit;
 
-/// A target that takes `capacity` calls in each second.
+/// A target that accepts `capacity` calls per second.
 struct Target {
     capacity: u32,
     second: u32,
@@ -29,11 +29,11 @@ impl Target {
     }
 }
 
-/// Ticks in a second.
+/// Ticks per second.
 const TICKS: u32 = 20;
 
-/// Each environment asks as often as it can from the first tick to the last. Returns the calls of each that were
-/// answered.
+/// Each environment requests as many calls as it can from the first tick to the last. Returns the number of answered
+/// calls per environment.
 fn drive<const N: usize>(
     environments: &mut [Environment; N],
     target: &mut Target,
@@ -42,7 +42,7 @@ fn drive<const N: usize>(
     let mut answered = [0; N];
     for tick in ticks {
         for turn in 0..N {
-            // In another order each time, so that none is always first at the end of a second.
+            // The order changes each time, so that no environment is always first at the end of a second.
             let index = (turn + (tick + tick / TICKS) as usize) % N;
             let environment = &mut environments[index];
             environment.messages += 1;
@@ -63,7 +63,7 @@ const MINUTE: u32 = 60 * TICKS;
 #[test]
 fn environments_with_unequal_rates_converge_and_use_the_targets_rate() {
     let mut environments: [Environment; 4] = Default::default();
-    // One environment has the target for itself; the others come later.
+    // One environment starts alone; the others follow later.
     let mut target = Target::taking(10);
     let [alone] = {
         let [first, ..] = &mut environments;
@@ -100,7 +100,7 @@ fn refusals_lower_the_rate_once_a_second_and_answers_raise_it() {
     for permit in permits {
         assert_eq!(environment.breaker.record_outcome(permit, Refusal(None), after(3.1)), None);
     }
-    // 20 a second before; five refusals of calls under way at the same time are one.
+    // 20 per second before; five refusals of concurrent calls count as one.
     let rate = |environment: &Environment| {
         environment.breaker.keys.get(Some(CircuitKey::from_text("a"))).unwrap().limited_rate().unwrap()
     };
@@ -118,7 +118,7 @@ fn rate(environment: &Environment, key: &str) -> f32 {
     environment.breaker.keys.get(Some(CircuitKey::from_text(key))).unwrap().limited_rate().unwrap()
 }
 
-/// The rate of a busy hour would overrun a target that refuses calls in a quiet one.
+/// The rate of a busy hour would overload a target that refuses calls in a quiet one.
 #[test]
 fn a_first_refusal_starts_at_the_answer_rate_of_the_last_second() {
     let mut environment = Environment::default();
@@ -167,7 +167,7 @@ fn after_an_outage_the_rate_doubles_each_second() {
     assert!(seconds[0] <= 8 && seconds[5] == TICKS - 1, "{seconds:?}: as often as it asks");
 }
 
-/// All at the same moment would overrun the target again.
+/// Calling all at the same time would overload the target again.
 #[test]
 fn a_hold_waits_for_earlier_holds_up_to_4_percent_of_the_limits_age() {
     let mut environment = Environment::default();
@@ -179,13 +179,13 @@ fn a_hold_waits_for_earlier_holds_up_to_4_percent_of_the_limits_age() {
     for number in 0..40_u128 {
         assert!((held(number, 0.0) - 1.0).abs() < 0.01, "a second at first");
     }
-    // The burst of a rate of 7.8 a second.
+    // The burst at a rate of 7.8 per second.
     (0..2).for_each(|number| assert!(environment.call_for(caller("a", number), Fault, 500.0).is_ok()));
     let mut held = |number: u128| {
         environment.call_for(caller("a", 1000 + number), Fault, 500.0).unwrap_err().delay.as_secs_f64()
     };
     for number in 0..100_u128 {
-        // Moments are in hundredths of a second, and each place is rounded down to one.
+        // Moments are hundredths of a second, and each slot is rounded down to one.
         let place = f64::from(u32::try_from(number).unwrap() + 1) * 0.12;
         let delay = held(number);
         assert!((delay - place.max(1.0)).abs() < 0.001, "{number}: {delay}");
@@ -194,7 +194,7 @@ fn a_hold_waits_for_earlier_holds_up_to_4_percent_of_the_limits_age() {
     assert!(longest[200..].iter().all(|delay| (15.0..=20.0).contains(delay)), "{longest:?}");
 }
 
-/// Otherwise one tenant's backlog would delay all others.
+/// Otherwise, one tenant's backlog would delay all others.
 #[test]
 fn a_key_that_asks_most_leaves_the_others_their_share() {
     let mut environment = Environment::default();
@@ -202,7 +202,7 @@ fn a_key_that_asks_most_leaves_the_others_their_share() {
     let (mut quiet, mut noisy, mut quiet_asked) = (0, 0, 0);
     for tick in 0..10 * MINUTE {
         let seconds = f64::from(tick) / f64::from(TICKS);
-        // The noisy key asks in each tick, the quiet one once per second, and after it.
+        // The noisy key requests a call in each tick, the quiet one once per second, after the noisy one.
         for (key, asks) in [("noisy", true), ("quiet", tick % TICKS == 7)] {
             if !asks {
                 continue;
@@ -226,7 +226,7 @@ fn a_key_that_asks_most_leaves_the_others_their_share() {
     assert!(noisy > 480 * 6, "{noisy}: it gets what the other leaves");
 }
 
-/// Two refused keys limit the rate of the target as a whole: 0.78 calls per second.
+/// A target with two refused keys, whose rate as a whole is limited to 0.78 calls per second.
 fn limited_target() -> Environment {
     let mut environment = Environment::default();
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
@@ -235,7 +235,7 @@ fn limited_target() -> Environment {
     environment
 }
 
-/// A producer chooses the keys: they must neither fill the memory nor slow down each message.
+/// Producers choose the keys, so keys must neither fill the memory nor slow down each message.
 #[test]
 fn the_shares_of_64_keys_are_counted_at_most() {
     let mut environment = limited_target();
@@ -245,7 +245,7 @@ fn the_shares_of_64_keys_are_counted_at_most() {
     assert_eq!(environment.breaker.shares.len(), 64);
 }
 
-/// Otherwise a tenant would leave places free because of a burst of this morning.
+/// Otherwise, a tenant would leave tokens unused because of a burst in the morning.
 #[test]
 fn calls_count_half_as_much_after_ten_seconds() {
     let (mut clock, mut shares) = (MomentClock::default(), RateShares::default());
@@ -262,7 +262,7 @@ fn calls_count_half_as_much_after_ten_seconds() {
     assert!(!shares.exceeds_share(busy, clock.moment_at(after(30.0))), "2.5 of 5.5");
 }
 
-/// Otherwise an equal share would be that of all keys that ever came.
+/// Otherwise, an equal share would be computed for all keys ever seen.
 #[test]
 fn a_key_whose_calls_have_faded_takes_no_share() {
     let (mut clock, mut shares) = (MomentClock::default(), RateShares::default());
@@ -278,7 +278,7 @@ fn a_key_whose_calls_have_faded_takes_no_share() {
     assert_eq!(shares.len(), 1);
 }
 
-/// A rate that still grows is a limit without a use, and a message beyond it would be held.
+/// A limit that only grows is useless, and a message beyond it would be held.
 #[test]
 fn a_slow_start_ends_at_64_calls_a_second() {
     let now = MomentClock::default().moment_at(after(0.0));
@@ -291,7 +291,7 @@ fn a_slow_start_ends_at_64_calls_a_second() {
     assert!((0..100).all(|_| !refused.record_answer(second)), "a refusal ends a slow start");
 }
 
-/// A message that waits for its place would come back later for each call that was not made.
+/// Otherwise, each call that was not made would delay the messages that wait for a slot.
 #[test]
 fn a_place_whose_call_was_not_made_is_free_again() {
     let mut of_key = Environment::default();
@@ -307,7 +307,7 @@ fn a_place_whose_call_was_not_made_is_free_again() {
     }
 }
 
-/// A target that counts calls by the second would refuse a burst.
+/// A target that counts calls per second would refuse a burst.
 #[test]
 fn an_idle_minute_saves_no_places() {
     let mut of_key = Environment::default();
@@ -319,7 +319,7 @@ fn an_idle_minute_saves_no_places() {
     }
 }
 
-/// Otherwise each refused call would count for nothing until the clock is where it was.
+/// Otherwise, refused calls would have no effect until the clock reaches its earlier time.
 #[test]
 fn refusals_lower_the_rate_though_the_clock_is_set_back() {
     let mut environment = Environment::default();
@@ -330,7 +330,7 @@ fn refusals_lower_the_rate_though_the_clock_is_set_back() {
     assert!((rate(&environment, "a") - lowered).abs() < 1e-4, "{}", rate(&environment, "a"));
 }
 
-/// Otherwise all would come back each second, and most of them be held again.
+/// Otherwise, all messages would be received each second, and most of them held again.
 #[test]
 fn holds_by_a_rate_above_100_per_second_keep_their_order() {
     let mut environment = Environment::default();
@@ -350,7 +350,7 @@ fn holds_by_a_rate_above_100_per_second_keep_their_order() {
     assert!(delays.len() > 2900, "{}", delays.len());
 }
 
-/// A moment has four bytes. Without more time a limited rate has no more places.
+/// A moment has four bytes. At its last value, time stops, and a limited rate has no further slots.
 #[test]
 fn a_process_that_runs_for_years_continues_to_call() {
     let mut environment = Environment::default();
@@ -383,7 +383,7 @@ fn several_keys_that_are_refused_together_limit_the_target() {
     assert!(environment.is_held("c", 1.6));
 }
 
-/// Otherwise two tenants with limits of their own would slow down all others, however rarely they meet them.
+/// Otherwise, two tenants with separate limits would slow down all others, however rarely they reach those limits.
 #[test]
 fn refusals_of_keys_apart_in_time_and_answers_limit_only_those_keys() {
     for (answers, seconds, is_limited) in
@@ -397,13 +397,13 @@ fn refusals_of_keys_apart_in_time_and_answers_limit_only_those_keys() {
     }
 }
 
-/// It would come back each second while its key is down.
+/// Otherwise, it would be received each second while its key is down.
 #[test]
 fn a_key_that_is_down_is_held_as_such_though_the_target_is_busy() {
     let mut environment = Environment::default();
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
     assert_eq!(environment.call("b", Refusal(None), 1.5), Ok(None));
-    // The target's rate is limited now. Its first places go to a key that is down.
+    // The target's rate is limited now. The first slots are assigned to a key that is down.
     let mut seconds = 2.0;
     while environment.breaker.open_since(Some(CircuitKey::from_text("c"))).is_none() {
         let _ = environment.call("c", Fault, seconds);
@@ -428,7 +428,7 @@ fn messages_wait_for_their_turn_while_others_run_or_for_a_moment() {
     assert!(matches!(ask(without_key(2), Patience::Over), Permission::Hold(_)));
 }
 
-/// The function's time belongs to all keys.
+/// All keys share the function's time.
 #[test]
 fn a_message_waits_for_the_turn_of_its_key_only_while_others_run() {
     let mut environment = Environment::default();
