@@ -152,8 +152,8 @@ fn due_time(
     let HandOff { answer, delivery, .. } = hand_off;
     let before = accepted.metadata();
     let limit = AgeLimit::from_limits(policy, before.expires_at, before.first_sent(delivery.sent_at));
-    // A re-send that spends no attempt has the key of the attempt that it postpones. A snooze's delay uses a different
-    // word from that key's generator.
+    // A re-send that spends no attempt has the same key as the attempt that it postpones. A snooze's delay uses a
+    // different word from that key's generator.
     let key = JitterKey {
         message_id: before.message_id,
         generation: before.generation(),

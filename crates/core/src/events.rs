@@ -74,7 +74,7 @@ pub enum Event {
     /// The retries of these messages are due in more than 900 s, so they were sent to the intermediate DLQ again for
     /// the next hop. The record of a failed asynchronous invocation hops on the retry queue, even for a short delay.
     Hopped {
-        /// Number in the batch.
+        /// Number of messages in the batch.
         messages: u32,
     },
     /// The target failed and was called again immediately, within the same invocation.
@@ -90,7 +90,7 @@ pub enum Event {
     CircuitOpened {
         /// Outages in a row.
         outages: u32,
-        /// Our name of the last error, or `FromTarget`.
+        /// redeliver's name for the last error, or `FromTarget`.
         error_type: String,
         /// Time until the next probe.
         #[serde(serialize_with = "milliseconds")]
@@ -114,9 +114,9 @@ pub enum Event {
     },
     /// Messages of a batch were held without a call because their target is down.
     Held {
-        /// Number in the batch.
+        /// Number of messages in the batch.
         messages: u32,
-        /// Duration of the outage so far, as far as this environment knows.
+        /// Duration of the outage so far, as observed by this environment.
         #[serde(serialize_with = "milliseconds")]
         open_seconds: f64,
         /// The longest total time that any of them was held before this hold.
@@ -124,7 +124,7 @@ pub enum Event {
     },
     /// Calls of a batch failed with "not now", so their messages are held. The target is not known to be down.
     NotNow {
-        /// Number in the batch.
+        /// Number of messages in the batch.
         messages: u32,
         /// The first one's error: redeliver's name for it, or `FromTarget`.
         error_type: String,
@@ -133,9 +133,9 @@ pub enum Event {
     },
     /// Messages were held because the target is busy. They spend no attempt, and cause no individual events.
     RateLimited {
-        /// Number in the batch.
+        /// Number of messages in the batch.
         messages: u32,
-        /// Duration of the rate limit so far, as far as this environment knows.
+        /// Duration of the rate limit so far, as observed by this environment.
         #[serde(serialize_with = "milliseconds")]
         limited_seconds: f64,
         /// The longest total time that any of them was held before this hold.
@@ -176,7 +176,7 @@ pub enum Event {
         sqs_message_id: String,
         /// `RETRY_ATTEMPT_EXCEEDED` and so on.
         error_type: &'static str,
-        /// Retries made; also 0 if unknown.
+        /// Retries made; 0 if unknown, too.
         retry_attempt: u32,
         /// Time since the first send, or since SQS's `SentTimestamp` if the first send is unknown.
         #[serde(serialize_with = "milliseconds")]
@@ -222,7 +222,7 @@ pub enum Event {
     },
     /// Without an event source mapping: a batch panicked or exceeded its deadline. All its records are received again.
     BatchBrokenOff {
-        /// Number of its records.
+        /// Number of records in the batch.
         records: usize,
         /// `panic` or `timeout`.
         reason: &'static str,

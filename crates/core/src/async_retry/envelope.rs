@@ -54,7 +54,7 @@ fn read_envelope(payload: &str) -> Option<(EventRetry, Range<usize>)> {
     Some((EventRetry { attempt, initial_timestamp }, original))
 }
 
-/// The values of an object that has exactly these members, each once.
+/// The values of an object with exactly these members, each once.
 fn exact_members(text: &str, at: Range<usize>, names: [&str; 2]) -> Option<[Range<usize>; 2]> {
     let found = parse_members(text, at, "").ok().filter(|found| found.len() == names.len())?;
     let value = |name: &str| found.iter().find(|member| *member.name == *name.as_bytes());

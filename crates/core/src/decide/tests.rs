@@ -21,7 +21,7 @@ use crate::testing::{SOURCE_ARN, at, delivery, received};
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
-/// A body whose metadata has these members besides its id, e.g. `"retry_attempt":1`.
+/// A body whose metadata has these members in addition to its id, e.g. `"retry_attempt":1`.
 pub(crate) fn body(members: &str) -> String {
     let comma = if members.is_empty() { "" } else { "," };
     format!(r#"{{"metadata":{{"message_id":"{ID}"{comma}{members}}},"data":{{"n":1e400}}}}"#)

@@ -13,7 +13,7 @@ use crate::fault::{EntryError, Fault};
 use crate::message::Content;
 use crate::testing::at;
 
-/// Time passes only while someone sleeps, and only when nothing else is ready.
+/// A clock that advances only while a future sleeps, and only when no other future is ready.
 #[derive(Clone)]
 struct FakeClock(Arc<Mutex<(Timestamp, Sleepers)>>);
 

@@ -238,7 +238,7 @@ fn decide_ordered(
         // Visible at once: SQS delivers it when the messages before it are completed.
         FailureClass::NotStarted => Ok(VisibilitySeconds::ZERO),
         FailureClass::Held => {
-            // A message that was not called gets a call before these limits apply.
+            // A message that was not called is called before these limits apply.
             if !error.was_not_called() {
                 check_holds(policy, seconds_between(attempts.since, now), true)?;
                 let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);

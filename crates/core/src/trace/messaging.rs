@@ -23,7 +23,7 @@ fn queue_attributes<'a>(operation: &'static str, queue: &'a str) -> Vec<(&'stati
     attributes
 }
 
-/// The name of the queue with this ARN.
+/// The queue's name from this ARN.
 fn queue_name(arn: &str) -> &str {
     let begin = arn.bytes().rposition(|byte| byte == b':').map_or(0, |colon| colon + 1);
     &arn[begin..]

@@ -1,5 +1,5 @@
 //! Each key's share of a limited rate, by max-min fairness. A key that uses more than an equal share must leave one
-//! token unused for the other keys. It gets the tokens that the others do not use.
+//! token unused for the other keys. It receives the tokens that the others do not use.
 
 use super::CircuitKey;
 use super::moment::Moment;

@@ -828,7 +828,7 @@ mod failed_calls {
             environment.call("a", Fault, second).unwrap();
         }
         environment.call("a", Answer, 8.0).unwrap();
-        // Twelve of 13 calls, and the prior: one of six.
+        // Twelve of 13 calls failed, and one of six in the prior.
         let share =
             environment.breaker.keys.get(Some(CircuitKey::from_text("a"))).unwrap().evidence.failure_share();
         assert!((share - (12.0 + 1.0) / (13.0 + 6.0)).abs() < 1e-6, "{share}");

@@ -1,4 +1,4 @@
-//! A message that may have been accepted is sent only once more: each such send may create a copy.
+//! A message that may have been accepted is sent only one more time: each such send may create a copy.
 
 use super::*;
 

@@ -15,11 +15,12 @@ const REMEMBERED_MAX: usize = 10_000;
 /// Counts the attempts of messages on an ordered queue.
 #[derive(Debug)]
 pub enum AttemptCounter {
-    /// Each batch has a single message, so a receive is a call: `ApproximateReceiveCount` and
+    /// Each batch has a single message, so each receive is a call: `ApproximateReceiveCount` and
     /// `ApproximateFirstReceiveTimestamp` suffice. Holds and crashes count, too.
     Receives,
     /// In a larger batch a message is also received while it waits behind a failed one, so this environment counts its
-    /// own calls. A new environment starts from zero: every message gets all of its calls, and possibly more.
+    /// own calls. A new environment starts from zero: every message is called as often as the policy allows, and
+    /// possibly more often.
     Calls(Mutex<RememberedCalls>),
 }
 

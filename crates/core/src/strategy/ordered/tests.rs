@@ -75,8 +75,8 @@ fn each_receive_before_this_one_may_have_been_a_call() {
     }
 }
 
-/// Decides at second 10 on a message that was sent at second 0 and is out of attempts and too old. The queue's visibility
-/// timeout is 180 s.
+/// Decides at second 10 on a message that was sent at second 0, has no attempts left, and is too old. The queue's
+/// visibility timeout is 180 s.
 fn hidden(hand_off: fn(Delivery) -> HandOff, retention: u64) -> Result<u16, DeadLetterReason> {
     hidden_by(&minutes(), hand_off, retention)
 }
