@@ -44,7 +44,8 @@ pub enum Event {
     NotConfirmed {
         /// SQS's id of the record.
         sqs_message_id: String,
-        /// The operation: `hand-off`, `re-send`, `hop`, `verdict`, `block`, `final record`, `visibility` or `invocation`.
+        /// The kind of operation: `hand-off`, `re-send`, `hop`, `verdict`, `block`, `final record`, `visibility` or
+        /// `invocation`.
         send: &'static str,
         /// SQS's error code, or the reason why the message could not be sent.
         code: String,
