@@ -1,5 +1,5 @@
-//! Reads a whole queue without consuming it: several receivers at once return each message once, keep it hidden while
-//! there is work, and make it visible again at the end.
+//! Reads a whole queue without consuming it: several concurrent receivers return each message once, keep it hidden
+//! during the work, and make it visible again at the end.
 
 mod held;
 mod patience;
@@ -22,47 +22,48 @@ pub use held::HIDDEN;
 use held::HiddenMessages;
 use patience::{make_visible, retry_request};
 
-/// Requests of a kind at the same time: SQS answers one within some 20 ms, so this is thousands of messages per second.
+/// Limit on concurrent requests of a kind. SQS responds within about 20 ms, so this allows thousands of messages per
+/// second.
 pub(crate) const REQUESTS_MAX: usize = 16;
 const MESSAGES_OF_A_REQUEST: u8 = 10;
-/// Long, so that SQS asks all of its servers; short, since the last ones wait in vain.
+/// Long polling, so that SQS queries all of its servers; short, since the last receives of a pass wait in vain.
 const WAIT: Duration = Duration::from_secs(1);
-/// SQS's error while 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
+/// The SQS error while 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
 
-/// Reads a queue. Messages that came out and were not deleted are invisible until [`DeadLetterReader::finish`]: for two
+/// Reads a queue. Received messages that were not deleted are hidden until [`DeadLetterReader::finish`]: for two
 /// minutes at a time, extended while [`DeadLetterReader::next_messages`] or [`DeadLetterReader::hold_during`] runs; for
-/// up to half an hour at a time if SQS answers too slowly to extend all of them in time.
+/// up to half an hour at a time if SQS responds too slowly to extend all of them in time.
 pub struct DeadLetterReader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     approximate: u64,
     receivers: FuturesUnordered<BoxFuture<'a, ReceiveAnswer>>,
-    /// Receivers that have not come to an end; some wait until held messages are extended.
+    /// Receivers that have not finished; some wait until held messages are extended.
     receivers_left: usize,
-    /// New messages that [`Reader::next`] has not given out yet.
+    /// New messages that [`DeadLetterReader::next_messages`] has not returned yet.
     answers: VecDeque<Result<Vec<ReceivedMessage>, EntryError>>,
     held: HiddenMessages<'a, Q, C>,
-    /// SQS's ids of all messages that have come out.
+    /// The SQS message ids of all received messages.
     seen: BTreeSet<String>,
-    /// The ids of messages that could not be understood.
+    /// The ids of messages that could not be parsed.
     unreadable: BTreeSet<String>,
-    /// Messages that came out again since the last one that was new.
+    /// Messages received again since the last new one.
     repeated: u64,
-    /// On a FIFO queue the message groups of all messages that are held, by SQS's id.
+    /// On a FIFO queue, the message groups of all held messages, by SQS message id.
     groups: BTreeMap<String, String>,
-    /// True if messages of a group may come out now, since others of it were deleted.
+    /// True if more messages of a group may have become available because others were deleted.
     may_read_on: bool,
 }
 
-/// The answer of a receive, and its request.
+/// The response to a receive, with its request.
 type ReceiveAnswer = Result<(ReceiveRequest, Vec<ReceivedMessage>), EntryError>;
 
-/// The request of a receive.
+/// The parameters of a receive request.
 #[derive(Clone, Copy)]
 struct ReceiveRequest {
     at: Timestamp,
-    /// The time for which its messages are hidden.
+    /// The visibility timeout of its messages.
     hidden: Duration,
 }
 
@@ -71,15 +72,17 @@ struct ReceiveRequest {
 struct ReceiveOutcome {
     new: Vec<ReceivedMessage>,
     new_unreadable: u64,
-    /// They came before.
+    /// The number of messages that had been received before.
     repeated: u64,
 }
 
-/// SQS's answer to the deletion of one message. [`Reader::deleted`] decides whether it can be trusted.
+/// SQS's response to the deletion of one message. [`DeadLetterReader::confirm_deletions`] decides whether it can be
+/// trusted.
 pub struct DeletionAnswer {
     id: String,
     handle: String,
-    /// The end of its invisibility when the deletion was requested. A later extension is refused, and changes nothing.
+    /// The end of the visibility timeout at the time of the deletion request. A later extension would be rejected, so
+    /// it has no effect on this.
     hidden_until: Option<Timestamp>,
     outcome: EntryOutcome<()>,
 }
@@ -91,39 +94,40 @@ pub struct Coverage {
     /// Messages in the queue, as SQS counted them at the start. The count is approximate and may be a minute old
     /// ("GetQueueAttributes", Amazon SQS API Reference).
     pub approximate: u64,
-    /// Messages that were received but could not be parsed. They stay in the queue.
+    /// Messages that were received but could not be parsed. They remain in the queue.
     pub unreadable: u64,
-    /// True if these are all messages. If not, the others are unreadable, in flight elsewhere, or more than can be in
-    /// flight.
+    /// True if all messages were read. Otherwise the rest is unreadable, in flight elsewhere, or exceeds the in-flight
+    /// limit.
     #[serde(skip)]
     pub complete: bool,
-    /// Messages that could not be made visible again; they come back by themselves, within two minutes unless SQS is
-    /// slow.
+    /// Messages that could not be made visible again; they become visible by themselves, within two minutes unless SQS
+    /// is slow.
     #[serde(skip)]
     pub still_hidden: u64,
-    /// Messages that became visible again while the queue was read: SQS answered too slowly, or refused to hide them
-    /// for longer.
+    /// Messages that became visible again while the queue was being read, because SQS responded too slowly or rejected
+    /// the extension.
     #[serde(skip)]
     pub reappeared: u64,
-    /// Message groups of a FIFO queue of which ten messages were held at the end: SQS hands out no others of a group
-    /// meanwhile, so more may be behind them.
+    /// Message groups of a FIFO queue with ten held messages at the end. SQS returns no further messages of such a
+    /// group, so it may have more.
     #[serde(skip)]
     pub full_groups: u64,
 }
 
-/// The known reason why a message is not deleted.
+/// The reason why a message was not deleted, or not certainly.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotDeleted {
-    /// SQS's last error, or that it did not answer.
+    /// SQS's last error, or the lack of a response.
     #[error("{0}")]
     Failed(EntryError),
-    /// SQS says that it is deleted, but another program may have received it before, and then it is not.
+    /// SQS reported the message as deleted, but another program may have received it before, and then it was not
+    /// deleted.
     #[error("another program may have received it (VisibleToOthers)")]
     VisibleToOthers,
 }
 
 impl NotDeleted {
-    /// Advice on what to do about it: a sentence without its full stop.
+    /// Advice for the user: a sentence without its full stop.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -140,21 +144,21 @@ impl Serialize for NotDeleted {
     }
 }
 
-/// The error that ends reading a queue.
+/// An error that ends the reading of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("reading {url}: {}", explain_error(error, right, "kms:Decrypt"))]
 pub struct ReaderError {
     pub url: String,
     pub error: EntryError,
-    /// The right that the request needs.
+    /// The permission that the request requires.
     pub right: &'static str,
 }
 
-/// The rights on the key of a queue that is sent to ("Key management", Amazon SQS Developer Guide).
+/// The permissions on the KMS key that sending to a queue requires ("Key management", Amazon SQS Developer Guide).
 pub const SEND_KEY_RIGHTS: &str = "kms:GenerateDataKey and kms:Decrypt";
 
-/// Formats an error. If SQS denied access, the text names the missing right: `right` on the queue, or `key_right` on
-/// its key.
+/// Formats an error. If SQS denied access, the text names the missing permission: `right` on the queue, or `key_right`
+/// on its KMS key.
 #[must_use]
 pub fn explain_error(error: &EntryError, right: &str, key_right: &str) -> String {
     if !is_denied(error) {
@@ -166,16 +170,16 @@ pub fn explain_error(error: &EntryError, right: &str, key_right: &str) -> String
     format!("{error}: you need {right} on the queue")
 }
 
-/// True if a right is missing: `AccessDenied`, `AccessDeniedException`, `KmsAccessDenied`.
+/// True if a permission is missing: `AccessDenied`, `AccessDeniedException`, `KmsAccessDenied`.
 pub(crate) fn is_denied(error: &EntryError) -> bool {
     error.code.contains("AccessDenied")
 }
 
 impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
-    /// Starts to read.
+    /// Starts reading.
     ///
     /// # Errors
-    /// If SQS does not return the number of messages in five tries within some 3 s, or denies it
+    /// If SQS does not return the number of messages in five tries within about 3 s, or denies access
     /// (`sqs:GetQueueAttributes`).
     pub async fn new(queue: &'a Q, clock: &'a C) -> Result<Self, ReaderError> {
         let depth = retry_request(clock, || queue.depth())
@@ -200,16 +204,16 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         Ok(reader)
     }
 
-    /// Messages that SQS counted at the start.
+    /// The number of messages according to SQS at the start.
     #[must_use]
     pub fn approximate_count(&self) -> u64 {
         self.approximate
     }
 
-    /// Returns more messages, each only once; `None` when there are no more. May be dropped at any time.
+    /// Returns more messages, each only once; `None` when there are no more. Cancel-safe.
     ///
     /// # Errors
-    /// If SQS refuses a receive, or fails five times in a row.
+    /// If SQS rejects a receive, or fails five times in a row.
     pub async fn next_messages(&mut self) -> Result<Option<Vec<ReceivedMessage>>, ReaderError> {
         loop {
             let answer = self.answers.pop_front();
@@ -228,9 +232,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// Runs a task on messages that came out, however long it takes; they stay hidden meanwhile. Receives that are
-    /// under way are finished and no new ones start: an answer that is not read in time is lost, and its messages stay
-    /// hidden.
+    /// Runs a task on received messages, which stay hidden regardless of its duration. Pending receives are completed
+    /// and no new ones start: a response that is not read in time is lost, and its messages remain hidden.
     pub async fn hold_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work.fuse());
         loop {
@@ -242,23 +245,23 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// True if no other program can have received a message since it came out. A message that is visible again comes
-    /// out again.
+    /// True if no other program can have received the message since this reader did. A message that becomes visible
+    /// again is received again.
     #[must_use]
     pub fn is_hidden(&self, message: &ReceivedMessage) -> bool {
         self.held.is_hidden(&message.sqs_message_id)
     }
 
-    /// Deletes messages that were read, and returns one outcome per message, in order. A message whose deletion is not
-    /// certain is an error, stays held, and becomes visible again at the end.
+    /// Deletes received messages, and returns one outcome per message, in order. A message whose deletion is uncertain
+    /// counts as an error, remains held, and becomes visible again at the end.
     pub async fn delete_messages(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
         let deletion = self.start_deletion(messages);
         let answers = self.hold_during(deletion).await;
         self.confirm_deletions(answers)
     }
 
-    /// Starts a deletion like [`DeadLetterReader::delete_messages`], so that several can run at the same time beside
-    /// the reader. [`DeadLetterReader::confirm_deletions`] turns the answers into outcomes.
+    /// Starts a deletion like [`DeadLetterReader::delete_messages`], so that several can run concurrently with the
+    /// reader. [`DeadLetterReader::confirm_deletions`] converts the responses to outcomes.
     pub fn start_deletion(&self, messages: &[&ReceivedMessage]) -> BoxFuture<'a, Vec<DeletionAnswer>> {
         let asked: Vec<_> = messages.iter().map(|message| self.deletion_request(message)).collect();
         let (queue, clock) = (self.queue, self.clock);
@@ -274,15 +277,15 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         .boxed()
     }
 
-    /// Decides which messages are deleted: one outcome per answer. A message that is not deleted stays held, and
+    /// Decides which messages are deleted: one outcome per response. A message that was not deleted remains held, and
     /// becomes visible again at the end like all others.
     pub fn confirm_deletions(&mut self, answers: Vec<DeletionAnswer>) -> Vec<Result<(), NotDeleted>> {
         answers.into_iter().map(|answer| self.confirm_deletion(answer)).collect()
     }
 
-    /// Decides whether SQS's "done" means that the message is gone. SQS says the same of a handle that another receive
-    /// has replaced, and then deletes nothing. So it is trusted only if no other program can have received the message
-    /// before the answer arrived.
+    /// Decides whether a success response means that the message is deleted. SQS also reports success for a handle that
+    /// a later receive has superseded, and then deletes nothing. So the response is trusted only if no other program
+    /// can have received the message before it arrived.
     fn confirm_deletion(&mut self, answer: DeletionAnswer) -> Result<(), NotDeleted> {
         answer.outcome.map_err(NotDeleted::Failed)?;
         let DeletionAnswer { id, handle, hidden_until, .. } = answer;
@@ -298,7 +301,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     /// Makes held messages visible again, and returns the part of the queue that was read.
     pub async fn finish(mut self) -> Coverage {
-        // A receive that is under way would hide messages that are never given back.
+        // A receive that is still pending would hide messages that are never released.
         while !self.receivers.is_empty() {
             self.wait_for_progress().await;
         }
@@ -306,8 +309,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         let reappeared = self.held.reappeared_count();
         let full_groups = count_full_groups(self.groups.values());
         let handles = self.held.into_handles().await;
-        // SQS's count at the start may be a minute old, so fewer may have been there. It is complete, too, if now
-        // nothing is left that this reader does not hold itself.
+        // SQS's count at the start may be a minute old, so it may have been too high. Reading is also complete if the
+        // queue now has no messages except those that this reader holds.
         let depth = self.queue.depth().await;
         let all_came_out = seen >= self.approximate
             || depth.is_ok_and(|depth| {
@@ -326,11 +329,12 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// Extends held messages, or waits for the next answer. May be dropped at any time.
+    /// Extends held messages, or waits for the next response. Cancel-safe.
     async fn wait_for_progress(&mut self) {
         let answer = {
             let mut holding = pin!(self.held.extend_next().fuse());
-            // Extensions first: while answers come without a pause, messages that are held would become visible.
+            // Extensions first: otherwise held messages would become visible during an uninterrupted stream of
+            // responses.
             select_biased! {
                 () = holding => return,
                 answer = self.receivers.select_next_some() => answer,
@@ -347,7 +351,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
             }
             Err(error) => {
                 self.receivers_left -= 1;
-                // The maximum number of messages is invisible, so no more can be read.
+                // The maximum number of messages is in flight, so no more can be read.
                 if !error.code.ends_with(OVER_LIMIT) {
                     self.answers.push_back(Err(error));
                 }
@@ -355,8 +359,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// Holds all messages of an answer, also those that came before, since only the newest handle is valid. Returns
-    /// what the answer brought.
+    /// Holds all messages of a response, including those received before, since only the newest handle is valid.
+    /// Returns the new messages, and the number of repeated ones.
     fn hold_answer(&mut self, asked: ReceiveRequest, messages: Vec<ReceivedMessage>) -> ReceiveOutcome {
         let mut brought = ReceiveOutcome::default();
         for message in messages {
@@ -381,8 +385,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         brought
     }
 
-    /// True if the receiver need not ask again: its answer was empty, or brought only messages that came before while
-    /// all are known, or while the whole queue has come out once more with nothing new in it.
+    /// True if the receiver need not receive again: its response was empty, or had only known messages while all
+    /// messages are known, or while the whole queue has been received once more without a new one.
     fn is_receiver_done(&mut self, answer: &ReceiveOutcome) -> bool {
         if !answer.new.is_empty() || answer.new_unreadable > 0 {
             self.repeated = 0;
@@ -395,7 +399,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     fn deletion_request(&self, message: &ReceivedMessage) -> DeletionAnswer {
         let id = message.sqs_message_id.clone();
-        // It may have come out again since. Of an older handle SQS says that the message is deleted, and it is not.
+        // The message may have been received again since. With an older handle, SQS reports success without deleting
+        // the message.
         let handle = self.held.newest_handle(&id).unwrap_or(&message.receipt_handle).to_owned();
         let hidden_until = self.held.hidden_until(&id);
         DeletionAnswer {
@@ -406,8 +411,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// Lets receivers ask again whose answers have been given out. None does while extensions wait: what it brought
-    /// would have to be extended, too, and what is held would become visible and come out again.
+    /// Restarts receivers whose responses have been returned. None restarts while extensions are late: new messages
+    /// would need extensions, too, and held ones would become visible and be received again.
     fn receive_more(&mut self) {
         while self.receivers.len() + self.answers.len() < self.receivers_left && !self.held.is_late() {
             self.receivers.push(self.start_receive());
@@ -429,8 +434,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
     }
 }
 
-/// Counts the message groups with ten messages or more ("FIFO queue delivery logic", Amazon SQS Developer Guide: one
-/// receive brings up to ten of a group, and the next one none before these are deleted or visible again).
+/// Counts the message groups with ten or more messages ("FIFO queue delivery logic", Amazon SQS Developer Guide: one
+/// receive returns up to ten of a group, and the next returns none until these are deleted or visible again).
 fn count_full_groups<'g>(groups: impl Iterator<Item = &'g String>) -> u64 {
     let mut messages: BTreeMap<&str, u8> = BTreeMap::new();
     for group in groups {

@@ -1,4 +1,4 @@
-//! A dead letter, as reports and filters show it.
+//! A dead letter as shown in reports and to filters.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -25,42 +25,42 @@ use crate::groups::format_timestamp;
 use crate::headline::format_headline;
 use crate::surrogates::read_lossy;
 
-/// Shown as the error type of a message that has none: its writer is unknown, or there was no room for it.
+/// The error type shown for a message without one: its writer is unknown, or the error type did not fit.
 pub const UNANNOTATED: &str = "UNANNOTATED";
 
-/// The attribute, or member of `metadata`, that names the tenant.
+/// The attribute, or member of `metadata`, with the tenant.
 const TENANT: &str = "tenant";
 
-/// Compiled once: a DLQ may hold a hundred thousand messages.
+/// Compiled once, since a DLQ may have a hundred thousand messages.
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
-/// Levels of a body that a filter can walk through without the end of its stack; our own messages have at most 128.
+/// Limit on the levels of a body that a filter can recurse into without a stack overflow; our own messages have at most
+/// 128.
 const FILTERED_LEVELS_MAX: usize = 1000;
 
-/// A message of a DLQ, ours or not.
+/// A message in a DLQ, written by redeliver or not.
 #[derive(Clone, Debug)]
 pub struct DeadLetterRecord {
     pub message: ReceivedMessage,
-    /// `ErrorType`, the code in its trace header if that has no room, which service of AWS wrote it, or
-    /// [`UNANNOTATED`].
+    /// `ErrorType`, or the code in the trace header if the attribute did not fit, or the AWS service that wrote the
+    /// message, or [`UNANNOTATED`].
     pub error_type: String,
-    /// `ErrorDetails`, or what the service says; empty if there are none.
+    /// `ErrorDetails`, or the error text of the service; empty if there is none.
     pub error_details: String,
     /// True if redeliver wrote the `ErrorType`.
     pub is_annotated: bool,
-    /// The document of an AWS service, if the message is not ours.
+    /// The failure recorded by an AWS service or a framework, if the message is not ours.
     pub foreign: Option<ForeignDeadLetter>,
-    /// Our document, if there is one.
+    /// Our `DeadLetter` document, if there is one.
     pub dead_letter: Option<DeadLetter>,
     /// The fingerprint of its error.
     pub fingerprint: String,
-    /// The metadata in its body or its attribute `Redeliver`, if it is one of our messages. The generation is the
-    /// higher one of this and the final record: a message that was given up without a re-send does not have it in its
-    /// body.
+    /// The metadata in the body or the attribute `Redeliver`, if the message is ours. The generation is the higher one
+    /// of the metadata and the final record, since the body of a message that was given up without a re-send lacks it.
     pub metadata: Option<Metadata>,
 }
 
-/// The members of the document that a filter works on.
+/// The members of the document for filters.
 pub(crate) const MEMBERS: [&str; 8] =
     ["message_id", "sent_at", "error_type", "error_details", "attempts", "fingerprint", "attributes", "body"];
 
@@ -85,7 +85,7 @@ enum DocumentBody<'a> {
 }
 
 impl DeadLetterRecord {
-    /// Reads a message of a DLQ. It never fails: parts that are missing or cannot be read are left empty.
+    /// Reads a message of a DLQ. This never fails: missing or unreadable parts are left empty.
     #[must_use]
     pub fn new(message: ReceivedMessage) -> Self {
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
@@ -120,21 +120,21 @@ impl DeadLetterRecord {
         Self { error_type, error_details, is_annotated, foreign, dead_letter, fingerprint, metadata, message }
     }
 
-    /// True if redeliver wrote nothing in the message: no envelope, no attribute `Redeliver`, and no document of its
-    /// functions.
+    /// True if the message contains nothing written by redeliver: no envelope, no attribute `Redeliver`, and no
+    /// document of its functions.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         self.metadata.is_none() && !has_document(&self.message)
     }
 
-    /// The error in a line of at most 300 bytes: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.
+    /// The error in one line of at most 300 bytes: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.
     #[must_use]
     pub fn headline(&self) -> String {
         format_headline(self)
     }
 
-    /// The version of the user's function that failed, such as `orders:41`, if it is known; else the function that gave
-    /// the message up: redeliver's own by its part of the loop, any other by its name.
+    /// The failed version of the user's function, such as `orders:41`, if known; otherwise the function that gave the
+    /// message up: one of redeliver's by its role in the loop, any other by its name.
     #[must_use]
     pub fn failed_function(&self) -> Option<String> {
         let failed = |ours: &DeadLetter| ours.cause.function.clone();
@@ -144,14 +144,13 @@ impl DeadLetterRecord {
         ours.or_else(foreign).filter(|name| !name.is_empty())
     }
 
-    /// The value of an attribute or metadata member named `tenant`; without one, the message group, as for the circuit
-    /// breaker.
+    /// The value of the attribute or metadata member `tenant`; otherwise the message group, as for the circuit breaker.
     #[must_use]
     pub fn tenant(&self) -> Option<String> {
         let message = &self.message;
         let by_attribute =
             message.attributes.get(TENANT).and_then(|attribute| attribute.text()).map(str::to_owned);
-        // Most bodies have no such member, and are not parsed once more for it.
+        // Most bodies have no such member, so they are not parsed a second time.
         let by_metadata = || {
             let body = message.body.contains("\"tenant\"").then_some(&message.body)?;
             read_lossy(body).ok().and_then(|body| body["metadata"][TENANT].as_str().map(str::to_owned))
@@ -160,32 +159,32 @@ impl DeadLetterRecord {
     }
 
     /// True if the attribute's value is shown without `--reveal`: the tenant, by which dead letters are counted, and
-    /// what redeliver has written. All other values are masked like the body.
+    /// attributes written by redeliver. All other values are masked like the body.
     #[must_use]
     pub fn is_unmasked(&self, attribute: &str) -> bool {
         attribute == TENANT || self.is_own_attribute(attribute)
     }
 
-    /// True if the member `metadata` of its body is redeliver's own, and so is shown without `--reveal`.
+    /// True if the body's member `metadata` was written by redeliver, and so is shown without `--reveal`.
     #[must_use]
     pub const fn has_open_metadata(&self) -> bool {
         self.metadata.is_some() || self.is_annotated
     }
 
-    /// True if redeliver has written the attribute.
+    /// True if redeliver wrote the attribute.
     #[must_use]
     pub fn is_own_attribute(&self, attribute: &str) -> bool {
         self.dead_letter.is_some() && [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&attribute)
     }
 
-    /// The places that an archive has left out: `/data/email, /data/name`, or `body`; empty if there are none.
+    /// The parts that the archive omitted: `/data/email, /data/name`, or `body`; empty if there are none.
     #[must_use]
     pub fn omitted_places(&self) -> String {
         let place = |pointer: &String| if pointer.is_empty() { "body".to_owned() } else { pointer.clone() };
         self.message.omitted.iter().map(place).collect::<Vec<_>>().join(", ")
     }
 
-    /// Retries made, if that is known.
+    /// The number of retries, if known.
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.attempts);
@@ -193,10 +192,10 @@ impl DeadLetterRecord {
         reported.or_else(|| self.foreign.as_ref()?.attempts)
     }
 
-    /// The time for which it was held because its target was down; 0 if it was not.
+    /// The duration of its holds while its target was down; 0 if it was never held.
     #[must_use]
     pub fn held_seconds(&self) -> u32 {
-        // Our document leaves out a 0. The body may still be of the generation before.
+        // Our document omits a 0, and the body may still have the previous generation.
         match &self.dead_letter {
             Some(ours) => ours.held_seconds.unwrap_or(0),
             None => {
@@ -205,7 +204,7 @@ impl DeadLetterRecord {
         }
     }
 
-    /// The number of times it came back after SQS had moved it.
+    /// The number of times that the message returned after SQS had moved it.
     #[must_use]
     pub fn redrive_count(&self) -> u32 {
         match &self.dead_letter {
@@ -214,21 +213,21 @@ impl DeadLetterRecord {
         }
     }
 
-    /// When it was first sent: from our document, else from SQS.
+    /// The timestamp of the first send: from our document, otherwise from SQS.
     #[must_use]
     pub fn first_sent(&self) -> Timestamp {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.first_sent_time.as_deref());
         ours.and_then(parse_rfc3339).unwrap_or(self.message.sent_at)
     }
 
-    /// The message's id: its own if it has one, else SQS's id of its first delivery, as [`Self::first_id`] says.
+    /// The message's own id if it has one, otherwise [`Self::first_id`].
     #[must_use]
     pub fn message_id(&self) -> &str {
         self.metadata.as_ref().map_or_else(|| self.first_id(), |metadata| &metadata.message_id_text)
     }
 
-    /// SQS's id of the delivery that failed last, the same for all copies of the dead letter. If it is not known, the
-    /// id of this one.
+    /// The SQS message id of the delivery that failed last, which all copies of the dead letter share. If unknown, the
+    /// SQS message id of this message.
     #[must_use]
     pub fn first_id(&self) -> &str {
         first_id(&self.message, self.dead_letter.as_ref())
@@ -243,7 +242,7 @@ impl DeadLetterRecord {
         }
     }
 
-    /// The trace context that its producer gave it.
+    /// The trace context set by its producer.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
         let attributes = producers_attributes(self.message.attributes.clone()).attributes;
@@ -254,8 +253,8 @@ impl DeadLetterRecord {
     /// The identity of the death in an archive. For a final record it is the annotator's: the time of the last failure,
     /// the fingerprint, and SQS's id of the delivery that failed.
     ///
-    /// Without its document that time and that id are not known, and an AWS service may name the time. SQS's own take
-    /// their place: they are the same at every receive.
+    /// Without the document, that time and that id are unknown, although an AWS service may record the time. They are
+    /// replaced by SQS's send timestamp and message id, which are the same at every receive.
     #[must_use]
     pub fn death(&self) -> Death {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.died_at.as_deref());
@@ -265,7 +264,7 @@ impl DeadLetterRecord {
     }
 
     /// The JSON document for `--where` and `--edit`: `{message_id, sent_at, error_type, error_details, attempts,
-    /// fingerprint, attributes, body}`. A body that is not JSON, or nested too deeply, is text.
+    /// fingerprint, attributes, body}`. A body that is not JSON, or is nested too deeply, is a string.
     #[must_use]
     pub fn filter_document(&self) -> String {
         let attributes = self.message.attributes.iter();
@@ -294,14 +293,15 @@ fn attribute_text<'a>(message: &'a ReceivedMessage, name: &str) -> Option<&'a st
     message.attributes.get(name).and_then(|attribute| attribute.text())
 }
 
-/// True if it is not a final record: a notice of a blocked group, or a verdict that the annotator could not handle.
+/// True if the message is not a final record, but a notice of a blocked group, or a verdict that the annotator could
+/// not handle.
 fn has_failure(message: &ReceivedMessage) -> bool {
     message.attributes.contains_key(FAILURE)
 }
 
-/// Our `ErrorType`. A producer can use the same name: ours is a code, on a message that the annotator wrote and that
-/// has no `Failure` any more. A code of a later version counts only beside a document that the annotator certainly
-/// wrote.
+/// Our `ErrorType`. A producer can use the same attribute name: ours is a code, on a message that the annotator wrote
+/// and that no longer has a `Failure`. A code of a later version counts only next to a document that the annotator
+/// certainly wrote.
 fn annotated_code(message: &ReceivedMessage) -> Option<&str> {
     let code = attribute_text(message, ERROR_TYPE).filter(|_| !has_failure(message))?;
     let is_code = match ReasonCode::from_text(code)? {
@@ -331,7 +331,7 @@ fn read_metadata(message: &ReceivedMessage, dead_letter: Option<&DeadLetter>) ->
     Some(Metadata { redrive_generation: metadata.redrive_generation.max(generation), ..metadata })
 }
 
-/// An attribute's value as text; bytes in base64.
+/// Formats an attribute's value as text; bytes as base64.
 #[must_use]
 pub fn format_value(value: &AttributeValue) -> String {
     match value {
@@ -347,14 +347,14 @@ fn first_id<'a>(message: &'a ReceivedMessage, ours: Option<&'a DeadLetter>) -> &
     ours.map_or(&message.sqs_message_id, |ours| &ours.sqs_message_id)
 }
 
-/// True for a fingerprint by the schema of `DeadLetter`: 16 hexadecimal digits. Other writers' texts may have any
-/// length.
+/// True for a fingerprint according to the schema of `DeadLetter`: 16 hexadecimal digits. Texts of other writers may
+/// have any length.
 fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// True if a text has more levels than a filter sees in a body. Where it is not JSON, jaq may still read it as such, so
-/// each of its brackets counts.
+/// True if a text has more levels than the limit for filters. jaq may read even invalid JSON as JSON, so each of its
+/// brackets counts.
 pub(crate) fn is_nested_too_deep(text: &str) -> bool {
     let levels = if is_json(text) {
         nesting_depth(text)
@@ -364,7 +364,7 @@ pub(crate) fn is_nested_too_deep(text: &str) -> bool {
     levels > FILTERED_LEVELS_MAX
 }
 
-/// The depth of nested JSON.
+/// The nesting depth of JSON.
 fn nesting_depth(json: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     let (mut in_string, mut bytes) = (false, json.bytes());

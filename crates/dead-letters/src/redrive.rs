@@ -1,7 +1,7 @@
-//! Redriving: dead letters are sent from the DLQ back to the source queue, and none is lost on the way.
+//! Redrives dead letters: sends them from the DLQ back to the source queue without losing any.
 //!
-//! A [`RedriveJob`] reads each dead letter and its [`RedrivePlan`] decides on it. The [`RedriveJournal`] records each
-//! step on disk, the [`RedriveReport`] counts the results, and the [`RedriveEnding`] is the exit code.
+//! A [`RedriveJob`] reads the dead letters, and its [`RedrivePlan`] decides on each one. The [`RedriveJournal`] records
+//! each step on disk, the [`RedriveReport`] counts the results, and the [`RedriveEnding`] determines the exit code.
 
 mod apply;
 mod ending;

@@ -1,35 +1,35 @@
-//! The time at which SQS deletes a message, and when that is soon.
+//! The time at which SQS deletes a message, and the threshold for "soon".
 
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
-/// A queue's `MessageRetentionPeriod`. SQS counts it from the message's first send (`SentTimestamp`), which a redrive
-/// keeps
+/// A queue's `MessageRetentionPeriod`. It starts at the message's first send (`SentTimestamp`), which a redrive
+/// preserves
 /// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention(TimeDelta);
 
 impl Retention {
-    /// The retention of a queue in seconds; `None` if it is longer than the calendar.
+    /// Creates a retention from seconds; `None` if it exceeds the range of `TimeDelta`.
     #[must_use]
     pub fn from_seconds(seconds: u64) -> Option<Self> {
         TimeDelta::try_seconds(seconds.try_into().ok()?).map(Self)
     }
 
-    /// The time at which SQS deletes a message that was sent at `sent_at`; `None` beyond the end of the calendar.
+    /// The time at which SQS deletes a message that was sent at `sent_at`; `None` beyond the range of timestamps.
     #[must_use]
     pub fn ends_at(self, sent_at: Timestamp) -> Option<Timestamp> {
         sent_at.checked_add_signed(self.0)
     }
 
-    /// The last fifth of the retention: 2 days and 19 hours of 14 days, more than a weekend. The alarm
-    /// `final-dlq-about-to-expire` has the same limit (infra/lib/alarm.ts).
+    /// The last fifth of the retention: 2 days and 19 hours of 14 days, longer than a weekend. The alarm
+    /// `final-dlq-about-to-expire` has the same threshold (infra/lib/alarm.ts).
     #[must_use]
     pub fn last_fifth(self) -> TimeDelta {
         self.0 / 5
     }
 
-    /// The age at which the last fifth begins.
+    /// The age at which the last fifth of the retention begins.
     #[must_use]
     pub fn ends_soon_after(self) -> TimeDelta {
         self.0 - self.last_fifth()

@@ -1,12 +1,12 @@
-//! Lone surrogates: half of a character, as JavaScript leaves it when it cuts a string inside an emoji. JSON can escape
-//! one, no text can hold it, and a message with one is valid.
+//! Lone surrogates: half of a character, which JavaScript leaves when it cuts a string inside an emoji. JSON can
+//! contain one as an escape, and such a message is valid, but no UTF-8 text can represent it.
 
 use std::borrow::Cow;
 
 use redeliver_core::json::value;
 use serde_json::Value;
 
-/// JSON with the escape of U+FFFD in place of each lone surrogate's: what jq and browsers make of it.
+/// Replaces the escape of each lone surrogate with that of U+FFFD, as jq and browsers do.
 pub(crate) fn replace_surrogates(json: &str) -> Cow<'_, str> {
     let lone: Vec<_> = lone_escapes(json).collect();
     if lone.is_empty() {
@@ -21,24 +21,24 @@ pub(crate) fn replace_surrogates(json: &str) -> Cow<'_, str> {
     Cow::Owned(text + &json[copied..])
 }
 
-/// Reads JSON, with U+FFFD in place of each lone surrogate.
+/// Parses JSON, replacing each lone surrogate with U+FFFD.
 ///
 /// # Errors
-/// If the text is not JSON, or is nested too deep.
+/// If the text is not JSON, or is nested too deeply.
 pub fn read_lossy(json: &str) -> serde_json::Result<Value> {
     value::parse_value(&replace_surrogates(json))
 }
 
-/// True if the change would replace a lone surrogate in `before` with U+FFFD, which was not asked for.
+/// True if the change would replace a lone surrogate in `before` with U+FFFD, which was not requested.
 pub(crate) fn loses_surrogates(before: &str, after: &str) -> bool {
     let count = |text: &str| text.matches(char::REPLACEMENT_CHARACTER).count();
     lone_escapes(before).next().is_some() && count(after) > count(before)
 }
 
-/// `\u` and four digits.
+/// The length of an escape: `\u` and four digits.
 const ESCAPE_BYTES: usize = 6;
 
-/// The positions of escapes of lone surrogates. In JSON a backslash is only in strings, and starts an escape.
+/// The positions of escaped lone surrogates. In JSON, a backslash occurs only in strings, and starts an escape.
 fn lone_escapes(json: &str) -> impl Iterator<Item = usize> {
     let unit = move |at: usize| {
         let escape = json.get(at..at + ESCAPE_BYTES)?;

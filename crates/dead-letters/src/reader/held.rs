@@ -1,5 +1,5 @@
-//! Messages that came out of a queue and are hidden. Their visibility timeout is extended by two minutes at a time
-//! while the caller works; by up to half an hour at a time if SQS is too slow for that.
+//! Received messages that are kept hidden. Their visibility timeout is extended by two minutes at a time while the
+//! caller works; by up to half an hour at a time if SQS is too slow for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,40 +14,40 @@ use redeliver_core::ports::{Clock, EntryOutcome, Queue};
 
 use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX, ReceiveRequest};
 
-/// The time for which messages are hidden at first, 2 minutes: short, so that they are soon visible again if this
-/// program is killed. Extensions are requested after half of it, which leaves time for several tries.
+/// The initial visibility timeout, 2 minutes: short, so that messages soon become visible again if this program is
+/// killed. Extensions are requested after half of it, which leaves time for several tries.
 pub const HIDDEN: Duration = Duration::from_secs(120);
-/// The longest that messages are hidden at a time. 120,000 messages then need 14 requests per second to stay hidden.
+/// The longest visibility timeout. With it, 120,000 messages need 14 requests per second to stay hidden.
 const HIDDEN_MAX: Duration = Duration::from_secs(1800);
-/// An extension that waits for so long shows that SQS is too slow for the number of messages that are held.
+/// An extension that is this late shows that SQS is too slow for the number of held messages.
 const LATE: Duration = Duration::from_secs(15);
-/// Before a failed extension is asked for again.
+/// The pause before a failed extension is retried.
 const PAUSE: Duration = Duration::from_secs(5);
-/// "ChangeMessageVisibility", Amazon SQS API Reference: 12 hours from the receive, whatever was changed meanwhile.
+/// "ChangeMessageVisibility", Amazon SQS API Reference: 12 hours from the receive, regardless of extensions.
 const SINCE_RECEIVE_MAX: Duration = VisibilitySeconds::MAX.duration();
 
-/// The newest receive of each message that is held.
+/// The newest receive of each held message.
 pub(super) struct HiddenMessages<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     receives: BTreeMap<String, HeldReceive>,
-    /// In the order in which they are to be extended.
+    /// Ordered by the timestamp at which the extension is due.
     due: BTreeSet<(Timestamp, String)>,
     extensions: FuturesUnordered<BoxFuture<'a, Vec<ExtensionResult>>>,
-    /// Messages are hidden for so long at a time.
+    /// The visibility timeout of new receives.
     hidden: Duration,
-    /// Messages that could not be kept hidden.
+    /// The number of messages that could not be kept hidden.
     reappeared: u64,
 }
 
 struct HeldReceive {
     handle: String,
-    /// The time of the request: SQS starts to count later, never earlier.
+    /// The timestamp of the request: SQS starts the timeout later, never earlier.
     since: Timestamp,
     until: Timestamp,
-    /// For so long at a time.
+    /// The visibility timeout per extension.
     hidden: Duration,
-    /// When its next extension is due; `None` while one is under way, or if none is possible.
+    /// The timestamp at which the next extension is due; `None` while one is in progress, or if none is possible.
     due: Option<Timestamp>,
 }
 
@@ -66,23 +66,24 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         Self { queue, clock, receives, due, extensions, hidden: HIDDEN, reappeared: 0 }
     }
 
-    /// The time for which a receive is to hide its messages.
+    /// The visibility timeout to request for a receive.
     pub(super) fn hide_duration(&self) -> Duration {
         self.hidden
     }
 
-    /// True if extensions wait: what is held comes before what could be received.
+    /// True if extensions are late: holding messages has priority over receiving more.
     pub(super) fn is_late(&self) -> bool {
         let now = self.clock.now();
         self.due.first().is_some_and(|(due, _)| now > *due + LATE)
     }
 
-    /// Messages that could not be kept hidden: SQS answered too slowly, or refused.
+    /// The number of messages that could not be kept hidden, because SQS responded too slowly or rejected the
+    /// extension.
     pub(super) fn reappeared_count(&self) -> u64 {
         self.reappeared
     }
 
-    /// Holds a message that came out, perhaps again: only the newest handle is valid.
+    /// Holds a received message, replacing an earlier receive: only the newest handle is valid.
     pub(super) fn hold_message(
         &mut self,
         id: &str,
@@ -90,21 +91,21 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         ReceiveRequest { at, hidden }: ReceiveRequest,
     ) {
         self.release_message(id);
-        // By the moment of the request, since SQS begins to count somewhere between that and the answer: early is safe.
+        // Counts from the request, since SQS starts the timeout between request and response: early is safe.
         let (until, due) = (at + hidden, at + hidden / 2);
         let received = HeldReceive { handle: handle.to_owned(), since: at, until, hidden, due: Some(due) };
         self.receives.insert(id.to_owned(), received);
         self.due.insert((due, id.to_owned()));
     }
 
-    /// It is deleted.
+    /// Stops holding a message, for example after its deletion.
     pub(super) fn release_message(&mut self, id: &str) {
         if let Some(due) = self.receives.remove(id).and_then(|received| received.due) {
             self.due.remove(&(due, id.to_owned()));
         }
     }
 
-    /// True if no other program can have received it since.
+    /// True if no other program can have received the message since.
     pub(super) fn is_hidden(&self, id: &str) -> bool {
         self.receives.get(id).is_some_and(|received| self.clock.now() < received.until)
     }
@@ -113,12 +114,12 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         self.receives.get(id).map(|received| received.until)
     }
 
-    /// The newest one.
+    /// The newest receipt handle of a held message.
     pub(super) fn newest_handle(&self, id: &str) -> Option<&str> {
         self.receives.get(id).map(|received| received.handle.as_str())
     }
 
-    /// Extends messages that are due. Never ends if nothing is held.
+    /// Extends messages that are due. Never completes if nothing is held.
     pub(super) async fn extend_next(&mut self) {
         self.extend_due();
         let next = self.due.first().filter(|_| self.extensions.len() < REQUESTS_MAX);
@@ -134,7 +135,8 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         }
     }
 
-    /// All handles, once no extension is under way: a late extension would hide a message that was given back.
+    /// Returns all handles once no extension is in progress: a late extension would hide a message that was already
+    /// released.
     pub(super) async fn into_handles(mut self) -> Vec<String> {
         while self.extensions.next().await.is_some() {}
         self.receives.into_values().map(|received| received.handle).collect()
@@ -153,7 +155,7 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
                 async move {
                     let seconds = VisibilitySeconds::new(hidden.as_secs()).unwrap_or(VisibilitySeconds::MAX);
                     let entries: Vec<_> = some.iter().map(|(_, handle)| (handle.clone(), seconds)).collect();
-                    // An entry without an outcome is not extended; it is held until its time is over.
+                    // An entry without an outcome is not extended; it is held until its timeout expires.
                     let outcomes = queue.change_visibility_batch(&entries).await;
                     let extended = some.into_iter().zip(outcomes);
                     extended
@@ -165,8 +167,8 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         }
     }
 
-    /// Takes as many as fit into one request. A message that SQS cannot hide any longer becomes visible and comes out
-    /// again.
+    /// Takes as many due messages as fit into one request. A message that SQS cannot hide any longer becomes visible
+    /// and is received again.
     fn take_due(&mut self, now: Timestamp) -> Vec<(String, String)> {
         let mut some = Vec::new();
         while some.len() < MESSAGES_OF_A_REQUEST.into()
@@ -178,13 +180,13 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
                 continue;
             };
             received.due = None;
-            // Two minutes are too short for SQS, or for the caller. Twice as long halves the extensions, and each
-            // message doubles only its own time, so it grows no further than needed.
+            // Two minutes are too short for SQS, or for the caller. Doubling the timeout halves the number of
+            // extensions, and each message doubles only its own timeout, so it grows no further than needed.
             if now > due + LATE {
                 self.hidden = self.hidden.max((received.hidden * 2).min(HIDDEN_MAX));
             }
-            // Another program may have received a message whose time is over, and extending it by an old handle proves
-            // nothing.
+            // Another program may have received a message whose timeout has expired, and extending it with an old
+            // handle proves nothing.
             let is_extended = now < received.until
                 && now + self.hidden + self.hidden / 2 <= received.since + SINCE_RECEIVE_MAX;
             if is_extended {
@@ -196,11 +198,11 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         some
     }
 
-    /// Entry by entry: a message whose extension is refused is no longer held.
+    /// Applies outcomes per entry: a message whose extension is rejected is no longer held.
     fn apply_extensions(&mut self, extended: Vec<ExtensionResult>) {
         let now = self.clock.now();
         for ExtensionResult { id, handle, until, hidden, outcome } in extended {
-            // It may have come out again, or be deleted.
+            // The message may have been received again, or deleted.
             let Some(received) = self.receives.get_mut(&id).filter(|received| received.handle == handle)
             else {
                 continue;
@@ -211,7 +213,7 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
                     until - hidden / 2
                 }
                 Err(error) if error.fault.is_retryable() => now + PAUSE,
-                // Refused for good: it may be visible now, so it no longer counts as hidden.
+                // Permanently rejected: the message may be visible now, so it no longer counts as hidden.
                 Err(_) => {
                     received.until = now;
                     self.reappeared += 1;

@@ -1,4 +1,4 @@
-//! Requests that are made again if they fail.
+//! Requests that are retried on failure.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use redeliver_core::ports::{Clock, EntryError, Queue};
 
 use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX, is_denied};
 
-/// Tries of a request, with pauses between them that double.
+/// The number of tries of a request; the pauses between them double.
 pub(super) const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Makes messages visible again, at once. Returns the number of those that stay hidden.
+/// Makes messages visible again immediately. Returns the number of messages that remain hidden.
 pub(super) async fn make_visible<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: Vec<String>) -> u64 {
     let now = VisibilitySeconds::new(0).expect("zero is within the limits");
     let mut waiting: Vec<_> = handles.into_iter().map(|handle| (handle, now)).collect();
@@ -42,7 +42,7 @@ pub(super) async fn make_visible<Q: Queue, C: Clock>(queue: &Q, clock: &C, handl
     waiting.len() as u64 + refused.get()
 }
 
-/// Repeats a request while it fails with a retryable error, up to [`TRIES`] times.
+/// Retries a request on retryable errors, up to [`TRIES`] tries.
 pub(super) async fn retry_request<T, C: Clock, F: Future<Output = Result<T, EntryError>>>(
     clock: &C,
     ask: impl Fn() -> F,

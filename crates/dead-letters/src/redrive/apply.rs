@@ -1,4 +1,4 @@
-//! The three ways to redrive: a dry run, a file of messages, or a run.
+//! The three modes of a redrive: a dry run, an export to a file, or a real run.
 
 use std::io;
 
@@ -11,12 +11,12 @@ use super::run::RedriveRun;
 use super::task::RedriveJob;
 use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord};
 
-/// Receives each message that goes back.
+/// Called with each message to be sent back.
 type SendBackVisitor<'t> =
     &'t mut dyn FnMut(&mut RedriveReport, &DeadLetterRecord, &SendBack) -> io::Result<()>;
 
 impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
-    /// Reports what would be done, and does nothing.
+    /// Reports the planned redrive without changing anything.
     ///
     /// # Errors
     /// If the DLQ cannot be read, or a filter's output is neither true nor false.
@@ -24,10 +24,10 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
         self.dry_run_after(None).await
     }
 
-    /// Reports like [`RedriveJob::dry_run`] what would be done after the runs of this journal.
+    /// Reports, like [`RedriveJob::dry_run`], the work that remains after the runs of this journal.
     ///
     /// # Errors
-    /// As [`RedriveJob::dry_run`].
+    /// The errors of [`RedriveJob::dry_run`].
     pub async fn dry_run_after(
         &self,
         journal: Option<&RedriveJournal>,
@@ -40,9 +40,9 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
         self.visit_messages(journal, &mut would_send).await
     }
 
-    /// Writes the bodies that would be sent back, one per line, and leaves all dead letters where they are. Those that
-    /// were sent according to the journal are counted and left out.
-    /// [`Plan::into_lines`](super::RedrivePlan::into_lines) must be set.
+    /// Writes the bodies that would be sent back, one per line, and leaves all dead letters in the DLQ. Those already
+    /// sent according to the journal are counted and omitted.
+    /// [`RedrivePlan::into_lines`](super::RedrivePlan::into_lines) must be set.
     ///
     /// # Errors
     /// If the dead letters cannot be read, the output cannot be written, or a filter's output is neither true nor
@@ -53,7 +53,7 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
         output: &mut dyn io::Write,
     ) -> Result<RedriveReport, DeadLetterError> {
         self.visit_messages(journal, &mut |report, record, send_back| {
-            // In JSON a line break is white space, wherever it stands.
+            // In JSON, a line break is always white space.
             let body = send_back.message.content().body.replace(['\n', '\r'], " ");
             writeln!(output, "{body}")?;
             report.count_sent(record, send_back);
@@ -108,10 +108,10 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
 }
 
 impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveJob<'_, D, S, C> {
-    /// Sends back what the plan selects and deletes it from the DLQ, in as many passes as that takes.
+    /// Sends back the messages that the plan selects and deletes them from the DLQ, in as many passes as needed.
     ///
     /// # Errors
-    /// If the DLQ or a filter fails before anything was done, or the first or the last line of the journal cannot be
+    /// If the DLQ or a filter fails before any work is done, or the first or the last line of the journal cannot be
     /// written. A later error is in [`RedriveReport::early`]. A second run with the same journal continues where this
     /// one ended.
     pub async fn apply(&self, journal: &mut RedriveJournal) -> Result<RedriveReport, DeadLetterError> {

@@ -1,4 +1,4 @@
-//! The endings of a redrive.
+//! The possible endings of a redrive.
 
 use crate::ExitCode;
 
@@ -7,28 +7,28 @@ use super::report::{EarlyEnd, RedriveReport};
 /// The ending of a redrive, as documented in `docs/operate/redrive.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedriveEnding {
-    /// All that was picked is sent back and deleted.
+    /// All picked messages were sent back and deleted.
     Done,
-    /// Something that was picked stays.
+    /// Some picked messages remain in the DLQ.
     Left,
-    /// Not all of the DLQ was seen.
+    /// The DLQ was not read completely.
     NotSeen,
     /// Too many of the sent messages failed again.
     Stopped,
-    /// An error ended it. The report has the work until then.
+    /// An error ended the run. The report has the work done before it.
     Failed,
-    /// Something is in both queues.
+    /// Some messages are in both queues.
     NotDeleted,
     Interrupted,
 }
 
 impl RedriveEnding {
-    /// The ending of a run with this report. `max` is the run's limit on messages: a run that reached it need not have
-    /// read all of the DLQ.
+    /// Derives the ending from the run's report. `max` is the run's limit on messages: a run that reached it need not
+    /// have read the whole DLQ.
     #[must_use]
     pub fn from_report(report: &RedriveReport, max: u64) -> Self {
         match report.early {
-            // First: without this hint another redrive would make copies.
+            // Checked first: without this warning, another redrive would create copies.
             _ if report.not_deleted > 0 => Self::NotDeleted,
             Some(EarlyEnd::Failed(_)) => Self::Failed,
             Some(EarlyEnd::Interrupted) => Self::Interrupted,

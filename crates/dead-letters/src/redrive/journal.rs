@@ -1,7 +1,9 @@
-//! The journal of a redrive, on disk before anything depends on it, so that a second run can finish the job.
+//! The journal of a redrive. Each entry is on disk before the next step depends on it, so that a second run can finish
+//! the job.
 //!
-//! A line before a send says that it may happen, a line after it that it is confirmed, and only then is the dead letter
-//! deleted. The next run deletes what was sent, sends what was not, and counts what may have been sent twice.
+//! A line before each send records the intent, a line after it records the confirmation, and only then is the dead
+//! letter deleted. The next run deletes sent messages, sends the others, and counts messages that may have been sent
+//! twice.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -22,46 +24,47 @@ mod letter;
 pub use entry::JournalEntry;
 use letter::{LetterState, LetterStep};
 
-/// The beginning of every journal.
+/// The first bytes of every journal.
 const BEGINNING: &[u8] = br#"{"plan":{"#;
 
-/// A journal, open for more.
+/// A journal that is open for appending.
 #[derive(Debug)]
 pub struct RedriveJournal {
     path: PathBuf,
     file: File,
-    /// By SQS's id of the dead letter.
+    /// The states of dead letters, by SQS message id.
     letters: HashMap<String, LetterState>,
-    /// Messages beyond the first one of each dead letter that no run has reported yet.
+    /// Possible copies (messages beyond the first one per dead letter) that no run has reported yet.
     copies_not_reported: u64,
-    /// The generation in which this run sent a message back; by the message's own id.
+    /// The generation in which this run sent each message back, by the message's own id.
     generations: HashMap<String, u32>,
-    /// SQS's ids of the messages that this run sent. SQS keeps them if it moves a message to its DLQ.
+    /// The SQS message ids of the messages that this run sent. SQS keeps the id when it moves a message to its DLQ.
     sent_as: HashSet<String>,
 }
 
 /// The progress of a redrive over all of its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounts {
-    /// Sent back and confirmed.
+    /// Messages sent back and confirmed.
     pub sent: u64,
-    /// Those among them that an edit has changed.
+    /// The sent messages that an edit has changed.
     pub edited: u64,
-    /// Those among them that are deleted from the DLQ.
+    /// The sent messages that are deleted from the DLQ.
     pub deleted: u64,
-    /// Messages that may be in the target queue beyond one for each dead letter.
+    /// Messages that may be in the target queue beyond one per dead letter.
     pub possible_copies: u64,
-    /// About to be sent when a run was killed, or sent without an answer: they may have been sent.
+    /// Messages that may have been sent: the run was killed before the outcome was recorded, or the send had no
+    /// response.
     pub unknown: u64,
-    /// The generation in which each message was sent back or may have been; by the message's own id.
+    /// The generation in which each message was, or may have been, sent back, by the message's own id.
     pub generations: HashMap<String, u32>,
 }
 
-/// The whole lines of a journal.
+/// The complete lines of a journal.
 #[derive(Default)]
 struct WholeLines {
     entries: Vec<JournalEntry>,
-    /// Their length.
+    /// Their total length in bytes.
     bytes: u64,
 }
 
@@ -71,7 +74,7 @@ struct WholeLines {
 pub struct JournalError {
     path: PathBuf,
     reason: String,
-    /// The queue of the redrive that it belongs to, if that is another one.
+    /// The target queue of the redrive that the journal belongs to, if it differs.
     to_other: Option<String>,
 }
 
@@ -80,13 +83,14 @@ impl JournalError {
         Self { path: path.to_owned(), reason, to_other: None }
     }
 
-    /// True if it is the journal of another redrive.
+    /// True if the journal belongs to another redrive.
     #[must_use]
     pub const fn is_other_redrive(&self) -> bool {
         self.to_other.is_some()
     }
 
-    /// The error for a redrive from a file, whose only journal this is: with another one all would be sent again.
+    /// Converts to the error for a redrive from a file, which has only this journal: with a new one, all messages would
+    /// be sent again.
     #[must_use]
     pub fn for_file(self) -> Self {
         let Some(to) = &self.to_other else { return self };
@@ -99,7 +103,7 @@ impl JournalError {
 }
 
 impl RedriveJournal {
-    /// Opens the journal of this plan and locks it, or creates it. A torn last line, as a crash leaves it, is cut off.
+    /// Opens and locks the journal of this plan, or creates it. A last line torn by a crash is truncated.
     ///
     /// # Errors
     /// If it belongs to another plan or another user, is in use by another run, cannot be read or written, or is
@@ -107,18 +111,18 @@ impl RedriveJournal {
     pub fn open(path: &Path, id: &str, from: &str, to: &str) -> Result<Self, JournalError> {
         let failed = |reason: String| JournalError::new(path, reason);
         let file = open_own(path, true).map_err(|error| failed(error.to_string()))?;
-        // Two runs at once would both read a message as not sent, and both send it.
+        // Two concurrent runs would both consider a message not sent, and both send it.
         file.try_lock()
             .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
         let mut journal = Self::without_entries(path, file);
         let plan = JournalEntry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         let first = journal.replay_file()?;
-        // `--edit` puts whole messages into it.
+        // With `--edit`, the journal contains complete messages.
         keep_private(&journal.file).map_err(|error| failed(error.to_string()))?;
         match first {
             None => {
-                // The file's name must be on disk as well: without it a crash loses the whole journal, and everything
-                // is sent again.
+                // The directory entry must be on disk as well: otherwise a crash loses the whole journal, and all
+                // messages are sent again.
                 journal.write_entries(&[plan])?;
                 sync_directory_of(path).map_err(|error| failed(error.to_string()))?;
             }
@@ -127,7 +131,7 @@ impl RedriveJournal {
         Ok(journal)
     }
 
-    /// Reads the journal of this plan, also while its run is writing to it; `None` if it does not exist yet.
+    /// Reads the journal of this plan, even while its run is writing to it; `None` if it does not exist yet.
     ///
     /// # Errors
     /// If it belongs to another plan or another user, cannot be read, or is damaged anywhere but in its last line.
@@ -165,7 +169,7 @@ impl RedriveJournal {
         Ok(Some(journal))
     }
 
-    /// A journal whose entries are not replayed yet.
+    /// Creates a journal whose entries have not been replayed yet.
     fn without_entries(path: &Path, file: File) -> Self {
         Self {
             path: path.to_owned(),
@@ -177,7 +181,7 @@ impl RedriveJournal {
         }
     }
 
-    /// Reads the progress of a redrive, also while its run is writing to the journal.
+    /// Reads the progress of a redrive, even while its run is writing to the journal.
     ///
     /// # Errors
     /// If it belongs to another user, cannot be read, or is damaged anywhere but in its last line.
@@ -190,7 +194,7 @@ impl RedriveJournal {
         Ok(journal.counts())
     }
 
-    /// The progress of all runs together.
+    /// The combined progress of all runs.
     #[must_use]
     pub fn counts(&self) -> JournalCounts {
         let mut counts = JournalCounts::default();
@@ -209,48 +213,47 @@ impl RedriveJournal {
         counts
     }
 
-    /// True if no run has sent anything by this plan yet.
+    /// True if no run of this plan has sent a message yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.letters.values().all(|letter| letter.step == LetterStep::NotSent)
     }
 
-    /// True if a dead letter was sent back before. It only needs to be deleted.
+    /// True if a dead letter was already sent back, so it only needs to be deleted.
     #[must_use]
     pub fn was_sent(&self, sqs_message_id: &str) -> bool {
         self.letters.get(sqs_message_id).is_some_and(|letter| letter.step >= LetterStep::Sent)
     }
 
-    /// True if a dead letter may have been sent under another id: an edit with a different result each time would make
-    /// two messages of it.
+    /// True if a dead letter may have been sent under another id: a nondeterministic edit would turn it into two
+    /// messages.
     #[must_use]
     pub fn may_have_other_id(&self, sqs_message_id: &str, message_id: &str) -> bool {
         let letter = self.letters.get(sqs_message_id).filter(|letter| letter.may_be_sent());
         letter.is_some_and(|letter| letter.message_id != message_id)
     }
 
-    /// SQS's ids of the dead letters that any run has sent back and whose deletion is not confirmed.
+    /// The SQS message ids of dead letters that a run has sent back and whose deletion is not confirmed.
     pub fn not_deleted(&self) -> impl Iterator<Item = &str> {
         let sent = self.letters.iter().filter(|(_, letter)| letter.step == LetterStep::Sent);
         sent.map(|(sqs_message_id, _)| sqs_message_id.as_str())
     }
 
-    /// The number of possible copies that no run has reported yet: messages beyond one for each dead letter. They are
-    /// from this run or from killed ones. A killed run may have sent a message that it was about to send, and sent it
-    /// once more.
+    /// The number of possible copies that no run has reported yet: messages beyond one per dead letter. They are from
+    /// this run or from killed ones, since a killed run may have sent a message, even repeatedly, without recording it.
     #[must_use]
     pub fn possible_copies(&self) -> u64 {
         self.copies_not_reported
     }
 
-    /// True if a message has come back since this run sent it.
+    /// True if a message has returned to the DLQ since this run sent it.
     #[must_use]
     pub fn came_back(&self, message_id: &str, generation: u32) -> bool {
         self.generations.get(message_id).is_some_and(|sent| generation >= *sent)
     }
 
-    /// True if a dead letter is a message that this run sent: by SQS's id if SQS itself has moved it, else by its own
-    /// id.
+    /// True if a dead letter is a message that this run sent, identified by its SQS message id if SQS itself moved it,
+    /// otherwise by its own id.
     #[must_use]
     pub fn has_come_back(&self, record: &DeadLetterRecord) -> bool {
         let by_own_id =
@@ -259,10 +262,10 @@ impl RedriveJournal {
             || record.metadata.as_ref().is_some_and(by_own_id)
     }
 
-    /// Writes entries and waits until they are on disk.
+    /// Writes entries and syncs them to disk.
     ///
     /// # Errors
-    /// If the file cannot be written: nothing that depends on these entries may be done then.
+    /// If the file cannot be written. No step that depends on these entries may be taken then.
     pub fn write_entries(&mut self, entries: &[JournalEntry]) -> Result<(), JournalError> {
         if entries.is_empty() {
             return Ok(());
@@ -271,20 +274,20 @@ impl RedriveJournal {
         for entry in entries {
             lines += &serde_json::to_string(entry).expect("strings and numbers always serialise");
             lines.push('\n');
-            // Before it is on disk, which does no harm: if the disk refuses, the run ends with that error.
+            // Applied before it is on disk, which is harmless: if the write fails, the run ends with that error.
             self.apply_entry(entry);
         }
         let written = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(|error| JournalError::new(&self.path, error.to_string()))
     }
 
-    /// Replays the file and returns its first entry. Nothing was done after a last line without its line break, so that
-    /// line is cut off, after a check that the file is a journal.
+    /// Replays the file and returns its first entry. No step depends on a last line without a line break, so that line
+    /// is truncated, after a check that the file is a journal.
     fn replay_file(&mut self) -> Result<Option<JournalEntry>, JournalError> {
         let failed = |error: io::Error| JournalError::new(&self.path, error.to_string());
         let WholeLines { entries, bytes } = self.read_lines()?;
-        // Every whole line is an entry, so this is a journal. Cut off the torn line at its end: an entry appended to it
-        // would make the journal unreadable.
+        // Every complete line is an entry, so this is a journal. The torn line at its end is truncated: an entry
+        // appended to it would make the journal unreadable.
         self.file.set_len(bytes).and_then(|()| self.file.seek(SeekFrom::Start(bytes))).map_err(failed)?;
         for entry in &entries {
             self.apply_entry(entry);
@@ -292,13 +295,13 @@ impl RedriveJournal {
         Ok(entries.into_iter().next())
     }
 
-    /// Reads its whole lines.
+    /// Reads the complete lines.
     fn read_lines(&self) -> Result<WholeLines, JournalError> {
         let failed = |reason: String| JournalError::new(&self.path, reason);
         let mut reader = BufReader::new(&self.file);
         let mut whole = WholeLines::default();
         let mut number = 0_u64;
-        // Bytes: a crash may leave half a character.
+        // Bytes instead of text: a crash may leave half a character.
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -324,14 +327,14 @@ impl RedriveJournal {
         match entry {
             JournalEntry::Plan { .. } => {}
             JournalEntry::Run { .. } => {
-                // Intents that still stand are of a run that was killed: they were sent as often as one delivery may
-                // send, or never. The count assumes the worst.
+                // Intents without an outcome are from a killed run: each was sent between zero times and the limit of
+                // one delivery. The count assumes the worst.
                 for letter in self.letters.values_mut().filter(|letter| letter.step == LetterStep::Intended) {
                     letter.step = LetterStep::NotSent;
                     self.copies_not_reported += letter.add_possible_sends(MAX_AMBIGUOUS_SENDS);
                 }
-                // A message of an earlier run that is in the DLQ again has failed since, and is a dead letter like any
-                // other.
+                // A message of an earlier run that is in the DLQ again has failed since, so it is a dead letter like
+                // any other.
                 self.generations.clear();
                 self.sent_as.clear();
             }
@@ -371,7 +374,7 @@ impl RedriveJournal {
     }
 }
 
-/// Refuses the journal of another plan, which its first entry names.
+/// Rejects the journal of another plan, identified by its first entry.
 fn check_plan(path: &Path, first: &JournalEntry, plan: &JournalEntry) -> Result<(), JournalError> {
     if first == plan { Ok(()) } else { Err(other_redrive_error(path, first)) }
 }

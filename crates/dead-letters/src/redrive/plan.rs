@@ -21,40 +21,41 @@ pub use edit::BodyEdit;
 use edit::Editable;
 use new_id::{RenamedBody, assign_new_id, derive_id, message_id_in};
 
-/// The selection of messages, and the edit.
+/// The selection of messages, and their edit.
 #[derive(Debug, Default)]
 pub struct RedrivePlan {
     pub pick: Pick,
     pub edit: Option<BodyEdit>,
-    /// Messages that the edit does not change stay.
+    /// True to leave messages that the edit does not change.
     pub edited_only: bool,
-    /// Edited messages get a new `message_id`.
+    /// True to give edited messages a new `message_id`.
     pub new_id: bool,
-    /// Messages that were sent back this many times stay: they are parked.
+    /// Messages that were sent back this many times are parked: they remain in the DLQ.
     pub max_generation: u32,
-    /// Messages are written to a file, one body per line.
+    /// True if messages are written to a file, one body per line.
     pub into_lines: bool,
-    /// Messages are sent to a FIFO queue: each to the end of its group.
+    /// True if messages are sent to a FIFO queue, each to the end of its group.
     pub to_fifo: bool,
-    /// The DLQ is known to be a deployment's. A plain message in which redeliver wrote nothing is then one of its loop
-    /// and keeps its id, in `Redeliver`; else it belongs to another program and goes back as it is.
+    /// True if the DLQ is known to belong to a deployment. A plain message without anything written by redeliver then
+    /// belongs to its loop and keeps its id, in `Redeliver`; otherwise it belongs to another program and is sent back
+    /// unchanged.
     pub from_deployment: bool,
-    /// The queues that messages come from.
+    /// The source queues of the messages.
     pub sources: Sources,
     /// The schema that an edited message must match.
     pub schema: MessageSchema,
 }
 
-/// The messages of a DLQ that several queues share, by the queue that SQS moved them from.
+/// Selects messages of a shared DLQ by the queue that SQS moved them from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
     /// All messages go to one queue.
     #[default]
     Any,
-    /// Each goes back to its own queue. One stays if SQS does not name its queue, or if that cannot be used: by ARN,
-    /// with the reason.
+    /// Each message goes back to its own queue. It is left if SQS does not record its queue, or if that queue is
+    /// unusable: unusable queues by ARN, with the reason.
     Known { unusable: BTreeMap<String, String> },
-    /// Only those of the queue with this ARN are selected, and go back to it.
+    /// Only messages of the queue with this ARN are selected, and are sent back to it.
     Only(String),
 }
 
@@ -63,31 +64,31 @@ pub enum Sources {
 pub enum RedriveDecision {
     NotSelected,
     Send(Box<SendBack>),
-    /// It stays, although it is selected or may be; a sentence says why.
+    /// The message remains in the DLQ, although it is, or may be, selected.
     Stays(StayReason),
 }
 
-/// A message on its way back.
+/// A message to be sent back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendBack {
     pub message: OutgoingMessage,
-    /// Its own id; if it got a new one, that.
+    /// Its own id, or the new id if it was assigned one.
     pub message_id: String,
-    /// The id that it had, whatever that was, if it got a new one.
+    /// Its previous id, in any format, if it was assigned a new one.
     pub old_message_id: Option<String>,
     pub generation: u32,
     pub edited: bool,
 }
 
-/// The reason why a message stays.
+/// The reason why a message remains in the DLQ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum StayReason {
-    /// The filter failed on it.
+    /// The filter failed on the message.
     #[error("the filter cannot judge it: {0}")]
     NotJudged(String),
     #[error("would be dead-lettered again at once: {0}")]
     NotAMessage(String),
-    /// The places, joined.
+    /// The omitted parts, joined.
     #[error("its {0} was omitted in the archive: it cannot be sent again")]
     Omitted(String),
     #[error("parked: was sent back {0} times already (--max-generation)")]
@@ -118,10 +119,10 @@ pub enum StayReason {
 }
 
 impl RedrivePlan {
-    /// Decides on one message: whether it goes back, and with which body, attributes and id.
+    /// Decides whether a message is sent back, and with which body, attributes and id.
     ///
     /// # Errors
-    /// If a filter's output is neither true nor false, or it was stopped on four messages in a row.
+    /// If a filter's output is neither true nor false, or the filter timed out on four messages in a row.
     pub fn decide(&self, record: &DeadLetterRecord) -> Result<RedriveDecision, FilterError> {
         let from = record.message.redriven_from.as_deref();
         if let Sources::Only(arn) = &self.sources
@@ -143,8 +144,8 @@ impl RedrivePlan {
         if !record.message.omitted.is_empty() {
             return Ok(RedriveDecision::Stays(StayReason::Omitted(record.omitted_places())));
         }
-        // Checked before the edit and the schema, which cost more. An invalid message may have its generation only in
-        // its final record.
+        // Checked before the edit and the schema, which are more expensive. An invalid message may have its generation
+        // only in its final record.
         let given_up_in = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation).unwrap_or(0);
         let generation = record.metadata.as_ref().map_or(given_up_in, Metadata::generation);
         if generation >= self.max_generation.min(GENERATION_MAX) {
@@ -160,14 +161,14 @@ impl RedrivePlan {
             Ok(body) => body,
             Err(why) => return Ok(RedriveDecision::Stays(StayReason::EditRefused(why))),
         };
-        // An edit that changes nothing changes no id either: an API would do the same work a second time.
+        // An edit that changes nothing does not change the id: with a new one, an API would repeat the same work.
         if body == record.message.body {
             return Ok(match self.build_send_back(record, &body, attributes, None) {
                 RedriveDecision::Send(_) if self.edited_only => RedriveDecision::Stays(StayReason::NotEdited),
                 verdict => verdict,
             });
         }
-        // An id that the edit itself has given stays, also with `--new-id`.
+        // An id set by the edit itself is kept, even with `--new-id`.
         let (old, new) = (message_id_in(&record.message.body), message_id_in(&body));
         let edit_gives_id = new.is_some() && new != old;
         if edit_gives_id || !self.new_id {
@@ -191,7 +192,7 @@ impl RedrivePlan {
     /// Decides on one message, and counts it in the report unless it is to be sent.
     ///
     /// # Errors
-    /// As [`RedrivePlan::decide`].
+    /// The errors of [`RedrivePlan::decide`].
     pub fn decide_and_count(
         &self,
         record: &DeadLetterRecord,
@@ -207,7 +208,7 @@ impl RedrivePlan {
         Ok(None)
     }
 
-    /// The body that would be sent if there were no edit; the body as it is if it cannot be sent.
+    /// The body that would be sent without the edit; the original body if the message cannot be sent.
     #[must_use]
     pub fn body_without_edit(&self, record: &DeadLetterRecord) -> String {
         let body = &record.message.body;
@@ -217,14 +218,15 @@ impl RedrivePlan {
         }
     }
 
-    /// True if its final record says that it is invalid, or if it cannot be read as a message. No target has seen its
-    /// id, so an edit may change all of it.
+    /// True if the final record marks the message as invalid, or if it cannot be read as a message. No target has seen
+    /// its id, so an edit may change all of it.
     #[must_use]
     pub fn was_found_invalid(&self, record: &DeadLetterRecord) -> bool {
         let codes = [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema];
-        // In its attributes or, if they are full, in its trace header. A producer's own `ErrorType` does not count.
+        // The code is in its attributes or, if they are full, in its trace header. A producer's own `ErrorType` does
+        // not count.
         let is_said = codes.iter().any(|code| code.as_str() == record.error_type);
-        // Without the schema for `data`, which is none that the message was called by.
+        // The schema for `data` is not checked, since it is not the one that applied when the message was called.
         let is_read = record.metadata.is_some()
             || self
                 .schema
@@ -233,7 +235,7 @@ impl RedrivePlan {
         is_said || !is_read
     }
 
-    /// True if the message goes back with its attributes and its trace header as they are.
+    /// True if the message is sent back with unchanged attributes and trace header.
     fn sends_unchanged(&self, record: &DeadLetterRecord) -> bool {
         self.schema.accepts_plain() && !self.from_deployment && record.is_untouched()
     }
@@ -265,8 +267,8 @@ impl RedrivePlan {
         if to_fifo && record.message.message_group_id.is_none() {
             return RedriveDecision::Stays(StayReason::WithoutGroup);
         }
-        // Of this death and this body: a send that is repeated within five minutes adds no copy, and one with another edit
-        // is not dropped.
+        // Derived from this death and this body: a send that is repeated within five minutes adds no copy, and one with
+        // another edit is not dropped.
         let death = &record.message.sqs_message_id;
         let deduplication_id = to_fifo.then(|| derive_id(death, generation, &new_body).to_string());
         let content = Content {
@@ -289,7 +291,7 @@ impl RedrivePlan {
         }
     }
 
-    /// A message of another program. It has no generation, and SQS's id is its only one.
+    /// Prepares a message of another program. It has no generation, and its only id is the SQS message id.
     fn resend_unchanged(&self, record: &DeadLetterRecord, body: &str) -> Result<ResentMessage, StayReason> {
         if let Some(plain) = self.schema.plain() {
             plain.check_body(body).map_err(|invalid| StayReason::NotAMessage(invalid.to_string()))?;
@@ -303,7 +305,7 @@ impl RedrivePlan {
         })
     }
 
-    /// A message of redeliver's, with a fresh retry budget and without redeliver's own attributes.
+    /// Prepares a message of redeliver, with a fresh retry budget and without redeliver's own attributes.
     fn resend_next_generation(
         &self,
         record: &DeadLetterRecord,
@@ -328,7 +330,7 @@ impl RedrivePlan {
     }
 }
 
-/// The parts of a dead letter that are sent.
+/// The parts of a dead letter that are sent again.
 struct ResentMessage {
     body: String,
     attributes: Attributes,
@@ -337,8 +339,8 @@ struct ResentMessage {
     generation: u32,
 }
 
-/// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off
-/// by their names.
+/// Restores the producer's attributes. If `DeadLetter` did not fit into a final record, its other two attributes are
+/// removed by name.
 fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     let ProducersAttributes { attributes: mut producer, came_back } =
         producers_attributes(record.message.attributes.clone());
@@ -349,7 +351,7 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     producer
 }
 
-/// The reason why a plain message stays whose attributes cannot be folded.
+/// The reason for leaving a plain message whose attributes cannot be folded.
 const NO_ATTRIBUTE_ROOM: &str = "its ten attributes leave no room for redeliver's own";
 
 #[cfg(test)]

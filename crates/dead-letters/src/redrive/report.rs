@@ -9,56 +9,57 @@ use serde_json::{Value, json};
 use super::plan::{RedrivePlan, SendBack};
 use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_RIGHTS, explain_error};
 
-/// Examples that are shown of each reason.
+/// Limit on the examples per reason.
 const EXAMPLES: usize = 3;
-/// Reasons that are counted apart; a reason names places in the message, so there may be as many as messages.
+/// Limit on the reasons that are counted separately. A reason names locations in the message, so there may be as many
+/// reasons as messages.
 const REASONS: usize = 100;
 
-/// Counts, and examples of what stays.
+/// The counts of a redrive, with examples of messages that remain in the DLQ.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RedriveReport {
-    /// Would be sent back.
+    /// Messages that would be sent back.
     pub planned: u64,
-    /// Sent back and confirmed.
+    /// Messages sent back and confirmed.
     pub sent: u64,
-    /// Those among them that `--edit` changed.
+    /// The planned or sent messages that `--edit` changed.
     pub edited: u64,
-    /// The first of them; in a plan alone.
+    /// The first edited message; only in a plan.
     pub edit_example: Option<EditExample>,
-    /// Edited ones that were sent under a new `message_id`.
+    /// Edited messages that were sent with a new `message_id`.
     pub new_ids: u64,
-    /// Sent back by an earlier run that could not delete them, and deleted by this one.
+    /// Messages sent back by an earlier run that could not delete them, and deleted by this one.
     pub deleted_only: u64,
-    /// Messages that may be in the source queue beyond one for each dead letter: sends that had no answer, of this run
-    /// and of one before it that was killed.
+    /// Messages that may be in the source queue beyond one per dead letter: sends without a response, of this run and
+    /// of an earlier run that was killed.
     pub possible_copies: u64,
-    /// Sent back, by this run or before it, and still in the DLQ: this run could not delete them.
+    /// Messages sent back, by this run or an earlier one, that this run could not delete from the DLQ.
     pub not_deleted: u64,
-    /// The reason for the last one that this run could not delete.
+    /// The reason for the last failed deletion of this run.
     pub why_not_deleted: Option<NotDeleted>,
     /// The result of watching the pilot.
     pub watched: Option<PilotResult>,
     pub not_selected: u64,
-    /// Selected, read and left in the DLQ, because [`Limits::max`](super::RedriveLimits::max) was reached. A run stops
-    /// reading then.
+    /// Messages selected, read and left in the DLQ because [`RedriveLimits::max`](super::RedriveLimits::max) was
+    /// reached. A run stops reading then.
     pub left_by_max: u64,
     /// The part of the DLQ that was read.
     pub coverage: Option<Coverage>,
-    /// The reason if it ended early.
+    /// The reason for an early end, if any.
     pub early: Option<EarlyEnd>,
-    /// The messages that were sent back, or would be.
+    /// The messages that were, or would be, sent back, by error type.
     pub by_error_type: BTreeMap<String, u64>,
-    /// Those among them that SQS moved to the DLQ, by the ARN of the queue that they come from.
+    /// Those of these messages that SQS moved to the DLQ, by the ARN of their source queue.
     pub by_source: BTreeMap<String, u64>,
-    /// Some ids that messages had, and those that they got.
+    /// Examples of previous ids with their new ones.
     pub new_id_examples: Vec<(String, String)>,
-    /// Those among `staying` that the next run may send.
+    /// The messages among `staying` that the next run may send.
     pub to_retry: u64,
-    /// The messages that stay, by reason: their number, and SQS's ids of up to three of them.
+    /// The messages that remain in the DLQ, by reason: their number, and the SQS message ids of up to three.
     pub staying: BTreeMap<String, (u64, Vec<String>)>,
-    /// Messages that this run sent and that are in the DLQ again, by their own ids.
+    /// The own ids of messages that this run sent and that are in the DLQ again.
     pub came_back: BTreeSet<String>,
-    /// The causes that they died of this time, at most 100.
+    /// The causes of these new failures, at most 100.
     pub died_again: Vec<DiedAgain>,
 }
 
@@ -66,26 +67,27 @@ pub struct RedriveReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditExample {
     pub message_id: String,
-    /// The body that would be sent without the edit: the changes that any redrive makes are not the edit's.
+    /// The body that would be sent without the edit, so that the changes of every redrive are not attributed to the
+    /// edit.
     pub before: String,
     pub after: String,
-    /// True if its `metadata` is redeliver's own, and so is shown without `--reveal`.
+    /// True if its `metadata` was written by redeliver, and so is shown without `--reveal`.
     pub has_open_metadata: bool,
 }
 
-/// Messages that were sent back and died again of one cause.
+/// Messages that were sent back and failed again with the same cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiedAgain {
     pub fingerprint: String,
-    /// The error of the first one, in a line.
+    /// The error of the first message, in one line.
     pub headline: String,
     pub count: u64,
-    /// SQS's ids in the DLQ of some of them.
+    /// Example SQS message ids in the DLQ.
     pub examples: Vec<String>,
 }
 
 impl DiedAgain {
-    /// Adds those of another run.
+    /// Merges the entry of another run.
     pub fn merge_into(all: &mut Vec<Self>, more: Self) {
         let is_full = all.len() >= REASONS;
         match all.iter_mut().find(|known| known.fingerprint == more.fingerprint) {
@@ -100,27 +102,27 @@ impl DiedAgain {
     }
 }
 
-/// The reasons to end a redrive early, the worst last.
+/// The reasons for ending a redrive early, worst last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EarlyEnd {
     /// Too many of the sent messages failed again.
     Stopped,
     Interrupted,
-    /// An error ended it, with this reason.
+    /// An error, with this reason.
     Failed(String),
 }
 
 /// The result of watching the pilot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PilotResult {
-    /// For so long.
+    /// The duration of the watch.
     pub seconds: u64,
-    /// Messages of the pilot.
+    /// The number of messages of the pilot.
     pub sent: u64,
-    /// Those among them that are in the DLQ again.
+    /// The pilot messages that are in the DLQ again.
     pub came_back: u64,
-    /// The increase of SQS's count of delayed messages in the source queue: about this many of the pilot have failed
-    /// and wait for a retry. `None` if SQS did not say.
+    /// The increase of SQS's count of delayed messages in the source queue: about this many pilot messages have failed
+    /// and wait for a retry. `None` if SQS did not return the count.
     pub waiting: Option<u64>,
 }
 
@@ -131,7 +133,7 @@ impl RedriveReport {
         self.count_send_back(record, send_back);
     }
 
-    /// Keeps the first message that the edit changes, for people to look at.
+    /// Keeps the first message that the edit changes as an example for the user.
     pub(super) fn record_edit_example(
         &mut self,
         plan: &RedrivePlan,
@@ -164,7 +166,7 @@ impl RedriveReport {
         }
     }
 
-    /// Counts a message that goes back by its error and by the queue that SQS moved it from.
+    /// Counts a message that is sent back, by its error type and by the queue that SQS moved it from.
     pub fn count_kind(&mut self, error_type: &str, source: Option<&str>) {
         *self.by_error_type.entry(error_type.to_owned()).or_default() += 1;
         if let Some(source) = source {
@@ -172,13 +174,13 @@ impl RedriveReport {
         }
     }
 
-    /// The messages that come from other queues than this one, by their queues.
+    /// The numbers of messages from queues other than `to`, by source queue.
     pub fn from_other_queues(&self, to: &str) -> impl Iterator<Item = (&str, u64)> {
         self.by_source.iter().filter(move |(arn, _)| *arn != to).map(|(arn, count)| (arn.as_str(), *count))
     }
 
-    /// The part of the plan's report that no run over a single queue counts: messages that are not selected, and those
-    /// that stay for these reasons.
+    /// The part of the plan's report that a run over a single queue does not count: messages that are not selected, and
+    /// those that remain for these reasons.
     #[must_use]
     pub fn without_runs(&self, reasons: &[String]) -> Self {
         let stays = |reason: &String| reasons.contains(reason);
@@ -186,7 +188,8 @@ impl RedriveReport {
         Self { not_selected: self.not_selected, staying, coverage: self.coverage, ..Self::default() }
     }
 
-    /// Adds the messages of another queue of the same DLQ. What was not selected is counted once, and not here.
+    /// Adds the messages of another source queue of the same DLQ. Messages that were not selected are counted only
+    /// once, elsewhere.
     pub fn add_report(&mut self, other: Self) {
         self.planned += other.planned;
         self.sent += other.sent;
@@ -238,7 +241,7 @@ impl RedriveReport {
         );
     }
 
-    /// Counts a message of this run that is in the DLQ again, once.
+    /// Counts, once, a message of this run that is in the DLQ again.
     pub(super) fn count_came_back(&mut self, message_id: &str, record: &DeadLetterRecord) {
         if self.came_back.insert(message_id.to_owned()) {
             let died = DiedAgain {
@@ -251,44 +254,44 @@ impl RedriveReport {
         }
     }
 
-    /// The last pass counts the messages that stay: it sees all of them again.
+    /// Resets the counts of messages that are not sent, which each pass counts again.
     pub(super) fn start_pass(&mut self) {
         self.not_selected = 0;
         self.to_retry = 0;
         self.staying.clear();
     }
 
-    /// The dead letters that are finished: sent back, or sent before and deleted now.
+    /// The number of completed dead letters: sent back now, or sent earlier and deleted now.
     #[must_use]
     pub fn done_count(&self) -> u64 {
         self.sent + self.deleted_only
     }
 
-    /// True if it read all of the DLQ and did not end early.
+    /// True if the run read the whole DLQ and did not end early.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_covered() && self.early.is_none() && self.not_deleted == 0
     }
 
-    /// True if all of the DLQ was read.
+    /// True if the whole DLQ was read.
     #[must_use]
     pub fn is_covered(&self) -> bool {
         self.coverage.is_some_and(|coverage| coverage.complete)
     }
 
-    /// Messages that this run sent and that are in the DLQ again.
+    /// The number of messages that this run sent and that are in the DLQ again.
     #[must_use]
     pub fn came_back_count(&self) -> u64 {
         self.came_back.len() as u64
     }
 
-    /// The number of messages that stay, for any reason.
+    /// The number of messages that remain in the DLQ, for any reason.
     #[must_use]
     pub fn staying_count(&self) -> u64 {
         self.staying.values().map(|(count, _)| count).sum()
     }
 
-    /// Counts a message that stays.
+    /// Counts a message that remains in the DLQ.
     pub fn count_staying(&mut self, sqs_message_id: &str, reason: String) {
         let known = self.staying.contains_key(&reason) || self.staying.len() < REASONS;
         let reason = if known { reason } else { "other reasons".to_owned() };

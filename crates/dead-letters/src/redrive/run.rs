@@ -1,6 +1,6 @@
-//! One run: it finishes what the run before left, sends the pilot, watches it, and sends the rest. Journal → send →
-//! journal → delete: nothing is deleted before its send is confirmed and on disk. Several requests are under way at the
-//! same time.
+//! One run: it finishes the work of the previous run, sends the pilot, watches it, and sends the rest. Journal → send →
+//! journal → delete: a message is deleted only after its send is confirmed and the confirmation is on disk. Several
+//! requests run concurrently.
 
 mod deletions;
 mod flow;
@@ -27,19 +27,19 @@ pub(super) struct RedriveRun<'r, 'a, D, S, C> {
     report: RedriveReport,
     phase: Phase,
     deletions: Deletions,
-    /// Messages that this pass has read.
+    /// The number of messages that this pass has read.
     seen_in_pass: u64,
-    /// Sends that failed since the last one that did not.
+    /// The number of failed sends since the last successful one.
     sends_failed: u64,
-    /// The earliest time of the next round, by the rate.
+    /// The earliest time of the next round according to the rate.
     next_round_at: Timestamp,
-    /// Messages that were visible to others again before their turn came, since the run last waited for them.
+    /// Messages that became visible again before they were sent, since the run last waited for them.
     reappeared_before_send: u64,
-    /// Messages that waited with a delay in the source queue before the first was sent, if SQS says it.
+    /// The number of delayed messages in the source queue before the first send, if SQS returned it.
     delayed_before: Option<u64>,
 }
 
-/// The reasons to end a pass through the DLQ.
+/// The reasons for ending a pass through the DLQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PassEnd {
     AllSeen,
@@ -66,15 +66,16 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
     }
 
     pub(super) async fn run_to_end(mut self) -> Result<RedriveReport, DeadLetterError> {
-        // This run's own line comes first. Intents above it without an end are of a killed run and may have been sent,
-        // so they count as possible copies from here on.
+        // This run's own line comes first. Earlier intents without an outcome are from a killed run and may have been
+        // sent, so they count as possible copies from here on.
         let at = format_timestamp(self.redrive.clock.now());
         self.journal.write_entries(&[JournalEntry::Run { at }])?;
-        // Before the first send, so that messages that already waited do not count as failures of the pilot.
+        // Counted before the first send, so that messages that are already delayed do not count as failures of the
+        // pilot.
         self.delayed_before = watch::count_delayed(self.redrive.source).await;
         let worked = self.run_phases().await;
         self.report.not_deleted = match self.phase {
-            // It has tried some of them only.
+            // The run has tried only some of the deletions.
             Phase::Finish if self.deletions.are_failing() => self.journal.not_deleted().count() as u64,
             _ => self.deletions.left_count(),
         };
@@ -84,11 +85,11 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
             if self.report.done_count() == 0 {
                 return Err(error);
             }
-            // The work until then must be reported nevertheless. To the journal it is a killed run.
+            // Work completed before the error must still be reported. In the journal it looks like a killed run.
             self.report.early = Some(EarlyEnd::Failed(error.to_string()));
             return Ok(self.report);
         }
-        // Last of all. If the process dies before this line is on disk, the next run reports this one's copies again:
+        // Written last. If the process dies before this line is on disk, the next run reports this run's copies again:
         // better twice than never.
         let RedriveReport { sent, not_deleted, .. } = self.report;
         let exit_code =
@@ -97,7 +98,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         Ok(self.report)
     }
 
-    /// Carries out phase after phase.
+    /// Runs the phases in order.
     async fn run_phases(&mut self) -> Result<(), DeadLetterError> {
         while let Some(next) = self.run_phase().await? {
             self.phase = next;
@@ -105,7 +106,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         Ok(())
     }
 
-    /// Carries out the phase and returns the next one; `None` at the end of the run.
+    /// Runs the current phase and returns the next one; `None` at the end of the run.
     async fn run_phase(&mut self) -> Result<Option<Phase>, DeadLetterError> {
         let next = match self.phase {
             Phase::Finish => match self.run_pass().await? {
@@ -127,8 +128,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         Ok(self.report.early.is_none().then_some(next))
     }
 
-    /// Sends and deletes in one pass. Another one takes the messages that were hidden from it or failed in it, while that
-    /// makes progress.
+    /// Sends and deletes in one pass. Further passes handle messages that were hidden or failed, as long as there is
+    /// progress.
     async fn send_portion(&mut self, portion: Portion) -> Result<Option<Phase>, DeadLetterError> {
         let (done_before, reappeared_before) = (self.report.done_count(), self.reappeared_before_send);
         let end = self.run_pass().await?;
@@ -144,7 +145,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         })
     }
 
-    /// Goes through the DLQ once. The last pass counts the messages that stay: it sees all of them again.
+    /// Goes through the DLQ once. The last pass counts the remaining messages, since it reads all of them again.
     async fn run_pass(&mut self) -> Result<PassEnd, DeadLetterError> {
         self.deletions.start_pass();
         self.report.start_pass();
@@ -159,7 +160,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         outcome
     }
 
-    /// Reads, sends and deletes at the same time. Whatever ends it, what is under way is finished first.
+    /// Reads, sends and deletes concurrently. Requests in progress are always completed before it returns.
     async fn process_queue(
         &mut self,
         reader: &mut DeadLetterReader<'a, D, C>,
@@ -187,11 +188,11 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         end.unwrap_or(Ok(PassEnd::AllSeen))
     }
 
-    /// The reason to end the pass now, if there is one.
+    /// The reason for ending the pass now, if any.
     fn end_reason(&mut self) -> Option<PassEnd> {
         let limits = self.redrive.limits;
         let sent = self.report.sent;
-        // A run that cannot send any more has ended for that reason, whatever else there is.
+        // If the run can no longer send, that is its reason for ending, regardless of others.
         if self.report.early.is_none() {
             self.report.early = if (self.redrive.interrupted)() {
                 Some(EarlyEnd::Interrupted)

@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use super::plan::RedrivePlan;
 
-/// A redrive and all that it needs.
+/// A redrive with everything it needs to run.
 pub struct RedriveJob<'a, D, S, C> {
     pub dlq: &'a D,
-    /// The queue to send them back to.
+    /// The queue to send the dead letters back to.
     pub source: &'a S,
     pub clock: &'a C,
     pub plan: &'a RedrivePlan,
-    /// True if messages that fail again return to where they were read: true for a queue, false for a file.
+    /// True if messages that fail again can return to the place they were read from: true for a queue, false for a
+    /// file.
     pub can_come_back: bool,
     /// The limits of a redrive.
     pub limits: RedriveLimits,
-    /// Returns true to end as soon as possible (Ctrl-C).
+    /// Returns true to request an early end (Ctrl-C).
     pub interrupted: &'a dyn Fn() -> bool,
     /// Called with the progress.
     pub progress: &'a dyn Fn(RedriveProgress),
@@ -24,13 +25,13 @@ pub struct RedriveJob<'a, D, S, C> {
 /// The limits of a redrive.
 #[derive(Clone, Copy, Debug)]
 pub struct RedriveLimits {
-    /// Messages per second; `None`: as fast as SQS answers.
+    /// Messages per second; `None` for as fast as SQS responds.
     pub rate: Option<u32>,
-    /// Limit on the messages that are sent.
+    /// Limit on the number of sent messages.
     pub max: u64,
-    /// Ends the run when more than this percentage of the sent messages failed again.
+    /// The run ends when more than this percentage of the sent messages failed again.
     pub stop_after_failures_percent: u8,
-    /// The time for which the pilot, the first 50 messages, is watched before the rest is sent; zero: no pilot.
+    /// The time for which the pilot (the first 50 messages) is watched before the rest is sent; zero for no pilot.
     pub watch: Duration,
 }
 
@@ -44,14 +45,14 @@ impl RedriveLimits {
 /// The progress of a redrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedriveProgress {
-    /// The messages of the DLQ that this pass has read, and about how many there are.
+    /// The number of DLQ messages that this pass has read, and the approximate total.
     Read { seen: u64, approximate: u64 },
     /// The number of messages sent back.
     Sent(u64),
-    /// The number of these that are in the DLQ again.
+    /// The number of sent messages that are in the DLQ again.
     CameBack(u64),
-    /// The pilot is watched for so long yet.
+    /// The remaining time for watching the pilot.
     Watching(Duration),
-    /// The time for which messages may still be hidden from it.
+    /// The remaining time for which messages may be hidden from the run.
     Waiting(Duration),
 }

@@ -13,19 +13,19 @@ pub enum JournalEntry {
         /// The ARN of the queue that messages are sent back to.
         to: String,
     },
-    /// The start of a run: the lines up to the next one like it are its work. To it, messages that earlier runs sent
-    /// and that are in the DLQ again are dead letters like any other.
+    /// The start of a run: all lines up to the next start belong to it. Messages that earlier runs sent and that are in
+    /// the DLQ again are treated like any other dead letter.
     Run {
-        /// RFC 3339.
+        /// The timestamp of the start, RFC 3339.
         at: String,
     },
-    /// The message is about to be sent. Without a later line about it, it may have been sent.
+    /// The message is about to be sent. Without a later line, it may have been sent.
     Intent {
-        /// SQS's id of the dead letter.
+        /// The SQS message id of the dead letter.
         sqs_message_id: String,
         /// The message's own id.
         message_id: String,
-        /// The id that it had, if it got a new one.
+        /// Its previous id, if it was assigned a new one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         old_message_id: Option<String>,
         generation: u32,
@@ -33,37 +33,37 @@ pub enum JournalEntry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         original_body: Option<String>,
     },
-    /// Confirmed by SQS.
+    /// The send is confirmed by SQS.
     Sent {
-        /// SQS's id of the dead letter.
+        /// The SQS message id of the dead letter.
         sqs_message_id: String,
-        /// SQS's id of the message that was sent back.
+        /// The SQS message id of the message that was sent back.
         sent_as: String,
-        /// The known number of sends: a send without an answer is repeated.
+        /// The known number of sends: a send without a response is retried.
         #[serde(default = "once", skip_serializing_if = "is_once")]
         sends: u32,
     },
-    /// Not confirmed: it stays.
+    /// The send is not confirmed, so the dead letter is not deleted.
     NotSent {
-        /// SQS's id of the dead letter.
+        /// The SQS message id of the dead letter.
         sqs_message_id: String,
         code: String,
-        /// The number of sends without an answer. Each may have been accepted. 0 if it was refused.
+        /// The number of sends without a response, each of which may have been accepted. 0 if the send was rejected.
         #[serde(default, skip_serializing_if = "is_none")]
         sends: u32,
     },
-    /// Gone from the DLQ.
+    /// The dead letter is deleted from the DLQ.
     Deleted {
-        /// SQS's id of the dead letter.
+        /// The SQS message id of the dead letter.
         sqs_message_id: String,
     },
-    /// A run came to its end, and has reported what it did.
+    /// The run has ended and reported its results.
     Ended {
-        /// Messages that it sent back.
+        /// The number of messages that the run sent back.
         sent: u64,
-        /// Messages that were sent back, by it or before it, and that it could not delete.
+        /// The number of messages, sent back by this run or earlier ones, that it could not delete.
         not_deleted: u64,
-        /// The number of the [`ExitCode`](crate::ExitCode).
+        /// The numeric [`ExitCode`](crate::ExitCode).
         exit_code: u8,
     },
 }

@@ -4,29 +4,29 @@
 #[derive(Debug, Default)]
 pub(super) struct LetterState {
     pub(super) step: LetterStep,
-    /// Its own id when it was last about to be sent.
+    /// Its own id at the last intent to send it.
     pub(super) message_id: String,
-    /// Its generation then.
+    /// Its generation at that intent.
     pub(super) generation: u32,
     pub(super) is_edited: bool,
     /// The number of messages that may be in the target queue.
     perhaps_there: u32,
 }
 
-/// The progress of a dead letter. It never goes back from `Sent`: a confirmed message is not sent again.
+/// The progress of a dead letter. It never leaves `Sent`, since a confirmed message is not sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LetterStep {
     #[default]
     NotSent,
-    /// About to be sent: perhaps it was, while nothing else is written of it.
+    /// About to be sent: without a later entry, it may have been sent.
     Intended,
-    /// Sent back and confirmed; its deletion is not.
+    /// Sent back and confirmed; its deletion is not confirmed.
     Sent,
     Deleted,
 }
 
 impl LetterState {
-    /// True if a message of it may be in the target queue.
+    /// True if a message sent for it may be in the target queue.
     pub(super) const fn may_be_sent(&self) -> bool {
         self.perhaps_there > 0
     }
@@ -38,7 +38,7 @@ impl LetterState {
         self.possible_copies() - before
     }
 
-    /// The number of possible copies. The first message in the queue is wanted; only further ones are copies.
+    /// The number of possible copies. The first message in the queue is intended; only further ones are copies.
     pub(super) fn possible_copies(&self) -> u64 {
         u64::from(self.perhaps_there.saturating_sub(1))
     }

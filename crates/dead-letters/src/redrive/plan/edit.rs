@@ -1,4 +1,4 @@
-//! `--edit` changes the body of a message and nothing else.
+//! `--edit`: changes only the body of a message.
 
 use redeliver_core::message::metadata::OUR_MEMBERS;
 use serde_json::Value;
@@ -45,13 +45,13 @@ impl BodyEdit {
         Ok(Self(EditKind::Filter { change, identity }))
     }
 
-    /// Creates an edit that replaces the body of one message with text that a person wrote.
+    /// Creates an edit that replaces the body of one message with text written by a person.
     #[must_use]
     pub fn replace_body(text: &str) -> Self {
         Self(EditKind::Body(text.to_owned()))
     }
 
-    /// The filter as it was typed, or the new body.
+    /// The filter as typed, or the new body.
     #[must_use]
     pub fn text(&self) -> &str {
         match &self.0 {
@@ -60,7 +60,7 @@ impl BodyEdit {
         }
     }
 
-    /// Applies the edit and returns the new body. The inner error is the reason to refuse the edit.
+    /// Applies the edit and returns the new body. The inner error is the reason for rejecting the edit.
     pub(super) fn edit_body(
         &self,
         record: &DeadLetterRecord,
@@ -87,7 +87,7 @@ fn apply_filter(
     Ok(compare_outputs(outputs).and_then(|[before, after]| splice_body(record, &before, &after, editable)))
 }
 
-/// `.body` before and after the edit, which must have changed nothing else.
+/// Returns `.body` before and after the edit, which must not have changed anything else.
 fn compare_outputs([before, after]: [Result<String, String>; 2]) -> Result<[Value; 2], String> {
     let read = |text: String| {
         read_lossy(&text).map_err(|_| "its output is not JSON, or the body is nested too deeply to edit")
@@ -108,7 +108,7 @@ fn compare_outputs([before, after]: [Result<String, String>; 2]) -> Result<[Valu
     Ok(bodies)
 }
 
-/// Applies the text that came back from an editor.
+/// Applies the text returned by an editor.
 fn apply_text(record: &DeadLetterRecord, text: &str, editable: Editable) -> Result<String, String> {
     let body = &record.message.body;
     match (read_lossy(body), read_lossy(text)) {
@@ -147,7 +147,7 @@ fn splice_body(
         }
     }
     let edited = match after {
-        // The whole body as text: this is how the document holds a body that is not JSON.
+        // The whole body as a string, which is how the document represents a body that is not JSON.
         Value::String(text) => text.clone(),
         _ if are_objects => splice_edit(body, before, after),
         _ => after.to_string(),

@@ -1,4 +1,4 @@
-//! `--new-id`: the id of a message that the edit has made another one.
+//! `--new-id`: a new id for a message that the edit turned into a different one.
 
 use redeliver_core::message::metadata::OUR_MEMBERS;
 use serde_json::Value;
@@ -11,14 +11,14 @@ use crate::surrogates::read_lossy;
 /// A body with a new `message_id`.
 pub(super) struct RenamedBody {
     pub(super) body: String,
-    /// The id that it had: SQS's first one if it had none that is a UUID.
+    /// The previous id, or the SQS message id of the first delivery if the body had no UUID.
     pub(super) old_id: String,
 }
 
-/// Gives a body a new `message_id`.
+/// Assigns a new `message_id` to a body.
 ///
-/// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come
-/// to the same: from the old id, the new generation and what the producer's part of the message is after the edit.
+/// The new id is derived, not random (RFC 9562, UUID version 8), so that a second run and all copies of the message get
+/// the same one. It depends on the old id, the new generation, and the producer's part of the edited message.
 pub(super) fn assign_new_id(body: &str, first_id: &str, generation: u32) -> RenamedBody {
     let before = read_lossy(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();
@@ -31,12 +31,12 @@ pub(super) fn assign_new_id(body: &str, first_id: &str, generation: u32) -> Rena
     RenamedBody { body: splice_edit(body, &before, &after), old_id }
 }
 
-/// The id in a body, whatever it is.
+/// The id in a body, in any format.
 pub(super) fn message_id_in(body: &str) -> Option<String> {
     Some(read_lossy(body).ok()?["metadata"]["message_id"].as_str()?.to_owned())
 }
 
-/// Without what redeliver writes: copies of a message differ in that.
+/// The body without the members written by redeliver, in which copies of a message differ.
 fn producer_part(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -1,21 +1,21 @@
-//! Sent and to be deleted. A failed deletion leaves the message in both queues, and is reported.
+//! Tracks the deletion of sent messages. A failed deletion leaves the message in both queues, and is reported.
 
 use std::collections::BTreeMap;
 
 use crate::redrive::journal::{JournalEntry, JournalError, RedriveJournal};
 use crate::{DeadLetterRecord, NotDeleted};
 
-/// Stop after this many deletions in a row without a confirmed one.
+/// Stop after this many unconfirmed deletions in a row.
 const FAILED_MAX: u64 = 10;
 
 /// The deletions of a run.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
-    /// Sent, by whichever run, and not deleted by this one; with the pass that tried it last.
+    /// Messages sent by any run and not deleted by this one, with the last pass that tried.
     left: BTreeMap<String, u32>,
-    /// The number of the present pass.
+    /// The number of the current pass.
     pass: u32,
-    /// Those that failed since the last one that did not.
+    /// The number of failed deletions since the last successful one.
     failed: u64,
     /// The reason of the last failure.
     pub(super) why_not: Option<NotDeleted>,
@@ -26,8 +26,8 @@ impl Deletions {
         self.pass += 1;
     }
 
-    /// Counts the outcomes of deletions of messages whose sends are confirmed, and returns what the journal is to say of
-    /// them. The next pass or run deletes the rest.
+    /// Counts the outcomes of deletions of messages whose sends are confirmed, and returns their journal entries. The
+    /// next pass or run deletes the rest.
     pub(super) fn count_outcomes(
         &mut self,
         records: Vec<DeadLetterRecord>,
@@ -41,43 +41,44 @@ impl Deletions {
                     self.left.remove(&sqs_message_id);
                     deleted.push(JournalEntry::Deleted { sqs_message_id });
                 }
-                // It stays, or is gone and SQS's answer got lost. The next pass shows which: it is received again, or
-                // not.
+                // Either the message was not deleted, or SQS's response was lost. The next pass shows which: the
+                // message is received again or not.
                 Err(why) => {
-                    // A message that another program may have received says nothing about the next one.
+                    // A message that another program may have received is no evidence that the next deletion will fail.
                     self.failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                     self.left.insert(sqs_message_id, self.pass);
                     self.why_not = Some(why);
                 }
             }
         }
-        // One that succeeds shows that deleting is allowed: only an unbroken row of failures ends the run.
+        // A success shows that deletion is permitted: only consecutive failures end the run.
         if !deleted.is_empty() {
             self.failed = 0;
         }
         deleted
     }
 
-    /// The number of deletions that are not confirmed.
+    /// The number of unconfirmed deletions.
     pub(super) fn left_count(&self) -> u64 {
         self.left.len() as u64
     }
 
-    /// True if deletions fail, so that further messages would be in both queues.
+    /// True if deletions keep failing, so that further messages would end up in both queues.
     pub(super) fn are_failing(&self) -> bool {
         self.failed >= FAILED_MAX
     }
 
-    /// After a complete pass: a sent message that is no longer in the DLQ was deleted, although the answer was lost.
+    /// Called after a complete pass: a sent message that is no longer in the DLQ was deleted, although the response was
+    /// lost.
     ///
-    /// A file may be another one than an earlier run had: the absence of a message of that run says nothing.
+    /// A file may differ from that of an earlier run, so the absence of that run's messages proves nothing.
     pub(super) fn forget_gone(
         &mut self,
         journal: &mut RedriveJournal,
         can_come_back: bool,
     ) -> Result<(), JournalError> {
-        // Messages that this pass could not delete came out of the queue in it. Those of an earlier pass that this one
-        // did not see are gone.
+        // Messages that this pass failed to delete were received in it. Those of an earlier pass that this one did not
+        // receive are gone.
         let pass = self.pass;
         let gone_here: Vec<_> =
             self.left.extract_if(.., |_, tried| *tried != pass).map(|(id, _)| id).collect();

@@ -1,5 +1,4 @@
-//! Dead letters on their way back: they wait, are sent, and are deleted. Several requests are under way at the same
-//! time.
+//! The dead letters in progress: they are waiting, being sent, or being deleted. Several requests run concurrently.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,17 +17,17 @@ use crate::redrive::plan::SendBack;
 use crate::{DeadLetterReader, DeadLetterRecord};
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes that are being sent at a time, so that large messages leave before the timeout.
+/// Limit on the bytes being sent at a time, so that large messages are sent before the timeout.
 const SENDING_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX;
 
-/// A dead letter that is to go back.
+/// A dead letter to be sent back.
 pub(super) struct Candidate {
     pub(super) record: DeadLetterRecord,
     pub(super) send_back: SendBack,
 }
 
 impl Candidate {
-    /// SQS's id of the dead letter.
+    /// The SQS message id of the dead letter.
     pub(super) fn id(&self) -> &str {
         &self.record.message.sqs_message_id
     }
@@ -52,34 +51,34 @@ impl Candidate {
 /// A dead letter whose send is confirmed.
 pub(super) struct SentLetter {
     pub(super) record: DeadLetterRecord,
-    /// By an earlier run or pass, according to the journal.
+    /// True if it was sent by an earlier run or pass, according to the journal.
     pub(super) before: bool,
 }
 
-/// Something that has happened.
+/// An event of the flow.
 pub(super) enum FlowEvent {
-    /// New dead letters; `None`: there are no more.
+    /// New dead letters; `None` if there are no more.
     Read(Result<Option<Vec<ReceivedMessage>>, ReaderError>),
     Sent(Vec<(Candidate, DeliveryOutcome<String>)>),
     Deletion(Vec<SentLetter>, Vec<DeletionAnswer>),
-    /// The rate allows the next round.
+    /// The next round is due according to the rate.
     RoundIsDue,
 }
 
-/// All dead letters of one pass that wait or are under way.
+/// All dead letters of one pass that are waiting or in progress.
 pub(super) struct RedriveFlow<'a> {
-    /// To be sent, in this order.
+    /// Candidates to be sent, in this order.
     pub(super) waiting: VecDeque<Candidate>,
-    /// Messages that are being sent.
+    /// The number of messages that are being sent.
     pub(super) sending: u64,
     sending_bytes: usize,
-    /// To be deleted, as soon as the journal has it.
+    /// Sent messages to be deleted once the journal has recorded the send.
     pub(super) sent: Vec<SentLetter>,
     deleting: u64,
     requests: FuturesUnordered<BoxFuture<'a, FlowEvent>>,
-    /// For the journal.
+    /// Pending journal entries.
     pub(super) entries: Vec<JournalEntry>,
-    /// The reader has no more.
+    /// True if the reader has no more messages.
     pub(super) all_read: bool,
 }
 
@@ -97,28 +96,28 @@ impl<'a> RedriveFlow<'a> {
         }
     }
 
-    /// True if nothing is under way.
+    /// True if no request is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.requests.is_empty() && self.sent.is_empty() && self.entries.is_empty()
     }
 
-    /// True if nothing of the DLQ is left to be sent.
+    /// True if no message of the DLQ is left to be sent.
     pub(super) fn is_exhausted(&self) -> bool {
         self.all_read && self.waiting.is_empty()
     }
 
-    /// True if the reader can fill up a round of this size.
+    /// True if more messages are needed for a round of this size, and may be read.
     pub(super) fn can_read_more(&self, round_size: u64) -> bool {
         !self.all_read && (self.waiting.len() as u64) < round_size && self.free_slots() > 0
     }
 
-    /// Messages for which there are requests left.
+    /// The number of messages that the free requests can send.
     pub(super) fn free_slots(&self) -> u64 {
         let under_way = self.sending + self.deleting + self.sent.len() as u64;
         ((REQUESTS_MAX * BATCH_ENTRIES_MAX) as u64).saturating_sub(under_way)
     }
 
-    /// The next message to be sent, if its bytes have room beside the others' of its round.
+    /// Takes the next message to be sent, if its bytes fit into the round.
     pub(super) fn take_next(&mut self, round: &[Candidate]) -> Option<Candidate> {
         let bytes = self.sending_bytes + total_bytes(round);
         self.waiting.pop_front_if(|next| bytes == 0 || bytes + next.body_bytes() <= SENDING_BYTES_MAX)
@@ -144,7 +143,7 @@ impl<'a> RedriveFlow<'a> {
         }
     }
 
-    /// Deletes messages whose sends are confirmed and on disk.
+    /// Deletes messages whose confirmed sends are on disk.
     pub(super) fn delete_sent<D: Queue, C: Clock>(&mut self, reader: &DeadLetterReader<'a, D, C>) {
         while !self.sent.is_empty() {
             let some: Vec<_> = self.sent.drain(..self.sent.len().min(BATCH_ENTRIES_MAX)).collect();
@@ -155,8 +154,8 @@ impl<'a> RedriveFlow<'a> {
         }
     }
 
-    /// Waits for something to happen, and returns all that has happened until then. The reader runs meanwhile; it
-    /// receives only if `reads`. `round_at` is when the rate allows the next round.
+    /// Waits for at least one event, and returns all events so far. The reader runs meanwhile; it receives only if
+    /// `reads`. `round_at` is the earliest time of the next round according to the rate.
     pub(super) async fn wait_for_events<D: Queue, C: Clock>(
         &mut self,
         reader: &mut DeadLetterReader<'a, D, C>,
@@ -214,7 +213,7 @@ impl<'a> RedriveFlow<'a> {
         };
         let (work, read) = (work.fuse(), read.fuse());
         pin_mut!(work, read);
-        // The reader first: answers that come without a pause must not keep it from keeping messages hidden.
+        // The reader first: an uninterrupted stream of responses must not prevent it from extending held messages.
         select_biased! {
             event = read => event,
             event = work => event,
@@ -226,7 +225,7 @@ fn total_bytes(round: &[Candidate]) -> usize {
     round.iter().map(Candidate::body_bytes).sum()
 }
 
-/// One request each: ten messages, and no more bytes than a request may have.
+/// Splits a round into requests of at most ten messages, within the byte limit of a request.
 fn split_into_batches(round: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     let mut batches: Vec<Vec<Candidate>> = Vec::new();
     let mut bytes = 0;

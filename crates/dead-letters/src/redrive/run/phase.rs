@@ -1,26 +1,27 @@
-//! The phases of a run, and the number of messages that it sends at once.
+//! The phases of a run, and the number of messages that are sent concurrently.
 
 use crate::redrive::task::RedriveLimits;
 
-/// Messages that are being sent at a time: some requests at once, and not much to do again after a crash.
+/// Limit on the messages being sent at a time: enough for several concurrent requests, and few to resend after a crash.
 pub(super) const SENDING_MAX: u64 = 100;
-/// Sent before the rest and watched.
+/// The number of messages that are sent first and watched.
 const PILOT: u64 = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Deletes what earlier runs have sent. It sends nothing: without the right to delete it would send more and more.
+    /// Deletes messages that earlier runs have sent, and sends nothing: without permission to delete, each run would
+    /// send more messages.
     Finish,
     Send(Portion),
     /// Watches the pilot.
     Watch,
-    /// Waits until messages that could not be kept hidden are visible again, and continues with this portion.
+    /// Waits until messages that could not be kept hidden are visible again, then continues with this portion.
     Wait(Portion),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Portion {
-    /// The first messages, ahead of the others.
+    /// The first messages, sent ahead of the rest.
     Pilot,
     Rest,
 }
@@ -31,7 +32,7 @@ impl Phase {
         Self::Send(if limits.watch.is_zero() { Portion::Rest } else { Portion::Pilot })
     }
 
-    /// True if the whole pilot is sent and can be watched.
+    /// True if the whole pilot has been sent and can be watched.
     pub(super) fn is_pilot_out(self, sent: u64) -> bool {
         self == Self::Send(Portion::Pilot) && sent >= PILOT
     }

@@ -1,4 +1,4 @@
-//! Rounds, side by side: on disk, sent, on disk, deleted. One write to the journal serves all that waits for it.
+//! Concurrent rounds: journal, send, journal, delete. One journal write serves all steps that wait for it.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::redrive::report::EarlyEnd;
 use crate::redrive::task::RedriveProgress;
 use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord};
 
-/// Stop after this many sends in a row without a confirmed one. No more than that are under way at a time, so that no
-/// more are tried in vain.
+/// Stop after this many unconfirmed sends in a row. No more than this many are in progress at a time, which also limits
+/// the futile ones.
 const SENDS_FAILED_MAX: u64 = SENDING_MAX;
 
 impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, S, C> {
-    /// Writes to the journal what was done, and what is to be done next, in one go; then begins it.
+    /// Writes completed steps and the next intents to the journal in one write, then starts the next steps.
     pub(super) fn dispatch_round(
         &mut self,
         round: Vec<Candidate>,
@@ -28,7 +28,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
         reader: &DeadLetterReader<'a, D, C>,
     ) -> Result<(), JournalError> {
         flow.entries.extend(round.iter().map(Candidate::intent_entry));
-        // No message leaves before its intent is on disk, so no send is without a trace; and none is deleted before its
+        // No message is sent before its intent is on disk, so every send leaves a trace; and none is deleted before its
         // outcome is on disk. If the process dies after this line,
         // - the journal has at most 100 intents without an outcome: the next run sends these again, and reports them as
         //   possible copies (the same `message_id`), never a loss;
@@ -39,7 +39,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
         Ok(())
     }
 
-    /// The messages that may be sent now, by the rate, the limits, and what is under way.
+    /// The messages that may be sent now, given the rate, the limits, and the sends in progress.
     pub(super) fn next_round(
         &mut self,
         flow: &mut RedriveFlow<'a>,
@@ -47,19 +47,20 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
     ) -> Vec<Candidate> {
         let (now, limits) = (self.redrive.clock.now(), self.redrive.limits);
         let wanted = self.round_size(flow);
-        // By the rate a round goes every so often, as a whole.
+        // With a rate, rounds are sent as a whole at regular intervals.
         let is_early = now < self.next_round_at || ((flow.waiting.len() as u64) < wanted && !flow.all_read);
         if limits.rate.is_some() && is_early {
             return Vec::new();
         }
-        // As if all that is being sent would fail.
+        // Assumes that all sends in progress fail.
         let may_fail = SENDS_FAILED_MAX.saturating_sub(self.sends_failed + flow.sending);
         let room = wanted.min(may_fail).min(flow.free_slots());
         let mut round = Vec::new();
         while (round.len() as u64) < room
             && let Some(candidate) = flow.take_next(&round)
         {
-            // Another program may have received it since: it may already be sent, and could not be deleted.
+            // If the message is visible again, another program may have received it: it may already have been sent, and
+            // could not be deleted.
             if reader.is_hidden(&candidate.record.message) {
                 round.push(candidate);
             } else {
@@ -73,12 +74,12 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
         round
     }
 
-    /// Messages that the next round is to have, if there is room.
+    /// The desired size of the next round.
     pub(super) fn round_size(&self, flow: &RedriveFlow<'a>) -> u64 {
         self.phase.round_size(self.redrive.limits, self.report.sent + flow.sending)
     }
 
-    /// Counts what has happened.
+    /// Applies an event to the counts and the journal.
     pub(super) fn apply_event(
         &mut self,
         event: FlowEvent,
@@ -102,8 +103,8 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
                     sent.iter().zip(&outcomes).filter(|(sent, outcome)| sent.before && outcome.is_ok());
                 self.report.deleted_only += before.count() as u64;
                 let records = sent.into_iter().map(|sent| sent.record).collect();
-                // After the fact: if the process dies before this is on disk, the next run finds them gone and says so
-                // in the journal itself.
+                // Recorded afterwards: if the process dies before this is on disk, the next run finds the messages gone
+                // and records that itself.
                 flow.entries.extend(self.deletions.count_outcomes(records, outcomes));
             }
             FlowEvent::RoundIsDue => {}
@@ -111,15 +112,15 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
         Ok(())
     }
 
-    /// Lines up what is to be sent or deleted.
+    /// Queues messages to be sent or deleted.
     fn queue_messages(
         &mut self,
         messages: Vec<ReceivedMessage>,
         flow: &mut RedriveFlow<'a>,
     ) -> Result<(), DeadLetterError> {
         for record in messages.into_iter().map(DeadLetterRecord::new) {
-            // A message that is sent according to the journal is never sent again by any run, only deleted. This lets a
-            // second run finish the first one's work.
+            // A message that was sent according to the journal is never sent again, only deleted. This lets a second
+            // run finish the work of the first.
             if self.journal.was_sent(&record.message.sqs_message_id) {
                 let _is_named = self.redrive.plan.pick.observe_record(&record);
                 flow.sent.push(SentLetter { record, before: true });
@@ -130,7 +131,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
         Ok(())
     }
 
-    /// A dead letter that goes back; one that does not is counted.
+    /// Returns a dead letter that is to be sent back; any other is counted.
     fn classify_record(&mut self, record: DeadLetterRecord) -> Result<Option<Candidate>, DeadLetterError> {
         if self.redrive.can_come_back && self.journal.has_come_back(&record) {
             self.report.count_came_back(record.message_id(), &record);

@@ -1,8 +1,8 @@
 //! Watches the pilot.
 //!
-//! Two effects are visible from outside. A message that is given up is in the DLQ again with its id: that is exact, and
-//! a permanent failure takes seconds. A message that fails and will be retried waits in the source queue with a delay,
-//! by the default policy five times for up to 15 minutes each. It cannot be received meanwhile, but SQS counts such
+//! Two effects are observable from outside. A message that is given up is in the DLQ again with its id: this is exact,
+//! and a permanent failure takes seconds. A message that fails and will be retried is delayed in the source queue, by
+//! the default policy five times for up to 15 minutes each. It cannot be received meanwhile, but SQS counts delayed
 //! messages.
 
 use std::iter::successors;
@@ -17,13 +17,15 @@ use crate::redrive::report::{EarlyEnd, PilotResult, RedriveReport};
 use crate::redrive::task::{RedriveJob, RedriveProgress};
 use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord, HIDDEN};
 
-/// A permanent failure needs a few seconds. Each later look comes after twice as long, since it reads the whole DLQ.
+/// A permanent failure takes a few seconds. The interval to each later check doubles, since a check reads the whole
+/// DLQ.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
-/// Between two questions whether to end.
+/// The interval between two checks for an interrupt.
 const STEP: Duration = Duration::from_secs(1);
 
-/// Watches the pilot for as long as it is to be watched, or until too much of it has failed or all of it is back; why
-/// the run is to end now, if it is. `delayed_before` is what waited with a delay before the first was sent.
+/// Watches the pilot for the configured time, or until too many of its messages have failed or all have returned.
+/// Returns the reason for ending the run now, if any. `delayed_before` is the number of delayed messages before the
+/// first send.
 pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
     redrive: &RedriveJob<'_, D, S, C>,
     journal: &RedriveJournal,
@@ -34,7 +36,7 @@ pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>
     let (begun, span) = (clock.now(), limits.watch);
     let looks = successors(Some(FIRST_LOOK), |look| Some(*look * 2)).take_while(|look| *look < span);
     for look in looks.chain([span]) {
-        // Reading a long queue takes longer than the time to the next look.
+        // Skip a check if reading a long queue took longer than the interval.
         if look < span && begun + look < clock.now() {
             continue;
         }
@@ -42,8 +44,8 @@ pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>
         if let Some(early) = wait_until(redrive, begun + look, left).await {
             return Ok(Some(early));
         }
-        // A message that came back is counted exactly, by its id and generation. Those that wait are only a number of
-        // SQS's, with other producers' retries in it, so it is compared with the number before.
+        // A returned message is counted exactly, by its id and generation. Delayed messages are only a count by SQS,
+        // which includes retries of other producers' messages, so it is compared with the count before the pilot.
         count_returned(redrive, journal, report).await?;
         (redrive.progress)(RedriveProgress::CameBack(report.came_back_count()));
         let delayed = count_delayed(*source).await;
@@ -54,12 +56,12 @@ pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>
             came_back: report.came_back_count(),
             waiting,
         });
-        // SQS's counts are up to a minute old: they are worth nothing before the last look.
+        // SQS's counts are up to a minute old, so they are only used in the last check.
         let waiting = waiting.filter(|_| look == span).unwrap_or(0);
         if limits.are_exceeded(report.came_back_count() + waiting, report.sent) {
             return Ok(Some(EarlyEnd::Stopped));
         }
-        // There is nothing left to wait for, also if any number of failures is allowed.
+        // Nothing is left to wait for, even if any number of failures is allowed.
         if report.came_back_count() >= report.sent {
             break;
         }
@@ -67,18 +69,19 @@ pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>
     Ok(None)
 }
 
-/// Messages that could not be kept hidden until they were sent come out again once they are visible.
+/// Waits for messages that could not be kept hidden until they were sent: they can be received again once they are
+/// visible.
 pub(super) async fn wait_for_hidden<D, S, C: Clock>(redrive: &RedriveJob<'_, D, S, C>) -> Option<EarlyEnd> {
     let end = redrive.clock.now() + HIDDEN;
     wait_until(redrive, end, |now| RedriveProgress::Waiting(time_until(now, end))).await
 }
 
-/// Messages that wait in the source queue with a delay, if that is known.
+/// The number of delayed messages in the source queue, if known.
 pub(super) async fn count_delayed(source: &impl QueueDepth) -> Option<u64> {
     source.depth().await.ok().map(|depth| depth.delayed)
 }
 
-/// Until then, or an interrupt.
+/// Waits until the given time, or an interrupt.
 async fn wait_until<D, S, C: Clock>(
     RedriveJob { clock, interrupted, progress, .. }: &RedriveJob<'_, D, S, C>,
     end: Timestamp,
@@ -95,7 +98,7 @@ async fn wait_until<D, S, C: Clock>(
     None
 }
 
-/// Looks through the DLQ for messages of this run.
+/// Counts messages of this run that are in the DLQ.
 async fn count_returned<D: Queue, S, C: Clock>(
     redrive: &RedriveJob<'_, D, S, C>,
     journal: &RedriveJournal,
