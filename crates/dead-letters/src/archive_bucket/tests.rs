@@ -39,7 +39,7 @@ fn put(clock: &VirtualClock, store: &MemoryBucket, key: &str, content: Vec<u8>) 
     assert_eq!(clock.block_on(store.create_object(key, content)), Ok(true), "{key}");
 }
 
-/// A dead letter of this moment.
+/// Archives a dead letter with this timestamp.
 fn die(clock: &VirtualClock, store: &MemoryBucket, deployment: &str, moment: &str, number: u32) {
     let death = Death::new(at(moment), "0123456789abcdef", &format!("id-{number}"));
     let key = layout(deployment).object_key(&death);
@@ -112,7 +112,7 @@ fn objects_that_are_not_dead_letters_are_named_and_the_others_read() {
         let death = Death::new(at("2026-11-27T00:00:10Z") + TimeDelta::seconds(second), "c", "bad");
         layout.object_key(&death)
     };
-    // As of two objects that were joined: what follows the first member must not be dropped in silence.
+    // Two concatenated objects: data after the first gzip member must not be dropped silently.
     let two_members = [compress_line(&line(2)), compress_line(&line(3))].concat();
     let foreign_json = {
         use flate2::{Compression, write::GzEncoder};
@@ -148,7 +148,7 @@ fn objects_that_are_not_dead_letters_are_named_and_the_others_read() {
     assert_eq!(left_out, expected.map(|(key, why)| SkippedObject { key, why: why.to_owned() }));
 }
 
-/// A bucket whose objects of one message are in Glacier, and those of another gone since they were listed.
+/// A bucket with one message's objects in Glacier, and another's deleted after the listing.
 #[derive(Clone, Default)]
 struct Cold(MemoryBucket);
 
@@ -172,7 +172,7 @@ impl ReadableStore for Cold {
     }
 }
 
-/// Otherwise one object with a lifecycle rule would keep all others from being read.
+/// Otherwise one object under a lifecycle rule would prevent all others from being read.
 #[test]
 fn objects_in_glacier_or_gone_are_left_out_and_the_others_are_read() {
     let (clock, store) = (clock(), Cold::default());
@@ -265,7 +265,7 @@ fn a_purge_writes_no_second_object_beside_the_annotators() {
     assert!(keys.contains(&key) && keys.contains(&layout(DLQ).object_key(&foreign_death)));
 }
 
-/// Purged next, it would be nowhere.
+/// Otherwise the purge would delete the only copy.
 #[test]
 fn a_purge_fails_if_the_existing_object_is_not_a_dead_letter() {
     let clock = clock();
@@ -304,7 +304,7 @@ fn a_purge_fails_if_its_object_is_refused_or_leaves_values_out() {
     );
 }
 
-/// At night "refused (NoCredentials)" does not say what to do.
+/// An operator at night needs advice, not just "refused (NoCredentials)".
 #[test]
 fn an_archive_request_without_credentials_says_how_to_fix_it() {
     let failed = |fault, code: &str| {

@@ -73,7 +73,7 @@ impl World {
         self.clock.block_on(self.clock.sleep(Duration::from_secs(seconds)));
     }
 
-    /// Receives the first message of each group; the bodies.
+    /// Receives the first message of each group.
     fn receive(&self, visibility: u64) -> Vec<ReceivedMessage> {
         let visibility = VisibilitySeconds::new(visibility);
         let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility };
@@ -125,7 +125,7 @@ impl World {
     }
 }
 
-/// Names, and if each is unblocked.
+/// The group names, each with its unblocked state and error.
 fn names(unblocked: &UnblockReport) -> Vec<(&str, bool, Option<&str>)> {
     unblocked
         .groups
@@ -226,7 +226,7 @@ fn a_message_that_sqs_does_not_delete_keeps_its_notice() {
     assert_eq!(world.receive(30).len(), 1);
 }
 
-/// The notice of a message that has been received again since, so that its handle is out of date.
+/// The notice of a message that has been received again since, so its handle is no longer valid.
 fn out_of_date() -> World {
     let world = world();
     world.sleep(43_020 - 60);

@@ -21,7 +21,7 @@ fn archived(message: &ReceivedMessage) -> String {
     serde_json::to_string(&ArchivedMessage::new(message)).unwrap() + "\n"
 }
 
-/// All that a reader finds, and how much it has seen.
+/// All messages that a reader returns, with the coverage.
 fn read(queue: &FileQueue) -> (Vec<ReceivedMessage>, Coverage) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     clock.block_on(async {
@@ -43,7 +43,7 @@ fn a_reader_returns_each_message_of_an_archive_on_every_pass() {
     let messages: Vec<_> =
         (1..=345).map(|number| retried_record("NON_RETRYABLE_ERROR", "x\u{0}\n", number)).collect();
     let content: String = messages.iter().map(archived).collect();
-    // The last line may lack its end.
+    // The last line may lack its line break.
     let queue = queue_of(content.trim_end().as_bytes());
     for _ in 0..2 {
         let (found, coverage) = read(&queue);
@@ -176,7 +176,7 @@ fn a_message_on_two_lines_of_a_file_counts_once() {
     assert!(queue.was_read_from(&found[0].queue_arn) && !queue.was_read_from("arn:of-another"));
 }
 
-/// A slow redrive hides what it has for longer, again and again.
+/// A slow redrive extends its held messages repeatedly.
 #[test]
 fn a_file_queue_returns_released_messages_and_no_hidden_ones() {
     let queue = queue_of((archived(&foreign_letter("x", 1)) + &archived(&foreign_letter("y", 2))).as_bytes());
@@ -196,7 +196,7 @@ fn a_file_queue_returns_released_messages_and_no_hidden_ones() {
     });
 }
 
-/// An audit of an archive must not call itself complete without them.
+/// An audit of an archive must not report complete coverage without them.
 #[test]
 fn objects_left_out_of_a_file_count_as_unreadable() {
     let content = archived(&foreign_letter("x", 1)) + "no\n";

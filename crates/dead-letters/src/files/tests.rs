@@ -2,7 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A file in a folder that goes with it.
+/// A file in a temporary folder.
 pub(super) fn file(content: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");

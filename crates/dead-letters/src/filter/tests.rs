@@ -9,7 +9,7 @@ fn matches(filter: &str, document: &str) -> bool {
     Filter::new(filter).unwrap().judge_document("m", document).unwrap() == Choice::Picked
 }
 
-/// Why it is not judged.
+/// The reason why the document is not judged.
 fn not_judged(filter: &str, document: &str) -> String {
     match Filter::new(filter).unwrap().judge_document("m", document).unwrap() {
         Choice::NotJudged(why) => why,
@@ -267,7 +267,7 @@ fn a_filter_over_the_length_or_nesting_limit_is_refused() {
     assert_eq!(reason(&"[".repeat(20_000)), "it has 20000 bytes; the limit is 16384");
 }
 
-/// Nesting without brackets is limited by the length of the text alone.
+/// Nesting without brackets is limited only by the length of the text.
 #[test]
 fn a_filter_with_the_deepest_nesting_overflows_no_stack() {
     for text in [
@@ -285,12 +285,12 @@ fn a_filter_with_the_deepest_nesting_overflows_no_stack() {
     }
 }
 
-/// With time for much work on a busy machine.
+/// A filter with a time limit for heavy work on a busy machine.
 fn patient(filter: &str) -> Filter {
     Filter { time_limit: Duration::from_secs(120), ..Filter::new(filter).unwrap() }
 }
 
-/// A full stack ends the whole program.
+/// A stack overflow would terminate the whole program.
 #[test]
 fn no_message_overflows_the_stack_of_a_filter() {
     let (open, close) = ("[".repeat(1000), "]".repeat(1000));
@@ -312,7 +312,7 @@ fn no_message_overflows_the_stack_of_a_filter() {
     for text in [
         "[".repeat(1 << 20),
         "[".repeat(1001) + &"]".repeat(1001),
-        // jaq takes the rest of a line after `#` for a comment, JSON does not.
+        // jaq treats the rest of a line after `#` as a comment; JSON does not.
         format!("#\"\n{}", "[".repeat(1 << 20)),
         r#"["]",["#.repeat(1 << 17),
     ] {
@@ -345,8 +345,8 @@ fn a_single_thread_judges_thousands_of_messages() {
     assert_eq!(picked.count(), 4994);
 }
 
-/// Four messages of a stranger among many would end a redrive otherwise. The process of this test ends with the threads
-/// that its filter never lets go.
+/// Otherwise four messages of a stranger among many would end a redrive. The filter's abandoned threads end with the
+/// process of this test.
 #[test]
 fn an_endless_filter_is_stopped_after_four_messages_or_eight_threads() {
     if !is_alone() {
@@ -430,7 +430,7 @@ fn local_times_in_a_filter_use_the_users_time_zone() {
     assert!(matches("0 | localtime | .[3:5] == [5, 45]", "{}"));
 }
 
-/// The argument of a program that runs one test alone. It is the name of no other test.
+/// The argument of a process that runs one test alone; no other test name contains it.
 const ALONE: &str = "alone";
 
 fn is_alone() -> bool {

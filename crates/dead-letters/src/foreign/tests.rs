@@ -124,7 +124,7 @@ fn a_stream_batch_says_until_when_its_records_can_be_read() {
     assert!(kinesis.remarks()[0].ends_with(
         ": Kinesis deletes them from 2026-11-15T00:38:04.835Z on, unless the stream keeps them longer than 24 hours."
     ));
-    // The retention of a Kafka topic is a setting that nothing here says.
+    // The retention of a Kafka topic is a setting that the message does not contain.
     let batch = kinesis.batch.unwrap();
     for (stream, is_known) in
         [(Stream::Kinesis, true), (Stream::DynamoDb, true), (Stream::Kafka, false), (Stream::Other, false)]
@@ -135,7 +135,7 @@ fn a_stream_batch_says_until_when_its_records_can_be_read() {
     assert_eq!(read("lambda-destination").remarks(), [""; 0]);
 }
 
-/// A batch of Kafka or DocumentDB is not an invocation that could be made again with its payload.
+/// A Kafka or DocumentDB batch is not an invocation that could be repeated with its payload.
 #[test]
 fn a_batch_of_kafka_or_documentdb_has_its_own_code_and_remark() {
     let kafka = fixture_message("lambda-kafka").body;
@@ -168,8 +168,8 @@ fn a_batch_of_kafka_or_documentdb_has_its_own_code_and_remark() {
     assert!(read.remarks()[0].ends_with("cluster:shop: the source keeps them for its own retention."));
 }
 
-/// The events of a subscriber's record are those of no message: without the remark an operator does not know that they
-/// can still be had, or until when.
+/// The events of a subscriber's record are not in the message: without the warning, an operator would not learn that
+/// they are still available, or until when.
 #[test]
 fn a_subscriber_record_says_until_when_its_events_can_be_delivered_again() {
     let record = fixture_message("eventbridge-subscriber");
@@ -205,7 +205,7 @@ fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
     let expected = ForeignDeadLetter { events: None, ..whole.clone() };
     assert_eq!(ForeignDeadLetter::from_message(&without_document), Some(expected));
 
-    // What AWS may leave out, or add later.
+    // Members that AWS may omit, or add later.
     let mut later = record.clone();
     later.body = later.body.replace("\"version\":\"1.0\"", "\"version\":\"1.1\",\"replayId\":{\"of\":[1]}");
     assert_ne!(later.body, record.body);
@@ -217,7 +217,7 @@ fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
     assert_eq!((read.details().as_str(), read.attempts), ("s: THROTTLING: 1 event of b", None));
 }
 
-/// The attributes that EventBridge's pages name may be fewer, and others may come: what is there is read.
+/// Some documented EventBridge attributes may be missing, and new ones may appear: the present ones are read.
 #[test]
 fn an_undelivered_event_is_read_with_any_subset_of_attributes() {
     for (name, missing, expected) in [
@@ -338,7 +338,7 @@ fn foreign_texts_of_any_length_are_truncated_and_cleaned() {
 }
 
 proptest! {
-    /// A byte of a documented message is changed, or it ends early: it is read or not, and nothing else happens.
+    /// A documented message with a changed byte or a truncated end is either read or ignored, without a panic.
     #[test]
     fn no_mutated_foreign_message_panics_the_reader(
         which in 0..FIXTURES.len(),

@@ -23,7 +23,7 @@ fn group(fingerprint: &str, seconds: i64) -> DeadLetterGroup {
     }
 }
 
-/// A group whose last message of each function was sent then.
+/// A group with each function's last message sent at the given time.
 fn group_of(functions: &[(&str, i64)]) -> DeadLetterGroup {
     let last_by_function = functions.iter().map(|(name, seconds)| ((*name).to_owned(), at_seconds(*seconds)));
     let last = functions.iter().map(|(_, seconds)| *seconds).max().unwrap();
@@ -42,7 +42,7 @@ fn the_report_of_soon_deleted_messages_is_due_again_after_a_day() {
     assert!(known.is_deleted_soon_due(at_seconds(100)));
     known.remember_deleted_soon(at_seconds(100));
     known.merge_into_file(&path).unwrap();
-    // A run that began before knows less, and takes nothing back.
+    // A run that started earlier has older data, and must not undo the report.
     KnownCauses::without_causes(QUEUE).merge_into_file(&path).unwrap();
     let known = KnownCauses::read_file(&path, QUEUE).unwrap();
     assert!(
@@ -136,7 +136,7 @@ fn over_the_limit_the_causes_seen_last_are_kept() {
 }
 
 proptest! {
-    /// Each reading reports its new causes; some are killed after the report, and before they remember them.
+    /// Each audit reports its new causes; some are killed after the report, before the causes are remembered.
     #[test]
     fn each_cause_is_reported_at_least_once_and_once_without_a_kill(
         looks in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
@@ -219,7 +219,7 @@ fn a_resolved_cause_comes_back_once_with_newer_messages() {
     assert_eq!(read().came_back_among(&[group("a", 51)]).len(), 1);
 }
 
-/// While a deployment runs, and from queues, earlier versions still fail.
+/// Earlier versions still fail during a deployment, or on messages that are still queued.
 #[test]
 fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
     let fixed_by = |by: &str| Resolution { at: at_seconds(20), by: Some(by.to_owned()) };
@@ -232,7 +232,7 @@ fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
         (&[("orders:42", 20)], None),
         (&[("orders:42", 10), ("orders:41", 30)], None),
         (&[("orders:42", 25), ("orders:41", 30)], Some(25)),
-        // Messages that may be of any version.
+        // Messages that may come from any version.
         (&[("", 30)], Some(30)),
         (&[("orders:$LATEST", 30)], Some(30)),
         (&[("message-processor", 30)], Some(30)),
@@ -302,19 +302,20 @@ fn the_state_of_a_cause_changes_only_by_marks_and_newer_messages() {
         known.cause_state("a", Some(&of_version("orders:41"))),
         CauseState::Resolved(resolved.clone())
     );
-    // A note on what is still resolved changes nothing; on what came back, it is known again.
+    // A note on a cause that is still resolved does not change its state; a note on one that recurred makes it known
+    // again.
     assert_eq!(note(20).cause_state("a", None), CauseState::Resolved(resolved.clone()));
     assert_eq!(state(&note(21), 21), CauseState::Open);
     resolve();
     let opened = KnownCauses::write_open(&path, QUEUE, "a").unwrap();
     assert_eq!((state(&opened, 21), opened.find_note("a").is_some()), (CauseState::Open, true));
-    // An audit reports the return once. The state stays.
+    // An audit reports the recurrence once. The state remains.
     let mut audited = resolve();
     audited.remember_came_back(&[group("a", 25)]);
     audited.merge_into_file(&path).unwrap();
     let known = KnownCauses::read_file(&path, QUEUE).unwrap();
     assert_eq!(known.cause_state("a", None), CauseState::CameBack(None));
-    // An audit that began before it was opened again does not undo that.
+    // An audit that started before the cause was reopened does not undo the reopening.
     KnownCauses::write_open(&path, QUEUE, "a").unwrap();
     known.merge_into_file(&path).unwrap();
     assert_eq!(KnownCauses::read_file(&path, QUEUE).unwrap().cause_state("a", None), CauseState::Open);

@@ -1,4 +1,4 @@
-//! Whatever the body of one message is, the others of its queue can be picked.
+//! Regardless of one message's body, the other messages of its queue can be picked.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -8,7 +8,7 @@ use redeliver_testing::dead_letters::{foreign_letter, retried_record};
 use super::*;
 use crate::redrive::{BodyEdit, RedriveDecision, RedrivePlan};
 
-/// JSON on which readers disagree.
+/// JSON on which parsers disagree.
 const ODD: [&str; 22] = [
     r#""A\ud800""#,
     r#"{"\udc00":"\ud800\ud800"}"#,
@@ -53,7 +53,7 @@ fn any_body() -> impl Strategy<Value = String> {
     })
 }
 
-/// Ten messages, with one more in between.
+/// Ten messages, with one message with this body among them.
 fn queue_with(body: &str) -> Vec<DeadLetterRecord> {
     let ten = (1..=10).map(|number| retried_record("NON_RETRYABLE_ERROR", "x", number));
     let mut queue: Vec<_> = ten.collect();
@@ -61,9 +61,9 @@ fn queue_with(body: &str) -> Vec<DeadLetterRecord> {
     queue.into_iter().map(DeadLetterRecord::new).collect()
 }
 
-/// Each case of any body.
+/// Runs the test for arbitrary bodies.
 fn for_any_body(test: impl Fn(String) -> Result<(), TestCaseError>) {
-    // A filter is a thread, so it is made once, and not for each case.
+    // A filter starts a thread, so it is created once, not per case.
     let mut runner = TestRunner::new(ProptestConfig { cases: 64, ..ProptestConfig::default() });
     runner.run(&any_body(), test).unwrap();
 }

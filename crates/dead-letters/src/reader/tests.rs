@@ -28,7 +28,7 @@ fn world(count: usize) -> World {
     world_of((0..count).map(|n| n.to_string()))
 }
 
-/// A queue with messages of these bodies.
+/// A queue of messages with these bodies.
 fn world_of(bodies: impl IntoIterator<Item = String>) -> World {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 7);
@@ -64,7 +64,7 @@ async fn read(queue: &impl Queue, clock: &VirtualClock) -> Result<(Vec<usize>, C
 }
 
 impl World {
-    /// Reads all of it; the bodies in order, and the coverage.
+    /// Reads the whole queue; returns the bodies in order, and the coverage.
     fn read(&self) -> Result<(Vec<usize>, Coverage), ReaderError> {
         self.clock.block_on(read(&self.queue, &self.clock))
     }
@@ -179,7 +179,7 @@ fn a_deleted_message_is_not_released() {
 
 #[test]
 fn unreadable_messages_are_counted_and_released() {
-    // Whole answers of them: the receiver continues.
+    // Responses with only unreadable messages: the receiver continues.
     let world = world_of((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
     let queue = GarbledBodies::wrap_queue(&world.queue);
     let (seen, coverage) = world.clock.block_on(async {

@@ -129,7 +129,7 @@ fn a_foreign_dead_letter_is_explained_unless_redeliver_annotated_it() {
     }
 }
 
-/// A message that left its annotation no room.
+/// A message without space for its annotation.
 #[test]
 fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
     let message = received_message("a body without room", Attributes::new(), 1);
@@ -152,7 +152,7 @@ fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
     let code = Attributes::from([(ERROR_TYPE.to_owned(), Attribute::string("NON_RETRYABLE_ERROR"))]);
     let with_code = DeadLetterRecord::new(ReceivedMessage { attributes: code, ..full.clone() });
     assert_eq!((with_code.error_details.as_str(), with_code.is_annotated), ("HttpStatus.400", true));
-    // SQS moves what a producer wrote.
+    // SQS moves messages written by producers.
     let moved = DeadLetterRecord::new(ReceivedMessage { redriven_from: Some("arn".to_owned()), ..full });
     assert_eq!(moved.error_type, "SQS_REDRIVE");
 }

@@ -7,7 +7,7 @@ use super::*;
 const JOB: &str = r#"{"retry":true,"queue":"default","class":"ChargeJob","args":[7],"jid":"b4a577edbccf1d805744efa9",
     "error_message":"card 4711 declined","error_class":"CardError","failed_at":1780000000.5,"retry_count":3}"#;
 
-/// A letter of each framework, as its documentation shows it.
+/// A dead letter of each framework, from its documentation.
 fn letters() -> Vec<(&'static str, ReceivedMessage)> {
     let attributes = |pairs: &[(&str, &str)]| -> Attributes {
         pairs.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect()
@@ -128,7 +128,7 @@ fn a_dead_letter_of_each_framework_has_its_error_or_its_task() {
     assert_eq!(mass_transit.failed_at, parse_time("2026-11-14T00:38:06.021Z"));
 }
 
-/// One group for all of a framework hides the one cause that is new.
+/// A single group per framework would hide a new cause.
 #[test]
 fn dead_letters_of_a_framework_are_grouped_by_their_error() {
     let fingerprint =
@@ -150,7 +150,7 @@ fn a_framework_message_without_an_error_says_whether_sqs_moved_it() {
     );
 }
 
-/// The framework has not seen it: it was never delivered.
+/// The framework has not seen the message, which was never delivered.
 #[test]
 fn an_undelivered_framework_message_has_the_error_of_the_aws_service() {
     for (name, mut message) in letters() {

@@ -1,10 +1,10 @@
-//! Held for as long as there is work: the visibility of each message is extended again and again.
+//! Messages are held during the work: each visibility timeout is extended repeatedly.
 
 use redeliver_core::limits::VisibilitySeconds;
 
 use super::*;
 
-/// A receive by another program, which gets what is visible.
+/// A receive by another program, which gets the visible messages.
 fn anybody(world: &World) -> usize {
     let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(30) };
     world.clock.block_on(world.queue.receive(request)).unwrap().len()
@@ -60,7 +60,7 @@ fn a_failed_extension_is_repeated_entry_by_entry() {
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         let messages = first(&mut reader).await;
-        // Of the first request: one is refused for good, two fail for a while.
+        // In the first request, one entry is rejected permanently, and two fail temporarily.
         let rule = |numbers: &[u64], injection| FaultRule {
             action: SqsAction::ChangeMessageVisibilityBatch,
             queue: None,
@@ -119,7 +119,7 @@ fn a_late_extension_hides_no_released_message() {
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&slow, &world.clock).await.unwrap();
         while reader.next_messages().await.unwrap().is_some() {}
-        // The request for more time was made at 60 s, and is not done yet.
+        // The extension was requested at 60 s, and has not completed yet.
         let begun = Timestamp::UNIX_EPOCH + Duration::from_millis(60_012);
         reader.hold_during(world.clock.sleep_until(begun)).await;
         assert_eq!(reader.finish().await.still_hidden, 0);

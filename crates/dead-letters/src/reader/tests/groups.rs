@@ -1,4 +1,4 @@
-//! FIFO queues: no more than ten messages of a group come out before these are deleted.
+//! FIFO queues: at most ten messages of a group are received before these are deleted.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn fifo() -> (VirtualClock, EmbeddedQueue) {
     (clock, queue)
 }
 
-/// Without the number of full groups the advice is to run it again, which shows the same ten.
+/// Without the number of full groups, the advice would be to run the command again, which shows the same ten messages.
 #[test]
 fn a_message_group_with_ten_held_messages_is_counted() {
     let (clock, queue) = fifo();
@@ -36,7 +36,7 @@ fn a_message_group_with_ten_held_messages_is_counted() {
     assert_eq!(coverage.full_groups, 1);
 }
 
-/// The program may have waited for the end of all that came out.
+/// The caller may have read until `None` before it deletes any message.
 #[test]
 fn messages_behind_the_last_deletion_are_read_after_it() {
     let (clock, queue) = fifo();

@@ -1,4 +1,4 @@
-//! Held messages: as many as can be in flight, for as long as they stay hidden.
+//! Held messages: up to the in-flight limit, and only while they are hidden.
 
 use crate::reader::patience::TRIES;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,7 +31,7 @@ fn at_the_in_flight_limit_read_messages_are_counted_and_released() {
             }
         );
         assert_eq!(world.depth(), (50, 0));
-        // Six receivers; two of them had an answer and asked again. Each of the six asks that are refused is made five
+        // Six receivers; two of them got a response and received again. Each of the six rejected receives is tried five
         // times.
         assert_eq!(full.0.receives.load(Ordering::Relaxed), 2 + 6 * TRIES);
         assert_eq!(
@@ -91,7 +91,7 @@ fn a_message_received_again_is_deleted_by_its_newest_handle() {
         let messages = reader.next_messages().await.unwrap().unwrap();
         world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
         assert_eq!(reader.next_messages().await.unwrap().map(|messages| messages.len()), None);
-        // SQS says "done" of an older handle, and deletes nothing.
+        // SQS reports success for an older handle, without deleting the message.
         assert_eq!(
             reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await,
             [const { Ok(()) }; 10]
@@ -122,7 +122,7 @@ fn a_message_that_others_may_have_received_does_not_count_as_deleted() {
         world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
         let request = Receive { max_messages: 4, wait: Duration::ZERO, visibility: None };
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 4);
-        // SQS says "done" of all ten, and four of them are still there.
+        // SQS reports success for all ten, but four of them still exist.
         let deleted = reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await;
         assert_eq!(deleted, [const { Err(NotDeleted::VisibleToOthers) }; 10]);
         reader.finish().await;
@@ -130,7 +130,7 @@ fn a_message_that_others_may_have_received_does_not_count_as_deleted() {
     assert_eq!(world.depth(), (0, 4));
 }
 
-/// Requests take effect at once, and their answers arrive half a minute later.
+/// Requests take effect immediately, and their responses arrive half a minute later.
 struct LateAt<'a> {
     world: &'a World,
     moment: Timestamp,
@@ -159,7 +159,7 @@ fn a_deletion_counts_although_a_later_extension_is_refused() {
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&late, &world.clock).await.unwrap();
         let messages = reader.next_messages().await.unwrap().unwrap();
-        // A second before they are to be hidden for longer, which SQS refuses for what is deleted.
+        // A second before their extension is due, which SQS rejects for deleted messages.
         world.clock.sleep(deleting.signed_duration_since(world.clock.now()).to_std().unwrap()).await;
         world.fail(SqsAction::ChangeMessageVisibilityBatch, FaultTrigger::Chance(1.0), Injection::Sender);
         assert_eq!(
@@ -172,8 +172,8 @@ fn a_deletion_counts_although_a_later_extension_is_refused() {
     assert_eq!(world.depth(), (0, 0));
 }
 
-/// SQS hides a message from when it gets the request. Counted from the answer, messages that another program holds
-/// would be deleted.
+/// SQS hides a message from the time it gets the request. If the timeout were counted from the response, messages that
+/// another program holds would be deleted.
 #[test]
 fn an_extension_counts_from_its_request_not_its_answer() {
     let world = world(10);
@@ -182,7 +182,7 @@ fn an_extension_counts_from_its_request_not_its_answer() {
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&late, &world.clock).await.unwrap();
         let messages = reader.next_messages().await.unwrap().unwrap();
-        // Asked for at second 60, done at once, and answered at second 90. All later ones fail.
+        // Requested at second 60, done immediately, with the response at second 90. All later ones fail.
         let until = |second| world.clock.sleep_until(Timestamp::UNIX_EPOCH + Duration::from_secs(second));
         reader.hold_during(until(100)).await;
         world.fail(SqsAction::ChangeMessageVisibilityBatch, FaultTrigger::Chance(1.0), Injection::Throttled);

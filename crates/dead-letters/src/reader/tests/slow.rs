@@ -1,4 +1,4 @@
-//! SQS answers slowly, one request after the other, and hands out the oldest visible message first: as emulators do.
+//! SQS responds slowly, to one request at a time, and returns the oldest visible message first, as emulators do.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ struct Emulator<'a> {
 }
 
 struct State {
-    /// When each message is visible, and how often it came out.
+    /// For each message, when it becomes visible, and how often it was received.
     messages: Vec<(Timestamp, u32)>,
     free_at: Timestamp,
 }
@@ -31,7 +31,7 @@ impl<'a> Emulator<'a> {
         Self { clock, takes, state }
     }
 
-    /// Waits for the requests before this one, and for its own time.
+    /// Waits for the earlier requests, and for the duration of this one.
     async fn its_turn(&self) {
         let done_at = {
             let mut state = self.state.lock().unwrap();
@@ -136,7 +136,7 @@ fn read_slowly(count: usize, millis: u64) -> (usize, Coverage, TimeDelta) {
     (bodies.len(), coverage, clock.now() - Timestamp::UNIX_EPOCH)
 }
 
-/// 43 messages a second, so that 5,200 are all that can be kept hidden for two minutes at a time.
+/// 43 messages per second, so at most 5,200 can be kept hidden for two minutes at a time.
 #[test]
 fn a_queue_too_long_for_a_slow_sqs_is_read_to_its_end() {
     let all =

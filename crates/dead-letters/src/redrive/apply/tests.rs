@@ -44,7 +44,7 @@ struct World {
     sqs: EmbeddedSqs,
     dlq: EmbeddedQueue,
     source: EmbeddedQueue,
-    /// Where the journal is; gone at the end.
+    /// The temporary folder of the journal.
     _folder: TempDir,
     journal: PathBuf,
     limits: RedriveLimits,
@@ -85,7 +85,7 @@ impl World {
         RedriveJournal::open(&self.journal, "plan", "dlq", "source").unwrap()
     }
 
-    /// Runs it to its end.
+    /// Runs the redrive to its end.
     fn apply(&self, plan: &RedrivePlan) -> Result<RedriveReport, DeadLetterError> {
         self.clock.block_on(self.redrive(plan).apply(&mut self.journal()))
     }
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Runs it and kills it after this number of polls. True if it died before its end.
+    /// Runs the redrive and kills it after this number of polls. Returns true if it died before its end.
     fn dies(&self, plan: &RedrivePlan, polls: u32) -> bool {
         let mut journal = self.journal();
         let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
@@ -123,12 +123,12 @@ impl World {
         };
         let future = Box::pin(redrive.apply(&mut journal));
         let died = clock.block_on(KilledFuture { future, polls }).is_none();
-        // What the dead program held comes back by itself.
+        // Messages held by the dead program become visible by themselves.
         clock.block_on(clock.sleep(Duration::from_secs(600)));
         died
     }
 
-    /// Takes out all that is visible.
+    /// Receives and deletes all visible messages.
     fn take(&self, queue: &EmbeddedQueue) -> Vec<ReceivedMessage> {
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
         self.clock.block_on(async {
@@ -169,7 +169,7 @@ fn id(n: usize) -> String {
     format!("{n:08}-0000-4000-8000-000000000000")
 }
 
-/// The n-th dead letter: exhausted, with an attribute of its producer's.
+/// The n-th dead letter: retries exhausted, with an attribute of its producer.
 fn dead(n: usize) -> Content {
     dead_in_generation(n, "")
 }
@@ -277,7 +277,7 @@ fn a_message_over_its_generation_limit_is_parked() {
 
 #[test]
 fn a_message_given_up_at_once_goes_back_in_the_next_generation() {
-    // Its body has no generation: the console moved it twice, and it failed for good each time.
+    // Its body has no generation: the console moved it twice, and it failed permanently each time.
     let mut moved = dead(1);
     let document = moved.attributes["DeadLetter"]
         .text()
@@ -378,7 +378,7 @@ fn a_redrive_stops_when_too_many_messages_fail_again() {
     let plan = everything();
     let mut journal = world.journal();
     let redrive = world.redrive(&plan);
-    // A target that is still broken: whatever is sent is in the DLQ again a second later, one generation older.
+    // A target that is still broken: each message sent is in the DLQ again a second later, with the next generation.
     let broken = async {
         loop {
             world.clock.sleep(Duration::from_secs(1)).await;

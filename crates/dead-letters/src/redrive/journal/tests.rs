@@ -2,7 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A file of this test's own, removed at its end.
+/// A temporary file, removed at the end of the test.
 struct Scratch(TempDir);
 
 impl Scratch {
@@ -18,7 +18,7 @@ impl Scratch {
         RedriveJournal::open(&self.path(), "plan", "dlq", "source")
     }
 
-    /// The result of a run on a file with this content.
+    /// The result of opening a file with this content, and the content afterwards.
     fn after(&self, content: &[u8]) -> (Result<RedriveJournal, JournalError>, Vec<u8>) {
         crate::files::replace_file(&self.path(), content).unwrap();
         let opened = self.open();
@@ -65,7 +65,7 @@ fn a_torn_last_line_of_a_journal_is_cut_off() {
     }
     let (opened, left) = scratch.after(&begun);
     assert_eq!(left, begun);
-    // Perhaps it was sent twice: what has no answer is.
+    // It may have been sent twice: a send without a response is retried.
     assert_eq!(copies_once_a_run_begins(opened.unwrap()), 1);
 }
 
@@ -109,7 +109,7 @@ fn a_message_sent_in_the_journal_is_never_sent_again() {
         journal.write_entries(&[entry]).unwrap();
         journal.was_sent("s")
     });
-    // SQS may hand out once more what it has deleted.
+    // SQS may return a deleted message once more.
     assert_eq!(was_sent, [false, true, true, true, true]);
     drop(journal);
     assert!(scratch.open().unwrap().was_sent("s"), "nor by another run");
@@ -170,7 +170,7 @@ fn the_progress_of_a_redrive_adds_up_over_its_runs() {
     let refused =
         |n: u32, sends| JournalEntry::NotSent { sqs_message_id: n.to_string(), code: "c".to_owned(), sends };
     journal.write_entries(&[run(), intent(1), intent(2), intent(3), sent(1), deleted(1)]).unwrap();
-    // The first run was killed with 2 and 3 under way; the second one knows of 2, and 4 was refused.
+    // The first run was killed while sending 2 and 3; the second run recorded the outcome of 2, and 4 was rejected.
     journal
         .write_entries(&[run(), intent(2), sent(2), intent(4), refused(4, 0), intent(5), refused(5, 1)])
         .unwrap();
@@ -178,7 +178,7 @@ fn the_progress_of_a_redrive_adds_up_over_its_runs() {
         sent: 2,
         edited: 1,
         deleted: 1,
-        // 2 and 3 were perhaps sent twice when the first run was killed, and 2 once more.
+        // 2 and 3 may have been sent twice when the first run was killed, and 2 once more.
         possible_copies: 3,
         unknown: 2,
         generations: [1, 2, 3, 5].map(|n| (format!("m{n}"), n)).into(),

@@ -136,7 +136,7 @@ fn a_body_edited_by_hand_keeps_the_bytes_of_unchanged_members() {
     }
 }
 
-/// The message that the plan sends back for a final record with these attributes.
+/// The attributes of the message that the plan sends back for a final record with these attributes.
 fn sent_back(attributes: Attributes) -> Attributes {
     let message = ReceivedMessage { attributes, ..valid().message };
     sent(
@@ -147,7 +147,7 @@ fn sent_back(attributes: Attributes) -> Attributes {
     .attributes
 }
 
-/// A document that a function without room wrote there is not the producer's.
+/// A document that a function wrote there for lack of space does not belong to the producer.
 #[test]
 fn the_trace_header_goes_back_without_redelivers_field() {
     let verdict = GivenUp::from_code(DeadLetterReason::MessageTooLarge);
@@ -207,7 +207,7 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
 
 #[test]
 fn an_unknown_error_type_beside_a_forged_document_is_the_producers() {
-    // It folds what stands next to it already, so the annotator did not write it.
+    // It folds attributes that are also present unfolded, so the annotator did not write it.
     let document = concat!(
         r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"#,
         r#""dead_lettered_at":"2026-07-25T18:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef","#,
@@ -219,7 +219,7 @@ fn an_unknown_error_type_beside_a_forged_document_is_the_producers() {
     assert_eq!(sent_back(own.clone()), own);
 }
 
-/// By its document: its code is none that this version knows.
+/// Recognized by its document, since this version does not know its code.
 #[test]
 fn a_final_record_of_a_later_version_is_sent_back_whole() {
     let document = concat!(
@@ -256,7 +256,7 @@ fn an_edit_that_changes_nothing_does_not_count_as_an_edit() {
     assert!(!send_back.edited);
 }
 
-/// The console's plan of an edit shows only those that it changes.
+/// The console's plan of an edit shows only the messages that the edit changes.
 #[test]
 fn a_message_unchanged_by_the_edit_stays_with_edited_only() {
     let edited_only = |edit| RedrivePlan { edited_only: true, ..plan(edit) }.decide(&valid()).unwrap();

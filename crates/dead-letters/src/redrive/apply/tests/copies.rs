@@ -1,4 +1,4 @@
-//! Which messages may be there twice, and how fast they go, if SQS refuses, is slow, or hands out no more.
+//! Possible copies and send rates if SQS rejects requests, is slow, or returns no more messages.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use redeliver_core::ports::QueueDepth;
 use super::*;
 use redeliver_testing::altered::FullQueue;
 
-/// Each request or entry of one queue that the rule picks.
+/// Injects a fault into each request or entry of one queue.
 fn fail(world: &World, queue: &EmbeddedQueue, action: SqsAction, injection: Injection) {
     let queue = Some(queue.arn().to_owned());
     let rule =
@@ -20,7 +20,7 @@ impl World {
         self.sqs.set_faults(FaultPlan::new(3));
     }
 
-    /// Runs it to its end; also when each round was over, in milliseconds since the first one.
+    /// Runs the redrive to its end; also returns the end of each round, in milliseconds since the first one.
     fn timed(&self, source: &(impl QueueSender + QueueDepth)) -> (RedriveReport, Vec<i64>) {
         let rounds = Mutex::new(Vec::new());
         let plan = everything();
@@ -55,7 +55,7 @@ fn unanswered_sends_count_as_possible_copies_and_refused_ones_do_not() {
         let world = World::new((0..5).map(dead).collect());
         fail(&world, &world.source, SqsAction::SendMessageBatch, injection);
         let first = world.apply(&everything()).unwrap();
-        // Delivery itself sends once more what has no answer.
+        // Delivery itself retries a send without a response.
         assert_eq!(
             (first.sent, first.staying_count(), first.possible_copies),
             (0, 5, copies),
@@ -105,11 +105,11 @@ fn messages_that_another_program_holds_are_sent_in_a_later_pass() {
         let world = World::new((0..30).map(dead).collect());
         if sent_before {
             fail(&world, &world.dlq, SqsAction::DeleteMessageBatch, Injection::Sender);
-            // Two requests: the first deletions are refused while the second is sent.
+            // Two requests: the first deletions are rejected while the second request is sent.
             assert_eq!(world.apply(&everything()).unwrap().sent, 20);
             world.healthy();
         }
-        // Hidden for two seconds; a pass that finds no more ends after its last wait of one.
+        // Hidden for two seconds; a pass that finds no more messages ends after its last wait of one second.
         world.clock.block_on(async {
             let request =
                 Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(2) };
@@ -145,7 +145,7 @@ fn a_redrive_at_the_in_flight_limit_continues_pass_by_pass() {
 fn a_dead_letter_that_reappears_before_its_send_is_sent_once() {
     let mut world = World::new((0..160).map(dead).collect());
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
-    // Nothing can be hidden for longer than the two minutes of its receive.
+    // No message can be hidden beyond the initial two minutes.
     fail(&world, &world.dlq, SqsAction::ChangeMessageVisibilityBatch, Injection::Sender);
     let report = world.apply(&everything()).unwrap();
     assert_eq!((report.sent, report.deleted_only, report.possible_copies), (160, 0, 0), "{report:?}");
@@ -160,8 +160,7 @@ fn a_dead_letter_that_reappears_before_its_send_is_sent_once() {
 fn a_message_that_another_program_redrove_is_not_sent() {
     let mut world = World::new((0..160).map(dead).collect());
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
-    // Nothing can be hidden for longer than the two minutes of its receive; then the console redrives all that is
-    // visible.
+    // No message can be hidden beyond the initial two minutes; then the console redrives all visible messages.
     fail(&world, &world.dlq, SqsAction::ChangeMessageVisibilityBatch, Injection::Sender);
     let plan = everything();
     let (redrive, mut journal) = (world.redrive(&plan), world.journal());

@@ -1,4 +1,4 @@
-//! Sent, and still in the DLQ: the next tool that comes along would send it again.
+//! Messages sent but still in the DLQ, which the next tool would send again.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ impl World {
     }
 }
 
-/// Sent, only deleted, sent and not deleted, and the exit code.
+/// The numbers of messages sent, only deleted, and not deleted, and the ending.
 fn summarize(report: &RedriveReport) -> (u64, u64, Option<u64>, RedriveEnding) {
     (
         report.sent,
@@ -97,7 +97,7 @@ fn a_sent_message_that_another_program_holds_is_not_deleted() {
 
 const LATE: Duration = Duration::from_millis(16_500);
 
-/// Whatever is asked of it is done at once, and the answer takes its time.
+/// A queue that executes requests immediately, but responds late.
 struct Late<'a> {
     queue: &'a EmbeddedQueue,
     clock: &'a VirtualClock,
@@ -118,8 +118,8 @@ impl Alteration for Late<'_> {
 #[test]
 fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
     let mut world = World::new((0..106).map(dead).collect());
-    // One a second, and nothing is hidden for longer than the first two minutes: the last two are sent before they are
-    // over, and the answers are there half a second and more after.
+    // One message per second, and none can be hidden beyond the initial two minutes: the last two are sent before these
+    // expire, and the responses arrive half a second or more later.
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     world.fail(
         SqsAction::ChangeMessageVisibilityBatch,

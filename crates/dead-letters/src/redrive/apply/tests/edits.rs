@@ -1,4 +1,4 @@
-//! The changes of `--edit`, and the keys that `--new-id` gives to changed messages.
+//! The changes of `--edit`, and the ids that `--new-id` assigns to changed messages.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ fn an_edit_keeps_the_original_body_in_the_journal() {
     assert_eq!(intent["intent"]["original_body"], dead(1).body.as_str());
 }
 
-/// An edit after which an API that remembers ids must take the message for another one.
+/// An edit after which an API that deduplicates by id must treat the message as a new one.
 fn edited_under_a_new_id() -> RedrivePlan {
     RedrivePlan {
         edit: Some(BodyEdit::new(".body.data.fixed = true").unwrap()),
@@ -49,7 +49,7 @@ fn an_edited_message_gets_a_new_id_and_both_are_reported() {
     assert_eq!(ids, (&Value::from(new_id), &Value::from(id(1))));
 }
 
-/// Keeps the number of messages that were sent.
+/// Stores the number of sent messages.
 fn count_sent(sent: &Cell<u64>, progress: RedriveProgress) {
     if let RedriveProgress::Sent(count) = progress {
         sent.set(count);
@@ -60,7 +60,7 @@ fn count_sent(sent: &Cell<u64>, progress: RedriveProgress) {
 fn a_message_that_fails_again_is_recognized_by_its_new_id() {
     let world = World::new(vec![dead(1)]);
     let (mut journal, plan) = (world.journal(), edited_under_a_new_id());
-    // A run that came to its end would have forgotten it: then it may be sent back once more.
+    // After a completed run, the message would have been forgotten, and could be sent back once more.
     let sent = Cell::new(0);
     let (interrupted, progress) = (|| sent.get() > 0, |progress| count_sent(&sent, progress));
     let interrupted = RedriveJob { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
@@ -107,7 +107,7 @@ fn copies_and_resumed_runs_derive_the_same_new_id() {
     assert!(copies_seen > 0, "no death made a copy: it shows nothing");
 }
 
-/// The n-th message of a producer whose ids are none.
+/// The n-th message of a producer without valid ids.
 fn without_an_id(n: usize) -> Content {
     let attributes = Attributes::from([
         ("ErrorType".to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
@@ -117,7 +117,7 @@ fn without_an_id(n: usize) -> Content {
     Content { body, attributes, ..Content::default() }
 }
 
-/// An edit that gives each message an id, and another one in another run, as one that looks at the time does.
+/// An edit that assigns each message an id that differs per run, like an edit that uses the current time.
 fn repaired_in(run: usize) -> RedrivePlan {
     let edit =
         format!(r#".body.metadata.message_id = "0000000\(.body.data.n)-0000-4000-8000-00000000000{run}""#);
@@ -162,7 +162,7 @@ fn a_resumed_redrive_sends_no_message_under_a_second_id() {
         assert_eq!(world.depths(), (report.staying_count(), 0), "killed after {polls} polls");
         assert!(ids.len() as u64 + report.staying_count() >= MESSAGES as u64, "something is lost");
         left += report.staying_count();
-        // The very same edit continues where it ended.
+        // The same edit continues where the run ended.
         let again = world.apply(&repaired_in(1)).unwrap();
         assert_eq!((again.staying_count(), world.depths().0), (0, 0), "killed after {polls} polls");
         if !died {
@@ -172,7 +172,7 @@ fn a_resumed_redrive_sends_no_message_under_a_second_id() {
     assert!(left > 0 && copies > 0, "no death left a message that may have been sent: it shows nothing");
 }
 
-/// Two copies of each plain message, whose final records differ in all that SQS gives them.
+/// Two copies of each plain message, whose final records differ in everything that SQS assigns.
 #[test]
 fn all_copies_and_runs_give_a_plain_message_the_same_new_id() {
     const MESSAGES: usize = 6;

@@ -1,4 +1,4 @@
-//! A run that cannot continue reports what it has done so far.
+//! A run that cannot continue reports the work done so far.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
@@ -9,7 +9,7 @@ use crate::ReaderError;
 #[test]
 fn a_redrive_whose_dlq_fails_midway_still_reports_its_sends() {
     let world = World::new((0..400).map(dead).collect());
-    // The first pass is under way, and then the credentials expire.
+    // The credentials expire during the first pass.
     world.fail(
         SqsAction::ReceiveMessage,
         FaultScope::Request,
@@ -74,7 +74,7 @@ fn scattered_refused_sends_do_not_end_a_redrive() {
     assert_eq!((report.sent, report.early, world.depths()), (6, None, (294, 6)));
 }
 
-/// Moves the position to where no file can grow, so that each write fails as on a full disk.
+/// Moves the position to the maximum file size, so that each write fails as on a full disk.
 fn fill_the_disk(mut file: &File) {
     let (mut can, mut cannot) = (0, 1 << 63);
     while cannot - can > 1 {

@@ -1,4 +1,4 @@
-//! Dead letters of a file.
+//! Redrives of dead letters from a file.
 
 use std::cell::Cell;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::io::Write as _;
 use super::*;
 use crate::{ArchivedMessage, FileQueue};
 
-/// A file with these dead letters, as an archive has them, and one line that is none.
+/// A file with these dead letters in archive format, and one invalid line.
 fn file(messages: &[Content]) -> FileQueue {
     let world = World::new(messages.to_vec());
     let mut file = tempfile::tempfile().unwrap();
@@ -43,7 +43,7 @@ fn repeated_redrives_of_a_file_send_each_message_once() {
     assert_eq!(world.take(&world.source).len(), 120);
 }
 
-/// Another selection has the same journal: of a file each dead letter is sent once.
+/// Another selection uses the same journal: each dead letter of a file is sent once.
 #[test]
 fn a_message_sent_by_an_earlier_selection_is_not_sent_or_missing() {
     let world = World::new(Vec::new());
@@ -60,7 +60,7 @@ fn a_message_sent_by_an_earlier_selection_is_not_sent_or_missing() {
     assert_eq!(selecting.pick.describe_missing(), ["no message with the id absent was found"]);
 }
 
-/// Archives of several days in one file: a message that was sent back and died again is in it twice.
+/// A file with the archives of several days contains a message twice if it was sent back and failed again.
 #[test]
 fn a_later_generation_in_a_file_does_not_count_as_come_back() {
     let world = World::new(Vec::new());
@@ -134,7 +134,7 @@ fn a_message_with_a_group_is_not_written_as_a_line() {
     assert_eq!((report.sent, report.staying_count(), output.len()), (0, 1, 0));
 }
 
-/// The same filter that `audit` and `purge` refuse.
+/// The same filter that `audit` and `purge` reject.
 #[test]
 fn a_filter_that_fails_on_every_message_ends_the_redrive_at_once() {
     let world = World::new((0..3).map(dead).collect());

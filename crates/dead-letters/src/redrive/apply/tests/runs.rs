@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The entries, each by its kind.
+/// The journal entries, each with its kind.
 pub(super) fn lines(world: &World) -> Vec<(String, Value)> {
     let text = std::fs::read_to_string(&world.journal).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -79,7 +79,7 @@ fn a_failed_message_of_a_killed_run_is_sent_by_the_next_run() {
         world.clock.block_on(redrive.apply(&mut journal)).unwrap()
     };
     assert_eq!((killed.sent, killed.early), (50, Some(EarlyEnd::Interrupted)));
-    // All of them fail for good, and no run has counted that.
+    // All of them fail permanently, and no run has counted that.
     let failed = world.take(&world.source);
     world.clock.block_on(world.again(&world.dlq, failed, 0));
     let next = world.apply(&plan).unwrap();

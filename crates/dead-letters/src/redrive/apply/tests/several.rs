@@ -1,4 +1,4 @@
-//! Several requests are under way at the same time.
+//! Several requests run concurrently.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use super::*;
 
 const MESSAGES: u64 = 300;
 
-/// Without a pilot, so that all go at once.
+/// Without a pilot, so that all messages are sent immediately.
 fn world() -> World {
     let mut world = World::new((0..MESSAGES as usize).map(dead).collect());
     world.limits.watch = Duration::ZERO;
@@ -16,7 +16,7 @@ fn world() -> World {
 }
 
 impl World {
-    /// Both queues take ten milliseconds for each answer.
+    /// Both queues take ten milliseconds per response.
     fn apply_slowly(
         &self,
         interrupted: &dyn Fn() -> bool,
@@ -38,7 +38,7 @@ impl World {
         clock.block_on(redrive.apply(&mut self.journal())).unwrap()
     }
 
-    /// Dead letters that were about to be sent when the last line was written; and those sent and not yet deleted.
+    /// The numbers of dead letters with an intent but no outcome in the journal, and of those sent but not yet deleted.
     fn under_way(&self) -> (u64, u64) {
         let lines = lines(self);
         let (intents, sent) = (count(&lines, "intent"), count(&lines, "sent"));
@@ -61,7 +61,7 @@ fn a_killed_redrive_leaves_at_most_a_hundred_open_intents() {
         let ids: BTreeSet<_> = sent.iter().map(|message| message.body.split('"').nth(5).unwrap()).collect();
         let copies = sent.len() as u64 - MESSAGES;
         assert_eq!(ids.len() as u64, MESSAGES, "{polls}: something is lost");
-        // A send without an outcome may have been made twice, and is made once more.
+        // A send without an outcome may have been tried twice, and is repeated once more.
         assert!(copies <= intended && report.possible_copies == 2 * intended, "{polls}: {copies} {report:?}");
         copies_seen += copies;
         if !died {

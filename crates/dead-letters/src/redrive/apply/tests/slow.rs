@@ -1,4 +1,4 @@
-//! A slow redrive: it finishes in one run, and holds what it has for as long as it works.
+//! A slow redrive finishes in one run, and holds its messages throughout.
 
 use futures_util::future::{Either, select};
 use redeliver_core::limits::VisibilitySeconds;
@@ -9,8 +9,8 @@ use redeliver_core::ports::{
 
 use super::*;
 
-/// A queue whose answers take a while to read, and are gone if they are not read within half a minute: so it is
-/// with the client of the AWS SDK and messages of 250 KB.
+/// A queue whose responses take a while to read, and are lost if not read within half a minute, like the AWS SDK client
+/// with messages of 250 KB.
 struct Impatient<'a> {
     queue: &'a EmbeddedQueue,
     clock: &'a VirtualClock,
@@ -104,7 +104,7 @@ fn messages_of_a_killed_redrive_are_visible_again_within_two_minutes() {
     assert_eq!(depth.in_flight, 0, "{depth:?}");
 }
 
-/// The run would last for hours, as long as the other program.
+/// Otherwise the run would last for hours, as long as the other program.
 #[test]
 fn a_redrive_waits_once_for_a_message_that_another_program_holds() {
     let mut world = World::new((0..161).map(dead).collect());

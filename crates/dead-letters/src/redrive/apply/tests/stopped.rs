@@ -1,11 +1,11 @@
-//! A run answers for its own messages and for all that it had to send.
+//! A run accounts for its own messages and for all that it had to send.
 
 use futures_util::future::{Either, select};
 
 use super::*;
 
 impl World {
-    /// Runs it while the source queue's messages are treated like this, again and again.
+    /// Runs the redrive while the source queue's messages are repeatedly passed to this function.
     pub(super) fn apply_while(
         &self,
         plan: &RedrivePlan,
@@ -34,7 +34,7 @@ impl World {
         })
     }
 
-    /// Sends messages' bodies to a queue, to be seen after `delay`.
+    /// Sends the messages' bodies to a queue with a delay.
     pub(super) async fn again(&self, queue: &EmbeddedQueue, messages: Vec<ReceivedMessage>, delay: u64) {
         let delay = redeliver_core::limits::DelaySeconds::new(delay).unwrap();
         let again = messages.into_iter().map(|message| {
@@ -56,7 +56,7 @@ fn returned_messages_of_a_stopped_run_are_sent_by_the_next_run() {
         (50, 50, RedriveEnding::Stopped)
     );
     assert_eq!(world.depths(), (60, 0));
-    // The cause is gone now.
+    // The cause is fixed now.
     let second = world.apply(&plan).unwrap();
     assert_eq!(
         (second.sent, second.came_back_count(), RedriveEnding::from_report(&second, u64::MAX)),

@@ -1,4 +1,4 @@
-//! Sends that had no answer: each may have made a copy, and each is counted.
+//! Sends without a response: each may have created a copy, and each is counted.
 
 use super::*;
 
@@ -9,7 +9,7 @@ impl World {
         self.sqs.set_faults(FaultPlan::new(3).with_rule(rule));
     }
 
-    /// Messages in the source queue that are there already, by their ids.
+    /// The number of messages in the source queue that repeat an id.
     fn copies(&self) -> u64 {
         let sent = self.take(&self.source);
         let ids: std::collections::BTreeSet<_> =

@@ -1,4 +1,4 @@
-//! The pilot: what is seen of it, and for how long.
+//! The pilot: the observed failures, and the duration of the watch.
 
 use futures_util::future::{Either, select};
 use redeliver_core::limits::DelaySeconds;
@@ -8,7 +8,7 @@ use redeliver_core::ports::{Queue as _, RedriveSettings as RedrivePolicy};
 
 use super::*;
 
-/// SQS's id is the only one that such a message has. A run that did not know it again would send it round and round.
+/// Such a message has only its SQS message id. A run that did not recognize it would redrive it in an endless loop.
 #[test]
 fn foreign_messages_that_sqs_moves_again_stop_a_redrive() {
     let letter = |n: usize| Content { body: format!("order {n}"), ..Content::default() };
@@ -44,7 +44,7 @@ fn foreign_messages_that_sqs_moves_again_stop_a_redrive() {
 fn pilot_messages_that_wait_for_a_retry_stop_a_redrive() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
-    // The default policy: a re-send after up to 900 s, five times, before anything is dead-lettered again.
+    // The default policy: five re-sends with delays of up to 900 s before a message is dead-lettered again.
     let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
     assert_eq!(
         (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
@@ -57,7 +57,7 @@ fn pilot_messages_that_wait_for_a_retry_stop_a_redrive() {
 #[test]
 fn the_last_check_of_a_pilot_is_made_after_a_late_one() {
     let mut world = World::new((0..500).map(dead).collect());
-    // The look at 10 s takes a second.
+    // The check at 10 s takes a second.
     world.limits.watch = Duration::from_millis(10_500);
     let plan = everything();
     let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
@@ -81,7 +81,7 @@ fn a_successful_pilot_does_not_stop_a_redrive() {
 fn the_report_has_the_result_of_the_pilot() {
     let world = World::new((0..100).map(dead).collect());
     let plan = everything();
-    // Of the first ten one is given up and three wait for a retry; the rest is done.
+    // Of the first ten messages, one is given up and three wait for a retry; the rest succeeds.
     let mut taken = 0;
     let report = world.apply_while(&plan, async |mut messages| {
         taken += messages.len();
@@ -110,7 +110,7 @@ fn a_pilot_is_watched_for_the_configured_time_and_not_for_zero() {
         let redrive = RedriveJob { progress: &progress, ..world.redrive(&plan) };
         let report = world.clock.block_on(redrive.apply(&mut world.journal())).unwrap();
         let [(50, first), (100, second)] = sent.borrow()[..] else { panic!("{sent:?}") };
-        // Reading the DLQ takes two seconds at most: the last long polls are in vain.
+        // Reading the DLQ takes at most two seconds: the last long polls return nothing.
         let waits = waited..=waited + 4 + 2 * i64::from(seconds > 15);
         assert!(waits.contains(&(second - first).num_seconds()), "{seconds}: {}", second - first);
         assert_eq!(report.watched.map(|watched| watched.seconds), (seconds > 0).then_some(seconds));
@@ -157,7 +157,7 @@ fn messages_delayed_before_the_pilot_are_not_its_failures() {
 fn delayed_messages_count_only_at_the_end_of_the_pilot() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
-    // More than 20 % wait at the first look, after 15 seconds, and are done when it ends.
+    // More than 20 % wait at the first check, after 15 seconds, and succeed by the end of the watch.
     let mut retried = 0;
     let report = world.apply_while(&plan, async |messages| {
         if retried < 20 {
@@ -174,15 +174,15 @@ fn delayed_messages_count_only_at_the_end_of_the_pilot() {
 
 #[test]
 fn a_decided_pilot_is_not_watched_any_longer() {
-    // Of the 50: how many come back, after how many seconds, and how many may; then: when that was known, and what was
-    // sent.
+    // Of the 50: the number that returns, after how many seconds, and the allowed percentage; then the second at which
+    // the run knew, and the number sent.
     for (back, after, percent, known_after, sent) in [
         (50, 0, 20, 5, 50),
         (50, 7, 20, 10, 50),
         (11, 7, 20, 10, 50),
         (11, 30, 20, 40, 50),
         (10, 0, 20, 90, 100),
-        // As many as you like: all of them are back, so there is nothing left to wait for.
+        // Any number of failures is allowed; all have returned, so nothing is left to wait for.
         (50, 0, 100, 5, 100),
     ] {
         let mut world = World::new((0..100).map(dead).collect());

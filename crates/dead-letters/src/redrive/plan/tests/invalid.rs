@@ -1,4 +1,4 @@
-//! Messages that were found invalid: all of them may change, since no target has seen their ids.
+//! Messages that were found invalid: an edit may change every part, since no target has seen their ids.
 
 use redeliver_testing::dead_letters::annotated_record;
 
@@ -65,19 +65,19 @@ fn an_invalid_id_is_replaced_and_both_ids_are_reported() {
         let repaired = send_back(&RedrivePlan { new_id, ..plan(&edit) }, &nameless);
         assert_eq!((repaired.message_id.as_str(), repaired.old_message_id), (NEW, None), "{new_id}");
     }
-    // SQS's id, which an edit finds in the document, is a UUID on SQS.
+    // The SQS message id, which an edit finds in the document, is a UUID on SQS.
     let sqs_id = DeadLetterRecord::new(ReceivedMessage { sqs_message_id: NEW.to_owned(), ..record.message });
     assert_eq!(send_back(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id, NEW);
 }
 
-/// By the message-processor, which alone has the schema for `data`.
+/// Found invalid by the message-processor, the only function with the schema for `data`.
 #[test]
 fn a_message_refused_by_the_users_schema_may_change_its_id() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
     let edit = plan(&format!(r#".body.metadata.message_id = "{NEW}""#));
     for reason in [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema] {
         assert_eq!(send_back(&edit, &found_invalid(&body, reason.as_str())).message_id, NEW);
-        // Of a message that is full.
+        // The trace header of a message with full attributes.
         let trace_header = Some(GivenUp::from_code(reason).in_trace_header(None));
         let full = ReceivedMessage { trace_header, ..received_message(&body, Attributes::new(), 1) };
         assert_eq!(send_back(&edit, &DeadLetterRecord::new(full)).message_id, NEW, "{reason:?}");
@@ -86,7 +86,7 @@ fn a_message_refused_by_the_users_schema_may_change_its_id() {
     assert!(matches!(edit.decide(&exhausted).unwrap(), RedriveDecision::Stays(StayReason::EditRefused(_))));
 }
 
-/// An invalid body does not say its generation, or an older one.
+/// An invalid body has no generation, or an older one.
 #[test]
 fn the_generation_of_the_final_record_counts_for_the_limit() {
     let body = r#"{"metadata":{"message_id":"order-5"},"data":{}}"#;
@@ -133,7 +133,7 @@ fn an_unreadable_message_without_a_verdict_counts_as_invalid() {
         plan(&edit).decide(&raw(&body)).unwrap(),
         RedriveDecision::Stays(StayReason::EditRefused(why.clone()))
     );
-    // A schema that this command alone knows finds nothing that the message-processor did not call.
+    // A schema that only this command has cannot show that the message-processor did not call the message.
     let schema = MessageSchema::new(Some(DataSchema::new(r#"{"required":["order"]}"#).unwrap()));
     let verdict = RedrivePlan { schema, ..plan(&edit) }.decide(&raw(&body)).unwrap();
     assert_eq!(verdict, RedriveDecision::Stays(StayReason::EditRefused(why)));
@@ -159,7 +159,7 @@ fn the_result_of_an_edit_must_be_a_valid_message() {
     assert_eq!(said, "the edit is refused: it changes .error_type; only .body can be changed");
 }
 
-/// Members that count twice in a body are in none of its values.
+/// Duplicate members of a body are missing from its parsed values.
 #[test]
 fn an_edited_body_loses_its_duplicate_members() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":1}},"data":{{"a":2}}}}"#);

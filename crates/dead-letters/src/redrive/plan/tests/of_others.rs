@@ -21,14 +21,14 @@ fn attribute() -> impl Strategy<Value = Attribute> {
     prop_oneof![3 => text, 1 => binary, 1 => document.prop_map(Attribute::string)]
 }
 
-/// Names of redeliver's own, and of a framework's.
+/// Attribute names of redeliver, and of a framework.
 fn name() -> impl Strategy<Value = String> {
     let reserved = ["Failure", "ErrorType", "ErrorDetails", "DeadLetter", REDELIVER].map(str::to_owned);
     prop_oneof![1 => prop::sample::select(reserved.to_vec()), 1 => "[A-Za-z][A-Za-z0-9_-]{0,8}"]
 }
 
 proptest! {
-    /// A framework that finds a header missing, or one more, may not understand its own message.
+    /// A framework may fail to read its own message if a header is missing or added.
     #[test]
     fn a_foreign_message_goes_back_byte_for_byte(
         body in prop_oneof![
@@ -64,7 +64,7 @@ fn only_the_edit_changes_a_foreign_message() {
     assert_eq!(renewing.decide(&record).unwrap(), RedriveDecision::Stays(StayReason::WithoutId));
 }
 
-/// Its code is in its trace header, too: without that any producer may have written the `ErrorType`.
+/// The code is in the trace header, too: otherwise any producer could have written the `ErrorType`.
 #[test]
 fn a_final_record_without_its_document_is_not_foreign() {
     let verdict = GivenUp::from_code(DeadLetterReason::RetryAttemptExceeded);
@@ -89,7 +89,7 @@ fn foreign_bodies_must_match_the_given_schema() {
     assert_eq!(sent(decided("{}").unwrap()).body, "{}");
 }
 
-/// Each letter of a shared DLQ goes back to its own queue, as with SQS's own redrive.
+/// Each dead letter of a shared DLQ goes back to its own queue, as in SQS's own redrive.
 #[test]
 fn a_message_of_a_shared_dlq_is_selected_only_for_its_source() {
     let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");

@@ -81,7 +81,7 @@ fn an_edited_plain_body_keeps_its_id_without_new_id() {
     assert!(matches!(refused, RedriveDecision::Stays(StayReason::EditRefused(_))), "{refused:?}");
 }
 
-/// As SQS itself moves it to a deployment's DLQ.
+/// A message that SQS itself moved to a deployment's DLQ.
 #[test]
 fn a_plain_message_without_redeliver_goes_back_only_if_plain_is_on() {
     let raw = DeadLetterRecord::new(received_message("no envelope", Attributes::new(), 1));
@@ -93,7 +93,7 @@ fn a_plain_message_without_redeliver_goes_back_only_if_plain_is_on() {
     assert!(content.attributes[REDELIVER].text().unwrap().contains(r#""redrive_generation":1"#));
 }
 
-/// The same dead letter once more: SQS gives each copy an id and a handle of its own, and the annotator a time.
+/// A copy of the dead letter: SQS assigns each copy a separate id and handle, and the annotator a separate timestamp.
 fn copy(record: &DeadLetterRecord, number: u32) -> DeadLetterRecord {
     let ReceivedMessage { body, mut attributes, .. } = record.message.clone();
     if let Some(ours) = attributes.get("DeadLetter").and_then(|ours| ours.text()) {
@@ -104,7 +104,7 @@ fn copy(record: &DeadLetterRecord, number: u32) -> DeadLetterRecord {
     DeadLetterRecord::new(received_message(&body, attributes, number))
 }
 
-/// A final record without an id: it was found invalid, and the schema is another one now.
+/// A final record without an id: it was found invalid under an earlier schema.
 fn unnamed(body: &str, sqs_message_id: &str) -> DeadLetterRecord {
     let mut annotation = annotation();
     annotation.record.sqs_message_id = sqs_message_id.to_owned();
@@ -112,8 +112,8 @@ fn unnamed(body: &str, sqs_message_id: &str) -> DeadLetterRecord {
     DeadLetterRecord::new(received_message(body, attributes, 1))
 }
 
-/// A target that remembers ids would do the work of a message twice. The second one comes of a send that had no answer,
-/// or is what an interrupted run left behind.
+/// Otherwise a target that deduplicates by id would process a message twice. The second copy results from a send
+/// without a response, or from an interrupted run.
 #[test]
 fn all_copies_of_a_plain_dead_letter_go_back_under_one_id() {
     let schema = || MessageSchema::default().with_plain(PlainMessages::default());
