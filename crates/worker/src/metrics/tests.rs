@@ -90,8 +90,8 @@ fn receives_so_far_are_not_added_up() {
     assert_eq!(of(r#"bucket{le="100.0",function="orders-message-processor"}"#), "2");
 }
 
-/// A label with a message's id would be a time series for each message: Prometheus would run out of memory, and ids
-/// have no use there.
+/// A label with a message's id would create one time series per message: Prometheus would run out of memory, and ids
+/// are of no use there.
 #[test]
 fn holds_over_an_hour_are_counted_apart_from_shorter_ones() {
     let held = |longest_hold_seconds| Event::Held { messages: 1, open_seconds: 1.0, longest_hold_seconds };
@@ -116,7 +116,8 @@ fn messages_make_no_further_series_and_no_message_is_named() {
     assert!(!many.contains(CANARY), "{many}");
 }
 
-/// Before anything has happened: the first dead letter must be an increase, not a series that begins with one.
+/// Counters exist before the first event: the first dead letter must be an increase, not a new series that starts at
+/// one.
 #[test]
 fn every_counter_starts_at_zero_with_a_help_text() {
     let text = text(&[processed(0.1)]);

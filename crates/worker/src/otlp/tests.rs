@@ -19,10 +19,10 @@ use super::*;
 
 const FUNCTION_NAME: &str = "orders-message-processor";
 const OFTEN: Duration = Duration::from_millis(1);
-/// Only the end of the process exports.
+/// Disables the periodic export, so that only shutdown exports.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// A collector, and the requests that it got.
+/// A collector with its received requests.
 struct Collector {
     address: String,
     requests: UnboundedReceiver<(String, HeaderMap, Bytes)>,
@@ -60,7 +60,7 @@ fn export(address: &str, interval: Duration) -> SpanExport {
     SpanExport { exporter, interval }
 }
 
-/// A function's observer, which writes its lines to nowhere.
+/// A function's observer that discards its log lines.
 fn observer() -> Arc<dyn Observer> {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH + Duration::from_secs(7));
     let logging = Logging { tracing: Some(TracingSettings::default()), ..Logging::default() };
@@ -144,7 +144,7 @@ async fn spans_are_exported_at_each_interval_and_only_once() {
     assert!(collector.requests.try_recv().is_err(), "no request without spans");
 }
 
-/// The collector's end must cost one warning, and never a message or the process.
+/// An unreachable collector must cost only one warning, never a message or the process.
 #[tokio::test]
 async fn an_unreachable_collector_loses_spans_with_a_warning() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -160,7 +160,7 @@ async fn an_unreachable_collector_loses_spans_with_a_warning() {
     assert_eq!(tracer(&observer).take_ended(), EndedSpans::default(), "they are lost");
 }
 
-/// The end of all waiting.
+/// A clock on which every wait ends immediately.
 struct TimeIsUp;
 
 impl Clock for TimeIsUp {
@@ -180,7 +180,7 @@ async fn a_collector_that_never_answers_delays_no_batch_and_not_the_end() {
     record_batch(&observer);
     let under_way = listener.accept().await.unwrap();
     assert_eq!(tracer(&observer).take_ended(), EndedSpans::default(), "the request has them");
-    // While it waits for its answer, a batch does not wait, and the next spans do.
+    // While the export waits for its response, batches continue, and new spans are queued.
     record_batch(&observer);
     let EndedSpans { spans: waiting, dropped } = tracer(&observer).take_ended();
     assert_eq!((waiting.len(), dropped, running.task.is_finished()), (1, 0, false));

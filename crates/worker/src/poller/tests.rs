@@ -22,7 +22,7 @@ use redeliver_testing::altered::{GARBLED, GarbledBodies};
 
 const VISIBILITY_SECONDS: u64 = 40;
 
-/// A function made of a closure, which gets the bodies of a batch and returns those that failed.
+/// A function built from a closure that takes the bodies of a batch and returns the failed ones.
 struct Does<T>(T);
 
 impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Send> Function for Does<T> {
@@ -33,7 +33,7 @@ impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Se
     }
 }
 
-/// The events and bodies, with their time in whole seconds.
+/// The observed events and bodies, with their time in whole seconds.
 #[derive(Clone)]
 struct Seen {
     clock: VirtualClock,
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Runs a poller with one poller and, at the same time, `meanwhile`, after which it is to stop; when it has ended.
+    /// Runs a poller concurrently with `meanwhile`, then stops it; returns the time at which it ended.
     fn run<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) -> i64 {
         let poller = self.poller(1, function);
         let meanwhile = async {
@@ -172,7 +172,7 @@ impl World {
         self.sqs.request_counts().get(action.api_name()).copied().unwrap_or_default()
     }
 
-    /// Notes every body and is done with it after this many seconds.
+    /// Records every body and completes it after this many seconds.
     fn taking(&self, seconds: u64) -> impl Function + '_ {
         Does(move |bodies: Vec<String>| async move {
             bodies.iter().for_each(|body| self.seen.body(body));
@@ -244,7 +244,7 @@ fn an_unreadable_message_is_reported_and_the_others_are_handled() {
     assert_eq!(world.left(), 1, "it was not deleted");
 }
 
-/// A function that keeps the order of each group, and succeeds.
+/// A function that preserves the order of each group, and succeeds.
 struct InOrder<'a>(&'a Seen);
 
 impl Function for InOrder<'_> {

@@ -30,7 +30,7 @@ fn hidden(max_attempts: u32) -> Option<RetrySetup> {
     Some(RetrySetup { strategy: Strategy::Visibility, max_attempts, queue_times: Some(queue_times) })
 }
 
-/// The attributes of a queue whose messages are moved to another.
+/// The attributes of a queue with this DLQ and `maxReceiveCount`.
 fn moved_to(arn: &str, receives: u64) -> BTreeMap<String, String> {
     let policy = serde_json::json!({ "deadLetterTargetArn": arn, "maxReceiveCount": receives });
     with(&[

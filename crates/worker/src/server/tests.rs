@@ -36,16 +36,16 @@ fn served<T>(client: impl AsyncFnOnce(&Running) -> T) -> T {
 }
 
 impl Running {
-    /// The status line and the body of an answer; the server closes the connection.
+    /// The status line and the body of a response; the server closes the connection.
     async fn ask(&self, request: &str) -> (String, String) {
         let (head, body) = self.ask_for_head(request).await;
         (head.lines().next().unwrap_or_default().to_owned(), body)
     }
 
-    /// The same with the whole head.
+    /// The complete head and the body of a response.
     async fn ask_for_head(&self, request: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        // It may be closed before all is written.
+        // The server may close the connection before the whole request is written.
         let _ = stream.write_all(request.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;

@@ -1,4 +1,4 @@
-//! The process dies at any moment, with the three functions at work: nothing is lost.
+//! The process dies at an arbitrary point while the three functions are running: no message is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use redeliver_sim::{Batching, Topology};
 use redeliver_testing::KilledFuture;
 use redeliver_testing::altered::{AlteredQueue, SlowRequests};
 
-/// Four messages: one succeeds, one fails twice at first, one fails for good, one is none at all.
+/// Four messages: one succeeds, one fails twice first, one fails permanently, one is not a valid message.
 const BODIES: [&str; 4] = [
     r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000000"},"data":{}}"#,
     r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{}}"#,
@@ -48,7 +48,7 @@ impl Handler for Target<'_> {
     }
 }
 
-/// The functions of `redeliver work`, on queues whose requests take time.
+/// The functions of `redeliver work`, on queues with request latency.
 async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy, stop: &Stop) {
     let (clock, seen) = (&world.clock, &world.seen);
     let slow = |queue| AlteredQueue(SlowRequests { queue, clock });
@@ -109,7 +109,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     join3(processor.run_until_stop(stop), retrier, annotator.run_until_stop(stop)).await;
 }
 
-/// The messages after a second process has continued.
+/// The state of the messages after a second process has continued.
 struct Ends {
     processed: Vec<String>,
     dead: Vec<String>,
@@ -146,7 +146,7 @@ fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
     };
     on_source.clock.block_on(on_source.send(&BODIES));
     let died = run(polls, 2).is_none();
-    // Longer than the visibility timeout of six times thirty seconds, and the retries after it.
+    // Longer than the visibility timeout of six times thirty seconds plus the subsequent retries.
     run(u32::MAX, 60);
     let mut processed: Vec<_> = on_source.seen.bodies().into_iter().map(|(_, body)| body).collect();
     let request = redeliver_core::ports::Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
@@ -171,7 +171,7 @@ fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
     Ends { processed, dead, successes, died }
 }
 
-/// The successes of each run in which a message had more than one, by message: generation and attempt of each.
+/// The successes in runs in which a message had more than one, by message, each with generation and attempt.
 fn loses_nothing(strategy: Strategy, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
     let policy = Policy::from_json(policy).unwrap();
     let mut copies: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
@@ -206,14 +206,14 @@ fn a_killed_poller_loses_no_message() {
     loses_nothing(Strategy::DelayedResend, FIXED);
 }
 
-/// Only its id shows that it has succeeded before.
+/// Only its id shows that the message has succeeded before.
 #[test]
 fn a_message_that_succeeds_twice_has_one_id_and_a_death_spends_no_attempt() {
     let copies = loses_nothing(Strategy::DelayedResend, FIXED);
     let of = |number: u32| copies.get(&format!("0191f3a2-7b1c-7d3e-8f00-{number:012}"));
-    // The target's success was not acknowledged: SQS's redrive spends no attempt.
+    // The target's success was not acknowledged: SQS's redrive does not use an attempt.
     assert_eq!(of(0), Some(&BTreeSet::from([vec![(0, 0), (0, 0)]])));
-    // So it is with a retry, and if a re-send was not acknowledged and is made again.
+    // The same applies to a retry, and to a re-send that was not acknowledged and is repeated.
     assert_eq!(of(1), Some(&BTreeSet::from([vec![(0, 2), (0, 2)]])));
     assert_eq!(copies.len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Receives and deletions that SQS refuses, or of which the request or the answer is lost.
+//! Receives and deletions that SQS rejects, or whose request or response is lost.
 
 use super::*;
 

@@ -10,7 +10,7 @@ impl World {
         (report.healthy, function.seconds_since_poll, function.batches_in_flight)
     }
 
-    /// Runs a poller that may take a quarter of an hour for a batch and, at the same time, `meanwhile`.
+    /// Runs a poller with a time limit of 15 minutes per batch, concurrently with `meanwhile`.
     fn run_long<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) {
         let mut poller = self.poller(1, function);
         poller.limits.invocation = Duration::from_secs(900);
