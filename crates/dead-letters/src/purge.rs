@@ -160,7 +160,7 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
                     self.purged.deleted += 1;
                 }
                 Err(why) => {
-                    // A message that another program may have received is no evidence that the next deletion will fail.
+                    // A message that another program may have received does not show that the next deletion will fail.
                     self.deletions_failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                     self.purged.why_not_deleted = Some(why);
                 }

@@ -44,7 +44,7 @@ impl Deletions {
                 // Either the message was not deleted, or SQS's response was lost. The next pass shows which: the
                 // message is received again or not.
                 Err(why) => {
-                    // A message that another program may have received is no evidence that the next deletion will fail.
+                    // A message that another program may have received does not show that the next deletion will fail.
                     self.failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                     self.left.insert(sqs_message_id, self.pass);
                     self.why_not = Some(why);
