@@ -133,4 +133,20 @@ mod tests {
             (2 * COMPARED_MAX + 4, " a", "+new")
         );
     }
+
+    #[test]
+    fn a_line_that_becomes_very_many_is_compared_up_to_the_limit() {
+        let grown = |lines: usize| {
+            let new = vec!["new"; lines].join("\n");
+            format!("a\n{new}\nb\n{new}\nz")
+        };
+        let news = |lines: usize| vec!["+new"; lines];
+        let (few, many) = (grown(COMPARED_MAX / 2 - 1), grown(COMPARED_MAX / 2));
+        assert!(is_compared("a\nb\nz", &few) && !is_compared("a\nb\nz", &many));
+        assert_eq!(shown("a\nb\nz", &few), [&[" a"][..], &news(199), &[" b"], &news(199), &[" z"]].concat());
+        assert_eq!(
+            shown("a\nb\nz", &many),
+            [&[" a", "-b"][..], &news(200), &["+b"], &news(200), &[" z"]].concat()
+        );
+    }
 }

@@ -150,6 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn an_option_with_no_room_for_the_backslash_begins_a_line() {
+        let command = NextCommand::new("redrive")
+            .with_option("queue", "orders dlq")
+            .with_flag("plain")
+            .with_option("ids", "7")
+            .with_option("group", "1");
+        assert_eq!(
+            command.wrap_lines(Some(45), 6),
+            "redeliver redrive \\\n        --queue 'orders dlq' --plain \\\n        --ids 7 --group 1"
+        );
+    }
+
+    #[test]
     fn the_same_command_again_has_all_its_words() {
         let words = ["/usr/bin/redeliver", "redrive", "--where", ".a == 'b'"].map(OsString::from);
         let again = NextCommand::from_args(words).unwrap().with_flag("apply");

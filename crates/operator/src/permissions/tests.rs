@@ -28,6 +28,30 @@ fn an_audit_may_not_delete_and_a_purge_may() {
 }
 
 #[test]
+fn the_console_may_send_back_delete_and_pause() {
+    let console = build_policy(Console, &PolicyNames::with_placeholders(Console));
+    for (resource, actions) in [
+        (
+            DLQ,
+            &[
+                "sqs:ReceiveMessage",
+                "sqs:ChangeMessageVisibility",
+                "sqs:DeleteMessage",
+                "sqs:GetQueueAttributes",
+            ][..],
+        ),
+        ("arn:aws:sqs:REGION:ACCOUNT:SOURCE", &["sqs:SendMessage", "sqs:GetQueueAttributes"]),
+        (
+            "arn:aws:lambda:REGION:ACCOUNT:event-source-mapping:*",
+            &["lambda:GetEventSourceMapping", "lambda:UpdateEventSourceMapping"],
+        ),
+        ("*", &["lambda:ListEventSourceMappings", "cloudwatch:GetMetricData", "cloudwatch:DescribeAlarms"]),
+    ] {
+        assert_eq!(statement(&console, resource)["Action"], json!(actions), "{resource}");
+    }
+}
+
+#[test]
 fn a_deployment_by_its_names_has_no_stack_and_its_keys_are_named() {
     let mut names = PolicyNames::with_placeholders(Redrive);
     names.by = DeploymentLookup::Names("orders-prod".to_owned());

@@ -277,3 +277,21 @@ async fn json_that_is_not_a_template_is_refused() {
         .to_string();
     assert!(error.ends_with(": not a CloudFormation template: it has no Resources"), "{error}");
 }
+
+/// An update keeps the queues that its stack owns.
+#[tokio::test]
+async fn the_queues_of_a_stack_that_exists_are_not_taken() {
+    let queues = json!({ "a": { "Type": "AWS::SQS::Queue", "Properties": { "QueueName": "p-source" } } });
+    let template = template_of(&queues);
+    let mut answers = vec![(200, json!({ "AccountLimit": { "ConcurrentExecutions": 1000 } }).into())];
+    answers.extend([deployed(), deployed()]);
+    answers.extend(["source", "annotation", "final-dlq"].map(queue));
+    answers.extend([listed(&[]), listed(&[]), listed(&[])]);
+    let endpoint = Loopback::start_scripted(answers);
+    let found =
+        run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), Some(template.path()))
+            .await
+            .unwrap();
+    assert_eq!((found.taken_queues.as_deref(), &found.problems), (Some(&[][..]), &Vec::new()));
+    assert_eq!((found.exit_code(), endpoint.requests().len()), (ExitCode::Done, 9));
+}

@@ -103,6 +103,28 @@ fn a_tenant_that_has_most_of_a_cause_and_little_of_the_others_is_named() {
 }
 
 #[test]
+fn an_earlier_version_that_fails_again_is_the_last_version() {
+    let of = |seconds, version| letter("c", seconds, None, Some(version));
+    let letters = [of(0, "orders:41"), of(60, "orders:42"), of(300, "orders:41")];
+    let comparison = compare_cause("c", letters).unwrap();
+    let version = Some("orders:41".to_owned());
+    assert_eq!((&comparison.first_version, &comparison.last_version), (&version, &version));
+    let comparison = compare_cause("c", letters[1..].iter().copied()).unwrap();
+    assert_eq!((comparison.first_version, comparison.last_version), (Some("orders:42".to_owned()), version));
+}
+
+#[test]
+fn a_tenant_beyond_the_table_of_the_others_is_not_named_as_most() {
+    let names: Vec<_> = (0..1000).map(|number| format!("tenant-{number}")).collect();
+    let mut letters = vec![letter("c", 0, Some("acme"), None); 8];
+    letters.extend([letter("c", 0, Some("zeta"), None); 2]);
+    letters.extend(names.iter().map(|name| letter("a", 0, Some(name), None)));
+    assert_eq!(summary(&letters), "mostly tenant acme (8 of 10; of the others 0 of 1,000)");
+    letters.push(letter("a", 0, Some("acme"), None));
+    assert_eq!(summary(&letters), "", "the others' acme is one of those that have no entry");
+}
+
+#[test]
 fn a_nightly_cause_has_its_hours() {
     let nightly = |hours: &[i64]| -> Vec<_> {
         let nights = hours.iter().map(|hour| letter("c", hour * HOUR + 60, None, None));
