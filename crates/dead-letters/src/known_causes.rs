@@ -354,12 +354,17 @@ impl KnownCauses {
     pub fn merge_into_file(&self, path: &Path) -> Result<(), FileError> {
         let mut all = Self::read_file(path, &self.queue)?;
         for (fingerprint, cause) in &self.causes {
-            // Notes and resolutions are written to the file immediately, so the file is up to date.
+            // Notes and resolutions are written to the file immediately, so the file is up to date. Another run may have seen
+            // the cause earlier, or later.
             let in_file = all.causes.get(fingerprint).unwrap_or(cause);
-            let mut merged = KnownCause { note: in_file.note.clone(), resolved: None, ..cause.clone() };
-            if !in_file.is_back_again(cause.came_back_at) {
-                merged.resolved.clone_from(&in_file.resolved);
-                merged.came_back_at = in_file.came_back_at;
+            let mut merged = KnownCause {
+                first: in_file.first.as_str().min(&cause.first).to_owned(),
+                seen_at: in_file.seen_at.as_str().max(&cause.seen_at).to_owned(),
+                ..in_file.clone()
+            };
+            if in_file.is_back_again(cause.came_back_at) {
+                merged.resolved = None;
+                merged.came_back_at = cause.came_back_at;
             }
             all.causes.insert(fingerprint.clone(), merged);
         }

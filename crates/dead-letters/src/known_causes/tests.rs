@@ -338,3 +338,29 @@ fn the_causes_file_keeps_members_of_a_later_version() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains(&later[1..later.len() - 1]), "{text}");
 }
+
+#[test]
+fn the_overflow_group_counts_each_of_its_messages() {
+    let overflow = DeadLetterGroup { count: 7, ..group(OTHER, 1) };
+    assert_eq!(KnownCauses::unknown_among(&[group("a", 1), overflow]), 7);
+}
+
+#[test]
+fn a_slow_run_keeps_what_a_faster_one_has_written_about_the_same_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
+    let [mut slow, mut fast] = [(); 2].map(|()| KnownCauses::read_file(&path, QUEUE).unwrap());
+    slow.remember_groups(&[group("a", 5)], at_seconds(10));
+    fast.remember_groups(&[group("a", 1)], at_seconds(30));
+    fast.merge_into_file(&path).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let text = text.trim_end().strip_suffix('}').unwrap().to_owned() + ",\"owner\":\"payments\"}\n";
+    replace_file(&path, text.as_bytes()).unwrap();
+    slow.merge_into_file(&path).unwrap();
+    let merged = KnownCauses::read_file(&path, QUEUE).unwrap();
+    assert_eq!(
+        (merged.first_sent_at("a"), merged.last_reading()),
+        (Some(at_seconds(1)), Some(at_seconds(30)))
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), text, "and its other members stay");
+}
