@@ -246,6 +246,13 @@ mod tests {
     }
 
     #[test]
+    fn line_ends_of_windows_behind_an_edited_number_are_kept() {
+        let body = "{\r\n\"a\":1\r\n,\"b\":true\r\n}\r\n";
+        assert_eq!(edited(body, |body| body["a"] = 2.into()), "{\r\n\"a\":2\r\n,\"b\":true\r\n}\r\n");
+        assert_eq!(edited(body, |body| body["b"] = false.into()), "{\r\n\"a\":1\r\n,\"b\":false\r\n}\r\n");
+    }
+
+    #[test]
     fn an_edit_removes_and_adds_members() {
         let remove =
             |name: &'static str| move |body: &mut Value| drop(body.as_object_mut().unwrap().remove(name));

@@ -206,7 +206,8 @@ mod any_body;
 
 #[cfg(test)]
 mod tests {
-    use redeliver_testing::dead_letters::{annotated_record, retried_record};
+    use redeliver_core::message::ReceivedMessage;
+    use redeliver_testing::dead_letters::{annotated_record, foreign_letter, retried_record};
 
     use super::*;
 
@@ -245,6 +246,47 @@ mod tests {
             "several ids begin with 00000000: 00000000-0000-4000-8000-000000000001, \
              00000000-0000-4000-8000-000000000002; name one of them"
         );
+    }
+
+    #[test]
+    fn an_eleventh_id_that_begins_alike_is_counted_and_not_listed() {
+        let ambiguity = |messages: u32| {
+            let pick = Pick::with_id("00000000");
+            for number in 1..=messages {
+                pick.observe_record(&DeadLetterRecord::new(retried_record(
+                    "NON_RETRYABLE_ERROR",
+                    "x",
+                    number,
+                )));
+            }
+            pick.describe_ambiguity().unwrap()
+        };
+        let ids: Vec<_> =
+            (1..=10).map(|number: u32| format!("00000000-0000-4000-8000-{number:012}")).collect();
+        let listed = format!("several ids begin with 00000000: {}", ids.join(", "));
+        assert_eq!(ambiguity(10), format!("{listed}; name one of them"));
+        for messages in [11, 12] {
+            assert_eq!(ambiguity(messages), format!("{listed} and more; name one of them"));
+        }
+    }
+
+    #[test]
+    fn a_whole_id_that_others_begin_with_is_not_ambiguous() {
+        let of = |sqs_message_id: &str| {
+            let message =
+                ReceivedMessage { sqs_message_id: sqs_message_id.to_owned(), ..foreign_letter("x", 1) };
+            DeadLetterRecord::new(message)
+        };
+        let pick = Pick::with_id("delivery-1");
+        for longer in ["delivery-10", "delivery-11"] {
+            pick.observe_record(&of(longer));
+        }
+        assert_eq!(
+            pick.describe_ambiguity().unwrap(),
+            "several ids begin with delivery-1: delivery-10, delivery-11; name one of them"
+        );
+        pick.observe_record(&of("delivery-1"));
+        assert_eq!((pick.describe_ambiguity(), pick.describe_missing()), (None, Vec::new()));
     }
 
     #[test]
