@@ -139,6 +139,30 @@ mod tests {
     }
 
     #[test]
+    fn a_command_of_edited_messages_gives_them_new_ids_if_the_plan_does() {
+        let PlanAction::SendBack { to, edit, program, max_generation, .. } =
+            send_back(Some(".body.data.a = 1"))
+        else {
+            unreachable!("it sends back")
+        };
+        let edited = PlanAction::SendBack { to, edit, program, new_id: true, max_generation };
+        assert_eq!(
+            build_command(&plan(edited, &[], 1), &[]).unwrap().line,
+            format!(
+                "redeliver redrive --queue {FROM} --to {TO} --edit '.body.data.a = 1' --max-generation 3 --new-id \
+                 --ids sqs-0"
+            )
+        );
+    }
+
+    #[test]
+    fn a_command_names_up_to_500_messages() {
+        let found = build_command(&plan(send_back(None), &[("q", "text")], 500), &[]).unwrap();
+        let ids = found.line.rsplit_once(" --ids ").unwrap().1;
+        assert_eq!((ids.split(',').count(), found.is_exact), (500, true));
+    }
+
+    #[test]
     fn a_deletion_names_a_backup_and_the_account_is_the_consoles() {
         let delete = plan(PlanAction::Delete, &[("group", "1")], 2);
         let found =

@@ -64,6 +64,7 @@ async fn a_cause_without_messages_can_be_resolved_and_reopened() {
     post(gone, "").await;
     let page = shown(here).await;
     assert!(page.contains("<strong class=\"new\">came back</strong> after it was resolved <time"), "{page}");
+    assert!(page.contains("value=\"1\">Not resolved</button>"), "it can be opened again: {page}");
     let newer = format!("/path/0/causes/{here}?since=1970-01-01T00%3A01%3A39.000Z");
     assert!(page.contains(&newer), "{page}");
     let (_, _, list) = answered(address, "GET", "/0/letters", "").await;
