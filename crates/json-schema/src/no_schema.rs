@@ -13,7 +13,7 @@ impl Schema {
     ///
     /// # Errors
     /// Always [`SchemaError::NoValidator`].
-    pub fn of(_: &Value) -> Result<Self, SchemaError> {
+    pub fn from_value(_: &Value) -> Result<Self, SchemaError> {
         Err(SchemaError::NoValidator)
     }
 
