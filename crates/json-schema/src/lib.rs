@@ -5,11 +5,11 @@
 //!
 //! ```
 //! # #[cfg(feature = "validator")] {
-//! use redeliver_json_schema::{Schema, list};
+//! use redeliver_json_schema::{Schema, join_violations};
 //!
 //! let schema = Schema::new(r#"{"properties": {"cents": {"type": "integer"}}}"#)?;
 //! let violations = schema.violations(&serde_json::json!({"cents": "4990"}), "/data");
-//! assert_eq!(list(&violations), r#"/data/cents is not of type "integer""#);
+//! assert_eq!(join_violations(&violations), r#"/data/cents is not of type "integer""#);
 //! # }
 //! # Ok::<(), redeliver_json_schema::SchemaError>(())
 //! ```
