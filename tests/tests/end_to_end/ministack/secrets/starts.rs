@@ -71,15 +71,15 @@ async fn a_secret_that_cannot_be_used_is_refused_without_its_text() {
         ((200, json!({ "SecretString": HEADER })), "is not a JSON object"),
         (
             text(json!({ "Authorization": format!("{HEADER}\r\nX-Evil: {HEADER}") })),
-            "gives authorization a value with a line break",
+            "the header authorization in the secret of TARGET_HEADERS_SECRET_ARN has a line break",
         ),
         (
             text(json!({ format!("Bearer {HEADER}"): "Authorization" })),
             "has a name that is not a valid HTTP header name",
         ),
-        (text(json!({ "Host": HEADER })), "sets host"),
-        (text(json!({ "Idempotency-Key": HEADER })), "sets idempotency-key"),
-        (text(json!({ "X-Redeliver-Attempt": HEADER })), "sets x-redeliver-attempt"),
+        (text(json!({ "Host": HEADER })), "has host, which"),
+        (text(json!({ "Idempotency-Key": HEADER })), "has idempotency-key, which"),
+        (text(json!({ "X-Redeliver-Attempt": HEADER })), "has x-redeliver-attempt, which"),
         (text(json!({ "X-A": HEADER, "x-a": HEADER })), "has the header x-a twice"),
         (
             (400, json!({ "__type": "AccessDeniedException", "Message": HEADER })),
