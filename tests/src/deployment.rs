@@ -152,7 +152,7 @@ fn client_variables(endpoint_url: &str) -> [(&'static str, String); 6] {
 impl Cdk {
     /// With the user's own AWS configuration, and these variables instead of the user's.
     #[must_use]
-    pub fn of_user(name: &str, variables: Vec<(&'static str, String)>) -> Self {
+    pub fn for_user(name: &str, variables: Vec<(&'static str, String)>) -> Self {
         Self::new(name, variables, true)
     }
 

@@ -50,16 +50,16 @@ impl Language {
             Self::Rust => LambdaProgram { path: tested_program("scripted-processor"), variables: Vec::new() },
             Self::Python => python_program(&runtimes_folder(), "scripted.handler").with_layer(),
             Self::PythonBatch => {
-                python_program(&runtimes_folder(), "scripted.batch_handler").with_layer().of_batches()
+                python_program(&runtimes_folder(), "scripted.batch_handler").with_layer().with_batch_handler()
             }
             Self::Node => node_program(&runtimes_folder(), "scripted.handler").with_layer(),
             Self::NodeBatch => {
-                node_program(&runtimes_folder(), "scripted.batchHandler").with_layer().of_batches()
+                node_program(&runtimes_folder(), "scripted.batchHandler").with_layer().with_batch_handler()
             }
             Self::OsOnly => os_only(&tested_program("scripted-function")),
             Self::Java => java_program("functions.Streaming").with_layer(),
             Self::JavaPojo => java_program("functions.Pojo::work").with_layer(),
-            Self::JavaBatch => java_program("functions.Plain").with_layer().of_batches(),
+            Self::JavaBatch => java_program("functions.Plain").with_layer().with_batch_handler(),
             Self::Go => os_only(&built_functions("go").join("scripted")),
         }
     }
@@ -85,7 +85,7 @@ impl LambdaProgram {
 
     /// With a handler for all records of an event.
     #[must_use]
-    pub fn of_batches(mut self) -> Self {
+    pub fn with_batch_handler(mut self) -> Self {
         self.variables.push(("HANDLER_EVENT", "batch".to_owned()));
         self
     }

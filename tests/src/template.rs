@@ -30,7 +30,7 @@ impl Template {
     }
 
     /// The resources of a type: logical ids, and properties with all references resolved.
-    pub fn of_type(&self, wanted: &str) -> impl Iterator<Item = (&str, Value)> {
+    pub fn resources_by_type(&self, wanted: &str) -> impl Iterator<Item = (&str, Value)> {
         let found = self.resources.iter().filter(move |(_, resource)| resource["Type"] == wanted);
         found.map(|(id, resource)| (id.as_str(), self.resolve(&resource["Properties"])))
     }

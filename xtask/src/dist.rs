@@ -80,7 +80,7 @@ pub(crate) fn for_tests() -> Result<(), TaskFailure> {
     let _there_was_none = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
     functions::pack_functions(&folder, LambdaArchitecture::HOST)?;
-    let command_line = command_line::of_the_tests()?;
+    let command_line = command_line::strip_test_build()?;
     command_line::pack_program(&folder, &command_line)?;
     if containers::require_tools().is_ok() {
         image::pack_image(&folder, &command_line)?;

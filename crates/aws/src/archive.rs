@@ -2,4 +2,4 @@
 
 mod s3;
 
-pub use s3::{AccountId, AccountIdError, S3Bucket, bucket_of_uri};
+pub use s3::{AccountId, AccountIdError, S3Bucket, parse_s3_uri};

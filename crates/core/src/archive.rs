@@ -16,7 +16,7 @@ use crate::events::Event;
 use crate::fault::EntryError;
 use crate::message::{Content, ReceivedMessage, Timestamp};
 use crate::ports::{Clock, ObjectStore, Observer};
-pub use layout::{ArchiveLayout, Death, Prefix, PrefixError, deployment_of};
+pub use layout::{ArchiveLayout, Death, Prefix, PrefixError, deployment_name};
 pub use line::{ArchivedAttribute, ArchivedMessage};
 pub use omit::{OMITTED, Omit, OmitError};
 

@@ -9,7 +9,7 @@ use redeliver_aws::settings::{ArchiveSettings, FinalDlqAnnotatorSettings};
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::telemetry::JsonLinesObserver;
-use redeliver_core::archive::{Archive, ArchiveLayout, deployment_of};
+use redeliver_core::archive::{Archive, ArchiveLayout, deployment_name};
 use redeliver_core::notices::{DeploymentInfo, Notices};
 use redeliver_core::ports::Observer;
 
@@ -34,7 +34,7 @@ impl<O: Observer> FinalDlqAnnotator<SqsQueue, SystemClock, O, S3Bucket, AwsNotif
     #[must_use]
     pub fn on_aws(settings: FinalDlqAnnotatorSettings, config: &SdkConfig, observer: O) -> Self {
         let FinalDlqAnnotatorSettings { final_dlq_url, archive, notify, .. } = settings;
-        let deployment = deployment_of(&final_dlq_url);
+        let deployment = deployment_name(&final_dlq_url);
         let source = match &archive {
             Some(ArchiveSettings { bucket, prefix, .. }) => format!("s3://{bucket}/{}", prefix.as_str()),
             None => format!("--queue {deployment}"),

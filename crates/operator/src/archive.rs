@@ -7,7 +7,7 @@ use chrono::{NaiveDate, TimeDelta};
 use clap::Args;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
-use redeliver_aws::archive::{AccountId, S3Bucket, bucket_of_uri};
+use redeliver_aws::archive::{AccountId, S3Bucket, parse_s3_uri};
 use redeliver_core::archive::{ArchiveLayout, Prefix};
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
@@ -122,7 +122,7 @@ impl ArchiveUri {
     }
 
     fn parse(uri: &str) -> Result<Self, String> {
-        let (bucket, path) = bucket_of_uri(uri).ok_or("has no bucket")?;
+        let (bucket, path) = parse_s3_uri(uri).ok_or("has no bucket")?;
         let path = path.trim_end_matches('/');
         let (prefix, deployment) = match path.rsplit_once("dead-letters/deployment=") {
             Some((prefix, name)) if (prefix.is_empty() || prefix.ends_with('/')) && !name.contains('/') => {

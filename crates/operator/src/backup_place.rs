@@ -5,7 +5,7 @@ use std::path::Path;
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::S3Bucket;
 use redeliver_aws::sqs::SqsQueue;
-use redeliver_core::archive::deployment_of;
+use redeliver_core::archive::deployment_name;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::archive_bucket::BucketBackup;
 use redeliver_dead_letters::purge::BackupWriter;
@@ -49,7 +49,7 @@ impl BackupPlace {
             Self::Bucket(archive) => {
                 let account = || queue.arn().split(':').nth(4)?.parse().ok();
                 let bucket = archive.open(connection, owner.bucket_owner.or_else(account)).await?;
-                OpenBackup::Bucket(Box::new(BucketBackup::new(bucket, deployment_of(queue.url()))))
+                OpenBackup::Bucket(Box::new(BucketBackup::new(bucket, deployment_name(queue.url()))))
             }
         })
     }

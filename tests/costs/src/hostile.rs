@@ -48,7 +48,7 @@ impl HostileCase {
             let schema = DataSchema::new(place.schema_text())
                 .unwrap_or_else(|error| panic!("{}: {error}", place.schema));
             let data = place.data.replacen('$', &value(), 1);
-            HostileReading::of_body(MessageSchema::new(Some(schema)), format!("{HEAD}{data}}}"))
+            HostileReading::for_body(MessageSchema::new(Some(schema)), format!("{HEAD}{data}}}"))
         };
         Self::new(message, make).in_place(format!("{}: {}", place.schema, place.data))
     }
@@ -77,7 +77,7 @@ impl HostileReading {
         Self(Box::new(move || drop(black_box(read(black_box(&input))))))
     }
 
-    fn of_body(schema: MessageSchema, body: String) -> Self {
+    fn for_body(schema: MessageSchema, body: String) -> Self {
         assert!(body.len() <= MESSAGE_BYTES, "{} bytes", body.len());
         Self::new((schema, body), |(schema, body)| drop(black_box(schema.parse_envelope(body))))
     }
@@ -85,7 +85,7 @@ impl HostileReading {
     /// A message whose `metadata` has these members and an id.
     fn with_metadata(members: &str) -> Self {
         let id = r#""message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
-        Self::of_body(MessageSchema::default(), format!(r#"{{"metadata":{{{id},{members}}},"data":{{}}}}"#))
+        Self::for_body(MessageSchema::default(), format!(r#"{{"metadata":{{{id},{members}}},"data":{{}}}}"#))
     }
 
     fn with_annotation(attributes: Attributes, annotation: Annotation) -> Self {
@@ -103,7 +103,7 @@ impl HostileReading {
 /// All cases; those with the same reader follow each other.
 pub fn all_cases() -> Vec<HostileCase> {
     let mut cases = by_published_schemas();
-    cases.extend(of_our_readers());
+    cases.extend(reader_cases());
     cases.extend(messages::message_cases());
     cases.extend(dead_letters::dead_letter_cases());
     cases.extend(answers::answer_cases());
@@ -166,7 +166,7 @@ fn hostile_values() -> Vec<(&'static str, MakeValue)> {
     ]
 }
 
-fn of_our_readers() -> Vec<HostileCase> {
+fn reader_cases() -> Vec<HostileCase> {
     let named = |index: usize| format!(r#""{index:x}":0"#);
     vec![
         HostileCase::new("envelope, members of metadata", move || {
@@ -183,7 +183,7 @@ fn of_our_readers() -> Vec<HostileCase> {
             let schema = DataSchema::new("{}").expect("this one allows everything");
             let zeros = "0,".repeat(CHECKED_VALUES);
             let value = format!(r#"{}{zeros}"\u0024"{}"#, "[".repeat(120), "]".repeat(120));
-            HostileReading::of_body(MessageSchema::new(Some(schema)), format!(r#"{HEAD}{{"v":{value}}}}}"#))
+            HostileReading::for_body(MessageSchema::new(Some(schema)), format!(r#"{HEAD}{{"v":{value}}}}}"#))
         }),
         HostileCase::new("Failure, folded attributes", || {
             let folded = filled_value(|index| format!(r#""{index}":{{"data_type":"String","text":"x"}}"#));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redeliver_core::archive::{Archive, ArchiveLayout, Omit, Prefix, deployment_of};
+use redeliver_core::archive::{Archive, ArchiveLayout, Omit, Prefix, deployment_name};
 use redeliver_core::notices::{DeploymentInfo, Notice, Notices, Notifier};
 use redeliver_core::ports::{Clock as _, EntryError, ObjectStore, Queue as _};
 use redeliver_embedded::{EmbeddedQueue, Injection, MemoryBucket};
@@ -28,7 +28,7 @@ pub fn new_annotator<'a>(
     clock: SkewedClock,
 ) -> SimulatedAnnotator<'a> {
     let archiving = world.knobs.archiving.as_ref();
-    let deployment = deployment_of(final_dlq.url());
+    let deployment = deployment_name(final_dlq.url());
     let about = DeploymentInfo { deployment: deployment.clone(), source: format!("s3://bucket/{PREFIX}") };
     let prefix = Prefix::new(PREFIX).expect("it is a prefix");
     let archive = || Archive {

@@ -379,7 +379,7 @@ impl Ledger {
         let sender = self.sender_of(actor);
         // A producer's claims about holds do not count.
         if place == QueuePlace::Source && sender == DeliverySender::Producer {
-            copy.retries = copy.retries.map(RetryMembers::of_producer);
+            copy.retries = copy.retries.map(RetryMembers::for_producer);
         }
         let subject = &mut self.subjects[n];
         if place == QueuePlace::Source {

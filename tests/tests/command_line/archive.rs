@@ -314,8 +314,8 @@ async fn a_file_that_send_has_begun_is_written_only_with_a_new_journal() {
     assert_eq!(refused.status.code(), Some(1), "{}", stderr_text(&refused));
     let why = "`redeliver send --backup` has begun to send this file, and its journal ";
     assert!(stderr_text(&refused).contains(why), "{}", stderr_text(&refused));
-    let anew = [&write[..], &["--journal", "new"]].concat();
-    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &anew).await)["sent"], 3);
+    let again = [&write[..], &["--journal", "new"]].concat();
+    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &again).await)["sent"], 3);
 }
 
 #[tokio::test]

@@ -119,9 +119,9 @@ fn an_own_function_runs_the_whole_loop_with_explained_failures() {
     assert_eq!(
         causes,
         [
-            of_orders_7("KeyError", &format!("'id' (at File \"{place}\", line 12, in handler)")),
-            of_orders_7("Order.Unknown", "no such order"),
-            of_orders_7("Runtime.Exited", "the function's process ended: exit status: 3"),
+            orders_7_cause("KeyError", &format!("'id' (at File \"{place}\", line 12, in handler)")),
+            orders_7_cause("Order.Unknown", "no such order"),
+            orders_7_cause("Runtime.Exited", "the function's process ended: exit status: 3"),
         ]
     );
 }
@@ -158,8 +158,8 @@ fn a_batch_processor_exception_belongs_to_its_record() {
     assert_eq!(
         causes,
         [
-            of_orders_7("CardDeclined", &format!("no funds (at File \"{place}\", line 28, in charge)")),
-            of_orders_7("KeyError", &format!("'id' (at File \"{place}\", line 29, in charge)")),
+            orders_7_cause("CardDeclined", &format!("no funds (at File \"{place}\", line 28, in charge)")),
+            orders_7_cause("KeyError", &format!("'id' (at File \"{place}\", line 29, in charge)")),
         ]
     );
 }
@@ -186,7 +186,7 @@ fn id(line: &str) -> String {
     body["metadata"]["message_id"].as_str().expect("it has an id").to_owned()
 }
 
-fn of_orders_7(error_type: &str, message: &str) -> [String; 3] {
+fn orders_7_cause(error_type: &str, message: &str) -> [String; 3] {
     [error_type, message, "orders:7"].map(str::to_owned)
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Distribution {
 impl Distribution {
     /// Ours: each whole second is as likely, from half of the base (half jitter) or 0 (full jitter) to the base, both rounded
     /// up.
-    pub(crate) fn of_redeliver(base: f64, jitter: JitterStrategy) -> Self {
+    pub(crate) fn for_redeliver(base: f64, jitter: JitterStrategy) -> Self {
         let last = whole_seconds(base.ceil());
         let first = if jitter == JitterStrategy::Half { last.div_ceil(2) } else { 0 };
         let width = last - first + 1;
@@ -24,7 +24,7 @@ impl Distribution {
 
     /// Theirs: a real number, uniform from half of the base to it, rounded up (half jitter), or from 0 to it, rounded to the
     /// nearest second but at least 1 (full jitter).
-    pub(crate) fn of_durable_sdk(base: f64, jitter: JitterStrategy) -> Self {
+    pub(crate) fn for_durable_sdk(base: f64, jitter: JitterStrategy) -> Self {
         let (low, up, first, last) = match jitter {
             JitterStrategy::Half => (base / 2.0, 0.0, (base / 2.0).ceil(), base.ceil()),
             _ => (0.0, 0.5, 1.0, base.round()),

@@ -77,12 +77,12 @@ fn durable_sdk_jitter_rounds_where_ours_draws_integers() {
     };
     let even =
         |range: RangeInclusive<u32>, percent| -> Vec<_> { range.map(|delay| (delay, percent)).collect() };
-    assert_eq!(shares(Distribution::of_redeliver, JitterStrategy::Full), even(0..=10, 9.1));
+    assert_eq!(shares(Distribution::for_redeliver, JitterStrategy::Full), even(0..=10, 9.1));
     let theirs = [vec![(1, 15.0)], even(2..=9, 10.0), vec![(10, 5.0)]].concat();
-    assert_eq!(shares(Distribution::of_durable_sdk, JitterStrategy::Full), theirs);
-    assert_eq!(shares(Distribution::of_redeliver, JitterStrategy::Half), even(5..=10, 16.7));
+    assert_eq!(shares(Distribution::for_durable_sdk, JitterStrategy::Full), theirs);
+    assert_eq!(shares(Distribution::for_redeliver, JitterStrategy::Half), even(5..=10, 16.7));
     let theirs = [vec![(5, 0.0)], even(6..=10, 20.0)].concat();
-    assert_eq!(shares(Distribution::of_durable_sdk, JitterStrategy::Half), theirs);
+    assert_eq!(shares(Distribution::for_durable_sdk, JitterStrategy::Half), theirs);
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn compare_samples(settings: &RetrySettings) {
         let sample = |all: &[Vec<u32>]| -> Vec<_> { all.iter().map(|delays| delays[retry]).collect() };
         let documented = |of: fn(f64, JitterStrategy) -> Distribution| of(base, settings.jitter);
         let (ours, theirs) =
-            (documented(Distribution::of_redeliver), documented(Distribution::of_durable_sdk));
+            (documented(Distribution::for_redeliver), documented(Distribution::for_durable_sdk));
         let our_sample = sample_of(&sample(&all_ours), &ours, OUR_DISTANCE_MAX);
         let their_sample = sample_of(&sample(&all_theirs), &theirs, THEIR_DISTANCE_MAX);
 

@@ -83,7 +83,7 @@ fn build_for_glibc() -> Result<PathBuf, TaskFailure> {
 ///
 /// # Errors
 /// It is not built yet, or binutils is missing.
-pub(super) fn of_the_tests() -> Result<PathBuf, TaskFailure> {
+pub(super) fn strip_test_build() -> Result<PathBuf, TaskFailure> {
     let stripped = staged_path(COMMAND_LINE)?;
     run_command(
         Command::new("strip")

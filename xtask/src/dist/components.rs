@@ -44,7 +44,7 @@ impl Component {
     }
 
     /// A package of npm, by its `package.json`.
-    pub(super) fn of_npm(path: &Path, manifest: &Value) -> Self {
+    pub(super) fn from_npm(path: &Path, manifest: &Value) -> Self {
         let text = |name: &str| manifest[name].as_str().map(str::to_owned);
         let author = text("author").or_else(|| manifest["author"]["name"].as_str().map(str::to_owned));
         Self {
@@ -118,7 +118,7 @@ mod tests {
         let manifest = serde_json::json!({
             "name": "@fastify/uri", "version": "3.1.9", "license": "BSD-3-Clause", "author": { "name": "A. Writer" }
         });
-        let component = Component::of_npm(Path::new("package.json"), &manifest);
+        let component = Component::from_npm(Path::new("package.json"), &manifest);
         assert_eq!(component.package_url(), "pkg:npm/%40fastify/uri@3.1.9");
         assert_eq!(
             (component.licence.as_deref(), &*component.authors),

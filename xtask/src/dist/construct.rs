@@ -192,7 +192,7 @@ fn copy_with_dependencies(
     copy_all(&installed, &here, &["test", "spec"])?;
     let path = installed.join("package.json");
     let manifest = parse_json(&read_file(&path)?)?;
-    inside.push(Component::of_npm(&path, &manifest));
+    inside.push(Component::from_npm(&path, &manifest));
     let needed = manifest["dependencies"].as_object().into_iter().flatten();
     needed
         .map(|(dependency, _)| dependency)

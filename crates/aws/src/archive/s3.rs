@@ -49,7 +49,7 @@ impl fmt::Display for AccountId {
 
 /// Splits `s3://BUCKET/PREFIX` into the bucket and the prefix, which may be empty. Returns `None` for any other text.
 #[must_use]
-pub fn bucket_of_uri(uri: &str) -> Option<(&str, &str)> {
+pub fn parse_s3_uri(uri: &str) -> Option<(&str, &str)> {
     let (bucket, prefix) =
         uri.strip_prefix("s3://").map(|rest| rest.split_once('/').unwrap_or((rest, "")))?;
     (!bucket.is_empty()).then_some((bucket, prefix))

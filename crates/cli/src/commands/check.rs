@@ -112,13 +112,17 @@ fn describe_checked(checked: &FileCheck) -> String {
         None => format!("{name}: valid\n"),
         Some(MessageCounts { all: 0, .. }) => format!("{name}: 0 messages\n"),
         Some(counts) => {
-            format!("{name}: {}, valid{}\n", format_count(counts.all, "message"), plain_counts(counts))
+            format!(
+                "{name}: {}, valid{}\n",
+                format_count(counts.all, "message"),
+                describe_plain_counts(counts)
+            )
         }
     }
 }
 
 /// Counts plain messages and those without an id, so that a wrong `--message-id-pointer` is noticed.
-fn plain_counts(counts: MessageCounts) -> String {
+fn describe_plain_counts(counts: MessageCounts) -> String {
     match counts {
         MessageCounts { plain: 0, .. } => String::new(),
         MessageCounts { plain, without_id: 0, .. } => format!(" ({plain} plain)"),

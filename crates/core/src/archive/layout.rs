@@ -95,7 +95,7 @@ pub struct ArchiveLayout {
 
 /// The deployment's name in keys: the name of its final DLQ, which is the last part of the queue's URL.
 #[must_use]
-pub fn deployment_of(final_dlq_url: &str) -> String {
+pub fn deployment_name(final_dlq_url: &str) -> String {
     let name = final_dlq_url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     safe_or_hash(name)
 }

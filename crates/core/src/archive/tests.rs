@@ -58,7 +58,7 @@ fn a_deployment_is_named_by_its_final_dlq() {
         "https://sqs.eu-central-1.amazonaws.com/123456789012/redeliver-prod-final-dlq",
         "http://127.0.0.1:4566/000000000000/redeliver-prod-final-dlq/",
     ] {
-        assert_eq!(deployment_of(url), "redeliver-prod-final-dlq");
+        assert_eq!(deployment_name(url), "redeliver-prod-final-dlq");
     }
 }
 

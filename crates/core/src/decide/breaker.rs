@@ -396,7 +396,7 @@ impl Breaker {
             PermitReason::Probe(scope) => {
                 let circuit = self.circuit_mut(scope, key, now);
                 if !circuit.is_newer_than(permit.began) {
-                    circuit.give_back_probe();
+                    circuit.cancel_probe();
                 }
             }
         }

@@ -104,7 +104,7 @@ pub(crate) fn parse_envelope<'a>(body: &'a str, data: Option<&DataSchema>) -> Re
     let skimmed = skim_body(body)?;
     let by_user = violations_of_data(&skimmed, data);
     if by_user.is_empty()
-        && let Some(metadata) = fast_path::metadata_of(&skimmed)
+        && let Some(metadata) = fast_path::parse_metadata(&skimmed)
     {
         return Ok(Envelope::new(skimmed, metadata));
     }
@@ -155,7 +155,7 @@ fn validate_body(skimmed: &SkimmedBody<'_>, by_user: Vec<Violation>) -> Result<M
     if !found.is_empty() {
         return Err(Invalid::Schema(found));
     }
-    metadata_of(&instance["metadata"], skimmed).map_err(|violation| Invalid::Schema(vec![violation]))
+    parse_metadata(&instance["metadata"], skimmed).map_err(|violation| Invalid::Schema(vec![violation]))
 }
 
 #[cfg(feature = "validator")]
@@ -225,7 +225,7 @@ fn empty_value(text: &str) -> Value {
 }
 
 /// Reads metadata that is valid by the schema. Fails only for a value that is well-formed but meaningless.
-fn metadata_of(metadata: &Value, skimmed: &SkimmedBody<'_>) -> Result<Metadata, Violation> {
+fn parse_metadata(metadata: &Value, skimmed: &SkimmedBody<'_>) -> Result<Metadata, Violation> {
     let text =
         |name: &str| find_member(&skimmed.metadata, name).map(|member| &skimmed.body[member.value.clone()]);
     let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());

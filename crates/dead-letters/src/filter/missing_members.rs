@@ -139,7 +139,7 @@ fn parse_member(term: &Term<&str>) -> Option<ComparedMember> {
         let name = string_literal(index)?;
         let quoted = serde_json::Value::from(name).to_string();
         found.name += &format!(".{name}");
-        found.own_path += &if is_word(name) { format!(".{name}") } else { format!(".{quoted}") };
+        found.own_path += &if is_jq_identifier(name) { format!(".{name}") } else { format!(".{quoted}") };
         found.own_path += if matches!(optional, Opt::Optional) { "?" } else { "" };
         found.path += &format!("[{quoted}]");
     }
@@ -147,7 +147,7 @@ fn parse_member(term: &Term<&str>) -> Option<ComparedMember> {
 }
 
 /// True if jq accepts the name after a dot without quotes.
-fn is_word(name: &str) -> bool {
+fn is_jq_identifier(name: &str) -> bool {
     name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
         && !name.starts_with(|first: char| first.is_ascii_digit())
 }

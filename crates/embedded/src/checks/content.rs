@@ -30,7 +30,7 @@ pub fn check_content(content: &Content) -> Result<(), EntryError> {
     }
     let is_valid = body.len() + attribute_bytes(attributes) <= BYTES_MAX
         && attributes.len() <= ATTRIBUTES_MAX
-        && attributes.iter().all(|(name, attribute)| is_name(name) && is_typed(attribute))
+        && attributes.iter().all(|(name, attribute)| is_name(name) && has_valid_type(attribute))
         && message_group_id.as_deref().is_none_or(is_id)
         && deduplication_id.as_deref().is_none_or(is_id)
         && trace_header.as_deref().is_none_or(|header| !header.is_empty() && is_text(header));
@@ -83,7 +83,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// `String`, `Number` or `Binary` with a value of that type; a custom label may contain the same characters as a body.
-fn is_typed(Attribute { data_type, value }: &Attribute) -> bool {
+fn has_valid_type(Attribute { data_type, value }: &Attribute) -> bool {
     let (kind, label) = data_type.split_once('.').unwrap_or((data_type, "none"));
     let is_type = NAME_BYTES.contains(&data_type.len()) && !label.is_empty() && is_text(label);
     is_type

@@ -30,7 +30,7 @@ fn json(value: Value) -> Answer {
 }
 
 /// `orders`, and `orders-dlq` with two waiting messages, each on its own page of queues.
-fn of_sqs(body: &str) -> Answer {
+fn sqs_response(body: &str) -> Answer {
     let request: Value = serde_json::from_str(body).unwrap();
     let page = |name: &str, next: Option<&str>| {
         json(json!({ "QueueUrls": [format!("https://sqs/123456789012/{name}")], "NextToken": next }))
@@ -135,7 +135,7 @@ fn well(request: &LoopbackRequest) -> Answer {
             "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:sweeper",
             "FunctionResponseTypes": ["ReportBatchItemFailures"],
         }] })),
-        _ => of_sqs(&request.1),
+        _ => sqs_response(&request.1),
     }
 }
 

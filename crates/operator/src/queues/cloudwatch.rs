@@ -78,7 +78,7 @@ pub async fn fetch_points(
 impl<'a> MetricQuery<'a> {
     /// An SQS metric ("Available CloudWatch metrics for Amazon SQS"): `Approximate…` metrics are gauges, all others are
     /// counts.
-    pub fn of_queue(name: &'a str, queue: &'a str) -> Self {
+    pub fn for_queue(name: &'a str, queue: &'a str) -> Self {
         let statistic = if name.starts_with("Approximate") { "Maximum" } else { "Sum" };
         Self { namespace: SQS, name, dimension: (QUEUE_NAME, queue), statistic }
     }

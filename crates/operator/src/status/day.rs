@@ -87,7 +87,7 @@ impl Day {
         let mut places = Vec::new();
         for (place, (queue, name)) in of_queues.into_iter().enumerate() {
             if let Some(queue) = queue {
-                asked.push(MetricQuery::of_queue(name, &queue.name));
+                asked.push(MetricQuery::for_queue(name, &queue.name));
                 places.push(place);
             }
         }

@@ -66,7 +66,7 @@ impl MetricsClient {
     ) -> Result<Vec<QueueFlow>, CommandFailure> {
         const HOUR: TimeDelta = TimeDelta::hours(1);
         let names = [OLDEST_MESSAGE, "NumberOfMessagesSent", "NumberOfMessagesDeleted"];
-        let metrics = queues.iter().flat_map(|queue| names.map(|name| MetricQuery::of_queue(name, queue)));
+        let metrics = queues.iter().flat_map(|queue| names.map(|name| MetricQuery::for_queue(name, queue)));
         let points =
             self.query_points(&metrics.collect::<Vec<_>>(), PERIOD, now - HOUR, now + PERIOD).await?;
         let mut points = points.into_iter();
@@ -76,7 +76,7 @@ impl MetricsClient {
 
     /// Receives from a queue within [`RECEIVES_LOOK_BACK`].
     pub async fn query_receives(&self, queue_arn: &str, now: Timestamp) -> Result<Receives, CommandFailure> {
-        let metrics = RECEIVE_METRICS.map(|name| MetricQuery::of_queue(name, name_in(queue_arn)));
+        let metrics = RECEIVE_METRICS.map(|name| MetricQuery::for_queue(name, name_in(queue_arn)));
         let points =
             self.query_points(&metrics, TimeDelta::minutes(1), now - RECEIVES_LOOK_BACK, now).await?;
         let mut points = points.into_iter();

@@ -206,13 +206,13 @@ fn ordered_messages_and_retries_cost_fifo_requests_and_an_invocation_each() {
     let (at_once, retries) = (in_order(1e6, &processed()), ordered_retries());
     let bill = |usage: Usage| usage.compute_bill(&prices, Architecture::Arm64);
     assert_eq!((bill(at_once).sqs_requests, bill(retries).sqs_requests), (1.5, 1.0));
-    let measured = of_a_million_retries(Strategy::Ordered);
+    let measured = million_retries(Strategy::Ordered);
     assert_eq!((measured.sqs_requests, measured.sqs_fifo_requests), (0.0, retries.sqs_fifo_requests));
     assert_eq!(measured.invocations, retries.invocations);
 }
 
 /// The measured usage of a million retries: a simulation with retries minus one without.
-fn of_a_million_retries(strategy: Strategy) -> Usage {
+fn million_retries(strategy: Strategy) -> Usage {
     // All are sent at once, so that batches are full. Each message fails once, and is received again a minute later.
     let policy = r#"{"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
@@ -255,7 +255,7 @@ fn the_cost_of_a_retry_matches_the_docs() {
     for (strategy, requests, most) in
         [(Strategy::DelayedResend, 0.6, 0.70), (Strategy::DirectResend, 0.3, 0.40)]
     {
-        let usage = of_a_million_retries(strategy);
+        let usage = million_retries(strategy);
         assert!((usage.sqs_requests / 1e6 - requests).abs() < 0.001, "{strategy}: {usage:?}");
         let bill = usage.compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
         assert!(bill.total() <= most, "{strategy}: ${:.3} {bill:?}", bill.total());

@@ -45,25 +45,25 @@ const ANSWERS: [(&str, &str, MakeAnswer); 6] = [
 pub(super) fn answer_cases() -> Vec<HostileCase> {
     let answers = ANSWERS.iter().flat_map(|(reader, template, answer)| {
         SHAPES.iter().map(|(shape, members)| {
-            let make = || of_answer(answer(fill_document(template, *members, ANSWER_BYTES).into()));
+            let make = || read_response(answer(fill_document(template, *members, ANSWER_BYTES).into()));
             HostileCase::new(reader, make).in_place((*shape).to_owned())
         })
     });
-    answers.chain(of_lists()).collect()
+    answers.chain(list_cases()).collect()
 }
 
-fn of_lists() -> Vec<HostileCase> {
+fn list_cases() -> Vec<HostileCase> {
     let list = |name: &str, template: &'static str, answer: MakeAnswer, item: &'static str| {
         HostileCase::new(name, move || {
             let items = filled_up_to(ANSWER_BYTES - template.len(), |_| item.to_owned());
-            of_answer(answer(template.replacen('$', &items, 1).into()))
+            read_response(answer(template.replacen('$', &items, 1).into()))
         })
     };
     let batch_item_failures = r#"{"batchItemFailures":[$]}"#;
     let nearly_a_report = |name: &str, template: &'static str, item: &'static str| {
         HostileCase::new(name, move || {
             let items = filled_up_to(NEARLY_BYTES - template.len(), |_| item.to_owned());
-            of_answer(response_answer(template.replacen('$', &items, 1).into()))
+            read_response(response_answer(template.replacen('$', &items, 1).into()))
         })
     };
     let name = |reader: &str, part: &'static str, glob: &'static str| {
@@ -100,20 +100,20 @@ fn of_lists() -> Vec<HostileCase> {
             let chained = r"\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n";
             let message = chained.repeat(ANSWER_BYTES / chained.len() - 2);
             let exception = format!(r#"{{"errorType":"BatchProcessingError","errorMessage":"{message}"}}"#);
-            of_answer(error_answer(exception.into()))
+            read_response(error_answer(exception.into()))
         }),
         HostileCase::new("exception, eight carriers and three causes", || {
             let carrier = r#"{"errorType":"TargetInvocationException","cause":"#;
             let causes = r#"{"cause":"#.repeat(3);
             let zeros = "0,".repeat((255 << 10) / 2 - 400);
             let ends = "}".repeat(8 + 3);
-            of_answer(error_answer(format!("{}{causes}[{zeros}0]{ends}", carrier.repeat(8)).into()))
+            read_response(error_answer(format!("{}{causes}[{zeros}0]{ends}", carrier.repeat(8)).into()))
         }),
         HostileCase::new("exception, a name of Java", || {
             let name = "a.".repeat(ANSWER_BYTES / 2 - 100);
             let exception =
                 format!(r#"{{"errorType":"java.lang.RuntimeException","errorMessage":"{name}A: b"}}"#);
-            of_answer(error_answer(exception.into()))
+            read_response(error_answer(exception.into()))
         }),
         name("name of an error, and a glob", "Erro", "*Error*Error*Error*Timeout"),
         name(
@@ -144,7 +144,7 @@ fn error_answer(body: Vec<u8>) -> FunctionResponse {
 }
 
 /// To a batch; an exception is unwrapped only if it is about one record.
-fn of_answer(answer: FunctionResponse) -> HostileReading {
+fn read_response(answer: FunctionResponse) -> HostileReading {
     HostileReading::new(answer, |answer| match answer {
         FunctionResponse::Error(_) => send_outcomes(answer, &IDS[..1]),
         _ => send_outcomes(answer, &IDS),

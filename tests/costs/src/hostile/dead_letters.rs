@@ -41,12 +41,12 @@ const BODIES: [(&str, &str); 8] = [
 
 pub(super) fn dead_letter_cases() -> Vec<HostileCase> {
     let of_bodies = BODIES.iter().flat_map(|(writer, template)| {
-        in_shapes(writer, |members| of_record(&fill_document(template, members, BYTES), Attributes::new()))
+        in_shapes(writer, |members| read_record(&fill_document(template, members, BYTES), Attributes::new()))
     });
     let in_attribute = in_shapes("dead letter, of NServiceBus in an attribute", |members| {
         let headers = fill_document(r#"{"NServiceBus.ExceptionInfo.ExceptionType":"E",$}"#, members, BYTES);
         let name = "NServiceBus.AmazonSQS.Headers".to_owned();
-        of_record("{}", Attributes::from([(name, Attribute::string(headers))]))
+        read_record("{}", Attributes::from([(name, Attribute::string(headers))]))
     });
     let edited = in_shapes("edit, a member of the innermost object", |members| {
         let body = fill_document(r#"{"n":{$}}"#, members, BYTES);
@@ -55,15 +55,15 @@ pub(super) fn dead_letter_cases() -> Vec<HostileCase> {
         edit_innermost(&mut after);
         HostileReading::new((body, before, after), |(body, before, after)| splice_edit(body, before, after))
     });
-    of_bodies.chain(in_attribute).chain(edited).chain(of_others()).collect()
+    of_bodies.chain(in_attribute).chain(edited).chain(foreign_letter_cases()).collect()
 }
 
-fn of_others() -> Vec<HostileCase> {
+fn foreign_letter_cases() -> Vec<HostileCase> {
     vec![
         HostileCase::new("dead letter, events of a subscriber", || {
             let failed = filled_value(|_| r#"{"eventId":"","timestamp":"2026-01-01T00:00:00Z"}"#.to_owned());
             let head = r#""busArn":"a","subscriberArn":"b","errorCode":"c""#;
-            of_record(&format!(r#"{{{head},"failedMessages":[{failed}]}}"#), Attributes::new())
+            read_record(&format!(r#"{{{head},"failedMessages":[{failed}]}}"#), Attributes::new())
         }),
         HostileCase::new("dead letter, partitions of Kafka", || {
             let context = r#""requestContext":{"functionArn":"f","condition":"RetriesExhausted"}"#;
@@ -71,16 +71,16 @@ fn of_others() -> Vec<HostileCase> {
             let partitions = &partitions[..partitions.len().min(BYTES)];
             let partitions = partitions.rsplit_once(',').map_or("", |(whole, _)| whole);
             let info = format!(r#""KafkaBatchInfo":{{"batchSize":1,"recordsInfo":{{{partitions}}}}}"#);
-            of_record(&format!("{{{context},{info}}}"), Attributes::new())
+            read_record(&format!("{{{context},{info}}}"), Attributes::new())
         }),
         HostileCase::new("dead letter, a text in base64", || {
-            of_record(&format!("eyJ{}", "A".repeat(BYTES / 4 * 4 - 3)), Attributes::new())
+            read_record(&format!("eyJ{}", "A".repeat(BYTES / 4 * 4 - 3)), Attributes::new())
         }),
         HostileCase::new("dead letter, an error with places", || {
             let code = Attribute::string("NON_RETRYABLE_ERROR".to_owned());
             let details = Attribute::string("E: x (at a.b:1:\", line :line ".repeat(BYTES / 29));
             let attributes = [("ErrorType", code), ("ErrorDetails", details)];
-            of_record("", attributes.map(|(name, value)| (name.to_owned(), value)).into())
+            read_record("", attributes.map(|(name, value)| (name.to_owned(), value)).into())
         }),
         HostileCase::new("dead letter, lone surrogates", || {
             HostileReading::new(format!("\"{}\"", r"\ud800".repeat(BYTES / 6)), |text| read_lossy(text))
@@ -100,7 +100,7 @@ fn in_shapes(
 }
 
 /// All that `audit` shows and filters by.
-fn of_record(body: &str, attributes: Attributes) -> HostileReading {
+fn read_record(body: &str, attributes: Attributes) -> HostileReading {
     HostileReading::new(received_message(body, attributes), |message| {
         let record = DeadLetterRecord::new(message.clone());
         (

@@ -59,7 +59,7 @@ const READERS: [DocumentReader; 13] = [
     DocumentReader {
         name: "invalid envelope",
         template: r#"{"metadata":{"message_id":"","expires_at":0,$},"data":[]}"#,
-        reading: |body| HostileReading::of_body(MessageSchema::default(), body),
+        reading: |body| HostileReading::for_body(MessageSchema::default(), body),
     },
     DocumentReader {
         name: "trace context of a CloudEvent",
@@ -119,7 +119,7 @@ const READERS: [DocumentReader; 13] = [
         template: r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{$}}"#,
         reading: |body| {
             let schema = DataSchema::new(r#"{"type":"object","additionalProperties":{"type":"array"}}"#);
-            HostileReading::of_body(MessageSchema::new(Some(schema.expect("a schema"))), body)
+            HostileReading::for_body(MessageSchema::new(Some(schema.expect("a schema"))), body)
         },
     },
 ];
@@ -131,11 +131,11 @@ pub(super) fn message_cases() -> Vec<HostileCase> {
             HostileCase::new(reader.name, make).in_place((*shape).to_owned())
         })
     });
-    readers.chain(of_texts()).collect()
+    readers.chain(text_cases()).collect()
 }
 
 /// Readers of what is no JSON.
-fn of_texts() -> Vec<HostileCase> {
+fn text_cases() -> Vec<HostileCase> {
     let state = |name: &str, part: fn(usize) -> String| {
         HostileCase::new("tracestate", move || {
             let attributes = [(TRACEPARENT, PARENT.to_owned()), (TRACESTATE, filled_value(part))];

@@ -56,14 +56,14 @@ pub(crate) struct Past {
 
 impl RetryMembers {
     /// After a return from the final DLQ, whose record may have a later generation than the body.
-    pub(crate) fn of_next_generation(&self, recorded: Option<u32>) -> Self {
+    pub(crate) fn for_next_generation(&self, recorded: Option<u32>) -> Self {
         let before = self.generation.max(recorded).unwrap_or(0);
         let generation = Some(before.min(99) + 1);
         Self { generation, ..Self::default() }
     }
 
     /// For a message that redeliver did not send: it has not been held.
-    pub(crate) fn of_producer(self) -> Self {
+    pub(crate) fn for_producer(self) -> Self {
         Self { held_since: None, outage_failures: 0, held_seconds: 0, ..self }
     }
 

@@ -86,7 +86,7 @@ impl Ledger {
             let Some(retries) = copy.retries.as_ref() else {
                 return false;
             };
-            let next = || retries.of_next_generation(copy.recorded_generation);
+            let next = || retries.for_next_generation(copy.recorded_generation);
             let retries = if copy.came_back { &next() } else { retries };
             let attempt_fits = if self.knobs.is_visibility() {
                 message.retry_attempt < copy.receives

@@ -31,7 +31,7 @@ impl Ledger {
             let delivery = &copy.id;
             let Some(retries) = &copy.retries else { continue };
             let before = if copy.came_back {
-                retries.of_next_generation(copy.recorded_generation)
+                retries.for_next_generation(copy.recorded_generation)
             } else {
                 retries.clone()
             };

@@ -148,9 +148,9 @@ impl Ledger {
         let came_back = failure.is_some_and(StatedFailure::new_generation) || copy.came_back;
         let generation_before =
             failure.and_then(StatedFailure::generation_before).max(copy.recorded_generation);
-        let before = if came_back { retries.of_next_generation(generation_before) } else { retries };
+        let before = if came_back { retries.for_next_generation(generation_before) } else { retries };
         let before =
-            if failure.is_some_and(StatedFailure::is_from_producer) { before.of_producer() } else { before };
+            if failure.is_some_and(StatedFailure::is_from_producer) { before.for_producer() } else { before };
         let unexplained = if copy.redriven { "unanswered" } else { "transient" };
         let kind = said("kind", unexplained);
         let error_type = said("type", "Redrive");

@@ -130,7 +130,7 @@ impl Ledger {
         }
         let copy = &self.subjects[send.n].copies[QueuePlace::Source as usize][origin.copy];
         let retries = copy.retries.as_ref().ok_or("its body cannot be read")?;
-        let next = || retries.of_next_generation(origin.recorded_generation);
+        let next = || retries.for_next_generation(origin.recorded_generation);
         let retries = if origin.came_back { &next() } else { retries };
         let attempt = failure.attempt_count().unwrap_or(retries.attempt);
         let is_counted_by_the_queue = self.knobs.is_visibility();
@@ -377,7 +377,7 @@ impl Ledger {
         let records = &self.subjects[send.n].copies[QueuePlace::Final as usize];
         let follows = |copy: &Copy| {
             let fresh =
-                copy.retries.as_ref().map(|retries| retries.of_next_generation(copy.recorded_generation));
+                copy.retries.as_ref().map(|retries| retries.for_next_generation(copy.recorded_generation));
             fresh.is_some_and(|fresh| fresh == body.retries)
         };
         if records.iter().any(follows) {
@@ -413,8 +413,8 @@ fn explains_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, w
     let came_back = failure.is_some_and(StatedFailure::new_generation);
     let before = failure.and_then(StatedFailure::generation_before);
     let of_its_time = |retries: &RetryMembers| match failure {
-        _ if came_back => retries.of_next_generation(before),
-        Some(failure) if failure.is_from_producer() => retries.clone().of_producer(),
+        _ if came_back => retries.for_next_generation(before),
+        Some(failure) if failure.is_from_producer() => retries.clone().for_producer(),
         _ => retries.clone(),
     };
     let retries = copy.retries.as_ref().map(of_its_time);

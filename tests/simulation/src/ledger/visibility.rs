@@ -39,7 +39,7 @@ impl Ledger {
         }
         let retries = copy.retries.ok_or_else(|| wrong("its body cannot be read".to_owned()))?;
         let retries =
-            if copy.came_back { retries.of_next_generation(copy.recorded_generation) } else { retries };
+            if copy.came_back { retries.for_next_generation(copy.recorded_generation) } else { retries };
         let generation = retries.generation.unwrap_or(0);
         let turn = self.turn;
         let of_this_call =
@@ -198,7 +198,7 @@ impl Ledger {
                 let origin = &self.origins[&self.source_delivery(send, &failure)];
                 let retries = send.body.map(|body| body.retries.clone()).unwrap_or_default();
                 let retries = match origin.came_back {
-                    true => retries.of_next_generation(origin.recorded_generation),
+                    true => retries.for_next_generation(origin.recorded_generation),
                     false => retries,
                 };
                 let generation = retries.generation.unwrap_or(0);

@@ -120,7 +120,7 @@ pub(crate) fn own_functions(stub: &SqsStub, wait_seconds: f64, batches: u32) -> 
     [
         of("own function, without the layer", "waiting.handler", |program| program),
         of("own function, record", "waiting.handler", LambdaProgram::with_layer),
-        of("own function, batch", "waiting.together", |program| program.with_layer().of_batches()),
+        of("own function, batch", "waiting.together", |program| program.with_layer().with_batch_handler()),
     ]
 }
 
@@ -187,7 +187,7 @@ impl<'a> RunningSubject<'a> {
     /// The cost so far.
     pub(crate) async fn into_costs(self) -> Costs {
         let id = self.function.process_id().await.expect("it is still running");
-        let status = of_process(id, "status");
+        let status = read_proc_file(id, "status");
         let bytes = fs::read(&self.subject.program).expect("the program is there");
         let messages = f64::from(self.subject.batches * RECORDS) * self.cpu.len() as f64;
         Costs {
@@ -220,16 +220,16 @@ impl<'a> RunningSubject<'a> {
     /// Of the process and of its children, such as a user's own function.
     async fn cpu_time(&self) -> Duration {
         let id = self.function.process_id().await.expect("it is still running");
-        let children = of_process(id, &format!("task/{id}/children"));
+        let children = read_proc_file(id, &format!("task/{id}/children"));
         let children = children.split_whitespace().map(|child| child.parse().expect("it is a number"));
         [id].into_iter()
             .chain(children)
-            .map(|id| cpu_time(&of_process(id, "stat")).expect("Linux reports a process's times"))
+            .map(|id| cpu_time(&read_proc_file(id, "stat")).expect("Linux reports a process's times"))
             .sum()
     }
 }
 
-fn of_process(id: u32, file: &str) -> String {
+fn read_proc_file(id: u32, file: &str) -> String {
     fs::read_to_string(Path::new("/proc").join(id.to_string()).join(file)).expect("Linux has /proc")
 }
 

@@ -33,7 +33,7 @@ impl SmokeAccount {
         Self { sqs, variables: cloud.client_variables().into(), is_emulated: true }
     }
 
-    pub(crate) async fn of_profile(profile: Option<&str>, region: Option<&str>) -> Result<Self, String> {
+    pub(crate) async fn from_profile(profile: Option<&str>, region: Option<&str>) -> Result<Self, String> {
         let mut loader = aws_config::defaults(BehaviorVersion::latest());
         if let Some(profile) = profile {
             loader = loader.profile_name(profile);

@@ -62,10 +62,11 @@ async fn run_smoke(arguments: &Arguments) -> Result<bool, String> {
         let account = SmokeAccount::for_emulator(&cloud);
         return smoke_account(arguments, cloud.cdk(), &account).await;
     }
-    let account = SmokeAccount::of_profile(arguments.profile.as_deref(), arguments.region.as_deref()).await?;
+    let account =
+        SmokeAccount::from_profile(arguments.profile.as_deref(), arguments.region.as_deref()).await?;
     // A folder of its own, even if another run uses this prefix.
     let name = format!("{}-{}", arguments.prefix, std::process::id());
-    let cdk = Cdk::of_user(&name, account.variables.clone());
+    let cdk = Cdk::for_user(&name, account.variables.clone());
     smoke_account(arguments, &cdk, &account).await
 }
 

@@ -27,7 +27,7 @@ fn binary_attribute(kind: &str, value: &[u8]) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type(kind).binary_value(Blob::new(value)).build().unwrap()
 }
 
-fn of_all_types() -> HashMap<String, MessageAttributeValue> {
+fn attributes_of_each_type() -> HashMap<String, MessageAttributeValue> {
     [
         ("text", text_attribute("String", "grüße")),
         ("number", text_attribute("Number", "123456789012345678901234567890.12345678")),
@@ -69,7 +69,7 @@ async fn tapped_setup(target: &HttpTargetServer) -> (Tap, TopologySetup) {
 async fn attributes_and_message_group_survive_retries_and_dead_lettering() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(0), [Reply::Status(500); 3]);
-    send_with_attributes(&topology, &topology.source, of_all_types()).await;
+    send_with_attributes(&topology, &topology.source, attributes_of_each_type()).await;
     let running = topology.start_functions(&TopologySetup::for_http_target(target.url()));
     topology.wait_until_settled(&running).await;
 
@@ -77,7 +77,7 @@ async fn attributes_and_message_group_survive_retries_and_dead_lettering() {
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
     let mut attributes = record.message.message_attributes().unwrap().clone();
     attributes.retain(|name, _| !["ErrorType", "ErrorDetails", "DeadLetter"].contains(&name.as_str()));
-    assert_eq!(attributes, of_all_types());
+    assert_eq!(attributes, attributes_of_each_type());
     let system = record.message.attributes().unwrap();
     assert_eq!(system.get(&MessageSystemAttributeName::MessageGroupId).map(String::as_str), Some(GROUP));
 }
@@ -87,7 +87,7 @@ async fn a_re_send_carries_only_producer_attributes() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let (tap, setup) = tapped_setup(&target).await;
     target.script_replies(&id(0), [Reply::Status(500)]);
-    send_with_attributes(&topology, &topology.source, of_all_types()).await;
+    send_with_attributes(&topology, &topology.source, attributes_of_each_type()).await;
     let running = topology.start_functions(&setup);
     topology.wait_until_settled(&running).await;
 

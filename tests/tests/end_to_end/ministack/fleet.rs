@@ -97,11 +97,11 @@ async fn fleet_reports_every_dlq_of_two_accounts_with_its_problems() {
     let table = String::from_utf8(well.stdout).unwrap();
     assert!(table.contains("\nus-east-1, account 111111111111, profile shop: 2 queues\n"), "{table}");
 
-    let partly = ["--profile", "shop", "--profile", "nobody", "--region", WRONG];
+    let partly = ["--profile", "shop", "--profile", "missing", "--region", WRONG];
     let partly = run_fleet(&emulator, &profiles, &partly).await;
     let stderr = String::from_utf8(partly.stderr).unwrap();
     assert_eq!(partly.status.code(), Some(4), "{stderr}");
-    assert!(stderr.starts_with("error: eu-west-1, profile nobody: no such profile"), "{stderr}");
+    assert!(stderr.starts_with("error: eu-west-1, profile missing: no such profile"), "{stderr}");
     assert!(String::from_utf8(partly.stdout).unwrap().starts_with(
         "6 DLQs, 2 with messages, 3 with something wrong; 1 other queue with something wrong ("
     ));

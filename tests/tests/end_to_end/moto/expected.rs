@@ -126,7 +126,7 @@ impl MotoStack {
     fn handler_of(&self, role: &str) -> &str {
         let mapping = self.mappings.iter().find(|mapping| mapping.role == role);
         let handler = mapping.map_or("", |mapping| &mapping.handler);
-        let mut functions = self.template.of_type("AWS::Lambda::Function");
+        let mut functions = self.template.resources_by_type("AWS::Lambda::Function");
         let is_wrapped =
             |function: &Value| function["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"].is_string();
         let is_users = functions.any(|(id, function)| id == handler && is_wrapped(&function));
@@ -148,7 +148,7 @@ impl MotoStack {
     }
 
     pub(super) fn has_strategy(&self, strategy: &str) -> bool {
-        let mut functions = self.template.of_type("AWS::Lambda::Function");
+        let mut functions = self.template.resources_by_type("AWS::Lambda::Function");
         functions.any(|(_, function)| function["Environment"]["Variables"]["STRATEGY"] == strategy)
     }
 }

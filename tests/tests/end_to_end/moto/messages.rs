@@ -9,7 +9,7 @@ use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
 use super::queues::set;
-use super::rights::{of_lambda, unless_denied};
+use super::rights::{lambda_session, unless_denied};
 use super::stack::MotoStack;
 
 /// What of the messages is where the target of the variant is.
@@ -55,7 +55,9 @@ impl<'a> MotoMessages<'a> {
         let source = stack.source();
         let target = match source.handler.as_str() {
             "async-retry-handler" => VariantTarget::Invocations,
-            "message-processor" if stack.template.of_type("AWS::Lambda::Function").any(calls_lambda) => {
+            "message-processor"
+                if stack.template.resources_by_type("AWS::Lambda::Function").any(calls_lambda) =>
+            {
                 VariantTarget::Lambda
             }
             "message-processor" => VariantTarget::Http(target),
@@ -267,7 +269,7 @@ impl<'a> MotoMessages<'a> {
 
 impl MotoStack {
     fn has_long_delays(&self) -> bool {
-        self.template.of_type("AWS::Lambda::Function").any(|(_, function)| {
+        self.template.resources_by_type("AWS::Lambda::Function").any(|(_, function)| {
             let policy = function["Environment"]["Variables"]["RETRY_POLICY"].as_str();
             policy.is_some_and(|policy| policy.contains("long_delays"))
         })
@@ -311,7 +313,7 @@ async fn send_record(stack: &MotoStack, function_arn: &str, payload: &str) {
     let body = failed_now(function_arn, payload, COUNT.fetch_add(1, Ordering::Relaxed));
     let function = function_arn.split(':').nth(6).unwrap();
     let role = stack.role_of(function).or_else(|| stack.role_of(&users_functions(stack)[0])).unwrap();
-    let send = stack.client(&of_lambda(&role)).send_message().queue_url(stack.queue("-retry").unwrap());
+    let send = stack.client(&lambda_session(&role)).send_message().queue_url(stack.queue("-retry").unwrap());
     let _dropped = unless_denied(send.message_body(body).send().await);
 }
 
@@ -321,7 +323,7 @@ fn failure_count(payload: &Value) -> usize {
 
 /// The names of the functions whose failed invocations come back.
 fn users_functions(stack: &MotoStack) -> Vec<String> {
-    let functions = stack.template.of_type("AWS::Lambda::Function");
+    let functions = stack.template.resources_by_type("AWS::Lambda::Function");
     functions
         .filter(|(_, of)| !of["Runtime"].as_str().unwrap().starts_with("provided"))
         .map(|(id, _)| id.to_owned())

@@ -7,7 +7,7 @@ use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
 use serde_json::{Value, json};
 
 use super::mapping::MotoMapping;
-use super::rights::{of_lambda, unless_denied};
+use super::rights::{lambda_session, unless_denied};
 use super::stack::{MotoStack, text};
 
 pub(super) async fn are_denied(stack: &MotoStack) {
@@ -20,7 +20,7 @@ pub(super) async fn are_denied(stack: &MotoStack) {
         let of_role = |other: &&MotoMapping| other.role == mapping.role;
         let reads: BTreeSet<_> =
             stack.mappings.iter().filter(of_role).map(|other| &other.queue_url).collect();
-        for user in [mapping.role.clone(), of_lambda(&mapping.role)] {
+        for user in [mapping.role.clone(), lambda_session(&mapping.role)] {
             let client = stack.client(&user);
             for url in &queues {
                 if !sends_to.contains(url) {
@@ -64,7 +64,7 @@ async fn assert_inner_queues_are_closed(stack: &MotoStack, queues: &BTreeSet<Str
 
 /// By the settings, which say it in another way than the statements: a function sends to the queues in its settings.
 fn sends_to(stack: &MotoStack, role: &str) -> BTreeSet<String> {
-    let mut functions = stack.template.of_type("AWS::Lambda::Function");
+    let mut functions = stack.template.resources_by_type("AWS::Lambda::Function");
     let (_, function) = functions.find(|(_, function)| text(&function["Role"]).ends_with(role)).unwrap();
     let variables = &function["Environment"]["Variables"];
     let hops = variables["RETRY_POLICY"].as_str().is_some_and(|policy| policy.contains("long_delays"));
@@ -79,7 +79,7 @@ fn sends_to(stack: &MotoStack, role: &str) -> BTreeSet<String> {
 }
 
 fn queues(stack: &MotoStack) -> BTreeSet<String> {
-    let of_template = stack.template.of_type("AWS::SQS::Queue");
+    let of_template = stack.template.resources_by_type("AWS::SQS::Queue");
     let names =
         of_template.map(|(id, queue): (&str, Value)| queue["QueueName"].as_str().unwrap_or(id).to_owned());
     let urls = names.map(|name| stack.template.queue_url(&name));

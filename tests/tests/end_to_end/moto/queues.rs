@@ -8,7 +8,7 @@ use super::rights::{pairs, roles, strings};
 use super::stack::text;
 
 pub(super) async fn create(account: &MotoAccount, template: &Template) {
-    let queues: Vec<_> = template.of_type("AWS::SQS::Queue").collect();
+    let queues: Vec<_> = template.resources_by_type("AWS::SQS::Queue").collect();
     let name = |(id, queue): &(&str, Value)| queue["QueueName"].as_str().unwrap_or(id).to_owned();
     for queue in &queues {
         let mut attributes = json!({ "VisibilityTimeout": queue.1["VisibilityTimeout"].to_string() });
@@ -27,12 +27,13 @@ pub(super) async fn create(account: &MotoAccount, template: &Template) {
             set(account, &template.queue_url(&name(queue)), "RedrivePolicy", &queue.1["RedrivePolicy"]).await;
         }
     }
-    for (_, policy) in template.of_type("AWS::SQS::QueuePolicy") {
+    for (_, policy) in template.resources_by_type("AWS::SQS::QueuePolicy") {
         for url in strings(&policy["Queues"]) {
             set(account, url, "Policy", &policy["PolicyDocument"]).await;
         }
     }
-    for (_, setter) in template.of_type("Custom::RedeliverSourceQueue").filter(|(_, of)| of["Step"] == "set")
+    for (_, setter) in
+        template.resources_by_type("Custom::RedeliverSourceQueue").filter(|(_, of)| of["Step"] == "set")
     {
         let name = text(&setter["QueueArn"]).rsplit(':').next().unwrap().to_owned();
         let mut attributes = account_key(template, &setter);

@@ -23,11 +23,11 @@ pub(super) struct RoleRight {
 
 /// A right without what differs from account to account, and from name to name of a source queue.
 pub(super) fn kind(template: &Template, right: &RoleRight) -> String {
-    let mut functions = template.of_type("AWS::Lambda::Function");
+    let mut functions = template.resources_by_type("AWS::Lambda::Function");
     let of_role = functions.find(|(_, function)| text(&function["Role"]).ends_with(&right.role));
     let Some((id, function)) = of_role else { return format!("{right:?}") };
     let name = function["FunctionName"].as_str().unwrap_or(id);
-    let mut mappings = template.of_type("AWS::Lambda::EventSourceMapping");
+    let mut mappings = template.resources_by_type("AWS::Lambda::EventSourceMapping");
     let own = mappings
         .find(|(_, mapping)| mapping["FunctionName"] == name)
         .map(|(_, of)| of["EventSourceArn"].clone());
@@ -52,7 +52,7 @@ pub(super) fn same_resource(one: &str, other: &str) -> bool {
 }
 
 /// Lambda at work with a role.
-pub(super) fn of_lambda(role: &str) -> String {
+pub(super) fn lambda_session(role: &str) -> String {
     format!("{role}@lambda")
 }
 
@@ -82,13 +82,13 @@ pub(super) fn rights(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<RoleRight
 /// Inline statements by role; AWS's own policies of users' functions are none of ours.
 pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
     let mut roles: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for (id, role) in template.of_type("AWS::IAM::Role") {
+    for (id, role) in template.resources_by_type("AWS::IAM::Role") {
         let inline = role["Policies"].as_array().into_iter().flatten();
         let statements =
             inline.flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap().clone());
         roles.insert(id.to_owned(), statements.collect());
     }
-    for (_, policy) in template.of_type("AWS::IAM::Policy") {
+    for (_, policy) in template.resources_by_type("AWS::IAM::Policy") {
         let statements = policy["PolicyDocument"]["Statement"].as_array().unwrap();
         for role in strings(&policy["Roles"]) {
             roles.get_mut(role).unwrap().extend(statements.clone());

@@ -50,7 +50,7 @@ fn rights(stack: &MotoStack) -> impl Iterator<Item = RoleRight> {
 
 async fn with_a_bare_queue(target: &HttpTargetServer) -> (MotoStack, Value) {
     let stack = MotoStack::deploy("existing-queue", target).await;
-    let mut resources = stack.template.of_type("Custom::RedeliverSourceQueue");
+    let mut resources = stack.template.resources_by_type("Custom::RedeliverSourceQueue");
     let wanted = resources.find(|(_, resource)| resource["Step"] == "set").unwrap().1;
     drop(resources);
     let url = &stack.source().queue_url;
@@ -66,7 +66,7 @@ async fn attribute(stack: &MotoStack, name: &str) -> Value {
 
 /// If the variant has one.
 pub(super) async fn has_worked(stack: &MotoStack, target: &HttpTargetServer) {
-    let wanted: Vec<_> = stack.template.of_type("Custom::RedeliverSourceQueue").collect();
+    let wanted: Vec<_> = stack.template.resources_by_type("Custom::RedeliverSourceQueue").collect();
     for (_, wanted) in wanted {
         assert_eq!(set(stack, target, &wanted).await["Status"], "SUCCESS");
     }

@@ -23,7 +23,9 @@ use tokio::time::{Instant, sleep};
 
 use super::mapping::MotoMapping;
 use super::messages::LONG;
-use super::rights::{RoleRight, is_account, is_of_lambda, of_lambda, pairs, rights, roles, same_resource};
+use super::rights::{
+    RoleRight, is_account, is_of_lambda, lambda_session, pairs, rights, roles, same_resource,
+};
 use super::{TEMPLATES, queues};
 
 /// A round is one poll of each queue; no run takes a tenth of them.
@@ -65,7 +67,7 @@ impl MotoStack {
     }
 
     async fn create_users(&mut self) {
-        let functions: Vec<_> = self.template.of_type("AWS::Lambda::Function").collect();
+        let functions: Vec<_> = self.template.resources_by_type("AWS::Lambda::Function").collect();
         for role in self.roles.keys() {
             let of_role =
                 |(_, function): &&(&str, Value)| text(&function["Role"]).ends_with(&format!("/{role}"));
@@ -73,7 +75,8 @@ impl MotoStack {
                 .iter()
                 .find(of_role)
                 .map_or("", |(id, function)| function["FunctionName"].as_str().unwrap_or(id));
-            for (user, path) in [(role.clone(), format!("/{name}/")), (of_lambda(role), "/".to_owned())] {
+            for (user, path) in [(role.clone(), format!("/{name}/")), (lambda_session(role), "/".to_owned())]
+            {
                 let key = self.account.create_user(&user, &path).await;
                 self.keys.insert(user, key);
             }
@@ -83,20 +86,20 @@ impl MotoStack {
     fn create_mappings(&mut self, target: &HttpTargetServer) {
         let functions: BTreeMap<_, _> = self
             .template
-            .of_type("AWS::Lambda::Function")
+            .resources_by_type("AWS::Lambda::Function")
             .map(|(id, function)| {
                 (function["FunctionName"].as_str().unwrap_or(id).to_owned(), (id, function))
             })
             .collect();
         let mut mappings = Vec::new();
-        for (_, mapping) in self.template.of_type("AWS::Lambda::EventSourceMapping") {
+        for (_, mapping) in self.template.resources_by_type("AWS::Lambda::EventSourceMapping") {
             let (id, function) = &functions[text(&mapping["FunctionName"])];
             let role = text(&function["Role"]).rsplit('/').next().unwrap().to_owned();
             let queue_arn = text(&mapping["EventSourceArn"]).to_owned();
             let queue_url = self.template.queue_url(queue_arn.rsplit(':').next().unwrap());
             let is_ours = text(&function["Runtime"]).starts_with("provided");
             let handler = if is_ours { text(&function["Handler"]) } else { id }.to_owned();
-            let lambda = self.client(&of_lambda(&role));
+            let lambda = self.client(&lambda_session(&role));
             let function = self.function(&handler, is_ours, &role, function, target);
             mappings.push(MotoMapping { role, handler, queue_url, queue_arn, function, lambda });
         }
@@ -157,7 +160,7 @@ impl MotoStack {
     /// Gives every role what the template says.
     pub(super) async fn give_back(&self) {
         for (role, statements) in &self.roles {
-            for user in [role.clone(), of_lambda(role)] {
+            for user in [role.clone(), lambda_session(role)] {
                 self.account.set_user_policy(&user, statements).await;
             }
         }
@@ -176,7 +179,7 @@ impl MotoStack {
                 |(action, resource)| json!({ "Effect": "Allow", "Action": action, "Resource": resource }),
             ));
         }
-        for user in [right.role.clone(), of_lambda(&right.role)] {
+        for user in [right.role.clone(), lambda_session(&right.role)] {
             self.account.set_user_policy(&user, &left).await;
         }
     }
@@ -239,7 +242,7 @@ impl MotoStack {
 
     /// The role of a function, by its name.
     pub(super) fn role_of(&self, function: &str) -> Option<String> {
-        let mut functions = self.template.of_type("AWS::Lambda::Function");
+        let mut functions = self.template.resources_by_type("AWS::Lambda::Function");
         let found = functions.find(|(id, of)| of["FunctionName"].as_str().unwrap_or(id) == function);
         found.map(|(_, of)| text(&of["Role"]).rsplit('/').next().unwrap().to_owned())
     }
@@ -251,7 +254,7 @@ impl MotoStack {
             let rights = self.rights().into_iter().filter(|right| right.role == *role);
             let actions: Vec<_> =
                 rights.map(|right| right.action).filter(|action| is_of_lambda(action)).collect();
-            for user in [of_lambda(role), role.clone()] {
+            for user in [lambda_session(role), role.clone()] {
                 let key = &self.keys[&user];
                 let client = json!({
                     "endpoint_url": self.account.endpoint_url(),
@@ -278,7 +281,7 @@ impl MotoStack {
     }
 
     fn log_group(&self, role: &str) -> String {
-        let mut functions = self.template.of_type("AWS::Lambda::Function");
+        let mut functions = self.template.resources_by_type("AWS::Lambda::Function");
         let found = functions.find(|(_, function)| text(&function["Role"]).ends_with(role));
         found
             .and_then(|(_, of)| of["LoggingConfig"]["LogGroup"].as_str().map(str::to_owned))
@@ -310,7 +313,7 @@ impl MotoStack {
     pub(super) fn queue(&self, end: &str) -> Option<String> {
         let mut names = self
             .template
-            .of_type("AWS::SQS::Queue")
+            .resources_by_type("AWS::SQS::Queue")
             .map(|(id, queue)| queue["QueueName"].as_str().unwrap_or(id).to_owned());
         names.find(|name| name.ends_with(end)).map(|name| self.template.queue_url(&name))
     }

@@ -30,9 +30,9 @@ pub(super) fn pack_archive(files: &[File], configuration: &Value) -> Result<Vec<
         json!({ "type": "layers", "diff_ids": [format!("sha256:{}", to_hex(&unpacked))] });
     configuration["history"] = json!([{ "created": CREATED, "created_by": "cargo xtask dist" }]);
     let layer = Blob::of(compress_gzip(&unpacked)?);
-    let configuration = Blob::of_json(&configuration);
+    let configuration = Blob::from_json(&configuration);
 
-    let manifest = Blob::of_json(&json!({
+    let manifest = Blob::from_json(&json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": configuration.to_descriptor("application/vnd.oci.image.config.v1+json"),
@@ -69,7 +69,7 @@ impl Blob {
         Self { digest: to_hex(&bytes), bytes }
     }
 
-    fn of_json(value: &Value) -> Self {
+    fn from_json(value: &Value) -> Self {
         Self::of(value.to_string().into_bytes())
     }
 

@@ -359,10 +359,10 @@ async fn a_bucket_at_a_custom_endpoint_is_in_the_path() {
 
 #[test]
 fn an_s3_uri_is_split_into_bucket_and_prefix() {
-    assert_eq!(bucket_of_uri("s3://letters"), Some(("letters", "")));
-    assert_eq!(bucket_of_uri("s3://letters/"), Some(("letters", "")));
-    assert_eq!(bucket_of_uri("s3://letters/a/b/"), Some(("letters", "a/b/")));
+    assert_eq!(parse_s3_uri("s3://letters"), Some(("letters", "")));
+    assert_eq!(parse_s3_uri("s3://letters/"), Some(("letters", "")));
+    assert_eq!(parse_s3_uri("s3://letters/a/b/"), Some(("letters", "a/b/")));
     for other in ["s3://", "s3:///a", "letters", "https://letters"] {
-        assert_eq!(bucket_of_uri(other), None, "{other}");
+        assert_eq!(parse_s3_uri(other), None, "{other}");
     }
 }

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_headers_the_first_readable_one_counts() {
+    fn the_first_readable_of_several_headers_counts() {
         assert_eq!(asked_by(503, &[]), RequestedWait::Nothing);
         assert_eq!(asked_by(503, &[("retry-after", "soon")]), RequestedWait::Unreadable);
         assert_eq!(asked_by(503, &[("retry-after", "60"), ("retry-after", "120")]), after(120));

@@ -94,7 +94,7 @@ pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: b
     };
     line(stay, report.staying_count());
     line(not_selected, report.not_selected);
-    if let Some(left) = left_by_max(report, applied, max) {
+    if let Some(left) = describe_left_by_max(report, applied, max) {
         let _infallible = writeln!(text, " {:<38} {left:>10}", "left by --max");
     }
     if let Some(watched) = &report.watched {
@@ -140,7 +140,7 @@ pub(super) fn edit_example(example: &EditExample, layout: &TextLayout) -> String
 }
 
 /// Messages left in the DLQ because of `--max`. A plan counts all of them, a run only those it saw before it ended.
-fn left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String> {
+fn describe_left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String> {
     match (applied, report.left_by_max) {
         (true, 0) if report.sent >= max && !report.is_covered() => Some("not counted".to_owned()),
         (_, 0) => None,

@@ -3,7 +3,7 @@ use redeliver_dead_letters::redrive::PilotResult;
 
 use super::*;
 
-fn of_redrive(report: &RedriveReport) -> PlanOutcome {
+fn redrive_outcome(report: &RedriveReport) -> PlanOutcome {
     let deleted = report.sent - report.not_deleted;
     let all = JournalCounts { sent: report.sent, deleted, ..JournalCounts::default() };
     super::redrive_outcome(report, &all, report.came_back_count(), &plan(0))
@@ -32,7 +32,7 @@ fn plan(messages: usize) -> ConsolePlan {
 fn a_redrive_outcome_shows_its_counts_and_the_next_step() {
     let complete = Coverage { complete: true, ..Coverage::default() };
     let report = RedriveReport { sent: 7, coverage: Some(complete), ..RedriveReport::default() };
-    let done = of_redrive(&report);
+    let done = redrive_outcome(&report);
     assert_eq!(
         (done.finished, done.ending.as_str(), done.counts),
         (true, "done", vec![("sent back".to_owned(), 7)])
@@ -46,7 +46,7 @@ fn a_redrive_outcome_shows_its_counts_and_the_next_step() {
         came_back: ["x".to_owned(), "y".to_owned()].into(),
         ..report.clone()
     };
-    let stopped = of_redrive(&stopped);
+    let stopped = redrive_outcome(&stopped);
     assert!(!stopped.finished && !stopped.in_both_queues);
     assert_eq!(
         stopped.remarks[1],
@@ -54,15 +54,15 @@ fn a_redrive_outcome_shows_its_counts_and_the_next_step() {
          remains. Fix it and continue here, or continue anyway with 100 %"
     );
 
-    let in_both = of_redrive(&RedriveReport { not_deleted: 3, ..report.clone() });
+    let in_both = redrive_outcome(&RedriveReport { not_deleted: 3, ..report.clone() });
     assert!(!in_both.finished && in_both.in_both_queues, "{in_both:?}");
     assert!(in_both.remarks[0].contains("3 messages of the DLQ are in the source queue, too"), "{in_both:?}");
 
-    let not_seen = of_redrive(&RedriveReport { coverage: None, ..report.clone() });
+    let not_seen = redrive_outcome(&RedriveReport { coverage: None, ..report.clone() });
     assert!(!not_seen.finished && not_seen.ending == "not all of the queue was seen");
     let staying = [("parked".to_owned(), (1, vec!["sqs-1".to_owned()]))].into();
     assert!(
-        of_redrive(&RedriveReport { staying, ..report }).finished,
+        redrive_outcome(&RedriveReport { staying, ..report }).finished,
         "another run would not change what stays"
     );
 }
@@ -116,7 +116,7 @@ fn a_run_that_sqs_has_refused_messages_in_is_not_finished() {
     let staying = [("not sent: refused".to_owned(), (1, vec!["sqs-1".to_owned()]))].into();
     let report =
         RedriveReport { sent: 7, coverage: Some(complete), staying, to_retry: 1, ..RedriveReport::default() };
-    let outcome = of_redrive(&report);
+    let outcome = redrive_outcome(&report);
     assert_eq!((outcome.finished, outcome.ending.as_str()), (false, "not all of it was sent"));
     assert_eq!(outcome.remarks, ["1 left in the DLQ: not sent: refused (e.g. sqs-1)"]);
 }

@@ -161,7 +161,7 @@ impl Circuit {
     }
 
     /// Undoes [`Circuit::begin_probe`] because the probe was not made.
-    pub(super) fn give_back_probe(&mut self) {
+    pub(super) fn cancel_probe(&mut self) {
         if let CircuitState::Open(open) = &mut self.state {
             open.is_probing = false;
             open.probes = open.probes.saturating_sub(1);

@@ -67,7 +67,7 @@ impl RedeliverDocument {
                 wrong("/folded_attributes", "cannot be restored as attributes beside the others")
             })?;
         }
-        let metadata = metadata_of(text)?;
+        let metadata = parse_metadata(text)?;
         let text = splice_members(text, &inner_range(text), &found, [(FOLDED_ATTRIBUTES, None)]);
         Ok(Self { text, metadata, idempotency_key })
     }
@@ -101,7 +101,7 @@ fn inner_range(document: &str) -> std::ops::Range<usize> {
 }
 
 /// Validates the document by the rules for an envelope's `metadata`.
-fn metadata_of(document: &str) -> Result<Metadata, Invalid> {
+fn parse_metadata(document: &str) -> Result<Metadata, Invalid> {
     let envelope = format!("{{\"metadata\":{document},\"data\":{{}}}}");
     match validation::parse_envelope(&envelope, None) {
         Ok(envelope) => Ok(envelope.metadata),

@@ -60,7 +60,7 @@ struct TypedMetadata<'a> {
 }
 
 /// The metadata, or `None` if the schema must decide.
-pub(super) fn metadata_of(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
+pub(super) fn parse_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     skimmed.data_text.filter(|text| text.starts_with('{'))?;
     let typed: TypedMetadata<'_> = parse_object(skimmed.metadata_text?)?;
     // The hyphenated form is the only one of this length that the parser accepts.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::fast_path::{self, ATTEMPTS_MAX, ERROR_DETAILS_CHARACTERS_MAX, ERROR_TYPE_CHARACTERS_MAX};
-use super::{instance_of, looks_like_envelope, metadata_of, well_formed};
+use super::{instance_of, looks_like_envelope, parse_metadata, well_formed};
 use crate::message::Attributes;
 use crate::message::envelope::{SkimmedBody, skim_body};
 use crate::message::metadata::{
@@ -28,10 +28,10 @@ pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata
 }
 
 fn read_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
-    fast_path::metadata_of(skimmed).or_else(|| {
+    fast_path::parse_metadata(skimmed).or_else(|| {
         let (instance, wrong) = instance_of(skimmed);
         let is_readable = wrong.is_empty() && is_message(&instance);
-        is_readable.then(|| metadata_of(&instance["metadata"], skimmed).ok()).flatten()
+        is_readable.then(|| parse_metadata(&instance["metadata"], skimmed).ok()).flatten()
     })
 }
 

@@ -40,7 +40,7 @@ impl RegionClients<'_> {
         const ACTION: &str = "cloudwatch:GetMetricData";
         let metrics: Vec<_> = queues
             .iter()
-            .flat_map(|queue| names.map(|name| MetricQuery::of_queue(name, &queue.name)))
+            .flat_map(|queue| names.map(|name| MetricQuery::for_queue(name, &queue.name)))
             .collect();
         match fetch_points(&self.cloudwatch, &metrics, PERIOD_SECONDS, now - look_back, now).await {
             Ok(points) => {

@@ -22,8 +22,8 @@ impl RegionClients<'_> {
 
 /// `None` if it does not watch queues.
 fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
-    let own =
-        of_queue(alarm.namespace(), alarm.dimensions()).map(|queues| AlarmWatch { account: None, queues });
+    let own = watched_queue(alarm.namespace(), alarm.dimensions())
+        .map(|queues| AlarmWatch { account: None, queues });
     let watches: Vec<_> = alarm.metrics().iter().filter_map(parse_watch).chain(own).collect();
     let state = alarm.state_value().map_or(NO_STATE, |state| state.as_str());
     let is_one = !watches.is_empty();
@@ -37,7 +37,7 @@ fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
 /// Parses one part of metric math: a metric, or a query. An expression alone does not name a queue.
 fn parse_watch(query: &MetricDataQuery) -> Option<AlarmWatch> {
     let of_stat = query.metric_stat().and_then(|stat| stat.metric());
-    let of_stat = of_stat.and_then(|metric| of_queue(metric.namespace(), metric.dimensions()));
+    let of_stat = of_stat.and_then(|metric| watched_queue(metric.namespace(), metric.dimensions()));
     let is_query =
         |text: &&str| text.trim_start().to_ascii_uppercase().starts_with("SELECT") && text.contains(SQS);
     let of_query =
@@ -45,7 +45,7 @@ fn parse_watch(query: &MetricDataQuery) -> Option<AlarmWatch> {
     Some(AlarmWatch { account: query.account_id().map(str::to_owned), queues: of_stat.or_else(of_query)? })
 }
 
-fn of_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<WatchedQueues> {
+fn watched_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<WatchedQueues> {
     let is_queue = |dimension: &&Dimension| namespace == Some(SQS) && dimension.name() == Some(QUEUE_NAME);
     Some(WatchedQueues::Named(dimensions.iter().find(is_queue)?.value()?.to_owned()))
 }

@@ -132,7 +132,7 @@ fn read_template(assembly: &Path) -> Value {
 }
 
 /// What the app of this repository makes of the same values.
-async fn of_this_repository(folder: &Path, mut context: Value) -> Value {
+async fn synthesize_repository_app(folder: &Path, mut context: Value) -> Value {
     let policy = folder.join("policy.json");
     fs::write(&policy, POLICY).unwrap();
     context["policy"] = json!(policy);
@@ -158,7 +158,7 @@ async fn is_used_and_deployed(prefix: &str, app: App) {
     assert!(made.succeeded, "{}", made.errors);
     assert_eq!(
         read_template(&made.assembly),
-        of_this_repository(new_folder(&format!("own-{prefix}")).path(), context).await
+        synthesize_repository_app(new_folder(&format!("own-{prefix}")).path(), context).await
     );
     assert_eq!(modes_of_bootstraps(&made.assembly), [0o755; 3]);
 
@@ -191,7 +191,7 @@ async fn assert_existing_queue_setter(app: &App) {
     assert!(made.succeeded, "{}", made.errors);
     assert_eq!(
         read_template(&made.assembly),
-        of_this_repository(new_folder("own-existing").path(), context).await
+        synthesize_repository_app(new_folder("own-existing").path(), context).await
     );
 }
 

@@ -16,7 +16,7 @@ fn id(sources: &IdSources, body: &str, attributes: &Attributes) -> PlainMessageI
     sources.find_id(body, attributes, FIRST)
 }
 
-fn of_text(text: &str) -> PlainMessageId {
+fn id_from_text(text: &str) -> PlainMessageId {
     let attributes = Attributes::from([("Id".to_owned(), Attribute::string(text))]);
     id(&sources(Some("Id"), None), "x", &attributes)
 }
@@ -137,17 +137,17 @@ fn a_cloud_event_is_known_by_three_strings() {
 
 #[test]
 fn id_that_is_not_a_uuid_is_hashed_to_one() {
-    let id = of_text("order-17");
+    let id = id_from_text("order-17");
     assert_eq!(id.uuid, Uuid::new_v5(&NAMESPACE, b"order-17"));
     assert_eq!((id.text, id.key.as_deref()), (id.uuid.to_string(), Some("order-17")));
     let upper = "6F1C0D3E-8A55-4C8E-9A3F-2B1D7E5F9A01";
-    assert_eq!((of_text(upper).text.as_str(), of_text(upper).key), (upper, None));
+    assert_eq!((id_from_text(upper).text.as_str(), id_from_text(upper).key), (upper, None));
     for other_form in ["6f1c0d3e8a554c8e9a3f2b1d7e5f9a01", "{6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01}"] {
-        assert_eq!(of_text(other_form).key.as_deref(), Some(other_form));
+        assert_eq!(id_from_text(other_form).key.as_deref(), Some(other_form));
     }
     for text in ["é", "a\n", "a\u{7f}", " a", "a ", &"x".repeat(257)] {
-        let id = of_text(text);
+        let id = id_from_text(text);
         assert_eq!((id.uuid, id.key), (Uuid::new_v5(&NAMESPACE, text.as_bytes()), None), "{text:?}");
     }
-    assert_eq!(of_text(&"x".repeat(256)).key.unwrap().len(), 256);
+    assert_eq!(id_from_text(&"x".repeat(256)).key.unwrap().len(), 256);
 }

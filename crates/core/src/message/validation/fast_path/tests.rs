@@ -11,7 +11,7 @@ const ID: &str = r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
 /// The results of the fast path and of the schema for this body.
 fn both_ways(body: &str) -> (Option<Metadata>, Option<Metadata>) {
     let skimmed = skim_body(body).unwrap();
-    (metadata_of(&skimmed), validate_body(&skimmed, Vec::new()).ok())
+    (parse_metadata(&skimmed), validate_body(&skimmed, Vec::new()).ok())
 }
 
 fn with_metadata(members: &str) -> String {
@@ -38,7 +38,7 @@ fn fast_path_leaves_doubtful_metadata_to_the_schema() {
         for wrong in ["null", "true", "{}", "\"\"", "-1", "1210501", "1.0", "0e0", "\"2026-07-25\""] {
             let id = if name == "message_id" { String::new() } else { format!(r#""message_id":{ID},"#) };
             let body = with_metadata(&format!(r#"{id}"{name}":{wrong}"#));
-            assert_eq!(metadata_of(&skim_body(&body).unwrap()), None, "{name} {wrong}");
+            assert_eq!(parse_metadata(&skim_body(&body).unwrap()), None, "{name} {wrong}");
         }
     }
     let with_entry = |error_type: &str, details: &str| {
@@ -47,18 +47,18 @@ fn fast_path_leaves_doubtful_metadata_to_the_schema() {
         );
         with_metadata(&format!(r#""message_id":{ID},"retry_history":[{entry}]"#))
     };
-    assert!(metadata_of(&skim_body(&with_entry(&"é".repeat(128), &"é".repeat(256))).unwrap()).is_some());
+    assert!(parse_metadata(&skim_body(&with_entry(&"é".repeat(128), &"é".repeat(256))).unwrap()).is_some());
     for body in [
         with_entry(&"é".repeat(129), ""),
         with_entry("", &"é".repeat(257)),
         with_metadata(&format!(r#""message_id":{ID},"expires_at":"2026-07-25T17:20:60Z""#)),
     ] {
-        assert_eq!(metadata_of(&skim_body(&body).unwrap()), None, "{body}");
+        assert_eq!(parse_metadata(&skim_body(&body).unwrap()), None, "{body}");
     }
     for body in
         ["{}".to_owned(), with_metadata(""), format!(r#"{{"metadata":{{"message_id":{ID}}},"data":[]}}"#)]
     {
-        assert_eq!(metadata_of(&skim_body(&body).unwrap()), None, "{body}");
+        assert_eq!(parse_metadata(&skim_body(&body).unwrap()), None, "{body}");
     }
 }
 

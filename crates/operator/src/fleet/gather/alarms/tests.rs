@@ -6,7 +6,7 @@ fn dimension(name: &str, value: &str) -> Dimension {
     Dimension::builder().name(name).value(value).build()
 }
 
-fn of_queue_named(name: &str) -> AlarmWatch {
+fn watch_of_queue(name: &str) -> AlarmWatch {
     AlarmWatch { account: None, queues: WatchedQueues::Named(name.to_owned()) }
 }
 
@@ -20,7 +20,7 @@ fn an_alarm_on_a_metric_of_a_queue_watches_that_queue() {
     };
     let found = alarm("AWS/SQS", dimension("QueueName", "dead")).unwrap();
     let expected =
-        Alarm { name: "pager".to_owned(), state: "ALARM".to_owned(), watches: vec![of_queue_named("dead")] };
+        Alarm { name: "pager".to_owned(), state: "ALARM".to_owned(), watches: vec![watch_of_queue("dead")] };
     assert_eq!(found, expected);
     assert_eq!(alarm("AWS/SNS", dimension("QueueName", "dead")), None);
     assert_eq!(alarm("AWS/SQS", dimension("TopicName", "dead")), None);
@@ -39,9 +39,9 @@ fn an_alarm_by_metric_math_watches_each_queue_in_it() {
     let alarm = MetricAlarm::builder().alarm_name("math").metrics(query().metric_stat(stat("here")).build());
     let alarm = alarm.metrics(sum).metrics(other).metrics(query().expression(select).build()).build();
     let found = on_queues(&alarm).unwrap();
-    let elsewhere = AlarmWatch { account: Some("210987654321".to_owned()), ..of_queue_named("there") };
+    let elsewhere = AlarmWatch { account: Some("210987654321".to_owned()), ..watch_of_queue("there") };
     let by_query = AlarmWatch { account: None, queues: WatchedQueues::SelectedBy(select.to_owned()) };
-    assert_eq!(found.watches, [of_queue_named("here"), elsewhere, by_query]);
+    assert_eq!(found.watches, [watch_of_queue("here"), elsewhere, by_query]);
     assert_eq!(found.state, "INSUFFICIENT_DATA");
     let of_others = r#"SELECT MAX(Errors) FROM "AWS/Lambda""#;
     let alarm = MetricAlarm::builder().metrics(query().expression(of_others).build());
