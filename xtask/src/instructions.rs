@@ -13,8 +13,8 @@ const RETRY_MAX: u64 = 81_400;
 /// One hostile message, answer or event: what a core at 3 GHz that does two and a half instructions a cycle does in 133 ms. A message that
 /// takes a second takes a small function seven, and the other nine of its batch are received again.
 const HOSTILE_MAX: u64 = 1_000_000_000;
-/// The counted function is the one of the program `costs` with this in its name, with all that it calls.
-const COUNTED: &str = "--toggle-collect=costs::counted*";
+/// Counts the functions of `tests/costs/src/main.rs` whose names end with `_counted`, with all that they call.
+const COUNTED: &str = "--toggle-collect=costs::*_counted*";
 
 /// Returns an error that says what to install if instructions cannot be counted here.
 pub(crate) fn require_tools() -> Result<(), TaskFailure> {

@@ -1,6 +1,6 @@
 //! `costs`: the instructions that one message takes in the core, from its received body to the re-sent body.
 //!
-//! - `costs retry` makes one retry, for callgrind to count the instructions within [`count_workload`], in `cargo xtask
+//! - `costs retry` makes one retry, for callgrind to count the instructions within [`resend_counted`], in `cargo xtask
 //! test`.
 //! - `costs hostile` lets each reader read its hostile inputs and prints the milliseconds of the worst; `costs hostile
 //!   CASE` reads one, to be counted.
@@ -34,13 +34,14 @@ fn run_retry() -> ExitCode {
     let is_whole = |operation| matches!(operation, Operation::Resend);
     let case = cases.iter().find(|case| is_whole(case.operation)).expect("there is such a case");
     drop(workload.resend(case.record.clone())); // what is only done the first time is not counted
-    count_workload(&workload, black_box(case.record.clone()));
+    resend_counted(&workload, black_box(case.record.clone()));
     ExitCode::SUCCESS
 }
 
-/// Callgrind finds it by its name. What is made is dropped within it, as it is in a function.
+/// Resends the record. `cargo xtask test` counts every function of this file whose name ends with `_counted`. What is made is dropped
+/// within it, as it is in a function.
 #[inline(never)]
-fn count_workload(workload: &Workload, record: ReceivedMessage) {
+fn resend_counted(workload: &Workload, record: ReceivedMessage) {
     drop(black_box(workload.resend(record)));
 }
 
@@ -70,12 +71,12 @@ fn count_hostile(name: &str) -> ExitCode {
         eprintln!("no hostile case is named {name}");
         return ExitCode::from(2);
     };
-    counted_hostile(&case.reading());
+    read_counted(&case.reading());
     ExitCode::SUCCESS
 }
 
-/// A separate function for callgrind, like [`count_workload`].
+/// Reads the case; counted like [`resend_counted`].
 #[inline(never)]
-fn counted_hostile(reading: &hostile::HostileReading) {
+fn read_counted(reading: &hostile::HostileReading) {
     reading.read();
 }
