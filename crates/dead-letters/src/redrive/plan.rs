@@ -313,7 +313,11 @@ impl RedrivePlan {
         attributes: Attributes,
     ) -> Result<ResentMessage, StayReason> {
         let parsed = self.schema.read_either(body, &attributes, record.first_id());
-        let parsed = parsed.map_err(|invalid| StayReason::NotAMessage(invalid.to_string()))?;
+        let parsed = parsed.map_err(|invalid| {
+            let from_elsewhere = !self.schema.accepts_plain() && record.is_untouched();
+            let advice = if from_elsewhere { "; to send it back unchanged, add --plain" } else { "" };
+            StayReason::NotAMessage(format!("{invalid}{advice}"))
+        })?;
         let came_back = record.dead_letter.as_ref().map(DeadLetter::came_back).unwrap_or_default();
         let (body, attributes) = match parsed.with_next_generation(came_back) {
             Some(Rewritten::Body(body)) => (body, attributes),

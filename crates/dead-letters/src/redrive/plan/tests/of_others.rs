@@ -64,6 +64,17 @@ fn only_the_edit_changes_a_foreign_message() {
     assert_eq!(renewing.decide(&record).unwrap(), RedriveDecision::Stays(StayReason::WithoutId));
 }
 
+#[test]
+fn without_plain_a_foreign_message_stays_with_advice() {
+    let decided = |plan: RedrivePlan, body: &str| {
+        plan.decide(&DeadLetterRecord::new(received_message(body, Attributes::new(), 1))).unwrap()
+    };
+    let stays = |why: &str| RedriveDecision::Stays(StayReason::NotAMessage(why.to_owned()));
+    let advice = "not JSON: expected value at line 1 column 1; to send it back unchanged, add --plain";
+    assert_eq!(decided(RedrivePlan { max_generation: 3, ..RedrivePlan::default() }, "order 7"), stays(advice));
+    assert_eq!(sent(decided(taking_plain(), "order 7")).body, "order 7");
+}
+
 /// The code is in the trace header, too: otherwise any producer could have written the `ErrorType`.
 #[test]
 fn a_final_record_without_its_document_is_not_foreign() {
