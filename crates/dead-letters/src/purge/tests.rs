@@ -69,13 +69,35 @@ fn picked_messages_are_deleted_and_whole_in_the_backup() {
 }
 
 #[test]
-fn a_purge_whose_backup_fails_deletes_nothing() {
+fn a_purge_dry_run_deletes_nothing() {
     let (clock, _, queue) = world();
     let pick = picked("true");
     let purged = Purge::new(&queue, &clock, &pick).dry_run();
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted), (60, 0));
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
+}
+
+/// A backup with room for this number of records.
+struct LimitedBackup(usize);
+
+impl BackupWriter for LimitedBackup {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
+        self.0 = self.0.checked_sub(records.len()).ok_or("the disk is full")?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_purge_deletes_only_messages_that_its_backup_kept() {
+    let (clock, _, queue) = world();
+    let pick = picked("true");
+    let apply = |room| clock.block_on(Purge::new(&queue, &clock, &pick).apply(&mut LimitedBackup(room)));
+    assert_eq!(apply(5).unwrap_err().to_string(), "the disk is full");
+    assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
+    let purged = apply(25).unwrap();
+    assert_eq!((purged.deleted, purged.failed.as_deref()), (20, Some("the disk is full")));
+    assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 40);
 }
 
 #[test]
