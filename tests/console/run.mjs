@@ -15,7 +15,7 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, resolvesACause, seesThatItCameBack, entersByAFile, readsHostileTexts, editsOne, editsAll, sendsBack, startsSlowly, goesOn, noticesItsDeath, deletes, restores, onlyReads, visitsAnotherPort };
+const tasks = { looksAround, pausesAndResumes, refreshes, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, resolvesACause, seesThatItCameBack, entersByAFile, readsHostileTexts, editsOne, editsAll, sendsBack, startsSlowly, goesOn, noticesItsDeath, deletes, restores, onlyReads, visitsAnotherPort };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -239,7 +239,7 @@ async function resolvesACause() {
 async function seesThatItCameBack() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
-  await page.getByRole('button', { name: 'Look again' }).click();
+  await page.getByRole('button', { name: 'Refresh' }).click();
   const row = page.locator('#causes tbody tr', { hasText: 'came back' }).first();
   await row.waitFor();
   await isAccessible(page, 'came back');
@@ -475,11 +475,11 @@ async function deletes() {
   return { plan: page.url().slice(base.length), outcome: await page.locator('table.plan').innerText(), remark: await page.getByText(/what this run deleted is in/).textContent() };
 }
 
-/** Which causes are new since the last look. */
-async function looksAgain() {
+/** Which causes are new since the last refresh. */
+async function refreshes() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
-  await page.getByRole('button', { name: 'Look again' }).click();
+  await page.getByRole('button', { name: 'Refresh' }).click();
   const row = page.locator('#causes tr', { hasText: given.cause }).first();
   await row.waitFor();
   await isAccessible(page, 'new cause');
@@ -492,13 +492,13 @@ async function leavesInTime() {
   const letters = `${base}/0/letters`;
   await page.goto(letters);
   await page.route(`${base}/0/plans`, async (route) => {
-    const isLooking = async () => (await (await page.request.get(letters)).text()).includes('letters/live');
-    while (await isLooking()) await page.waitForTimeout(100);
+    const isReading = async () => (await (await page.request.get(letters)).text()).includes('letters/live');
+    while (await isReading()) await page.waitForTimeout(100);
     // The page is told within a second.
     await page.waitForTimeout(2_000);
     await route.continue();
   });
-  await page.getByRole('button', { name: 'Look again' }).click();
+  await page.getByRole('button', { name: 'Refresh' }).click();
   await page.getByRole('link', { name: 'Plans', exact: true }).click();
   await page.getByRole('heading', { level: 1, name: 'Plans' }).waitFor();
   return {};

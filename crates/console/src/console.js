@@ -59,9 +59,9 @@ function say(words) {
 
 /** Returns true if the console is there: the one that made this page, or one that this page has gone over to. */
 let asking = null;
-const isAlive = () => (asking ??= look().finally(() => (asking = null)));
+const isAlive = () => (asking ??= checkConsole().finally(() => (asking = null)));
 
-async function look() {
+async function checkConsole() {
   let words = DEAD;
   try {
     const { id, proof } = await (await ask()).json();

@@ -64,10 +64,10 @@ impl AtDeployment {
         format!("{}{}/{page}", self.site.guard.base_path(), self.number)
     }
 
-    /// Refreshes the queues' counts while a page is open, and with `--look-every` reads the dead letters again.
+    /// Refreshes the queues' counts while a page is open, and with `--refresh-every` reads the dead letters again.
     pub(crate) fn refresh_status(&self) {
         self.status.keep_polling(&self.queues, &self.connection, &self.from);
-        if let (Some(every), Some(count)) = (self.site.look_every, self.status.messages_in(&self.from)) {
+        if let (Some(every), Some(count)) = (self.site.refresh_every, self.status.messages_in(&self.from)) {
             self.reading.start_if_due((&self.source, self.period), every, count, SystemClock.now());
         }
     }

@@ -120,9 +120,9 @@ pub struct Arguments {
     metrics: Vec<MetricsUrl>,
     /// Read the dead letters again this often while a page is open
     ///
-    /// Only if their number has changed. Each look receives every message once. Without it, each look needs a click.
+    /// Only if their number has changed. Each refresh receives every message once. Without this option, each refresh needs a click.
     #[arg(long, value_name = "SPAN", value_parser = seconds(60..=86_400), conflicts_with = "file")]
-    look_every: Option<Duration>,
+    refresh_every: Option<Duration>,
     /// Show everything and change nothing
     #[arg(long)]
     read_only: bool,
@@ -279,7 +279,7 @@ async fn open_site(arguments: &Arguments, guard: Guard) -> Result<Site, CommandF
         schema,
         traces: arguments.traces.clone(),
         max_generation: arguments.max_generation,
-        look_every: arguments.look_every,
+        refresh_every: arguments.refresh_every,
         fleet: arguments.fleet.then(Arc::default),
         connection: arguments.connection.clone(),
         switching: Mutex::default(),

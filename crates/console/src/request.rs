@@ -69,7 +69,7 @@ pub(crate) async fn reject_method(method: Method, uri: Uri) -> PageError {
     PageError::new(StatusCode::METHOD_NOT_ALLOWED, words).with_back_link(parent_page(&uri))
 }
 
-/// The page with the button for an action, by the URL after the secret part: `0/` for `0/look`, `0/plans/7` for
+/// The page with the button for an action, by the URL after the secret part: `0/` for `0/refresh`, `0/plans/7` for
 /// `0/plans/7/start`.
 fn parent_page(uri: &Uri) -> &str {
     let path = uri.path();
@@ -99,7 +99,7 @@ mod tests {
         for (address, page) in [
             ("/s/fleet", "/s/"),
             ("/s/", "/s/"),
-            ("/s/0/look?group=1", "/s/0/"),
+            ("/s/0/refresh?group=1", "/s/0/"),
             ("/s/0/plans", "/s/0/"),
             ("/s/0/plans/7/start", "/s/0/plans/7"),
             ("/s/0/letters/a-b/check", "/s/0/letters/a-b"),

@@ -50,7 +50,7 @@ pub(crate) fn build_router(site: Arc<Site>) -> Router {
         .route(&at("{deployment}/letters"), get(list_dead_letters))
         .route(&at("{deployment}/letters/live"), get(reading_live))
         .route(&at("{deployment}/letters/arrived"), get(arrived_live))
-        .route(&at("{deployment}/look"), post(restart_reading))
+        .route(&at("{deployment}/refresh"), post(restart_reading))
         .route(&at("{deployment}/causes/{id}"), get(show_cause))
         .route(&at("{deployment}/causes/{id}/note"), post(mark_cause::<cause::NoteForm>))
         .route(&at("{deployment}/causes/{id}/resolved"), post(mark_cause::<cause::ResolvedForm>))

@@ -28,7 +28,7 @@ pub(crate) struct Site {
     pub(crate) traces: TraceUrlArgs,
     pub(crate) max_generation: u32,
     /// The age at which the dead letters are read again while a page is open.
-    pub(crate) look_every: Option<Duration>,
+    pub(crate) refresh_every: Option<Duration>,
     /// Every DLQ of the account, with `--fleet`.
     pub(crate) fleet: Option<FleetSeen>,
     /// The connection for the fleet survey.

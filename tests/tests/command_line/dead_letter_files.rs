@@ -259,7 +259,7 @@ fn the_console_shows_a_file_and_offers_nothing_that_is_for_queues() {
     console.kill().and_then(|()| console.wait()).expect("it ends");
     let [letters, filtered, pause] = pages.expect("it answers");
     assert!(letters.contains("5 dead letters"), "{letters}");
-    for offered in ["Plan to", "Look again", ">Pause<", ">Plans<", ">Now<"] {
+    for offered in ["Plan to", "Refresh", ">Pause<", ">Plans<", ">Now<"] {
         assert!(!letters.contains(offered), "{offered} in {letters}");
     }
     assert!(filtered.contains("<strong>3</strong> of 5 dead letters in"), "{filtered}");

@@ -65,7 +65,7 @@ impl ConsoleProcess {
 
     /// Reads the queue again; returns the page of dead letters once that is complete.
     fn look(&self) -> String {
-        let page = self.ask("POST", &format!("{}0/look", self.path));
+        let page = self.ask("POST", &format!("{}0/refresh", self.path));
         assert!(page.starts_with("HTTP/1.1 303 "), "{page}");
         loop {
             let page = self.ask("GET", &format!("{}0/letters", self.path));

@@ -196,11 +196,11 @@ impl DlqReading {
         });
         let new =
             before.new_among(&snapshot.groups).into_iter().map(|group| group.fingerprint.clone()).collect();
-        let last_look = before.last_reading().filter(|_| !is_first);
+        let last_refresh = before.last_reading().filter(|_| !is_first);
         drop(known_before);
         known.remember_groups(&snapshot.groups, snapshot.taken_at);
         known.merge_into_file(path)?;
-        Ok(CauseHistory::new(known, new, last_look))
+        Ok(CauseHistory::new(known, new, last_refresh))
     }
 
     /// Marks a cause of the last snapshot, both in the file and in the snapshot.
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_look_is_due_by_itself_when_it_is_old_and_the_queue_has_changed() {
+    async fn an_old_reading_is_refreshed_when_the_queue_has_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dead-letters.jsonl");
         let message = retried_record("NON_RETRYABLE_ERROR", "no such user", 1);
@@ -331,15 +331,15 @@ mod tests {
         };
         let new = |reading: &DlqReading, snapshot: &Snapshot| {
             let causes = reading.update_causes(QUEUE, snapshot).unwrap();
-            (causes.new.len(), causes.last_look)
+            (causes.new.len(), causes.last_refresh)
         };
         let first = DlqReading::new(folder.path().join("causes.jsonl"));
         assert_eq!(new(&first, &looked(10, &["no such user"])), (0, None), "there was no reading before");
         assert_eq!(new(&first, &looked(20, &["no such user", "too slow"])), (1, Some(at_seconds(10))));
         let second = DlqReading::new(folder.path().join("causes.jsonl"));
         let both = ["no such user", "card refused"];
-        for second_of_look in [30, 40] {
-            assert_eq!(new(&second, &looked(second_of_look, &both)), (1, Some(at_seconds(20))));
+        for second_of_refresh in [30, 40] {
+            assert_eq!(new(&second, &looked(second_of_refresh, &both)), (1, Some(at_seconds(20))));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::url::percent_encode;
 const VALUE_MAX: usize = 200;
 
 /// The value of `new` for causes that no earlier reading has seen.
-pub(crate) const SINCE_LAST_LOOK: &str = "last-look";
+pub(crate) const SINCE_LAST_REFRESH: &str = "last-refresh";
 
 /// Selects dead letters. An empty field does not filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub(crate) struct Selection {
     pub(crate) tenant: String,
     /// The function that gave up the message.
     pub(crate) function: String,
-    /// Only causes that are new since the `last-look`, or since a time or span.
+    /// Only causes that are new since the `last-refresh`, or since a time or span.
     pub(crate) new: String,
     /// Only messages since this time, or within this span, such as `2h`.
     pub(crate) since: String,
@@ -78,7 +78,7 @@ impl Selection {
                 "q" => format!("text {}", shorten_text(value, VALUE_MAX)),
                 "id" => format!("message {value}"),
                 "group" => format!("cause {value}"),
-                "new" if value == SINCE_LAST_LOOK => "new since the last look".to_owned(),
+                "new" if value == SINCE_LAST_REFRESH => "new since the last refresh".to_owned(),
                 "new" => format!("new since {}", shorten_text(value, VALUE_MAX)),
                 name => format!("{name} {}", shorten_text(value, VALUE_MAX)),
             };

@@ -15,7 +15,7 @@ use redeliver_operator::sentences::deleted_soon;
 use redeliver_operator::terminal::escape::shorten_text;
 use redeliver_operator::terminal::units::format_count;
 
-use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection, parse_moment};
+use crate::dead_letters::selection::{SINCE_LAST_REFRESH, Selection, parse_moment};
 use crate::dead_letters::spool::{BYTES_MAX, Spool, SpoolPosition};
 use crate::dead_letters::text_search::TextSearch;
 
@@ -57,7 +57,7 @@ pub(crate) struct CauseHistory {
     pub(crate) new: BTreeSet<String>,
     /// The time of the last reading before this console started, else of this console's first reading; `None` during
     /// that first reading.
-    pub(crate) last_look: Option<Timestamp>,
+    pub(crate) last_refresh: Option<Timestamp>,
     known: Mutex<KnownCauses>,
 }
 
@@ -68,8 +68,8 @@ impl Default for CauseHistory {
 }
 
 impl CauseHistory {
-    pub(crate) const fn new(known: KnownCauses, new: BTreeSet<String>, last_look: Option<Timestamp>) -> Self {
-        Self { new, last_look, known: Mutex::new(known) }
+    pub(crate) const fn new(known: KnownCauses, new: BTreeSet<String>, last_refresh: Option<Timestamp>) -> Self {
+        Self { new, last_refresh, known: Mutex::new(known) }
     }
 
     /// The known causes as stored in the file, updated with each change.
@@ -273,12 +273,12 @@ impl Snapshot {
     }
 
     /// Describes the number of receives that readings have cost so far.
-    pub(crate) fn describe_look_cost(&self) -> Option<String> {
+    pub(crate) fn describe_refresh_cost(&self) -> Option<String> {
         let most = self.letters.iter().map(|letter| letter.receive_count).max()?;
         let left_out =
             self.letters.iter().filter(|letter| letter.receive_count >= RECEIVES_HIDDEN_FROM_AGE).count();
         let receives = format!(
-            "A look receives every message: these were received {}.",
+            "A refresh receives every message: these were received {}.",
             if most == 1 { "once".to_owned() } else { format!("up to {most} times") }
         );
         Some(match left_out as u64 {
@@ -321,7 +321,7 @@ impl Snapshot {
     /// The fingerprints of the causes that `new` selects.
     fn new_causes(&self, new: &str) -> Result<Option<BTreeSet<&str>>, CommandFailure> {
         let all = self.groups.iter();
-        if new == SINCE_LAST_LOOK {
+        if new == SINCE_LAST_REFRESH {
             let new = all.filter(|group| self.cause_life(group).is_new);
             return Ok(Some(new.map(|group| group.fingerprint.as_str()).collect()));
         }

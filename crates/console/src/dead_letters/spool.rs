@@ -57,7 +57,7 @@ impl Spool {
         file.read_exact(&mut line)?;
         drop(file);
         let archived: ArchivedMessage = serde_json::from_slice(&line)?;
-        archived.into_message().ok_or_else(|| io::Error::other("a message of the look cannot be read back"))
+        archived.into_message().ok_or_else(|| io::Error::other("a message of this reading cannot be read back"))
     }
 }
 

@@ -99,8 +99,8 @@ fn render_gone_cause(
     snapshot: &Snapshot,
     fingerprint: &str,
 ) -> Result<TitledPage, CommandFailure> {
-    const GONE: &str = "No message of the last look has this cause: they were sent back, deleted, or have expired. Look \
-                        again under \"Dead letters\".";
+    const GONE: &str = "No message of the last refresh has this cause: they were sent back or deleted, or have expired. \
+                        Refresh \"Dead letters\".";
     let known = snapshot.causes.lock_known();
     let error_type = known.error_type(fingerprint).ok_or(GONE)?.to_owned();
     let first = known.first_sent_at(fingerprint);
@@ -170,7 +170,7 @@ fn render_standing(snapshot: &Snapshot, life: &CauseLife, path: &str) -> Markup 
             p class="done" { "Known since " (render_timestamp(note.at)) @if !note.text.is_empty() { ": " bdi { (note.text) } } }
         }
         @if life.is_new {
-            p { strong class="new" { "new" } " since the last look" @if let Some(last_look) = snapshot.causes.last_look { ", " (render_timestamp(last_look)) } "." }
+            p { strong class="new" { "new" } " since the last refresh" @if let Some(last_refresh) = snapshot.causes.last_refresh { ", " (render_timestamp(last_refresh)) } "." }
         }
     }
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::dead_letters::facets::{CauseCount, count_by_cause, count_columns};
 use crate::dead_letters::reading::ReadingProgress;
-use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection};
+use crate::dead_letters::selection::{SINCE_LAST_REFRESH, Selection};
 use crate::dead_letters::snapshot::{CauseLife, LetterEntry, Selected, Snapshot};
 use crate::extract::AtDeployment;
 use crate::layout::CAUSES;
@@ -61,7 +61,7 @@ pub(crate) fn render_dead_letters(
             div data-live=(at.page_path("letters/live")) { (render_running(running, seen.is_none(), &at.reading.causes_so_far())) }
         }
         @if let Some(snapshot) = seen { (render_found(at, &snapshot, selection, paging)?) }
-        @else if running.is_none() { (render_look_button(at, selection, "Look")) }
+        @else if running.is_none() { (render_refresh_button(at, selection, "Read")) }
     })
 }
 
@@ -92,14 +92,14 @@ pub(crate) fn render_running(
 /// Shows how many more messages the queue has than at the last reading. `count` is the SQS count.
 pub(crate) fn render_arrived(snapshot: &Snapshot, count: Option<u64>) -> Markup {
     let arrived = count.unwrap_or(0).saturating_sub(snapshot.message_count());
-    html! { @if arrived > 0 { strong role="status" { (group_digits(arrived)) " more since this look" } } }
+    html! { @if arrived > 0 { strong role="status" { (group_digits(arrived)) " more since this refresh" } } }
 }
 
-fn render_look_button(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
+fn render_refresh_button(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
     if at.site.guard.read_only {
         return Markup::default(); // it would be refused
     }
-    html! { form method="post" action=(selection.page_address(&at.page_path("look"))) class="inline" { button { (words) } } }
+    html! { form method="post" action=(selection.page_address(&at.page_path("refresh"))) class="inline" { button { (words) } } }
 }
 
 fn render_found(
@@ -122,11 +122,11 @@ fn render_found(
         @if let Some(why) = wrong { p class="warning" role="alert" { "This filter selects nothing: " (why) } }
         @else { p { (render_headline(at, snapshot, selected.len() as u64, &causes, selection)) } }
         (render_change_warning(at, snapshot))
-        div class="actions look" {
-            (render_look_button(at, selection, "Look again"))
+        div class="actions refresh" {
+            (render_refresh_button(at, selection, "Refresh"))
             span class="remark" {
                 "Read " (render_timestamp(snapshot.taken_at)) ". "
-                @if !at.is_file() { (snapshot.describe_look_cost().unwrap_or_default()) }
+                @if !at.is_file() { (snapshot.describe_refresh_cost().unwrap_or_default()) }
             }
             @if !at.is_file() {
                 div data-live=(at.page_path("letters/arrived")) { (render_arrived(snapshot, at.status.messages_in(&at.from))) }
@@ -176,13 +176,13 @@ fn render_headline(
         @if !causes.is_empty() { " of " (format_count(causes.len() as u64, "cause")) }
         @if is_everything { " in " strong { (at.dlq_name()) } }
         @if new > 0 {
-            ", " a href=(Selection { new: SINCE_LAST_LOOK.to_owned(), ..selection.clone() }.page_address(&at.page_path("letters"))) { strong { (group_digits(new)) " new" } }
-            @if let Some(last_look) = snapshot.causes.last_look { " since " (render_timestamp(last_look)) }
+            ", " a href=(Selection { new: SINCE_LAST_REFRESH.to_owned(), ..selection.clone() }.page_address(&at.page_path("letters"))) { strong { (group_digits(new)) " new" } }
+            @if let Some(last_refresh) = snapshot.causes.last_refresh { " since " (render_timestamp(last_refresh)) }
         }
         @if returned > 0 { ", " strong { (group_digits(returned)) " came back" } }
         ". "
         @if causes.len() > 1 { "Begin with the first cause." }
-        @else if let [only] = causes { a href=(at.cause_path(&only.group.fingerprint)) { "Look at its cause" } "." }
+        @else if let [only] = causes { a href=(at.cause_path(&only.group.fingerprint)) { "Open its cause" } "." }
         @else { "Take a filter away to see more." }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn render_fleet(base: &str, fleets: &FleetSeen, connection: &AwsConne
         @if let Some(fleet) = fleets.last_result() {
             div class="actions" {
                 span { "Every DLQ of the account and region, read " (render_timestamp(fleet.at)) "." }
-                form method="post" action={(base) "fleet"} class="inline" { button { "Look again" } }
+                form method="post" action={(base) "fleet"} class="inline" { button { "Refresh" } }
             }
             (render_content(&fleet))
         }

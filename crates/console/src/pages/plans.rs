@@ -361,7 +361,7 @@ fn render_ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
             }
         }
         (render_resolve_link(at, plan))
-        form method="post" action=(at.page_path("look")) { button { "Look at the dead letters again" } }
+        form method="post" action=(at.page_path("refresh")) { button { "Refresh the dead letters" } }
     }
 }
 
@@ -385,16 +385,16 @@ fn render_died_again(
     let snapshot = at.reading.last_seen.last_result();
     let later =
         snapshot.filter(|snapshot| parse_rfc3339(ended_at).is_some_and(|ended| snapshot.taken_at > ended));
-    let of_look =
+    let after_refresh =
         later.and_then(|snapshot| Some((snapshot.taken_at, snapshot.died_again(&all.generations).ok()?)));
-    let died = of_look.as_ref().map_or(&started.died_again, |(_, died)| died);
+    let died = after_refresh.as_ref().map_or(&started.died_again, |(_, died)| died);
     html! {
         @if !died.is_empty() {
             h2 { (format_count(died.iter().map(|died| died.count).sum(), "message")) " died again" }
             p class="remark" {
-                @match &of_look {
-                    Some((taken_at, _)) => { "Those that were in the DLQ at the last look, " (render_timestamp(*taken_at)) "." },
-                    None => "Those that came back while the plan was carried out. Look again to see those that came later, too.",
+                @match &after_refresh {
+                    Some((taken_at, _)) => { "Messages in the DLQ at the last refresh, " (render_timestamp(*taken_at)) "." },
+                    None => "Messages that came back while the plan was carried out. Refresh to see later ones.",
                 }
             }
             ul { @for DiedAgain { fingerprint, headline, count, examples } in died {

@@ -12,7 +12,7 @@ pub(crate) fn render_change_warning(at: &AtDeployment, snapshot: &Snapshot) -> M
     html! {
         @if at.runner.has_run_since(snapshot.taken_at) {
             p class="warning" {
-                "A plan has changed the queue since this look, and some of these messages are gone. Look again before you \
+                "A plan has changed the queue since this refresh, and some of these messages are gone. Refresh before you \
                  plan."
             }
         }
@@ -43,7 +43,7 @@ pub(crate) fn render_filter_form(at: &AtDeployment, selection: &Selection) -> Ma
     html! {
         form class="filters" method="get" action=(at.page_path("letters")) role="search" {
             (field("q", "Text", &selection.q, "an error, a part of the body, an id"))
-            (field("new", "Causes new since", &selection.new, "last-look, 8h, or 2026-01-31T22:30Z"))
+            (field("new", "Causes new since", &selection.new, "last-refresh, 8h, or 2026-01-31T22:30Z"))
             details open[has_more] {
                 summary { "More filters" }
                 div class="filters" {

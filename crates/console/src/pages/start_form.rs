@@ -46,7 +46,7 @@ pub(crate) fn render_start_form(
             }
         }
         @if !matches!(action, PlanAction::Restore { .. }) {
-            p class="remark" { "It reads the DLQ once or more, and each time receives every message, as a look does." }
+            p class="remark" { "It reads the DLQ once or more, and each time receives every message, as a refresh does." }
         }
     }
 }

@@ -131,7 +131,7 @@ fn summarize_reading(snapshot: &Snapshot, now: Timestamp) -> LastReading {
         count: snapshot.message_count(),
         new_causes,
         returned_causes,
-        last_look: snapshot.causes.last_look,
+        last_refresh: snapshot.causes.last_refresh,
         deleted_soon: snapshot.expiring_soon(now).map(|soon| (soon.count, (soon.first - now).num_seconds())),
     }
 }

@@ -9,7 +9,7 @@ use crate::dead_letters::snapshot::Snapshot;
 use crate::plans::plan::{PlanAction, PlannedRedrive};
 
 pub(crate) const NOT_IN_SNAPSHOT: &str =
-    "This message was not in the queue when it was last read: look again under \"Dead letters\".";
+    "This message was not in the queue when it was last read: refresh \"Dead letters\".";
 
 /// The decisions on a set of messages.
 #[derive(Debug, Default)]

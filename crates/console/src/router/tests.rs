@@ -65,7 +65,7 @@ async fn serving(deployment: ConsoleDeployment, folder: &Path) -> SocketAddr {
         schema: MessageSchema::new(None),
         traces: TraceUrlArgs::default(),
         max_generation: 3,
-        look_every: None,
+        refresh_every: None,
         fleet: None,
         connection,
         switching: Mutex::default(),
@@ -97,7 +97,7 @@ async fn an_invalid_request_gets_an_error_page_with_a_link_back() {
     let address = served(folder.path()).await;
     let look = "This address is for a button. Opening it shows nothing and changes nothing.";
     for (method, path, form, status, words, back) in [
-        ("GET", "/0/look", "", "405 Method Not Allowed", look, "/0/"),
+        ("GET", "/0/refresh", "", "405 Method Not Allowed", look, "/0/"),
         ("GET", "/fleet", "", "405 Method Not Allowed", look, "/"),
         ("GET", "/0/plans/7/start", "", "405 Method Not Allowed", look, "/0/plans/7"),
         (
@@ -215,7 +215,7 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
         schema: MessageSchema::new(None),
         traces: TraceUrlArgs::default(),
         max_generation: 3,
-        look_every: None,
+        refresh_every: None,
         fleet: None,
         connection: AwsConnection::from_parts(
             None,
@@ -332,7 +332,7 @@ async fn dead_letters_of_a_file_are_shown_by_cause_with_a_page_each() {
     assert!(!page.contains("<button>"), "a file is only shown: {page}");
     let (status, page) = shown("/0/causes/no").await;
     assert_eq!(status, "HTTP/1.1 400 Bad Request");
-    assert!(page.contains("No message of the last look has this cause"), "{page}");
+    assert!(page.contains("No message of the last refresh has this cause"), "{page}");
     let (status, _, _) = answered(address, "POST", &format!("/0/causes/{cause}/note"), "note=x").await;
     assert_eq!(status, "HTTP/1.1 404 Not Found", "nothing is noted on a file");
 }

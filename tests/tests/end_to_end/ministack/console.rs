@@ -192,7 +192,7 @@ async fn a_console_serves_and_obeys_only_its_owner() {
     let own = (ORIGIN, origin.as_str());
     let page = || console.url("/0/letters");
     let plans = || console.url("/0/plans");
-    let look = || console.url("/0/look");
+    let look = || console.url("/0/refresh");
 
     let (status, _) = visitor.answer(Method::GET, page(), std::slice::from_ref(&cookie)).await;
     assert_eq!(status, StatusCode::OK);
@@ -248,7 +248,7 @@ async fn a_console_serves_and_obeys_only_its_owner() {
             console.url("/0/letters/nobody"),
             vec![cookie.clone()],
             StatusCode::NOT_FOUND,
-            "look again",
+            "refresh",
         ),
         (
             Method::GET,

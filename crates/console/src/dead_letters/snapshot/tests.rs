@@ -134,7 +134,7 @@ fn a_letter_is_deleted_at_the_end_of_the_retention() {
 }
 
 #[test]
-fn groups_are_those_of_the_whole_look() {
+fn groups_cover_the_whole_reading() {
     let letters = three();
     assert_eq!(letters.groups.iter().map(|group| group.count).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(letters.read_record(letters.find_letter("sqs-2").unwrap()).unwrap().error_details, "too slow");
@@ -152,7 +152,7 @@ fn a_cause_is_new_until_it_is_marked() {
     known.merge_into_file(&folder.path().join("causes.jsonl")).unwrap();
     letters.causes = CauseHistory::new(known, [once.fingerprint.clone()].into(), None);
     let new = |new: &str| selected(&letters, &by(|of| of.new = new.to_owned()));
-    assert_eq!(new("last-look"), ["sqs-2"]);
+    assert_eq!(new("last-refresh"), ["sqs-2"]);
     // The first death counts: of the larger cause, a day ago.
     assert_eq!(new("1970-01-01T00:02:00Z"), ["sqs-2"]);
     assert_eq!(new("2d"), ["sqs-3", "sqs-2", "sqs-1"]);
@@ -163,7 +163,7 @@ fn a_cause_is_new_until_it_is_marked() {
         (letters.new_and_returned(), life.list_rank(), life.note.map(|note| note.text))
     };
     assert_eq!(mark(Mark::Known(" ticket 7 ".to_owned()), DAY), ([0, 0], 3, Some("ticket 7".to_owned())));
-    assert_eq!(new("last-look"), Vec::<String>::new());
+    assert_eq!(new("last-refresh"), Vec::<String>::new());
     assert_eq!(mark(Mark::NotKnown, DAY), ([1, 0], 1, None));
     assert_eq!(mark(Mark::Resolved(String::new()), DAY), ([0, 0], 4, None));
     let end = |by: Option<&str>, seconds| Resolution { at: at_seconds(seconds), by: by.map(str::to_owned) };
@@ -192,7 +192,7 @@ fn a_cause_whose_first_death_is_gone_is_as_old_as_it_was() {
 }
 
 #[test]
-fn a_look_reports_how_often_messages_were_received() {
+fn a_refresh_reports_how_often_messages_were_received() {
     let price = |counts: [u32; 2]| {
         let messages = counts.into_iter().zip(1..).map(|(receive_count, number)| {
             redeliver_core::message::ReceivedMessage {
@@ -200,13 +200,13 @@ fn a_look_reports_how_often_messages_were_received() {
                 ..retried_record("NON_RETRYABLE_ERROR", "x", number)
             }
         });
-        letters(messages.collect()).describe_look_cost().unwrap()
+        letters(messages.collect()).describe_refresh_cost().unwrap()
     };
-    assert_eq!(price([1, 1]), "A look receives every message: these were received once.");
-    assert_eq!(price([1, 2]), "A look receives every message: these were received up to 2 times.");
+    assert_eq!(price([1, 1]), "A refresh receives every message: these were received once.");
+    assert_eq!(price([1, 2]), "A refresh receives every message: these were received up to 2 times.");
     assert_eq!(
         price([11, 3]),
-        "A look receives every message: these were received up to 11 times. SQS's age metric no longer counts 2 \
+        "A refresh receives every message: these were received up to 11 times. SQS's age metric no longer counts 2 \
          messages that were received three times or more."
     );
 }

@@ -51,7 +51,7 @@ pub(super) struct LastReading {
     pub(super) returned_causes: u64,
     /// The time of the previous reading, since which causes are new. `None` in the first reading: no cause is known to
     /// be new or old.
-    pub(super) last_look: Option<Timestamp>,
+    pub(super) last_refresh: Option<Timestamp>,
     /// The number of messages that are about to expire, and the seconds until the first one does.
     pub(super) deleted_soon: Option<(u64, i64)>,
 }
@@ -168,29 +168,29 @@ fn describe_dead_letters(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     };
     let mut sentence = vec![link_part(format_count(count, "dead letter"), "letters".to_owned())];
     if let Some(reading) = facts.reading {
-        sentence.append(&mut describe_since_look(reading, count, facts.now));
+        sentence.append(&mut describe_since_refresh(reading, count, facts.now));
     }
     sentence.push(text_part("."));
     Some(sentence)
 }
 
 /// The new causes of a reading, and the number of messages that have arrived since, whose causes are not known yet.
-fn describe_since_look(reading: LastReading, count: u64, now: Timestamp) -> Vec<LinePart> {
-    let LastReading { taken_at, new_causes, returned_causes, last_look, .. } = reading;
+fn describe_since_refresh(reading: LastReading, count: u64, now: Timestamp) -> Vec<LinePart> {
+    let LastReading { taken_at, new_causes, returned_causes, last_refresh, .. } = reading;
     let taken_at = format_clock(taken_at, now);
     let arrived = count.saturating_sub(reading.count);
-    let mut parts = match (new_causes, last_look) {
+    let mut parts = match (new_causes, last_refresh) {
         (0, _) if arrived > 0 => vec![],
         (0, Some(_)) => vec![text_part(format!(", no new cause at {taken_at}"))],
         (0, None) => {
-            vec![text_part(format!(", first look at {taken_at}: new causes show from the next one on"))]
+            vec![text_part(format!(", first read at {taken_at}: new causes show from the next refresh on"))]
         }
-        (_, last_look) => {
+        (_, last_refresh) => {
             let causes = format!("{} new", format_count(new_causes, "cause"));
-            let since = last_look.map(|last_look| format!(" since {}", format_clock(last_look, now)));
+            let since = last_refresh.map(|last_refresh| format!(" since {}", format_clock(last_refresh, now)));
             vec![
                 text_part(", "),
-                link_part(causes, "letters?new=last-look".to_owned()),
+                link_part(causes, "letters?new=last-refresh".to_owned()),
                 text_part(since.unwrap_or_default()),
             ]
         }
@@ -201,8 +201,8 @@ fn describe_since_look(reading: LastReading, count: u64, now: Timestamp) -> Vec<
         parts.push(text_part(" came back"));
     }
     if arrived > 0 {
-        parts.push(text_part(format!(", {} more since the look at {taken_at}: ", group_digits(arrived))));
-        parts.push(link_part("look again".to_owned(), "letters".to_owned()));
+        parts.push(text_part(format!(", {} more since the refresh at {taken_at}: ", group_digits(arrived))));
+        parts.push(link_part("refresh".to_owned(), "letters".to_owned()));
     }
     parts
 }

@@ -56,7 +56,7 @@ async fn a_cause_without_messages_can_be_resolved_and_reopened() {
         assert!(!shown(fingerprint).await.contains("It has not come back"));
     }
     let [here, gone] = &fingerprints;
-    assert!(shown(gone).await.contains("No message of the last look has this cause"));
+    assert!(shown(gone).await.contains("No message of the last refresh has this cause"));
     let resolved = redeliver_dead_letters::Resolution { at: at_seconds(99), by: None };
     let file = folder.path().join(causes_file_name(QUEUE));
     KnownCauses::write_resolved(&file, QUEUE, here, resolved).unwrap();

@@ -191,13 +191,13 @@ async fn repeated_clicks_redrive_edit_and_delete_once() {
         .send()
         .await
         .unwrap();
-    let looked = console.run_task("looksAgain", json!({"cause": "LAMBDA_DESTINATION"})).await;
+    let refreshed = console.run_task("refreshes", json!({"cause": "LAMBDA_DESTINATION"})).await;
     assert_eq!(
-        looked["new"],
+        refreshed["new"],
         json!(["orders: OrderLocked: order 7 is locked (RetriesExhausted)"]),
-        "{looked}"
+        "{refreshed}"
     );
-    assert!(looked["row"].as_str().unwrap().contains("LAMBDA_DESTINATION"), "{looked}");
+    assert!(refreshed["row"].as_str().unwrap().contains("LAMBDA_DESTINATION"), "{refreshed}");
     console.run_task("leavesInTime", json!({})).await;
     assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
 }

@@ -131,14 +131,14 @@ fn a_pause_shows_the_waiting_messages() {
 fn dead_letters_show_their_new_causes_after_a_reading() {
     let of = |dead_letters, reading| line(Facts { dead_letters: Some(dead_letters), reading, ..QUIET });
     let reading = |new_causes| {
-        let [taken_at, last_look] = [17, 200].map(|minutes| now() - TimeDelta::minutes(minutes));
-        let last_look = Some(last_look);
+        let [taken_at, last_refresh] = [17, 200].map(|minutes| now() - TimeDelta::minutes(minutes));
+        let last_refresh = Some(last_refresh);
         Some(LastReading {
             taken_at,
             count: 2060,
             new_causes,
             returned_causes: 0,
-            last_look,
+            last_refresh,
             deleted_soon: None,
         })
     };
@@ -149,11 +149,11 @@ fn dead_letters_show_their_new_causes_after_a_reading() {
     assert_eq!(of(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
     assert_eq!(
         of(2060, reading(3)),
-        "[2,060 dead letters](letters), [3 causes new](letters?new=last-look) since 11:02."
+        "[2,060 dead letters](letters), [3 causes new](letters?new=last-refresh) since 11:02."
     );
     assert_eq!(
         of(2060, returned(3, 1)),
-        "[2,060 dead letters](letters), [3 causes new](letters?new=last-look) since 11:02, [1 cause](letters) came back."
+        "[2,060 dead letters](letters), [3 causes new](letters?new=last-refresh) since 11:02, [1 cause](letters) came back."
     );
     assert_eq!(
         of(2060, returned(0, 2)),
@@ -164,14 +164,14 @@ fn dead_letters_show_their_new_causes_after_a_reading() {
 
 #[test]
 fn dead_letters_after_the_reading_are_counted_without_causes() {
-    let of = |dead_letters, new_causes, last_look| {
+    let of = |dead_letters, new_causes, last_refresh| {
         let taken_at = now() - TimeDelta::minutes(17);
         let reading = LastReading {
             taken_at,
             count: 15,
             new_causes,
             returned_causes: 0,
-            last_look,
+            last_refresh,
             deleted_soon: None,
         };
         line(Facts { dead_letters: Some(dead_letters), reading: Some(reading), ..QUIET })
@@ -179,20 +179,20 @@ fn dead_letters_after_the_reading_are_counted_without_causes() {
     let earlier = Some(now() - TimeDelta::minutes(200));
     assert_eq!(
         of(22, 0, earlier),
-        "[22 dead letters](letters), 7 more since the look at 14:05: [look again](letters)."
+        "[22 dead letters](letters), 7 more since the refresh at 14:05: [refresh](letters)."
     );
     assert_eq!(
         of(22, 3, earlier),
-        "[22 dead letters](letters), [3 causes new](letters?new=last-look) since 11:02, 7 more since the look at 14:05: \
-         [look again](letters)."
+        "[22 dead letters](letters), [3 causes new](letters?new=last-refresh) since 11:02, 7 more since the refresh at 14:05: \
+         [refresh](letters)."
     );
     assert_eq!(
         of(15, 0, None),
-        "[15 dead letters](letters), first look at 14:05: new causes show from the next one on."
+        "[15 dead letters](letters), first read at 14:05: new causes show from the next refresh on."
     );
     assert_eq!(
         of(16, 0, None),
-        "[16 dead letters](letters), 1 more since the look at 14:05: [look again](letters)."
+        "[16 dead letters](letters), 1 more since the refresh at 14:05: [refresh](letters)."
     );
     assert_eq!(of(14, 0, earlier), "[14 dead letters](letters), no new cause at 14:05.");
 }
@@ -205,7 +205,7 @@ fn expiring_letters_come_from_the_reading_or_else_from_cloudwatch() {
             count: 41,
             new_causes: 0,
             returned_causes: 0,
-            last_look: Some(now()),
+            last_refresh: Some(now()),
             deleted_soon,
         };
         let reading = deleted_soon.map(read);
@@ -238,7 +238,7 @@ fn alarms_are_counted_last() {
             count: 2060,
             new_causes: 3,
             returned_causes: 0,
-            last_look: None,
+            last_refresh: None,
             deleted_soon: None,
         }),
         alarms_on: &["a", "b"],
@@ -247,7 +247,7 @@ fn alarms_are_counted_last() {
     assert_eq!(
         line(all),
         "The target has been down since about 14:02: [about 12,300 messages](#queue-0) held, none lost. \
-         [2,060 dead letters](letters), [3 causes new](letters?new=last-look). [2 alarms](#alarms) are on."
+         [2,060 dead letters](letters), [3 causes new](letters?new=last-refresh). [2 alarms](#alarms) are on."
     );
 }
 
