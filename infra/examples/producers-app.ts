@@ -42,7 +42,7 @@ const fromTopic = new Redeliver(stack, 'FromTopic', {
 });
 orders.addSubscription(new subscriptions.SqsSubscription(fromTopic.sourceQueue));
 
-// An existing queue, with existing producers and with SNS's raw messages.
+// An existing queue, with existing producers and raw messages from SNS.
 const shop = new sqs.Queue(stack, 'Shop', { removalPolicy: RemovalPolicy.DESTROY });
 new Redeliver(stack, 'FromShop', {
   ...common,

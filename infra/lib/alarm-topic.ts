@@ -7,7 +7,7 @@ import type { CommonProps } from './props';
 
 const ALARMS = new iam.ServicePrincipal('cloudwatch.amazonaws.com');
 
-/** The reasons why alarms could not publish to a topic, one sentence each. */
+/** Returns reasons why alarms could not publish to a topic, one sentence each. */
 export function topicProblems({ pageTopic, ticketTopic }: Pick<CommonProps, 'pageTopic' | 'ticketTopic'>, stack: Stack): string[] {
   return [...problemsOf('pageTopic', pageTopic, stack), ...problemsOf('ticketTopic', ticketTopic, stack)];
 }
@@ -17,14 +17,14 @@ function problemsOf(prop: string, topic: sns.ITopic | undefined, stack: Stack): 
     return [];
   }
   const problems: string[] = [];
-  // CloudWatch's answer to such an alarm: "Invalid region us-east-1 specified. Only eu-west-1 is supported."
+  // CloudWatch rejects such an alarm: "Invalid region us-east-1 specified. Only eu-west-1 is supported."
   if (Token.compareStrings(stack.region, topic.env.region) === TokenComparison.DIFFERENT) {
     problems.push(
       `${prop} is a topic of ${topic.env.region}, but the alarms are in ${stack.region}, and CloudWatch only notifies topics in its own region; ` +
         `use a topic in ${stack.region}.`,
     );
   }
-  // "Why didn't I receive an SNS notification for my CloudWatch alarm trigger?"
+  // See "Why didn't I receive an SNS notification for my CloudWatch alarm trigger?".
   if (topic.masterKey?.keyArn.endsWith('alias/aws/sns')) {
     problems.push(
       `${prop} is encrypted with AWS's own key (alias/aws/sns), which CloudWatch alarms cannot use and whose policy cannot ` +
@@ -35,8 +35,8 @@ function problemsOf(prop: string, topic: sns.ITopic | undefined, stack: Stack): 
 }
 
 /**
- * Lets alarms publish to a topic and use its key. The owner of an imported topic or key maintains its policy, and so
- * does the owner of a separate `TopicPolicy`.
+ * Lets alarms publish to a topic and use its key. The policy of an imported topic or key, or a separate `TopicPolicy`,
+ * is maintained by its owner.
  */
 export function allowAlarms(scope: Construct, topic: sns.ITopic): void {
   const { account } = Stack.of(scope);
@@ -49,8 +49,8 @@ export function allowAlarms(scope: Construct, topic: sns.ITopic): void {
   if (Token.compareStrings(account, Stack.of(topic).account) === TokenComparison.DIFFERENT) {
     topic.addToResourcePolicy(publish);
   } else {
-    // SNS's default policy admits the whole account, alarms included, until the first statement of another policy
-    // replaces it. The app may add one at any time, so an aspect looks at the end.
+    // SNS's default policy allows the entire account, including alarms, until the first statement of another policy
+    // replaces it. The app may add a statement at any time, so an aspect checks at the end.
     Aspects.of(topic).add({
       visit: (node) => {
         if (node === topic && node.node.tryFindChild('Policy')) {
@@ -59,7 +59,8 @@ export function allowAlarms(scope: Construct, topic: sns.ITopic): void {
       },
     });
   }
-  // Not restricted to this account: the topic's policy decides who may publish, and without it the key is useless.
+  // Not restricted to this account: the topic's policy decides which principals can publish, and the key is useless
+  // without permission to publish.
   topic.masterKey?.addToResourcePolicy(
     new iam.PolicyStatement({ principals: [ALARMS], actions: ['kms:Decrypt', 'kms:GenerateDataKey*'], resources: ['*'] }),
   );

@@ -16,29 +16,29 @@ import type { DeadLetterQueues } from './queues';
 
 /** An alarm, named after the problem it reports. */
 export interface Alarm {
-  /** The end of its name: the problem. */
+  /** The end of the alarm's name: the problem. */
   readonly name: string;
-  /** `page`: messages are late, or will be lost, without action. `ticket`: it can wait until working hours. */
+  /** `page`: without action, messages are late or will be lost. `ticket`: the problem can wait until working hours. */
   readonly severity: 'page' | 'ticket';
-  /** True if messages could wait, expire or be lost unseen without it. */
+  /** True if messages could wait, expire or be lost unnoticed without this alarm. */
   readonly isEssential?: true;
-  /** The meaning, and what to do. */
+  /** The meaning of the alarm, and the remedy. */
   readonly description: string;
   readonly metric: cloudwatch.IMetric;
-  /** It goes off above this. */
+  /** The alarm fires above this value. */
   readonly threshold: number;
-  /** Consecutive periods of five minutes above the threshold before it goes off. Default: 1. */
+  /** Consecutive periods of five minutes above the threshold before the alarm fires. Default: 1. */
   readonly periods?: number;
   /**
-   * Goes off after one period above the threshold, and recovers after this many periods in a row below it. Default:
-   * `periods`.
+   * If set, the alarm fires after one period above the threshold, and recovers after this many consecutive periods
+   * below it. Default: `periods`.
    */
   readonly recoveryPeriods?: number;
-  /** The alarm is created only if this holds at deployment. Default: always. */
+  /** A condition: the alarm is created only if it holds at deployment. Default: always created. */
   readonly condition?: CfnCondition;
 }
 
-/** Four times the longest `DelaySeconds`: nothing is processing a message that waits longer. */
+/** Four times the longest `DelaySeconds`. A message that waits longer is not being processed at all. */
 export const WAITING_SECONDS_MAX = 3600;
 
 /** Creates the alarms that the settings do not disable. */
@@ -53,7 +53,7 @@ export function addAlarms(
   refuse(settingProblems(alarmSettings, all.map(({ name }) => name)));
   const wanted = all.filter(({ name, isEssential = false }) => alarmSettings[name]?.enabled ?? (isEssential || alarmPreset !== AlarmPreset.ESSENTIAL));
   new Set(Object.values(topics)).forEach((topic) => topic && allowAlarms(scope, topic));
-  warnOfSilent(scope, wanted.filter(({ severity }) => !topics[severity]).length, wanted.length);
+  warnAboutSilentAlarms(scope, wanted.filter(({ severity }) => !topics[severity]).length, wanted.length);
   return wanted.map(({ name, severity, description, metric, periods, recoveryPeriods, condition, ...usual }) => {
     const set = alarmSettings[name]?.threshold;
     const threshold = set ?? usual.threshold;
@@ -83,7 +83,7 @@ export function addAlarms(
   });
 }
 
-function warnOfSilent(scope: Construct, silent: number, all: number): void {
+function warnAboutSilentAlarms(scope: Construct, silent: number, all: number): void {
   if (silent > 0) {
     Annotations.of(scope).addWarningV2(
       '@redeliver/cdk:alarmsNotifyNobody',
@@ -92,7 +92,7 @@ function warnOfSilent(scope: Construct, silent: number, all: number): void {
   }
 }
 
-/** Settings of unknown alarms, and invalid thresholds. */
+/** Returns problems of settings: unknown alarms and invalid thresholds. */
 function settingProblems(settings: Readonly<Record<string, AlarmSetting>>, names: readonly string[]): string[] {
   return Object.entries(settings).flatMap(([name, { threshold }]) => {
     if (!names.includes(name)) {
@@ -103,12 +103,12 @@ function settingProblems(settings: Readonly<Record<string, AlarmSetting>>, names
   });
 }
 
-/** True if the alarm exists wherever the stack is deployed. */
+/** Returns true if the alarm exists wherever the stack is deployed. */
 export function isUnconditional(alarm: cloudwatch.Alarm): boolean {
   return resourceOf(alarm).cfnOptions.condition === undefined;
 }
 
-/** Messages were given up: their causes need attention. */
+/** Returns the alarms on messages that were given up, whose causes need attention. */
 export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
   return [
     {
@@ -120,13 +120,14 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
       threshold: 0,
     },
     {
-      // An alarm acts when its state changes: while one dead letter stays, the alarm above reports no further ones. The
-      // metric counts sends, so the annotator's, but not messages that SQS moves ("Available CloudWatch metrics for
-      // Amazon SQS"): those on which the annotator failed ten times, in half an hour, which its own alarms report.
+      // An alarm acts only when its state changes: while a dead letter remains, the alarm above does not report further
+      // ones. This metric counts the annotator's sends, but not messages moved by SQS ("Available CloudWatch metrics
+      // for Amazon SQS"). SQS moves a message after the annotator has failed on it ten times, in half an hour, and the
+      // annotator's own alarms report those failures.
       name: 'final-dlq-arrivals',
       severity: 'ticket',
       description:
-        'Messages were given up just now, whether or not others are kept from before. Read why in their ErrorType and ' +
+        'Messages were given up just now, even if older ones are still in the queue. Read why in their ErrorType and ' +
         'ErrorDetails.',
       metric: finalDlq.metricNumberOfMessagesSent({ period: PERIOD }),
       threshold: 0,
@@ -144,7 +145,10 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
   ];
 }
 
-/** A message that has been held for long. With `visibility` there is no record of how long a message has been held. */
+/**
+ * Returns the alarm on a message that has been held for a long time. With `visibility`, the time for which a message
+ * has been held is not recorded.
+ */
 export function heldTooLong(messageProcessor: lambda.Function): Alarm {
   return {
     name: 'held-too-long',
@@ -155,25 +159,28 @@ export function heldTooLong(messageProcessor: lambda.Function): Alarm {
       'After hold_seconds_max (a day by default) the message is given up.',
     metric: redeliverMetric('LongestHoldSeconds', messageProcessor, cloudwatch.Stats.MAXIMUM),
     threshold: WAITING_SECONDS_MAX,
-    // A held message is received again after 900 s at most: up to three periods.
+    // A held message is received again within 900 s, which is up to three periods.
     recoveryPeriods: 3,
   };
 }
 
-/** A message waits too long for its reader. `seconds` above an hour include its first retries. */
+/**
+ * Returns the alarm on a message that waits too long for its reader. If `seconds` is more than an hour, it includes the
+ * first retries.
+ */
 export function waitsTooLong(name: string, queue: sqs.IQueue, reader: string, seconds = WAITING_SECONDS_MAX): Alarm {
   const span = seconds === WAITING_SECONDS_MAX ? 'more than an hour' : 'an hour more than its first retries take';
   return {
     name: `${name}-waits-too-long`,
     severity: 'page',
     isEssential: true,
-    description: `A message has waited for ${span}. Look whether the ${reader} runs, fails or is too slow.`,
+    description: `A message has waited for ${span}. Check if the ${reader} runs, fails or is too slow.`,
     metric: oldest(queue),
     threshold: seconds,
   };
 }
 
-/** One of our functions fails as a whole, is throttled, or cannot send. */
+/** Returns the alarms on a function that fails, is throttled, or cannot send. */
 export function readerAlarms(name: string, target: lambda.Function): Alarm[] {
   return [
     {
@@ -187,12 +194,12 @@ export function readerAlarms(name: string, target: lambda.Function): Alarm[] {
     {
       name: `${name}-throttles`,
       severity: 'ticket',
-      description: `Lambda refused to run the ${name}: raise the account's concurrency, or let less run at the same time.`,
+      description: `Lambda refused to run the ${name}: raise the account's concurrency, or run less at the same time.`,
       metric: lambdaMetric('Throttles', target),
       threshold: 0,
     },
     {
-      // The queue's age does not show this: SQS leaves out messages that were received three times.
+      // The age of the queue does not show this, since SQS omits messages that were received three times.
       name: `${name}-not-confirmed`,
       severity: 'page',
       description:

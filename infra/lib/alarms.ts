@@ -29,12 +29,12 @@ export function createAlarms(
   ]);
 }
 
-/** The invalid messages at which the next one goes off. Fewer may be one producer's mistake. */
+/** The alarm fires above this number of invalid messages. Fewer may be the mistake of a single producer. */
 const INVALID_MAX = 9;
 
 /**
- * All messages are invalid, as when a queue's messages have no envelope. While others are processed, fail, are held or die
- * for other reasons, the expression is 0.
+ * Returns the alarm that fires when all messages are invalid, for example because a queue's messages have no envelope.
+ * The expression is 0 while any other messages are processed, fail, are held, or die for other reasons.
  */
 function allInvalid({ messageProcessor, finalDlqAnnotator }: Loop): Alarm {
   const invalid = 'FILL(notFormat, 0) + FILL(notSchema, 0)';
@@ -48,7 +48,7 @@ function allInvalid({ messageProcessor, finalDlqAnnotator }: Loop): Alarm {
       expression: `IF((FILL(called, 0) + FILL(held, 0) + FILL(died, 0)) > (${invalid}), 0, ${invalid})`,
       label: 'invalid messages, if all are',
       usingMetrics: {
-        // Each message with an answer has its age, whatever the strategy does with it.
+        // The age of every answered message is recorded, regardless of the strategy.
         called: redeliverMetric('MessageAgeSeconds', messageProcessor, cloudwatch.Stats.SAMPLE_COUNT),
         held: redeliverMetric('Held', messageProcessor),
         died: redeliverMetric('DeadLettered', finalDlqAnnotator),
@@ -62,12 +62,12 @@ function allInvalid({ messageProcessor, finalDlqAnnotator }: Loop): Alarm {
 }
 
 /**
- * Alarms on the time since a message's first send, which the functions measure. A queue's own age metric restarts when SQS
- * moves a message.
+ * Returns alarms on the time since a message's first send, which the functions measure. A queue's own age metric
+ * restarts when SQS moves a message.
  */
 function messageAgeAlarms(plan: Plan, loop: Loop): Alarm[] {
-  // Hops, holds and redrives may make a message older than any queue's retention, since each re-send is a new message.
-  // One that is older than all of them can make it is held up by something else.
+  // Hops, holds and redrives can make a message older than any queue's retention, since each re-send is a new message.
+  // A message that is older than they can explain is held up by something else.
   const expected = STRATEGIES[plan.strategy].expectedAgeSecondsMax(plan);
   const late = expected === 0 ? 0 : expected + WAITING_SECONDS_MAX;
   return readersOf(loop).map(({ readerName, reader }) => {

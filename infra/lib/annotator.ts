@@ -9,7 +9,7 @@ import { redeliverMetric } from './metrics';
 import { allowNotices, notifyArn } from './notify';
 import { type DeadLetterQueues, INNER_TIMEOUT } from './queues';
 
-/** Creates the final-dlq-annotator, subscribed to the annotation queue. */
+/** Creates the final-dlq-annotator and subscribes it to the annotation queue. */
 export function createAnnotator(
   scope: Construct,
   plan: CommonSettings,
@@ -40,7 +40,7 @@ export function createAnnotator(
   return annotator;
 }
 
-/** S3 or the destination of notices refuses what the annotator writes. */
+/** Returns alarms that fire when S3 or the destination of notices rejects the annotator's requests. */
 export function annotatorAlarms({ archive, notify }: CommonSettings, annotator: lambda.Function): Alarm[] {
   return [
     ...(archive

@@ -11,29 +11,32 @@ import { elsewhereProblems } from './region';
 /** The archive of final records. */
 export interface Archive {
   readonly bucket: s3.IBucket;
-  /** Empty, or with a slash at its end. */
+  /** Empty, or with a slash at the end. */
   readonly prefix: string;
   readonly omit: readonly string[];
 }
 
 type ArchiveProps = Pick<CommonProps, 'archive' | 'archivePrefix' | 'archiveOmit'>;
 
-/** The same limits as in the function. */
+/** The limits are the same as in the function. */
 const PREFIX_CHARACTERS_MAX = 256;
 const POINTERS_MAX = 50;
-/** The characters that S3 calls safe ("Naming Amazon S3 objects"), and `=` for partitions. */
+/** The characters that are safe according to "Naming Amazon S3 objects", and `=` for partitions. */
 const PREFIX = /^(?!\/)[A-Za-z0-9!_.*'()/=-]*$/;
 
 export function archiveOf({ archive: bucket, archivePrefix: prefix = '', archiveOmit: omit = [] }: ArchiveProps): Archive | undefined {
   return bucket && { bucket, prefix: withSlash(prefix), omit };
 }
 
-/** The function adds the same slash. A token's value is not known, so it must have one. */
+/**
+ * Adds a slash to a prefix without one, as the function does. The value of a token is not known here, so it must
+ * already end with one.
+ */
 function withSlash(prefix: string): string {
   return prefix === '' || prefix.endsWith('/') || Token.isUnresolved(prefix) ? prefix : `${prefix}/`;
 }
 
-/** Problems of these props, a sentence each. */
+/** Returns problems of these props, one sentence each. */
 export function archiveProblems(props: ArchiveProps, stack: Stack): string[] {
   const { archive, archivePrefix, archiveOmit = [] } = props;
   const unused = (['archivePrefix', 'archiveOmit'] as const).filter((name) => archive === undefined && props[name] !== undefined);
@@ -52,7 +55,10 @@ export function archiveProblems(props: ArchiveProps, stack: Stack): string[] {
   ];
 }
 
-/** A bucket and its key are in one region, so one sentence about it is enough. */
+/**
+ * Returns problems of the bucket. A bucket and its key are in the same region, so one sentence about the region is
+ * enough.
+ */
 function bucketProblems(bucket: s3.IBucket, stack: Stack): string[] {
   const elsewhere = elsewhereProblems('archive', 'a bucket', bucket, stack);
   return elsewhere.length > 0 ? elsewhere : keyProblems("archive's key", bucket.encryptionKey, stack);
@@ -62,7 +68,7 @@ function isPrefix(prefix: string): boolean {
   return Token.isUnresolved(prefix) || (withSlash(prefix).length <= PREFIX_CHARACTERS_MAX && PREFIX.test(prefix));
 }
 
-/** The annotator's variables. */
+/** Returns the annotator's environment variables. */
 export function archiveEnvironment({ bucket, prefix, omit }: Archive): Record<string, string> {
   return {
     ARCHIVE_BUCKET: bucket.bucketName,
@@ -74,7 +80,7 @@ export function archiveEnvironment({ bucket, prefix, omit }: Archive): Record<st
 
 /**
  * Allows creating dead letters in the archive, without reading, replacing or deleting any, and only while the bucket
- * belongs to its account: anybody can take the name of a deleted bucket.
+ * belongs to its account: anyone can register the name of a deleted bucket.
  */
 export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Archive): void {
   // In a policy, `*` is a wildcard and `${*}` is the character.
@@ -83,7 +89,7 @@ export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Arc
     new iam.PolicyStatement({
       actions: ['s3:PutObject'],
       resources: [objects],
-      // The header must be there ("Enforce conditional writes on Amazon S3 buckets").
+      // The header must be present ("Enforce conditional writes on Amazon S3 buckets").
       conditions: { Null: { 's3:if-none-match': 'false' }, StringEquals: { 'aws:ResourceAccount': bucket.env.account } },
     }),
   );
@@ -91,7 +97,7 @@ export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Arc
   bucket.encryptionKey?.grant(annotator, 'kms:GenerateDataKey');
 }
 
-/** Acknowledges AwsSolutions' finding about keys that are only known when a message dies. */
+/** Acknowledges the AwsSolutions finding about object keys, which are only known when a message dies. */
 function acknowledgeKeys(annotator: lambda.Function, objects: string): void {
   const arn: string | { 'Fn::Join': [string, (string | object)[]] } = Stack.of(annotator).resolve(objects);
   const parts = typeof arn === 'string' ? [arn] : arn['Fn::Join'][1];

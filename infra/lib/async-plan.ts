@@ -23,18 +23,21 @@ import { type Change, modifiable, type UserFunction } from './user-function';
 /** The checked props of an `AsyncRetry` with every default filled in. */
 export interface AsyncPlan extends CommonSettings {
   readonly names: AsyncNames;
-  /** `undefined`: the handler's own default. */
+  /** `undefined` for the handler's own default. */
   readonly policy: PolicyDocument | undefined;
   readonly functions: readonly UserFunction[];
 }
 
-/** Room for the two queues' URLs and the variables' names. */
+/** The space reserved for the two queues' URLs and the variables' names. */
 const OTHER_BYTES = 512;
-/** `arn:aws-us-gov:lambda:us-gov-west-1:111122223333:function:` with a name of 64 characters, and a comma. */
+/**
+ * The longest ARN: `arn:aws-us-gov:lambda:us-gov-west-1:111122223333:function:` with a name of 64 characters, and a
+ * comma.
+ */
 const ARN_BYTES = 124;
 
 /**
- * Fills in the defaults and checks everything.
+ * Fills in the defaults and checks all props.
  *
  * @param scope the construct.
  * @throws RedeliverPropsError with all problems.
@@ -59,7 +62,7 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
       ? ['functions is empty; list the functions whose failed asynchronous invocations are retried.']
       : []),
     ...functions.filter((found) => typeof found === 'string'),
-    // Also without a policy: the functions alone may exceed the environment.
+    // Checked even without a policy: the functions alone can exceed the environment's size.
     ...ownPolicyProblems(props.policy ?? {}, props.functions.length),
   ];
   refuse(props.isDocument ? problems : problems.map(withPropNames));
@@ -73,7 +76,7 @@ function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] 
     return problems;
   }
   if (policy.long_delays === false && policy.backoff === undefined && policy.preset === undefined) {
-    problems.push("policy/long_delays is false, but AsyncRetry's default delays reach 12 hours; set a backoff or a preset, too.");
+    problems.push("policy/long_delays is false, but AsyncRetry's default delays reach 12 hours; also set a backoff or a preset.");
   }
   if (policy.immediate !== undefined) {
     problems.push('policy/immediate does not apply to asynchronous invocations, whose result is not awaited; remove it.');
@@ -98,30 +101,30 @@ const CHANGE: Change = {
   whyNoAlias: 'which has settings of its own for asynchronous invocations',
 };
 
-/** The function, or the problem with it. */
+/** Returns the function, or the problem with it. */
 function retriedFunction(
   target: lambda.IFunction,
   index: number,
   all: readonly lambda.IFunction[],
   stack: Stack,
 ): UserFunction | string {
-  const what = `functions[${index}] (${target.node.path})`;
+  const label = `functions[${index}] (${target.node.path})`;
   const first = all.indexOf(target);
   if (first < index) {
-    return `${what} is functions[${first}] again; list it once.`;
+    return `${label} is functions[${first}] again; list it once.`;
   }
-  const found = modifiable(target, what, CHANGE, stack);
+  const found = modifiable(target, label, CHANGE, stack);
   if (typeof found === 'string') {
     return found;
   }
   if (target.node.tryFindChild('EventInvokeConfig')) {
-    return `${what} has onFailure, onSuccess, retryAttempts or maxEventAge already; remove them: AsyncRetry sets the first and the third.`;
+    return `${label} has onFailure, onSuccess, retryAttempts or maxEventAge already; remove them: AsyncRetry sets the first and the third.`;
   }
   if (found.resource.tenancyConfig !== undefined) {
-    return `${what} is in tenant isolation mode, in which Lambda refuses retries: what it records of a failed invocation has no tenant id; remove it from functions.`;
+    return `${label} is in tenant isolation mode, in which Lambda refuses retries: its record of a failed invocation has no tenant id; remove it from functions.`;
   }
   if (found.resource.deadLetterConfig !== undefined) {
-    return `${what} has a dead-letter queue, which would get every failed attempt; remove it: invocations that are given up go to the final DLQ.`;
+    return `${label} has a dead-letter queue, which would get every failed attempt; remove it: invocations that are given up go to the final DLQ.`;
   }
   return found;
 }

@@ -25,22 +25,23 @@ import { allowLoop } from './region';
 import type { UserFunction } from './user-function';
 
 /**
- * Delayed, jittered retries for failed asynchronous invocations of Lambda functions. Failures go to a retry queue,
- * whose reader waits out the backoff and then invokes the function again; an invocation that is given up lands in the
- * final DLQ with the reason. Three queues, two functions, and alarms.
+ * Delayed, jittered retries for failed asynchronous invocations of Lambda functions. Failures are sent to a retry
+ * queue, whose reader waits out the backoff and then invokes the function again. Invocations that are given up end up
+ * in the final DLQ, with the reason. Creates three queues, two functions, and alarms.
  *
- * @throws an error named RedeliverPropsError if props are invalid, with a sentence for each that says what to change.
+ * @throws an error named RedeliverPropsError if any props are invalid. Its message has one sentence per problem that
+ * says what to change.
  */
 export class AsyncRetry extends Construct {
-  /** Failed invocations wait here for their retry. */
+  /** Failed invocations that are waiting for their retry. */
   readonly retryQueue: sqs.Queue;
-  /** Invocations that were given up and await annotation. */
+  /** Invocations that were given up and are waiting for annotation. */
   readonly annotationQueue: sqs.Queue;
-  /** Invocations that were given up, with the reason, for you to read. */
+  /** Invocations that were given up, with the reason. Read them here. */
   readonly finalDlq: sqs.Queue;
-  /** Invokes the functions again. */
+  /** The function that invokes the functions again. */
   readonly asyncRetryHandler: lambda.Function;
-  /** Adds the reason to invocations that were given up. */
+  /** The function that adds the reason to invocations that were given up. */
   readonly finalDlqAnnotator: lambda.Function;
   /** All alarms. */
   readonly alarms: cloudwatch.Alarm[];
@@ -62,14 +63,14 @@ export class AsyncRetry extends Construct {
     this.finalDlqAnnotator = createAnnotator(this, plan, plan.names.finalDlqAnnotator, dead);
     plan.functions.forEach((retried) => sendFailures(retried, this.retryQueue, plan.encryptionKey));
 
-    // Lambda sends a destination record with the role of the function that failed.
+    // Lambda sends a destination record using the role of the function that failed.
     denyOtherSenders(this.retryQueue, [this.asyncRetryHandler, ...plan.functions.map((retried) => retried.function)]);
     denyOtherSenders(dead.annotation, [this.asyncRetryHandler]);
     denyOtherSenders(dead.finalDlq, [this.finalDlqAnnotator]);
     this.alarms = addAlarms(this, plan.names.prefix, props, [
       ...deadLetterAlarms(dead),
       ...annotatorAlarms(plan, this.finalDlqAnnotator),
-      // Long delays do not raise the queue's age: each hop is a new message.
+      // Long delays do not raise the age of the queue, since each hop is a new message.
       waitsTooLong('retry-queue', this.retryQueue, 'async-retry-handler'),
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
       ...readerAlarms('async-retry-handler', this.asyncRetryHandler),
@@ -79,8 +80,8 @@ export class AsyncRetry extends Construct {
   }
 
   /**
-   * Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`, and the ARNs of the functions' roles. At most
-   * once per stack.
+   * Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`, and the ARNs of the functions' roles. Can
+   * be called once per stack.
    */
   public addOutputs(): void {
     addQueueUrls(this, {
@@ -102,7 +103,7 @@ function createHandler(
   const arns = plan.functions.map((retried) => retried.function.functionArn);
   const handler = createFunction(scope, 'AsyncRetryHandler', plan, {
     functionName: plan.names.asyncRetryHandler,
-    description: 'Invokes functions again whose asynchronous invocation failed, after a delay, or gives up.',
+    description: 'Retries failed asynchronous invocations of functions after a delay, or gives them up.',
     program: 'async-retry-handler',
     timeout: INNER_TIMEOUT,
     reservedConcurrency: plan.innerReservedConcurrency,
@@ -113,10 +114,10 @@ function createHandler(
       ...(plan.policy && { RETRY_POLICY: JSON.stringify(plan.policy) }),
     },
   });
-  // Also to its own queue, where a failed invocation waits.
+  // It also sends to its own queue, on which failed invocations wait.
   allowSend(handler, plan.encryptionKey, retryQueue, annotation);
   handler.addToRolePolicy(
-    // A destination record names the function with its qualifier; only $LATEST has our destination.
+    // A destination record contains the function's qualified ARN, and only $LATEST has our destination.
     new iam.PolicyStatement({
       actions: ['lambda:InvokeFunction'],
       resources: arns.flatMap((arn) => [arn, `${arn}:$LATEST`]),
@@ -127,12 +128,12 @@ function createHandler(
 }
 
 /**
- * Makes the retry queue the on-failure destination, and turns off Lambda's own two retries, which would come first,
- * unseen.
+ * Makes the retry queue the on-failure destination, and turns off Lambda's own two retries, which would otherwise run
+ * first, unnoticed.
  */
 function sendFailures({ function: target, resource }: UserFunction, retryQueue: sqs.Queue, key: kms.IKey | undefined): void {
   allowSend(target, key, retryQueue);
-  // Not SqsDestination, which allows more than sending.
+  // SqsDestination would grant more than the permission to send.
   target.configureAsyncInvoke({ retryAttempts: 0, onFailure: { bind: () => ({ destination: retryQueue.queueArn }) } });
   allowLoop(resource);
 }

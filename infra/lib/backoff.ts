@@ -1,15 +1,17 @@
 import type { Duration } from 'aws-cdk-lib';
 
-/** Jitter of a delay. It only shortens delays, except `additive`, which lengthens them; no delay exceeds the cap. */
+/**
+ * The jitter of a delay. It only shortens delays, except `additive`, which lengthens them; no delay exceeds the cap.
+ */
 export class Jitter {
-  /** The whole delay. */
+  /** No jitter: the full delay. */
   public static readonly NONE = new Jitter('none');
-  /** From half the delay to the whole delay. */
+  /** A random delay from half the delay to the full delay. */
   public static readonly HALF = new Jitter('half');
-  /** From 0 to the delay. */
+  /** A random delay from 0 to the full delay. */
   public static readonly FULL = new Jitter('full');
 
-  /** From the delay to the delay plus `max`, below the cap. */
+  /** Creates jitter that selects a random delay from the delay to the delay plus `max`, up to the cap. */
   public static additive(max: Duration): Jitter {
     return new Jitter({ kind: 'additive', max });
   }
@@ -24,22 +26,22 @@ export class Jitter {
 
 /** The delays before retries: whole seconds, at most 900 s, or 12 hours with `longDelays`. */
 export class Backoff {
-  /** A random delay from 0 to the longest. */
+  /** Creates a backoff with random delays from 0 to `maxDelay`. */
   public static uniform(options?: UniformOptions): Backoff {
     return new Backoff({ ...options, kind: 'uniform' });
   }
 
-  /** Each delay is a multiple of the previous one. */
+  /** Creates a backoff in which each delay is a multiple of the previous one. */
   public static exponential(options: ExponentialOptions): Backoff {
     return new Backoff({ ...options, kind: 'exponential' });
   }
 
-  /** Always the same delay. */
+  /** Creates a backoff with a fixed delay. */
   public static fixed(delay: Duration, options?: JitterOptions): Backoff {
     return new Backoff({ ...options, kind: 'fixed', delay });
   }
 
-  /** These delays in order; the last one repeats. */
+  /** Creates a backoff with these delays, in order; the last one repeats. */
   public static schedule(delays: Duration[], options?: JitterOptions): Backoff {
     return new Backoff({ ...options, kind: 'schedule', delays });
   }
@@ -60,7 +62,7 @@ export interface UniformOptions {
 
 /** Options of a backoff with jitter. */
 export interface JitterOptions {
-  /** Jitter of each delay. Default: `Jitter.FULL`. */
+  /** The jitter of each delay. Default: `Jitter.FULL`. */
   readonly jitter?: Jitter;
 }
 
@@ -68,9 +70,9 @@ export interface JitterOptions {
 export interface ExponentialOptions extends JitterOptions {
   /** The first delay. */
   readonly initialDelay: Duration;
-  /** The factor between one delay and the next, 1 to 100. Default: 2. */
+  /** The factor between consecutive delays, 1 to 100. Default: 2. */
   readonly rate?: number;
-  /** Added to every delay. Default: none. */
+  /** A constant that is added to every delay. Default: none. */
   readonly offset?: Duration;
   /** The longest delay. Default: 900 s. */
   readonly maxDelay?: Duration;

@@ -24,14 +24,15 @@ export type Program =
   | 'async-retry-handler'
   | { readonly bundle: string };
 
-/** Decides where our programs are looked up. */
+/** The settings that determine the location of our programs. */
 type From = Pick<CommonSettings, 'architecture' | 'bundles'>;
 
-/** The user's schemas: the path of each, by its file name in the package. */
+/** The paths of the user's schemas, by file name in the package. */
 type Schemas = Readonly<Record<string, string>>;
 
 /**
- * The deployment package of a program, with the user's schemas: our program alone, or all files of the user's bundle.
+ * Returns the deployment package of a program, with the user's schemas: only our program, or all files of the user's
+ * bundle.
  *
  * @throws RedeliverPropsError if the program is missing, is built for another architecture, or is not executable.
  */
@@ -49,10 +50,10 @@ export function codeOf(program: Program, from: From, schemas: Schemas): lambda.C
 }
 
 /**
- * A layer with the message-processor's program, and the user's schemas.
+ * Returns the code of a layer with the message-processor's program and the user's schemas.
  *
  * @param file the program's name in the layer.
- * @param reader the function that gets the layer, as the props name it.
+ * @param reader the function that gets the layer, as named in the props.
  * @throws RedeliverPropsError like {@link codeOf}.
  */
 export function layerCodeOf(file: string, reader: string, from: From, schemas: Schemas): lambda.Code {
@@ -73,9 +74,10 @@ function withSchemas(staged: string, schemas: Schemas): lambda.Code {
 }
 
 /**
- * Checks that a program exists and is built for the architecture. If `canRun` is false, a copy needs other permissions.
+ * Checks that a program exists and is built for the architecture. If `canRun` is false, the program must be copied and
+ * made executable.
  *
- * @param reader the user's function, if its architecture counts.
+ * @param reader the user's function, if it determines the architecture.
  */
 function runnable(
   program: Program,
@@ -97,7 +99,7 @@ function runnable(
         `${architecture.name}; build it with \`${build}\`, or set ${reader ? "the function's" : 'the'} architecture to match.`,
     ]);
   }
-  // A zip keeps file modes, and Lambda runs the program as another user.
+  // A zip keeps file modes, and Lambda runs the program as a different user.
   const mode = statSync(bootstrap).mode & 0o777;
   const canRun = (mode & RUN_BY_ALL) === RUN_BY_ALL;
   if (!canRun && !isPackaged) {
@@ -108,7 +110,7 @@ function runnable(
   return { directory, bootstrap, canRun };
 }
 
-/** The error for a package that holds the programs of the other architecture only. */
+/** Returns the error for a package that contains only the programs of the other architecture. */
 function notPackaged(architecture: lambda.Architecture, reader: string | undefined): string {
   const there = [lambda.Architecture.ARM_64, lambda.Architecture.X86_64].filter(({ name }) => existsSync(functionsFor(name)));
   const instead = there.map(({ name }) => (name === 'arm64' ? 'ARM_64' : 'X86_64'));
@@ -121,7 +123,7 @@ function notPackaged(architecture: lambda.Architecture, reader: string | undefin
 
 const stagingDirectories: string[] = [];
 
-/** A new directory that is removed when the process exits. */
+/** Creates a directory that is removed when the process exits. */
 function stagingDirectory(): string {
   if (stagingDirectories.length === 0) {
     process.once('exit', () => stagingDirectories.forEach((each) => rmSync(each, { recursive: true, force: true })));
@@ -131,7 +133,7 @@ function stagingDirectory(): string {
   return directory;
 }
 
-/** The machine of an ELF file; 0 for any other file. */
+/** Returns the machine type of an ELF file, or 0 for any other file. */
 function machineOf(path: string): number {
   const header = Buffer.alloc(20);
   const file = openSync(path, 'r');

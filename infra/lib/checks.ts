@@ -25,7 +25,7 @@ import type { StrategyDefinition } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
 import type { GivenTarget } from './target';
 
-/** The names in error messages: of the source queue's durations, and of its reader's settings. */
+/** The names used in error messages for the source queue's durations and its reader's settings. */
 interface SettingNames {
   readonly visibilityTimeout: string;
   readonly retention: string;
@@ -39,7 +39,7 @@ const USER_READER = {
   reservedConcurrency: "target.function's reservedConcurrentExecutions",
 };
 
-/** All problems of a plan, a sentence each. */
+/** Returns all problems of a plan, one sentence each. */
 export function problemsOf(props: NormalizedProps, plan: Plan, scope: Construct): string[] {
   const stack = Stack.of(scope);
   const strategy = STRATEGIES[plan.strategy];
@@ -82,7 +82,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, scope: Construct)
     ...functionProblems(props, strategy, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
-    // A number out of range would cause further problems here, so these checks wait until it is fixed.
+    // A number out of range would cause further problems here, so these checks are skipped until it is fixed.
     ...(ranges.length === 0
       ? [...reservationProblems(plan, strategy, names), ...batchProblems(plan), ...visibilityProblems(plan, names)]
       : []),
@@ -93,9 +93,9 @@ export function problemsOf(props: NormalizedProps, plan: Plan, scope: Construct)
 }
 
 function longDelaysProblems({ policy, longDelays }: NormalizedProps): string[] {
-  const ofPolicy = policy?.long_delays;
-  return longDelays !== undefined && ofPolicy !== undefined && longDelays !== ofPolicy
-    ? [`longDelays is ${longDelays}, but policy/long_delays is ${ofPolicy}; remove one of the two.`]
+  const inPolicy = policy?.long_delays;
+  return longDelays !== undefined && inPolicy !== undefined && longDelays !== inPolicy
+    ? [`longDelays is ${longDelays}, but policy/long_delays is ${inPolicy}; remove one of the two.`]
     : [];
 }
 
@@ -149,7 +149,10 @@ function excerptProblems({ errorExcerpt = [] }: Extract<GivenTarget, { kind: 'ht
   ];
 }
 
-/** Lambda invokes a durable function by a version or an alias ("Invoking durable Lambda functions"). */
+/**
+ * Returns the problem if a durable function is not given as a version or an alias, which Lambda requires ("Invoking
+ * durable Lambda functions").
+ */
 function durableProblems({ durable, function: target }: Extract<GivenTarget, { kind: 'lambda' }>): string[] {
   const { functionArn } = target;
   const isQualified = Token.isUnresolved(functionArn) ? !(target instanceof lambda.Function) : functionArn.split(':').length > 7;
@@ -158,7 +161,7 @@ function durableProblems({ durable, function: target }: Extract<GivenTarget, { k
     : [];
 }
 
-/** Modes of the target that need an option. An imported function need not show them. */
+/** Returns problems of target modes that need an option. An imported function may not expose its modes. */
 function modeProblems({ durable, tenantIsolation, function: target }: Extract<GivenTarget, { kind: 'lambda' }>): string[] {
   const { tenancyConfig } = target;
   const { defaultChild } = (target instanceof lambda.Alias || target instanceof lambda.Version ? target.lambda : target).node;
@@ -188,7 +191,8 @@ function rangeProblems({ memorySize }: NormalizedProps, plan: Plan): string[] {
 function pollerProblems({ minimum, maximum }: Required<ProvisionedPollers>): string[] {
   const problems = [
     ...wholeNumberProblems('provisionedPollers.minimum', minimum, 2, 200, 'what an SQS event source mapping accepts'),
-    // Lambda accepts 10,000 ("ProvisionedPollerConfig"), the CDK 2,000: enough for 200,000 messages a second in tens.
+    // Lambda accepts 10,000 ("ProvisionedPollerConfig") and the CDK 2,000, which is enough for 200,000 messages per
+    // second in batches of ten.
     ...wholeNumberProblems('provisionedPollers.maximum', maximum, 2, 2000, 'what the CDK accepts'),
   ];
   return problems.length === 0 && minimum > maximum
@@ -226,7 +230,10 @@ function visibilityProblems(plan: Plan, names: SettingNames): string[] {
   ];
 }
 
-/** A throttled receive counts as a receive ("Configuring scaling behavior for SQS event source mappings"). */
+/**
+ * Returns the problem of a reserved concurrency that is too low. A throttled message counts as received ("Configuring
+ * scaling behavior for SQS event source mappings").
+ */
 function reservationProblems(
   { reservedConcurrency: reserved, maxConcurrency, pollers }: Plan,
   { unansweredCost }: StrategyDefinition,
@@ -243,7 +250,8 @@ function reservationProblems(
 }
 
 /**
- * A batch must end before the function's timeout, with 5 s left to hand off messages whose calls did not end in time.
+ * Returns the problem of a batch that may exceed the function's timeout. It must end 5 s earlier, so that messages
+ * whose calls did not end in time can be handed off.
  */
 function batchProblems(plan: Plan): string[] {
   if (plan.targetTimeout === undefined) {
@@ -256,19 +264,19 @@ function batchProblems(plan: Plan): string[] {
   if (needed <= timeout) {
     return [];
   }
-  const [howCalled, whatToRaise] = plan.isFifo
+  const [callOrder, settingToRaise] = plan.isFifo
     ? ['that is one message group, called one after the other,', 'timeout']
     : [`with ${calls} calls at a time`, 'timeout or maxConcurrentCalls'];
   return [
-    `timeout is ${timeout} s, but a batch of ${plan.batchSize} ${howCalled} may take ` +
-      `${rounds} × ${target} s + 5 s = ${needed} s; raise ${whatToRaise}, or lower batchSize or target.timeout.`,
+    `timeout is ${timeout} s, but a batch of ${plan.batchSize} ${callOrder} may take ` +
+      `${rounds} × ${target} s + 5 s = ${needed} s; raise ${settingToRaise}, or lower batchSize or target.timeout.`,
   ];
 }
 
 /**
- * All retries must end before the share of the retention at which a message's age is an alarm, unless the strategy
- * allows more. A target's `Retry-After`, holds and redrives do not count: each is a new message with a new retention
- * period, and the alarm allows for them.
+ * Returns the problem of retries that take too long. All retries must end before the share of the retention at which
+ * the alarm on a message's age fires, unless the strategy allows more. A target's `Retry-After`, holds and redrives do
+ * not count: each re-send is a new message with a new retention period, and the alarm allows for them.
  */
 function spanProblems(plan: Plan, { mayOutlastRetention }: StrategyDefinition, names: SettingNames): string[] {
   const { fullPolicy: policy, sourceRetention } = plan;

@@ -1,22 +1,22 @@
-/** The way that failed messages come back. */
+/** The way that failed messages are redelivered. */
 export enum Strategy {
-  /** Another function re-sends the message with a delay. */
+  /** A separate function re-sends the message with a delay. */
   DELAYED_RESEND = 'delayed-resend',
   /**
-   * The message-processor re-sends the message itself. A retry takes half the requests and one invocation instead of
-   * two. Choose it if the cost of retries matters. Messages that SQS moved (a crash, a timeout), and retries more than
-   * 900 s away, still take the intermediate DLQ.
+   * The message-processor re-sends the message itself. A retry needs half the requests, and one invocation instead of
+   * two. Choose this strategy if the cost of retries matters. Messages moved by SQS (after a crash or a timeout) and
+   * retries more than 900 s away still pass through the intermediate DLQ.
    */
   DIRECT_RESEND = 'direct-resend',
   /**
-   * The message stays on the source queue, hidden for the delay, without an intermediate DLQ and
+   * The message stays on the source queue, hidden for the delay. There is no intermediate DLQ and no
    * failed-message-processor.
    */
   VISIBILITY = 'visibility',
   /**
    * A failed message stays on the source queue, a FIFO queue, hidden for the delay, and the rest of its message group
    * waits behind it. Producers send a `MessageGroupId` and a `MessageDeduplicationId`. The queue has high throughput:
-   * both the deduplication and the quota of requests are per message group.
+   * deduplication and the request quota both apply per message group.
    */
   ORDERED = 'ordered',
 }
@@ -29,41 +29,41 @@ export enum Envelope {
   OPTIONAL = 'optional',
 }
 
-/** The event that your own function's handler gets. */
+/** The event that is passed to your own function's handler. */
 export enum HandlerEvent {
   /** One message: the handler's result or error applies to this message alone. */
   RECORD = 'record',
-  /** All messages of the batch. The handler returns `batchItemFailures`; without them the whole batch succeeded. */
+  /**
+   * All messages of the batch. The handler returns `batchItemFailures`; without them, the complete batch has succeeded.
+   */
   BATCH = 'batch',
 }
 
-/**
- * The detail of the functions' logs. Dead letters and problems that need action always have their own line.
- */
+/** The detail of the functions' logs. Dead letters and problems that require action always have their own line. */
 export enum LogDetail {
-  /** One line with counts for each batch. */
+  /** One line with counts per batch. */
   BATCHES = 'batches',
-  /** Also a line for each message, which makes up most of a retry's cost. */
+  /** Also one line per message, which makes up most of a retry's cost. */
   MESSAGES = 'messages',
 }
 
 /** The level of the functions' logs. */
 export enum LogLevel {
-  /** Everything, as detailed as `logDetail`. */
+  /** All lines, as detailed as `logDetail`. */
   INFO = 'INFO',
-  /** Only problems that need action, dead letters, and the line of each batch, which holds the metrics. */
+  /** Only problems that require action, dead letters, and the line of each batch, which contains the metrics. */
   WARN = 'WARN',
 }
 
 /** The alarms that are created, unless `alarmSettings` overrides them. */
 export enum AlarmPreset {
-  /** Every problem, and its cause. */
+  /** Alarms for every problem and its cause. */
   ALL = 'all',
-  /** Only those without which messages could wait, expire or be lost unseen. */
+  /** Only the alarms without which messages could wait, expire or be lost unnoticed. */
   ESSENTIAL = 'essential',
 }
 
-/** A retry preset of AWS's durable execution SDKs: its number of retries and its backoff. */
+/** A retry preset of AWS's durable execution SDKs, which sets the number of retries and the backoff. */
 export enum Preset {
   /** Five retries, the first after up to 5 s, later ones after up to a minute. */
   DURABLE_DEFAULT = 'durable_default',
@@ -77,10 +77,10 @@ export enum Preset {
   DURABLE_CRITICAL = 'durable_critical',
 }
 
-/** The fate of the rest of a group when one of its messages is given up. */
+/** The handling of the rest of a group when one of its messages is given up. */
 export enum OnGiveUp {
   /** The group continues without that message. */
   CONTINUE = 'continue',
-  /** It waits for your decision with `redeliver unblock`. An alarm reports it. */
+  /** The group waits for your decision with `redeliver unblock`. An alarm reports it. */
   BLOCK = 'block',
 }

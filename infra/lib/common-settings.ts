@@ -11,32 +11,32 @@ import { mayTrace } from './region';
 
 /** Settings that the resources of every construct share. */
 export interface CommonSettings {
-  /** For the queues that only our functions read, and for a new source queue. */
+  /** The key for the queues that only our functions read, and for a new source queue. */
   readonly encryptionKey: kms.IKey | undefined;
   readonly architecture: lambda.Architecture;
-  /** The directory of our functions; `undefined`: the package's own. */
+  /** The directory of our functions; `undefined` for the package's own. */
   readonly bundles: string | undefined;
   readonly logRetention: RetentionDays;
-  /** `undefined`: the functions' own default. */
+  /** `undefined` for the functions' own default. */
   readonly logDetail: LogDetail | undefined;
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   readonly logEncryptionKey: kms.IKey | undefined;
   readonly environmentEncryptionKey: kms.IKey | undefined;
-  /** For each of our functions. */
+  /** The VPC of each of our functions. */
   readonly vpc: VpcPlacement | undefined;
-  /** Concurrent invocations of each function except the message-processor. */
+  /** The maximum number of concurrent invocations of each function except the message-processor. */
   readonly innerConcurrency: number;
-  /** For each function except the message-processor. */
+  /** The reserved concurrency of each function except the message-processor. */
   readonly innerReservedConcurrency: number | undefined;
-  /** The annotator's. */
+  /** The annotator's archive. */
   readonly archive: Archive | undefined;
   /** The destination of the annotator's notices. */
   readonly notify: GivenNotify | undefined;
   readonly removalPolicy: RemovalPolicy;
 }
 
-/** Fills in the defaults. */
+/** Returns the settings with the defaults filled in. */
 export function commonSettingsOf(props: CommonProps, stack: Stack): CommonSettings {
   return {
     encryptionKey: props.encryptionKey,
@@ -56,7 +56,7 @@ export function commonSettingsOf(props: CommonProps, stack: Stack): CommonSettin
     removalPolicy:
       props.removalPolicy === RemovalPolicy.DESTROY
         ? RemovalPolicy.DESTROY
-        : // Except after a failed first deployment: its empty queues would block the next one.
+        : // Deleted only after a failed first deployment, whose empty queues would block the next one.
           RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   };
 }

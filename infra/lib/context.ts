@@ -15,7 +15,7 @@ import { RetryPolicy } from './retry-policy';
 import { oneOf } from './shape';
 import { Target } from './target';
 
-/** The context values that the app accepts, each `--context NAME=VALUE`; everything else needs the construct. */
+/** The context values that the app accepts, each as `--context NAME=VALUE`. All other settings need the construct. */
 export const CONTEXT_VALUES = [
   'target',
   'headersSecretArn',
@@ -39,10 +39,10 @@ export const CONTEXT_VALUES = [
 type ContextValue = (typeof CONTEXT_VALUES)[number];
 
 /**
- * The props from the context values.
+ * Returns the props from the context values.
  *
- * @param scope where secrets and topics are looked up.
- * @param directory the base of relative paths.
+ * @param scope the scope of imported secrets, topics and functions.
+ * @param directory the base directory of relative paths.
  * @throws RedeliverPropsError with all problems of the values and of the resulting props.
  */
 export function propsOfContext(scope: Construct, directory: string): RedeliverProps {
@@ -102,7 +102,7 @@ function topicOf(scope: Construct, arn: string | undefined, problems: string[]):
 }
 
 function targetOf(scope: Construct, target: string | undefined, secretArn: string | undefined, problems: string[]): Target {
-  const placeholder = Target.handler(''); // It causes no further problems.
+  const placeholder = Target.handler(''); // Causes no further problems.
   const wrong = (problem: string): Target => {
     problems.push(problem);
     return placeholder;
@@ -158,21 +158,19 @@ function policyOf(path: string | undefined, problems: string[]): RetryPolicy | u
   return undefined;
 }
 
-/**
- * Reports misspelt names, which would otherwise leave a default in place. Names with `@`, `:` or `/` belong to the CDK.
- */
+/** Reports misspelt names, which would otherwise be ignored. Names with `@`, `:` or `/` belong to the CDK. */
 function unknownProblems(scope: Construct): string[] {
   const names = Object.keys(scope.node.getAllContext()).filter((name) => !/[@:/]/.test(name));
   const unknown = names.filter((name) => !(CONTEXT_VALUES as readonly string[]).includes(name));
   return unknown.length > 0 ? [`${unknown.join(', ')} is not a context value; the values are ${CONTEXT_VALUES.join(', ')}.`] : [];
 }
 
-/** The members of an enum by their values. */
+/** Returns the members of an enum by their values. */
 function byName<T extends string>(choices: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
   return Object.fromEntries(Object.values(choices).map((name) => [name, name]));
 }
 
-/** Without the members that are undefined. */
+/** Returns the object without undefined members. */
 function given<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

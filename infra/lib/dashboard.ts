@@ -12,17 +12,17 @@ const HALF = { width: 12, height: 7 };
 const WHOLE = { width: 24, height: 5 };
 const { AVERAGE, MAXIMUM, SUM, percentile } = cloudwatch.Stats;
 
-/** Creates the dashboard: from top to bottom, incoming messages, retries, dead letters, and delays. */
+/** Creates the dashboard. From top to bottom, it shows incoming messages, retries, dead letters, and delays. */
 export function createDashboard(
   scope: Construct,
   plan: Plan,
   loop: Loop,
   alarms: readonly cloudwatch.Alarm[],
 ): cloudwatch.Dashboard {
-  // Dashboard names are unique per account, across regions.
+  // Dashboard names must be unique in an account, across regions.
   const dashboardName = `${plan.names.prefix}-${Stack.of(scope).region}`;
   const dashboard = new cloudwatch.Dashboard(scope, 'Dashboard', { dashboardName });
-  // The widget's text cannot depend on a condition.
+  // The widget's content cannot depend on a condition.
   const shown = alarms.filter(isUnconditional);
   if (shown.length > 0) {
     dashboard.addWidgets(new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: shown, width: 24, height: 4 }));
@@ -91,7 +91,7 @@ function retriesByAttempt({ schedulers }: Loop): cloudwatch.IWidget {
 }
 
 function delays({ schedulers, graphs }: Loop): cloudwatch.IWidget {
-  // Percentiles of two functions cannot be combined, so each function has its own lines.
+  // Percentiles of different functions cannot be combined, so each function has its own lines.
   const label = (statistic: string, { node }: lambda.Function): string => (schedulers.length === 1 ? statistic : `${statistic}: ${node.id}`);
   return new cloudwatch.GraphWidget({
     ...HALF,
@@ -160,7 +160,7 @@ function queueAges({ source, stages, annotatedDlq, annotation, finalDlq }: Loop)
       ...(annotatedDlq ? [annotatedDlq.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'source DLQ' })] : []),
       annotation.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'annotation' }),
     ],
-    // Dead letters stay for days and would flatten the other lines on the same axis.
+    // Dead letters remain for days and would flatten the other lines on the same axis.
     right: [finalDlq.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'final DLQ (right)' })],
     leftYAxis: { min: 0 },
     rightYAxis: { min: 0 },

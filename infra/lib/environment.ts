@@ -3,14 +3,14 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
 import { RedeliverPropsError } from './props-error';
 
-/** The quota for all environment variables of a function together ("Lambda quotas"). */
+/** The quota for the total size of a function's environment variables ("Lambda quotas"). */
 export const ENVIRONMENT_BYTES_MAX = 4096;
 
 /**
- * Refuses a function whose environment variables are too large: now for those it is created with, and at synth for
- * those that were added later.
+ * Rejects a function whose environment variables are too large: immediately for the variables it is created with, and
+ * at synthesis for variables added later.
  *
- * @throws RedeliverPropsError with a sentence.
+ * @throws RedeliverPropsError if the initial variables are too large.
  */
 export function refuseTooLarge(
   made: lambda.Function,
@@ -26,8 +26,8 @@ export function refuseTooLarge(
 }
 
 /**
- * Lambda measures the variables as one JSON object, so a quotation mark in a value counts twice. Tokens are not
- * counted.
+ * Returns the problem if the variables are too large. Lambda measures them as one JSON object, so a quotation mark in a
+ * value counts twice. Tokens are not counted.
  */
 function environmentProblems(functionName: string, resolved: Readonly<Record<string, unknown>>): string[] {
   const known = Object.entries(resolved).map(([name, value]) => [name, literal(value)] as const);
@@ -42,12 +42,15 @@ function environmentProblems(functionName: string, resolved: Readonly<Record<str
   ];
 }
 
-/** Bytes as Lambda measures variables: its refusal says `String measured:` followed by their JSON. */
+/**
+ * Returns the size of variables as measured by Lambda, whose error message contains `String measured:` followed by
+ * their JSON.
+ */
 export function bytesInEnvironment(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-/** The literal text of a resolved value, without references. */
+/** Returns the literal text of a resolved value, without references. */
 function literal(value: unknown): string {
   if (typeof value === 'object' && value !== null && 'Fn::Join' in value) {
     const [separator, parts] = value['Fn::Join'] as [string, unknown[]];

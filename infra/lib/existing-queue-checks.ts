@@ -9,7 +9,7 @@ import type { Place, Plan } from './plan';
 import { MESSAGE_BYTES_MAX } from './queues';
 import { durationsInTemplate, ownerOf, queueOfThisStack } from './source-queue';
 
-/** Problems of an existing source queue that the synth can see. */
+/** Returns problems of an existing source queue that are visible at synthesis. */
 export function existingQueueProblems(
   props: NormalizedProps,
   existing: GivenSourceQueue,
@@ -42,7 +42,7 @@ export function existingQueueProblems(
   return existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, label, isFifo, stack) : [];
 }
 
-/** Warns of a FIFO queue of the app without high throughput; a queue given by its ARN does not show it. */
+/** Warns about a FIFO queue of the app without high throughput. For a queue given by its ARN, this is not visible. */
 export function warnOfThroughput(scope: Construct, existing: GivenSourceQueue | undefined): void {
   if (!(existing instanceof sqs.Queue) || !existing.fifo) {
     return;
@@ -58,7 +58,7 @@ export function warnOfThroughput(scope: Construct, existing: GivenSourceQueue | 
   }
 }
 
-/** The wrong kind of queue for the strategy. */
+/** Returns the problem of a queue type that the strategy does not support. */
 function kindProblems(label: string, isFifo: boolean, needsFifo: boolean): string[] {
   if (isFifo === needsFifo) {
     return [];
@@ -68,7 +68,7 @@ function kindProblems(label: string, isFifo: boolean, needsFifo: boolean): strin
     : [`${label} a standard queue, which keeps no order; use a FIFO queue with strategy ordered, or another strategy.`];
 }
 
-/** A queue's account, region and name, as far as they are known. */
+/** Returns a queue's account, region and name, as far as known. */
 function locationOf(existing: GivenSourceQueue): Place & { readonly name: string | undefined } {
   if (existing instanceof sqs.Queue) {
     return { ...existing.env, name: (existing.node.defaultChild as sqs.CfnQueue).queueName };
@@ -77,7 +77,7 @@ function locationOf(existing: GivenSourceQueue): Place & { readonly name: string
   return { region, account, name };
 }
 
-/** Settings in the queue's template that redeliver cannot work with. */
+/** Returns problems of settings in the queue's template that redeliver does not support. */
 function queueOfTheAppProblems(props: NormalizedProps, queue: sqs.Queue, label: string, needsFifo: boolean, stack: Place): string[] {
   const problems = kindProblems(`${label} is`, queue.fifo, needsFifo);
   const template = queueOfThisStack(queue, stack);

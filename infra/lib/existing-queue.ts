@@ -3,16 +3,16 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
 /**
  * An existing source queue in the stack's account and region: a standard queue, or a FIFO queue with strategy
- * `ordered`. Redeliver sets its attributes, above all its redrive policy: in the template for a queue of this stack, at
- * deployment for any other (docs/deploy/existing-queue.md).
+ * `ordered`. Redeliver sets its attributes, most importantly its redrive policy: in the template for a queue of this
+ * stack, at deployment for any other queue (docs/deploy/existing-queue.md).
  */
 export class SourceQueue {
-  /** A queue of the app. */
+  /** Uses a queue of the app. */
   public static fromQueue(queue: sqs.IQueue): SourceQueue {
     return new SourceQueue(queue);
   }
 
-  /** A queue given by its ARN. */
+  /** Uses a queue given by its ARN. */
   public static fromArn(queueArn: string, options?: SourceQueueOptions): SourceQueue {
     return new SourceQueue({ ...options, queueArn });
   }
@@ -28,7 +28,7 @@ export class SourceQueue {
 /** Options of a queue that is given by its ARN. */
 export interface SourceQueueOptions {
   /**
-   * The customer managed key that encrypts the queue, and by default the queues that its messages move to. Default:
+   * The customer managed key that encrypts the queue and, by default, the queues that its messages move to. Default:
    * none.
    */
   readonly encryptionKey?: kms.IKey;

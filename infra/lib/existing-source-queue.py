@@ -1,4 +1,4 @@
-"""Sets the attributes that redeliver needs on a source queue outside its stack; on delete, removes its redrive policy."""
+"""Sets the attributes that redeliver needs on a source queue outside the stack. On delete, removes the redrive policy."""
 
 import json
 import os
@@ -8,14 +8,14 @@ import urllib.request
 
 import boto3
 
-# The id of a resource that has changed nothing, so there is nothing to undo.
+# The physical id of a resource that has changed nothing, so there is nothing to undo on delete.
 UNTOUCHED = "untouched"
 DAY = 86_400
 DLQ_RETENTION = 14 * DAY
 
 
 class Refused(Exception):
-    """One sentence with the problem and the remedy."""
+    """An error whose text is one sentence with the problem and the remedy."""
 
 
 def handler(event, _context):
@@ -24,7 +24,7 @@ def handler(event, _context):
     answer.update(PhysicalResourceId=event.get("PhysicalResourceId", UNTOUCHED), Status="SUCCESS")
     try:
         act(event, event["ResourceProperties"], answer)
-    except Exception as error:  # CloudFormation must always get an answer, or it waits until the timeout
+    except Exception as error:  # CloudFormation must always get a response, or it waits until the timeout
         url = event["ResourceProperties"]["QueueUrl"]
         problem = f"{error}" if isinstance(error, Refused) else f"could not be read or changed: {error}"
         answer.update(Status="FAILED", Reason=f"The source queue {url} {problem.rstrip('.')}.")
@@ -34,9 +34,9 @@ def handler(event, _context):
 
 
 def check_sender(event):
-    """Anyone who may invoke the function could otherwise redirect the queue's messages, and have it send to any URL."""
+    """Without this check, anyone who may invoke the function could redirect the queue's messages or make it send to any URL."""
     url = urllib.parse.urlsplit(event["ResponseURL"])
-    # An emulator's, which nothing names on AWS.
+    # The emulator's host name; not set on AWS.
     emulator = urllib.parse.urlsplit(os.environ.get("AWS_ENDPOINT_URL", "")).hostname
     host, suffix = url.hostname or "", "." + os.environ["URL_SUFFIX"]
     is_aws = url.scheme == "https" and host.startswith("cloudformation-custom-resource-response-") and host.endswith(suffix)
@@ -57,7 +57,7 @@ def act(event, wanted, answer):
 
 
 def refuse(wanted):
-    """Checks the queue, at creation only: a refused update would fail its rollback, too."""
+    """Checks the queue, at creation only: if an update were refused, its rollback would fail as well."""
     if wanted["QueueArn"].split(":")[3:5] != dlq(wanted).split(":")[3:5]:
         raise Refused("is in another account or region than the stack: a DLQ must be in the account and region of its queue")
     found = attributes_of(wanted)
@@ -73,7 +73,7 @@ def refuse(wanted):
     if dlq(found) not in (None, dlq(wanted)):
         remedy = f"""if it is no longer needed, run {run} '{{"RedrivePolicy":""}}' and deploy again"""
         raise Refused(f"already has a redrive policy, to {dlq(found)}: {remedy}")
-    # In a FIFO DLQ, the age starts again ("Setting-up dead-letter queue retention in Amazon SQS").
+    # In a FIFO DLQ, a message's age restarts ("Setting-up dead-letter queue retention in Amazon SQS").
     if int(found["MessageRetentionPeriod"]) >= DLQ_RETENTION and not is_fifo:
         remedy = f"run {run} MessageRetentionPeriod={DLQ_RETENTION - DAY}, which deletes older messages, and deploy again"
         raise Refused(f"keeps messages as long as its DLQ does, where they keep their age: {remedy}")
@@ -92,7 +92,7 @@ def keep(wanted, ours):
 
 
 def lacking(found, wanted, ours):
-    """The attributes to set. Numbers are only raised: lower ones would delete or refuse messages, or deliver them twice."""
+    """Returns attributes to set. Numbers are only raised: lower ones would delete or refuse messages, or deliver them twice."""
     names = ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize")
     changes = {name: wanted[name] for name in names if int(found[name]) < int(wanted[name])}
     if dlq(found) in {None} | ours and redrive(found) != redrive(wanted):
@@ -130,4 +130,4 @@ def patiently(call):
         except Exception as error:
             if pause is None or isinstance(error, sqs.exceptions.QueueDoesNotExist):
                 raise
-            time.sleep(pause)  # the permissions of a new role take some seconds to reach SQS
+            time.sleep(pause)  # it takes some seconds until SQS knows the permissions of a new role

@@ -13,18 +13,18 @@ import { MESSAGE_BYTES_MAX } from './queues';
 import type { Loop } from './strategy/definition';
 import { allowNetworkInterfaces, placement } from './vpc';
 
-/** The function's timeout and the age limit of its events: a late retry must not undo a newer change. */
+/** The timeout of the function and the maximum age of its events: a late retry must not undo a newer change. */
 const LONGEST = Duration.minutes(3);
 
 /**
- * Sets the attributes of a source queue outside the stack before the first message is received from it, and again when
- * they change and with each new build of the message-processor. Deleting the stack removes the redrive policy; raised
- * numbers stay.
+ * Sets the attributes of a source queue outside the stack before the first message is received from it, and again
+ * whenever the attributes or the build of the message-processor change. Deleting the stack removes the redrive policy,
+ * but raised numbers remain.
  *
- * Invalid queues are refused by a check resource with a new id for each change, which a rollback deletes. If an update
- * refused them, its rollback would be refused, too, and leave the stack stuck.
+ * Invalid queues are rejected by a check resource with a new id for each change, which a rollback deletes. If an update
+ * rejected them, its rollback would also be rejected and leave the stack stuck.
  *
- * @returns the function that sets them.
+ * @returns the function that sets the attributes.
  */
 export function setQueueAttributes(
   scope: Construct,
@@ -32,8 +32,8 @@ export function setQueueAttributes(
   { source, sourceDlq, messageProcessor }: Loop,
 ): lambda.Function {
   const stack = Stack.of(scope);
-  // One group per queue: when another queue replaces it, the old function still has the rights to remove its redrive
-  // policy.
+  // One group per queue: when another queue replaces this one, the old function still has the rights to remove its
+  // redrive policy.
   const group = new Construct(scope, `SourceQueueAttributes${fingerprint(stack.resolve(source.queueArn))}`);
   const properties = {
     QueueArn: source.queueArn,
@@ -64,7 +64,7 @@ export function setQueueAttributes(
   return setter;
 }
 
-/** Identifies the build; `undefined` for a user's function with inline code. */
+/** Returns an identifier of the build, or `undefined` for a user's function with inline code. */
 function buildOf(messageProcessor: lambda.Function): string | undefined {
   const { code } = messageProcessor.node.defaultChild as lambda.CfnFunction;
   const { s3Key, imageUri } = code as lambda.CfnFunction.CodeProperty;
@@ -84,12 +84,12 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
     new iam.PolicyStatement({ actions: ['sqs:GetQueueAttributes', 'sqs:SetQueueAttributes'], resources: [queueArn] }),
   );
   if (plan.vpc) {
-    // Its name is not known here, and the role is of no other function.
+    // The function's name is not known here, and no other function uses the role.
     allowNetworkInterfaces(role, stack.formatArn({ service: 'lambda', resource: 'function:*' }));
   }
   const setter = new lambda.Function(scope, 'Setter', {
     description: 'Sets the attributes of the existing source queue at deployment.',
-    // The runtime includes boto3, so one file is enough.
+    // The runtime includes boto3, so a single file is enough.
     runtime: lambda.Runtime.PYTHON_3_14,
     architecture: plan.architecture,
     handler: 'index.handler',

@@ -5,9 +5,10 @@ import type { Construct } from 'constructs';
 import type { CommonSettings } from './common-settings';
 
 /**
- * Creates the role of a function, which Lambda assumes for functions of its account alone. AWS has this condition in a
- * trust of its own (`lambda-trust-policy.json` of agent-toolkit-for-aws). In a VPC there is none: with a condition on the
- * source, the first function in a VPC could not be created (pull request 6926 of aws-parallelcluster).
+ * Creates the role of a function. Lambda can assume it only for functions in the role's account; AWS uses this
+ * condition in one of its own trust policies (`lambda-trust-policy.json` of agent-toolkit-for-aws). Roles for a VPC
+ * have no such condition, with which the first function in a VPC could not be created (pull request 6926 of
+ * aws-parallelcluster).
  */
 export function createRole(scope: Construct, id: string, { vpc }: CommonSettings, description: string): iam.Role {
   const conditions = vpc ? {} : { StringEquals: { 'aws:SourceAccount': Stack.of(scope).account } };

@@ -9,12 +9,14 @@ import { type Change, modifiable, type UserFunction } from './user-function';
 
 /** Lambda's default ("Configure Lambda function timeout"). */
 const LAMBDA_TIMEOUT_SECONDS = 3;
-/** Variables that only redeliver's program reads. `LOG_LEVEL` is missing: the user's own logger may read it. */
+/**
+ * Variables that only redeliver's program reads. `LOG_LEVEL` is not included, since the user's own logger may read it.
+ */
 const RESERVED_VARIABLES = [
   NEXT_WRAPPER_VARIABLE, 'INTERMEDIATE_DLQ_URL', 'ANNOTATION_QUEUE_URL', 'SOURCE_QUEUE_URL', 'RETRY_POLICY', 'STRATEGY', 'VISIBILITY_TIMEOUT_SECONDS',
   'RETENTION_SECONDS', 'RESEND_SENDER_IDS', 'DATA_SCHEMA_PATH', 'ENVELOPE', 'MESSAGE_ID_ATTRIBUTE', 'MESSAGE_ID_POINTER', 'BODY_SCHEMA_PATH', 'HANDLER_EVENT',
 ];
-/** Props of our own message-processor, and what to use for a user's function. */
+/** Props of our own message-processor, and their replacements for a user's function. */
 const REPLACEMENTS = {
   timeout: 'set timeout on the function',
   reservedConcurrency: 'set reservedConcurrentExecutions on the function',
@@ -28,7 +30,10 @@ export interface Reader extends Pick<NormalizedProps, 'timeout' | 'reservedConcu
   readonly userFunction: UserFunction | undefined;
 }
 
-/** Settings from the props for our own function, and from the function itself for a user's. */
+/**
+ * Returns the settings of the function that reads the source queue: from the props for our own function, and from the
+ * function itself for a user's function.
+ */
 export function readerOf(props: NormalizedProps, stack: Stack): Reader {
   const { target, timeout, reservedConcurrency, maxConcurrentCalls } = props;
   if (target.kind !== 'function') {
@@ -36,7 +41,7 @@ export function readerOf(props: NormalizedProps, stack: Stack): Reader {
   }
   const found = modifiableTarget(target.function, stack);
   const own = typeof found === 'string' ? undefined : found;
-  // Numbers known only at deployment are refused in templateProblems, or ignored.
+  // Numbers that are only known at deployment are rejected in templateProblems, or ignored.
   const { timeout: seconds = LAMBDA_TIMEOUT_SECONDS, reservedConcurrentExecutions: reserved } = own?.resource ?? {};
   return {
     userFunction: own,
@@ -45,7 +50,7 @@ export function readerOf(props: NormalizedProps, stack: Stack): Reader {
   };
 }
 
-/** Problems of a user's function and of the props used with it, except numbers. */
+/** Returns problems of a user's function and of the props used with it, except for numbers. */
 export function functionProblems(props: NormalizedProps, strategy: StrategyDefinition, stack: Stack): string[] {
   if (props.target.kind !== 'function') {
     return [];
@@ -58,7 +63,7 @@ export function functionProblems(props: NormalizedProps, strategy: StrategyDefin
   ];
 }
 
-/** Settings in the function's template that redeliver needs for itself or must know at synth. */
+/** Returns problems of settings in the function's template that redeliver must set itself or must know at synthesis. */
 function templateProblems(own: UserFunction, props: NormalizedProps, strategy: StrategyDefinition): string[] {
   const reserved = [
     ...RESERVED_VARIABLES,

@@ -17,10 +17,13 @@ import { allowNetworkInterfaces, placement } from './vpc';
 
 /** Enough for a few copies of a 10 MiB batch; more memory also means more CPU. */
 const MEMORY_MIB = 256;
-/** The largest batch, also of FIFO queues ("Lambda parameters for Amazon SQS event source mappings"). */
+/** The largest batch, including for FIFO queues ("Lambda parameters for Amazon SQS event source mappings"). */
 export const INNER_BATCH = 10;
 
-/** Throttled messages are received again, but each throttle counts against the queue's `maxReceiveCount`. */
+/**
+ * Returns problems of the inner functions' concurrency. Throttled messages are received again, but each throttle counts
+ * towards the queue's `maxReceiveCount`.
+ */
 export function innerConcurrencyProblems({ innerConcurrency, innerReservedConcurrency: reserved }: CommonSettings): string[] {
   const range = wholeNumberProblems('innerConcurrency', innerConcurrency, 2, 1000, 'what an SQS event source mapping accepts');
   return range.length > 0 || reserved === undefined || (Number.isInteger(reserved) && reserved >= innerConcurrency)
@@ -35,7 +38,7 @@ export interface FunctionPlan {
   readonly program: Program;
   readonly schemas?: Readonly<Record<string, string>>;
   readonly timeout: Duration;
-  /** Default: 256 MiB. */
+  /** The memory in MiB. Default: 256. */
   readonly memorySize?: number | undefined;
   readonly reservedConcurrency?: number | undefined;
   readonly environment: Record<string, string>;
@@ -65,7 +68,7 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
     description: wanted.description,
     runtime: lambda.Runtime.PROVIDED_AL2023,
     architecture: plan.architecture,
-    // Lambda ignores it; it shows the program in the console, and the template derives the zip's name from it.
+    // Ignored by Lambda. It shows the program in the console, and the template derives the zip's name from it.
     handler: typeof wanted.program === 'string' ? wanted.program : 'bootstrap',
     code: codeOf(wanted.program, plan, wanted.schemas ?? {}),
     role,
@@ -83,27 +86,27 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
   if (plan.tracing) {
     trace(resource);
   }
-  // An aspect of the app may set it.
+  // An aspect of the app may set the log level.
   made.node.addValidation({ validate: () => logLevelProblems(wanted.functionName, resource, 'leave it at INFO, and set logLevel') });
   refuseTooLarge(made, { functionName: wanted.functionName, environment });
   return made;
 }
 
-/** The variables that set the functions' logging. */
+/** Returns the environment variables for the functions' logging. */
 export function logEnvironment({ logDetail, logLevel }: CommonSettings): Record<string, string> {
   return { ...(logDetail && { LOG_DETAIL: logDetail }), ...(logLevel && { LOG_LEVEL: logLevel }) };
 }
 
-/** Allows sending only; `grantSendMessages` allows more, and key actions by wildcard. */
+/** Allows sending only. `grantSendMessages` would allow more, and key actions by wildcard. */
 export function allowSend(sender: iam.IGrantable, key: kms.IKey | undefined, ...queues: sqs.IQueue[]): void {
   iam.Grant.addToPrincipal({ grantee: sender, actions: ['sqs:SendMessage'], resourceArns: queues.map((queue) => queue.queueArn) });
-  // "Amazon SQS key management": a producer needs both.
+  // A producer needs both ("Amazon SQS key management").
   key?.grant(sender, 'kms:Decrypt', 'kms:GenerateDataKey');
 }
 
 /**
- * An event source that limits concurrency itself. Reserved concurrency would throttle, and throttled receives count as
- * receives ("Configuring scaling behavior for SQS event source mappings").
+ * Creates an event source that limits concurrency itself. Reserved concurrency would throttle, and throttled messages
+ * count as received ("Configuring scaling behavior for SQS event source mappings").
  */
 export function eventSource(
   queue: sqs.IQueue,
@@ -112,7 +115,7 @@ export function eventSource(
   return new SqsEventSource(queue, { ...props, reportBatchItemFailures: true });
 }
 
-/** The event source of an inner function, without a batching window, which would delay retries and alarms. */
+/** Creates the event source of an inner function. It has no batching window, which would delay retries and alarms. */
 export function innerEventSource(queue: sqs.IQueue, { innerConcurrency }: CommonSettings): SqsEventSource {
   return eventSource(queue, { batchSize: INNER_BATCH, maxConcurrency: innerConcurrency });
 }

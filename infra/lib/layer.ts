@@ -9,29 +9,32 @@ import type { Plan } from './plan';
 import { allowLoop } from './region';
 import type { UserFunction } from './user-function';
 
-/** The directory into which Lambda unpacks layers. */
+/** The directory to which Lambda extracts layers. */
 export const LAYER_DIRECTORY = '/opt/';
 const PROGRAM = 'redeliver';
 
-/** Lambda starts this program with the runtime's command as its arguments ("Modifying the runtime environment"). */
+/**
+ * The variable with the program that Lambda starts with the runtime's command as its arguments ("Modifying the runtime
+ * environment").
+ */
 const WRAPPER_VARIABLE = 'AWS_LAMBDA_EXEC_WRAPPER';
-/** The user's own wrapper, which our program starts in turn. */
+/** The variable with the user's own wrapper, which our program starts in turn. */
 export const NEXT_WRAPPER_VARIABLE = 'REDELIVER_NEXT_WRAPPER';
 export const WRAPPER = LAYER_DIRECTORY + PROGRAM;
 
-/** "Lambda quotas". */
+/** The maximum number of layers of a function ("Lambda quotas"). */
 const LAYERS_MAX = 5;
 
-/** Runtimes that start a wrapper: all but the OS-only ones ("Modifying the runtime environment"). */
+/** Runtimes that start a wrapper: all except the OS-only runtimes ("Modifying the runtime environment"). */
 const RUNTIME_FAMILIES: readonly (lambda.RuntimeFamily | undefined)[] = [
   lambda.RuntimeFamily.NODEJS, lambda.RuntimeFamily.PYTHON, lambda.RuntimeFamily.JAVA, lambda.RuntimeFamily.DOTNET_CORE, lambda.RuntimeFamily.RUBY,
 ];
-/** Names of those runtimes, for versions that this CDK does not list yet. */
+/** The names of those runtimes, for versions that this CDK does not list yet. */
 const RUNTIME_NAMES = /^(nodejs|python|java|dotnet|ruby)\d/;
 
 const LOG_LEVEL_ADVICE = "set applicationLogLevelV2 to ApplicationLogLevel.INFO, and the level of your own lines in your code's logger";
 
-/** Files and variables that a user's function gets with the program. */
+/** Files and variables that are added to a user's function with the program. */
 interface Attached {
   readonly schemas: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
@@ -62,12 +65,12 @@ export function attach(scope: Construct, userFunction: UserFunction, { bundles }
   return own;
 }
 
-/** The function's variables: literals, and references for values known at deployment. */
+/** Returns the function's variables: literals, and references for values known at deployment. */
 export function variablesOf({ resource }: UserFunction): Readonly<Record<string, any>> {
   return resolved(resource, resource.environment)?.variables ?? {};
 }
 
-/** Reasons why the layer cannot be added, or why Lambda would not start its program. */
+/** Returns reasons why the layer cannot be added, or why Lambda would not start its program. */
 export function layerProblems(userFunction: UserFunction): string[] {
   const { name, function: own, resource } = userFunction;
   const { runtime } = own;
@@ -97,7 +100,7 @@ export function layerProblems(userFunction: UserFunction): string[] {
   ];
 }
 
-/** Lambda features that redeliver cannot run a function with. */
+/** Returns problems of Lambda features that redeliver does not support in a user's function. */
 function featureProblems({ name, resource }: UserFunction): string[] {
   const snapStart = resolved(resource, resource.snapStart);
   return [
@@ -123,7 +126,7 @@ function wrapperProblems(userFunction: UserFunction): string[] {
   const wrapper: unknown = variablesOf(userFunction)[WRAPPER_VARIABLE];
   return wrapper === undefined || typeof wrapper === 'string'
     ? []
-    : [`${userFunction.name} has an ${WRAPPER_VARIABLE} that is only known at deployment, so redeliver cannot run it, too; set it to a literal.`];
+    : [`${userFunction.name} has an ${WRAPPER_VARIABLE} that is only known at deployment, so redeliver cannot run it as well; set it to a literal.`];
 }
 
 /** Reports a wrapper variable that was overwritten later, which would remove redeliver from the function. */
@@ -134,7 +137,7 @@ function replacedProblems(userFunction: UserFunction): string[] {
   }
   return [
     `${userFunction.name} has ${typeof wrapper === 'string' ? wrapper : 'another value'} as ${WRAPPER_VARIABLE}, set after Redeliver was created, so ` +
-      `messages would bypass redeliver; set it before, or set ${NEXT_WRAPPER_VARIABLE} instead, which redeliver runs, too.`,
+      `messages would bypass redeliver; set it before, or set ${NEXT_WRAPPER_VARIABLE} instead, which redeliver also runs.`,
   ];
 }
 

@@ -7,10 +7,12 @@ import type { Construct } from 'constructs';
 
 import type { CommonSettings } from './common-settings';
 
-/** Application log levels with which Lambda drops the metric lines, whose level is INFO ("Log-level filtering"). */
+/** Application log levels at which Lambda drops the metric lines, whose level is INFO ("Log-level filtering"). */
 const LEVELS_ABOVE_INFO = ['WARN', 'ERROR', 'FATAL'];
 
-/** Refuses a log level above INFO, with which there would be no metrics, and no alarm on them could go off. */
+/**
+ * Returns the problem of a log level above INFO, at which there would be no metrics and their alarms could not fire.
+ */
 export function logLevelProblems(name: string, resource: lambda.CfnFunction, advice: string): string[] {
   const level: unknown = Stack.of(resource).resolve(resource.loggingConfig)?.applicationLogLevel;
   return LEVELS_ABOVE_INFO.includes(String(level))
@@ -38,10 +40,10 @@ export function createLogGroup(scope: Construct, id: string, plan: CommonSetting
  */
 function allowLogs(logGroup: logs.LogGroup, key: kms.IKey): void {
   const stack = Stack.of(logGroup);
-  // Naming the group itself would be a cycle, since it refers to the key.
+  // Naming the group itself would create a cycle, since the group refers to the key.
   const groups = stack.formatArn({ service: 'logs', resource: 'log-group', resourceName: '*', arnFormat: ArnFormat.COLON_RESOURCE_NAME });
   const statement = new iam.PolicyStatement({
-    // One of few services whose principal has the partition's suffix.
+    // CloudWatch Logs is one of the few services whose principal has the partition's suffix.
     principals: [new iam.ServicePrincipal(`logs.${stack.region}.${stack.urlSuffix}`)],
     actions: ['kms:Encrypt*', 'kms:Decrypt*', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:Describe*'],
     resources: ['*'],

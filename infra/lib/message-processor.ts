@@ -53,14 +53,15 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
     sigV4Rights(target.sigV4).forEach((right) => messageProcessor.addToRolePolicy(right));
   }
   if (target.kind === 'lambda') {
-    // grantInvoke would add a wildcard for all versions.
+    // grantInvoke would also allow all versions, by wildcard.
     messageProcessor.addToRolePolicy(
       new iam.PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [target.function.functionArn] }),
     );
   }
   const { batchSize, maxConcurrency, maxBatchingWindow } = plan;
   const { minimum: minimumPollers, maximum: maximumPollers } = plan.pollers ?? {};
-  // Not an event source: if the app adds the same queue later, the check below answers, and not the CDK about a taken id.
+  // Not an event source: if the app adds the same queue later, the check below should report it, not a CDK error about
+  // a duplicate id.
   const mapping = messageProcessor.addEventSourceMapping('RedeliverSource', {
     eventSourceArn: settings.source.queueArn,
     reportBatchItemFailures: true,

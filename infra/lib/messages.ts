@@ -3,13 +3,13 @@ import { Envelope } from './choices';
 import type { RedeliverProps } from './props';
 import { schemaProblems } from './schemas';
 
-/** Props that decide which messages are accepted. */
+/** The props that determine which messages are accepted. */
 export type MessageProps = Pick<
   RedeliverProps,
   'dataSchema' | 'envelope' | 'messageIdAttribute' | 'messageIdPointer' | 'bodySchema'
 >;
 
-/** File names of the user's schemas in a bundle or a layer; our functions run in the bundle's directory. */
+/** The file names of the user's schemas in a bundle or a layer. Our functions run in the bundle's directory. */
 const DATA_SCHEMA_FILE = 'data.schema.json';
 const BODY_SCHEMA_FILE = 'body.schema.json';
 /** Props that only apply to messages without an envelope. */
@@ -17,7 +17,7 @@ const WITHOUT_ENVELOPE = ['messageIdAttribute', 'messageIdPointer', 'bodySchema'
 /** Attributes that redeliver itself writes. */
 const RESERVED = ['Failure', 'Redeliver'];
 
-/** The schemas for a function's package: path by file name. */
+/** Returns the schemas for a function's package: paths by file name. */
 export function schemaFiles({ dataSchema, bodySchema }: MessageProps): Readonly<Record<string, string>> {
   return {
     ...(dataSchema !== undefined && { [DATA_SCHEMA_FILE]: dataSchema }),
@@ -26,7 +26,7 @@ export function schemaFiles({ dataSchema, bodySchema }: MessageProps): Readonly<
 }
 
 /**
- * Variables of each function that reads messages.
+ * Returns the environment variables of each function that reads messages.
  *
  * @param directory the schemas' directory, if it is not the working directory.
  */
@@ -41,7 +41,7 @@ export function messageEnvironment(props: MessageProps, directory = ''): Record<
   };
 }
 
-/** Problems of these props, a sentence each. */
+/** Returns problems of these props, one sentence each. */
 export function messageProblems(props: MessageProps): string[] {
   const { dataSchema, bodySchema, envelope, messageIdAttribute, messageIdPointer } = props;
   const unused = WITHOUT_ENVELOPE.filter((name) => envelope !== Envelope.OPTIONAL && props[name] !== undefined);
@@ -70,12 +70,12 @@ function attributeProblems(name: string): string[] {
       ];
 }
 
-/** True for a JSON Pointer (RFC 6901) to a member, not to the whole document. */
+/** Returns true for a JSON Pointer (RFC 6901) to a member, but not to the entire document. */
 export function isPointer(text: string): boolean {
   return /^(\/([^~/]|~[01])*)+$/u.test(text);
 }
 
-/** Checks a pointer of a list, which is a variable of a function. */
+/** Checks a pointer in a list that is passed as an environment variable. */
 export function pointerProblems(pointer: string, name: string): string[] {
   if (Token.isUnresolved(pointer)) {
     return [];

@@ -3,7 +3,8 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
 /**
- * The namespace of the functions' own metrics; crates/aws/src/telemetry/log_line.rs writes them in embedded metric format.
+ * The namespace of the functions' own metrics, which crates/aws/src/telemetry/log_line.rs writes in embedded metric
+ * format.
  */
 const NAMESPACE = 'Redeliver';
 
@@ -29,7 +30,7 @@ export type RedeliverMetric =
   | 'RetryDelaySeconds'
   | 'TargetSeconds';
 
-/** A metric that a function writes itself. */
+/** Returns a metric that a function writes itself. */
 export function redeliverMetric(
   metricName: RedeliverMetric,
   writer: lambda.Function,
@@ -39,7 +40,7 @@ export function redeliverMetric(
   return new cloudwatch.Metric({
     namespace: NAMESPACE,
     metricName,
-    // A reference, so that a deployment without the function also drops the metric.
+    // A reference, so that a deployment without the function also removes the metric.
     dimensionsMap: { Function: writer.functionName },
     statistic,
     period: PERIOD,
@@ -47,12 +48,12 @@ export function redeliverMetric(
   });
 }
 
-/** The dead letters of one error type. */
+/** Returns the metric for dead letters of one error type. */
 export function deadLettersBy(errorType: string, annotator: lambda.Function): cloudwatch.Metric {
   return redeliverMetric('DeadLettered', annotator).with({ dimensionsMap: { Function: annotator.functionName, ErrorType: errorType } });
 }
 
-/** The sum of a metric over all functions that write it. */
+/** Returns the sum of a metric over all functions that write it. */
 export function redeliverMetricSum(metricName: RedeliverMetric, writers: readonly lambda.Function[], label?: string): cloudwatch.IMetric {
   const [only, ...others] = writers;
   if (only !== undefined && others.length === 0) {
@@ -68,7 +69,7 @@ export function redeliverMetricSum(metricName: RedeliverMetric, writers: readonl
   });
 }
 
-/** A metric that a function writes itself, with one line for each value of another dimension. */
+/** Returns a metric that a function writes itself, with one line per value of another dimension. */
 export function redeliverMetricBy(
   dimension: 'ErrorType' | 'FailureKind' | 'RetryAttempt',
   metricName: RedeliverMetric,
@@ -82,7 +83,7 @@ export function redeliverMetricBy(
   });
 }
 
-/** A metric that Lambda writes, such as `Errors` or `Throttles`. */
+/** Returns a metric that Lambda writes, such as `Errors` or `Throttles`. */
 export function lambdaMetric(
   metricName: string,
   target: lambda.IFunction,

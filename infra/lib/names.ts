@@ -2,11 +2,13 @@ import { Stack, Stage, Token } from 'aws-cdk-lib';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { IConstruct } from 'constructs';
 
-/** Names of a `Redeliver`. They are fixed, since queues that refer to each other would be a cycle. */
+/**
+ * The names of a `Redeliver`'s resources. They are fixed, since queues that refer to each other would create a cycle.
+ */
 export interface Names {
   readonly prefix: string;
   readonly sourceQueue: string;
-  /** The DLQ of a FIFO source queue, which must be a FIFO queue, too. */
+  /** The DLQ of a FIFO source queue. It must also be a FIFO queue. */
   readonly sourceDlq: string;
   /** Notices of blocked groups. */
   readonly blockedQueue: string;
@@ -18,7 +20,7 @@ export interface Names {
   readonly finalDlqAnnotator: string;
 }
 
-/** The names of one deployment; that of a FIFO queue must end with `.fifo`. */
+/** Returns the names of one deployment. The name of a FIFO queue must end with `.fifo`. */
 export function namesOf(prefix = 'redeliver', stage = 'prod', isFifo = false): Names {
   const common = `${prefix}-${stage}`;
   return {
@@ -35,12 +37,12 @@ export function namesOf(prefix = 'redeliver', stage = 'prod', isFifo = false): N
   };
 }
 
-/** The names of all queues but the source queue, whatever the strategy. */
+/** Returns the names of all queues except the source queue, for any strategy. */
 export function innerQueueNames(names: Names): readonly string[] {
   return [names.intermediateDlq, names.sourceDlq, names.blockedQueue, names.annotationQueue, names.finalDlq];
 }
 
-/** Names of an `AsyncRetry`. */
+/** The names of an `AsyncRetry`'s resources. */
 export interface AsyncNames {
   readonly prefix: string;
   readonly retryQueue: string;
@@ -50,7 +52,10 @@ export interface AsyncNames {
   readonly finalDlqAnnotator: string;
 }
 
-/** The names of one deployment of an `AsyncRetry`; some come from {@link namesOf}, so the default prefix differs. */
+/**
+ * Returns the names of one deployment of an `AsyncRetry`. Some are the same as in {@link namesOf}, so the default
+ * prefix differs.
+ */
 export function asyncNamesOf(prefix = 'redeliver-async', stage = 'prod'): AsyncNames {
   const { prefix: common, annotationQueue, finalDlq, finalDlqAnnotator } = namesOf(prefix, stage);
   return {
@@ -64,7 +69,7 @@ export function asyncNamesOf(prefix = 'redeliver-async', stage = 'prod'): AsyncN
 }
 
 /**
- * Checks the names of queues, stacks and functions; functions have the lowest limit, 64 characters ("CreateFunction").
+ * Checks the names of queues, stacks and functions. Functions have the lowest limit, 64 characters ("CreateFunction").
  */
 export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
   const room = 64 - '-failed-message-processor'.length;
@@ -78,8 +83,8 @@ export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
 }
 
 /**
- * Finds another construct of the app with the same names in the same place, by its final DLQ: the deployment would fail.
- * `existing` is checked elsewhere.
+ * Finds another construct of the app with the same names in the same account and region, by its final DLQ: the
+ * deployment would fail. `existing` is checked elsewhere.
  */
 export function duplicateNameProblems(
   { prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>,
@@ -94,7 +99,10 @@ export function duplicateNameProblems(
     : [];
 }
 
-/** Without an environment, the stacks of one stage are deployed to the same place; those of two may not be. */
+/**
+ * Compares the accounts and regions of two stacks. Without an environment, stacks of the same stage are deployed to the
+ * same account and region; stacks of different stages may not be.
+ */
 function isSamePlace(one: Stack, other: Stack): boolean {
   const isKnown = !Token.isUnresolved(one.account) && !Token.isUnresolved(one.region);
   return one.account === other.account && one.region === other.region && (isKnown || Stage.of(one) === Stage.of(other));

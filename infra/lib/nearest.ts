@@ -1,4 +1,4 @@
-/** The known name closest to an unknown one, if fewer than one in three of its characters are wrong. */
+/** Returns the known name closest to an unknown one, if fewer than a third of its characters are wrong. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const lower = name.toLowerCase();
   const [found] = known
@@ -8,7 +8,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return found?.other;
 }
 
-/** The Levenshtein distance. */
+/** Returns the Levenshtein distance. */
 function edits(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [index, character] of [...one].entries()) {

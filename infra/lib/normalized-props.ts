@@ -9,14 +9,14 @@ import type { RetryPolicy } from './retry-policy';
 import type { GivenTarget } from './target';
 
 /**
- * The props of `Redeliver` as plain values: targets and queues by kind, the policy as the document that the functions
- * read.
+ * The props of `Redeliver` as plain values: targets and queues by kind, and the policy as the document that the
+ * functions read.
  */
 export interface NormalizedProps extends Omit<RedeliverProps, 'target' | 'policy' | 'existingSourceQueue'> {
   readonly target: GivenTarget;
   readonly policy?: PolicyDocument;
   readonly existingSourceQueue?: GivenSourceQueue;
-  /** True if the policy came as a document, so errors use its member names. */
+  /** True if the policy was given as a document, whose member names are used in errors. */
   readonly isDocument: boolean;
 }
 
@@ -46,8 +46,8 @@ export function normalizeProps(props: RedeliverProps, before: readonly string[] 
 }
 
 /**
- * Messages need no envelope where they were there before redeliver: on an existing queue, and for a user's own function.
- * `undefined`: the functions' default, which requires one.
+ * Returns the default of `envelope`. Messages that existed before redeliver need no envelope: those of an existing
+ * queue, and those for a user's own function. `undefined` is the functions' default, which requires an envelope.
  */
 function defaultEnvelope({ kind }: GivenTarget, existingSourceQueue: SourceQueue | undefined): Envelope | undefined {
   return kind === 'function' || existingSourceQueue ? Envelope.OPTIONAL : undefined;

@@ -8,12 +8,12 @@ import { elsewhereProblems } from './region';
 
 /** The destination of notices about causes of dead letters. */
 export class Notify {
-  /** A standard topic of SNS: its e-mail subscribers get a text, all others the JSON document. */
+  /** Publishes notices to a standard SNS topic. E-mail subscribers get plain text, all others the JSON document. */
   public static topic(topic: sns.ITopic): Notify {
     return new Notify({ kind: 'topic', topic });
   }
 
-  /** An event bus of EventBridge; rules on it match the source `redeliver`. */
+  /** Sends notices to an EventBridge event bus. Rules on it match the source `redeliver`. */
   public static eventBus(bus: events.IEventBus): Notify {
     return new Notify({ kind: 'eventBus', bus });
   }
@@ -31,7 +31,7 @@ export type GivenNotify =
   | { readonly kind: 'topic'; readonly topic: sns.ITopic }
   | { readonly kind: 'eventBus'; readonly bus: events.IEventBus };
 
-/** Reasons why no notice could be published, a sentence each. */
+/** Returns reasons why notices could not be published, one sentence each. */
 export function notifyProblems(notify: Notify | undefined, stack: Stack): string[] {
   if (!notify) {
     return [];
@@ -44,7 +44,7 @@ export function notifyProblems(notify: Notify | undefined, stack: Stack): string
   const elsewhere = elsewhereProblems('notify', 'a topic', topic, stack);
   return [
     ...(topic.fifo ? ['notify is a FIFO topic, and notices have no message group; use a standard topic or an event bus.'] : []),
-    // A topic and its key are in one region.
+    // A topic and its key are in the same region, so one sentence is enough.
     ...(elsewhere.length > 0 ? elsewhere : keyProblems("notify's key", topic.masterKey, stack)),
   ];
 }
@@ -54,19 +54,20 @@ export function notifyArn(notify: GivenNotify): string {
 }
 
 /**
- * The condition on `events:PutEvents`: no other events, so that the role cannot pose as another sender. An entry
- * always has both keys ("Example policy: Send events to the custom bus in a different account", EventBridge User Guide).
+ * The condition on `events:PutEvents`, which allows no other events, so that the role cannot impersonate another
+ * sender. An entry always has both keys ("Example policy: Send events to the custom bus in a different account",
+ * EventBridge User Guide).
  */
 export const ONLY_NOTICES = {
   'ForAllValues:StringEquals': { 'events:source': 'redeliver', 'events:detail-type': 'Redeliver Cause Appeared' },
 };
 
-/** Allows publishing only; the CDK's grants allow key actions by wildcard. */
+/** Allows publishing only. The CDK's grants would allow key actions by wildcard. */
 export function allowNotices(sender: iam.IGrantable, notify: GivenNotify): void {
   const right = notify.kind === 'topic' ? { actions: ['sns:Publish'] } : { actions: ['events:PutEvents'], conditions: ONLY_NOTICES };
   iam.Grant.addToPrincipal({ grantee: sender, resourceArns: [notifyArn(notify)], ...right });
   if (notify.kind === 'topic') {
-    // "Securing Amazon SNS data with server-side encryption": a publisher needs both.
+    // A publisher needs both ("Securing Amazon SNS data with server-side encryption").
     notify.topic.masterKey?.grant(sender, 'kms:Decrypt', 'kms:GenerateDataKey');
   }
 }

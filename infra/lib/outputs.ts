@@ -19,7 +19,7 @@ export interface Queues {
  * Adds the queues' URLs to the stack's outputs, under the names that `redeliver --stack` expects
  * (crates/operator/src/queues/deployment.rs).
  *
- * @throws RedeliverPropsError if the stack has them already.
+ * @throws RedeliverPropsError if the stack already has these outputs.
  */
 export function addQueueUrls(scope: Construct, { source, intermediateDlq, sourceDlq, blockedQueue, annotation, finalDlq }: Queues): void {
   const stack = Stack.of(scope);
@@ -47,7 +47,10 @@ export function addQueueUrls(scope: Construct, { source, intermediateDlq, source
   add('FinalDlqUrl', finalDlq, 'Given up, with the reason. Read it.');
 }
 
-/** Adds the ARN of each function's role to the stack's outputs, for policies of keys, buckets and endpoints elsewhere. */
+/**
+ * Adds the ARN of each function's role to the stack's outputs, for use in policies of keys, buckets and endpoints
+ * elsewhere.
+ */
 export function addRoleArns(scope: Construct, functions: Readonly<Record<string, lambda.IFunction | undefined>>): void {
   for (const [name, { role }] of Object.entries(functions).flatMap(([name, made]) => (made ? [[name, made] as const] : []))) {
     if (role) {

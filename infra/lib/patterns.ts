@@ -1,27 +1,27 @@
 /**
- * Regular expressions of a JSON Schema that JavaScript accepts and the functions refuse at start: their engine never
- * backtracks, and bounds what a pattern takes when it is compiled.
+ * Finds regular expressions in a JSON Schema that JavaScript accepts but the functions reject at startup: their engine
+ * never backtracks, and limits the size of a compiled pattern.
  */
 
-/** The engine's bound: `size_limit` of Rust's crate regex. */
+/** The engine's limit: `size_limit` of the Rust crate regex. */
 const COMPILED_BYTES_MAX = 10 * 1024 * 1024;
 
 /**
- * Bytes of a compiled part, measured with the engine and rounded up: a pattern near the bound is refused here although
- * the functions would take it, and never the other way round.
+ * The size of a compiled part in bytes, measured with the engine and rounded up. A pattern near the limit may be
+ * rejected here although the functions would accept it, but never the other way round.
  */
 const BYTES = { character: 48, branch: 80, ascii: 160, beyondAscii: 200, space: 800, negated: 1_100, notSpace: 2_300, property: 56_000, nextProperty: 10_000 };
 
-/** Keywords whose members are names, each with a schema. */
+/** Keywords whose members are schemas by name. */
 const MAPS = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies'];
-/** Keywords whose values are data. */
+/** Keywords whose values are data, not schemas. */
 const DATA = ['const', 'enum', 'default', 'examples'];
 
 const CHARACTER = String.raw`\\(?:[pP]\{[^}]*\}|u\{[^}]*\}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z]|k<[^>]*>|[1-9][0-9]*|[^])|[^]`;
 const IN_CLASS = new RegExp(CHARACTER, 'gu');
 const TOKEN = new RegExp(String.raw`\[(?:\\[^]|[^\]\\])*\]|\(\?(?:<?[=!]|<[^>]*>|[a-z-]*:)|\{\d+(?:,\d*)?\}\??|[*+?]\??|${CHARACTER}`, 'gu');
 
-/** The sentence for each token that the engine does not know: what is wrong, and what to do. */
+/** The sentence for each token that the engine does not support: the problem and the remedy. */
 const UNSUPPORTED: readonly (readonly [token: RegExp, sentence: string])[] = [
   [/^\(\?<?[=!]/u, 'has look-around, which the functions do not support; write (?!x) as "not": {"pattern": "^x"}'],
   [/^\\[1-9k]/u, 'has a back-reference, which the functions do not support; write out the alternatives'],
@@ -32,7 +32,7 @@ const UNSUPPORTED: readonly (readonly [token: RegExp, sentence: string])[] = [
 ];
 const TOO_LARGE = 'takes more than 10 MiB when it is compiled, which the functions refuse; write long counts as maxLength';
 
-/** Problems of a schema's patterns: the JSON Pointer, the rule and what to do. */
+/** Returns problems of a schema's patterns, with the JSON Pointer, the rule and the remedy. */
 export function patternProblems(schema: unknown): string[] {
   return [...patterns(schema, '', false)].flatMap(([pointer, pattern]) => {
     const problem = patternProblem(pattern);
@@ -40,7 +40,7 @@ export function patternProblems(schema: unknown): string[] {
   });
 }
 
-/** The patterns of a schema, and their JSON Pointers. */
+/** Yields the patterns of a schema with their JSON Pointers. */
 function* patterns(schema: unknown, pointer: string, isMap: boolean): Generator<[pointer: string, pattern: string]> {
   if (typeof schema !== 'object' || schema === null) {
     return;
@@ -71,14 +71,14 @@ function patternProblem(pattern: string): string | undefined {
   return unsupported?.[1] ?? (compiledBytes(tokens) > COMPILED_BYTES_MAX ? TOO_LARGE : undefined);
 }
 
-/** The characters of a class, none for other tokens. */
+/** Returns the members of a character class, or an empty list for other tokens. */
 function members(token: string): readonly string[] {
   return /^\[.+\]$/su.test(token) ? (token.slice(1, -1).match(IN_CLASS) ?? []) : [];
 }
 
-/** The size of a compiled pattern, rounded up. */
+/** Returns the size of a compiled pattern, rounded up. */
 function compiledBytes(tokens: readonly string[]): number {
-  // By open group: its parts, of which the last may be repeated.
+  // The parts of each open group; the last part may be repeated.
   const groups: number[][] = [[]];
   for (const token of tokens) {
     const parts = groups.at(-1) ?? [];
@@ -114,7 +114,7 @@ function tokenBytes(token: string): number {
   );
 }
 
-/** The size of a character, or of an escape that stands for a class of them. */
+/** Returns the size of a character, or of an escape for a character class. */
 function characterBytes(character: string): number {
   if (isProperty(character)) {
     return BYTES.property;

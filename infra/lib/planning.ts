@@ -14,7 +14,7 @@ import { durationsInTemplate, keyOf, queueOfThisStack } from './source-queue';
 import { DEFAULT_STRATEGY, STRATEGIES } from './strategy/index';
 
 /**
- * Fills in the defaults and checks everything.
+ * Fills in the defaults and checks all props.
  *
  * @param scope the construct, or its stack.
  * @param before problems found earlier, reported with the rest.
@@ -27,7 +27,7 @@ export function planOf(props: NormalizedProps, scope: Construct, before: readonl
   return plan;
 }
 
-/** Concurrent invocations of one provisioned poller ("Provisioned mode" of SQS event source mappings). */
+/** The number of concurrent invocations per provisioned poller ("Provisioned mode" of SQS event source mappings). */
 const INVOCATIONS_PER_POLLER = 10;
 
 function withDefaults(props: NormalizedProps, stack: Stack): Plan {
@@ -51,12 +51,12 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
     isFifo,
     hasCircuitBreaker: fullPolicy.circuit_breaker !== false,
     maxReceiveCount: STRATEGIES[strategy].maxReceiveCount(props, policy),
-    // In a FIFO queue messages wait behind a failed one of their group.
+    // In a FIFO queue, messages wait behind a failed message of their group.
     sourceRetention: props.sourceRetention ?? inTemplate.retention ?? (isFifo ? INNER_RETENTION : Duration.days(7)),
     sourceVisibilityTimeout:
-      // Rounded up, so that a timeout or window with a fraction is reported once, for itself.
+      // Rounded up, so that a fractional timeout or window is reported only once, under its own name.
       givenVisibility ?? Duration.seconds(Math.ceil(visibilityMillis(timeout, maxBatchingWindow) / 1000)),
-    // In a larger batch, a FIFO queue also counts a receive of messages that wait behind a failed one.
+    // In a larger batch, messages that wait behind a failed one are also counted as received by a FIFO queue.
     batchSize: props.batchSize ?? (isFifo ? 1 : 10),
     maxBatchingWindow,
     userFunction: reader.userFunction,
@@ -72,8 +72,9 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
 }
 
 /**
- * One second, which makes batches fuller in outages and at a few messages a second (the table in docs/scale.md). No
- * default makes a visibility timeout too short that is long enough without it, and FIFO queues have no batching window.
+ * Returns one second, which makes batches fuller during outages and at a few messages per second (see the table in
+ * docs/scale.md). Returns zero if the window would make a sufficient visibility timeout too short, and for FIFO queues,
+ * which have no batching window.
  */
 function defaultBatchingWindow(isFifo: boolean, timeout: Duration, visibility: Duration | undefined): Duration {
   const second = Duration.seconds(1);
@@ -81,12 +82,12 @@ function defaultBatchingWindow(isFifo: boolean, timeout: Duration, visibility: D
   return hasRoom && !isFifo ? second : Duration.seconds(0);
 }
 
-/** The least visibility timeout, in milliseconds. */
+/** Returns the minimum visibility timeout, in milliseconds. */
 function visibilityMillis(timeout: Duration, batchingWindow: Duration): number {
   return VISIBILITY_FACTOR * timeout.toMilliseconds() + batchingWindow.toMilliseconds();
 }
 
-/** The policy with the prop `longDelays`; checks.ts reports a contradiction between the two. */
+/** Returns the policy with the prop `longDelays` applied. checks.ts reports contradictions between the two. */
 function withLongDelays(policy: PolicyDocument, longDelays: boolean | undefined): PolicyDocument {
   return longDelays !== undefined && policy.long_delays === undefined ? { ...policy, long_delays: longDelays } : policy;
 }

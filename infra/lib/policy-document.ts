@@ -4,7 +4,7 @@ import type { GivenBackoff, Jitter } from './backoff';
 import type { Backoff, CircuitBreaker, PolicyDocument } from './policy';
 import type { CircuitBreakerOptions, RetryPolicy } from './retry-policy';
 
-/** The policy document that the functions read. */
+/** Returns the policy document that the functions read. */
 export function documentOf({ _given }: RetryPolicy): PolicyDocument {
   if ('document' in _given) {
     return _given.document as PolicyDocument;
@@ -27,15 +27,15 @@ export function documentOf({ _given }: RetryPolicy): PolicyDocument {
 }
 
 /**
- * Replaces a document's member names in a sentence by those of {@link RetryPolicy}: `policy/max_age_seconds` becomes
- * `policy.maxAge`.
+ * Replaces the document's member names in a sentence with those of {@link RetryPolicy}: `policy/max_age_seconds`
+ * becomes `policy.maxAge`.
  */
 export function withPropNames(sentence: string): string {
   const paths = sentence.replace(/\bpolicy(?:\/\w+)+/g, (pointer) => pointer.replace(/\/(\d+)/g, '[$1]').replace(/\//g, '.'));
   return paths.replace(/\b[a-z]+(?:_[a-z]+)+\b/g, (member) => PROP_NAMES[member] ?? member);
 }
 
-/** Prop names by document member. Documents carry the unit in the name, props in the `Duration`. */
+/** Prop names by document member. Document members contain the unit in their name; props are `Duration`s. */
 const PROP_NAMES: Readonly<Record<string, string>> = {
   max_attempts: 'maxAttempts',
   max_age_seconds: 'maxAge',
@@ -88,12 +88,12 @@ function breakerOf(given: CircuitBreakerOptions | false): CircuitBreaker | false
   });
 }
 
-/** Seconds, possibly with a fraction, which the schema refuses. */
+/** Returns seconds, possibly with a fraction, which the schema rejects. */
 function seconds(duration: Duration | undefined): number | undefined {
   return duration && duration.toMilliseconds() / 1000;
 }
 
-/** Drops undefined members. */
+/** Removes undefined members. */
 function defined(members: object): any {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }

@@ -2,7 +2,7 @@ import type { GivenBackoff, GivenJitter } from './backoff';
 import type { CircuitBreakerOptions, GivenPolicy, GivenRules, Immediate } from './retry-policy';
 import { type Check, duration, flag, fromFactory, listOf, members, needed, number, object, type Shape, text } from './shape';
 
-/** Checks a policy's types; the schema checks its values. */
+/** Checks the types of a policy; the schema checks the values. */
 export const policy: Check = fromFactory(['RetryPolicy.of(…)', 'RetryPolicy.preset(…)', 'RetryPolicy.fromFile(…)'], (given: GivenPolicy, name) =>
   'document' in given ? object(given.document, name) : members(RULES, 'RetryPolicy')(given.options, name),
 );

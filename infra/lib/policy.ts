@@ -1,9 +1,9 @@
 /**
- * Jitter of a delay. It only shortens delays, except `additive`, which lengthens them; no delay exceeds the cap.
+ * The jitter of a delay. It only shortens delays, except `additive`, which lengthens them; no delay exceeds the cap.
  */
 export type Jitter = 'none' | 'half' | 'full' | AdditiveJitter;
 
-/** From the delay to the delay plus `max_seconds`. */
+/** Jitter that selects a random delay from the delay to the delay plus `max_seconds`. */
 export interface AdditiveJitter {
   readonly kind: 'additive';
   readonly max_seconds: number;
@@ -26,21 +26,21 @@ export type Backoff =
 /** The name of a retry preset of AWS's durable execution SDKs, which sets `max_attempts` and `backoff`. */
 export type PresetName = keyof typeof PRESETS;
 
-/** Further calls within the invocation when the target fails; they spend no attempt. */
+/** Further calls in the same invocation when the target fails. They spend no attempts. */
 export interface Immediate {
-  /** Calls after the first one, 1 to 10. */
+  /** The number of calls after the first one, 1 to 10. */
   readonly max_attempts: number;
-  /** Milliseconds before each of them, 0 to 10,000. */
+  /** The delay before each of these calls in milliseconds, 0 to 10,000. */
   readonly delay_ms: number;
 }
 
-/** Stops calls while the target is down, probes it, and holds messages. */
+/** A circuit breaker: stops calls while the target is down, probes it, and holds messages. */
 export interface CircuitBreaker {
   /** The messages that share a circuit: `group`, `attribute:NAME` or `target`. */
   readonly per?: string;
-  /** Globs on error types of your own that count as an outage, beside the built-in ones. */
+  /** Globs on your own error types that count as an outage, in addition to the built-in ones. */
   readonly opens_on?: readonly string[];
-  /** The longest total time that a message is held, a minute to 14 days. */
+  /** The maximum total time for which a message is held, a minute to 14 days. */
   readonly hold_seconds_max?: number;
 }
 
@@ -71,16 +71,19 @@ const DEFAULT_ATTEMPTS = 5;
 const DEFAULT_REDRIVES = 20;
 /** The default of `hold_seconds_max`. */
 const DEFAULT_HOLD_SECONDS_MAX = 86_400;
-/** The shortest hold late in an outage, 750 s with a jitter of 0.75: see crates/core/src/decide/breaker. */
+/** The shortest hold late in an outage: 750 s with a jitter of 0.75 (crates/core/src/decide/breaker). */
 const LONG_HOLD_SECONDS = 562.5;
-/** Number of holds before that: the first takes a second, each further one at least a quarter of the outage's age. */
+/**
+ * The number of earlier, shorter holds: the first takes a second, and each later one at least a quarter of the outage's
+ * age.
+ */
 const SHORT_HOLDS = 35;
 /** The shortest hold. */
 const HOLD_SECONDS_MIN = 1;
 /** The first delay of a message that SQS moved; it doubles with each redrive, up to {@link DELAY_SECONDS_MAX}. */
 const FIRST_REDRIVE_SECONDS = 5;
 
-/** The same presets as in the functions; schemas/vectors/policies.json tests both. */
+/** The presets, which are the same as in the functions; schemas/vectors/policies.json tests both. */
 const PRESETS = {
   durable_default: preset(5, 5, 60),
   durable_none: preset(0, 5, 60),
@@ -89,41 +92,41 @@ const PRESETS = {
   durable_critical: preset(9, 1, 60, 1.5),
 };
 
-/** The policy with a strategy's defaults. A preset stands for its own retries and backoff. */
+/** Returns the policy with a strategy's defaults. A preset sets its own retries and backoff. */
 export function withDefaultsOf(defaults: PolicyDocument, policy: PolicyDocument): PolicyDocument {
   // The schema reports an unknown preset.
   return { ...defaults, ...(policy.preset && PRESETS[policy.preset]), ...policy };
 }
 
-/** Retries that the policy allows. */
+/** Returns the number of retries that the policy allows. */
 export function maxAttempts({ preset, max_attempts }: PolicyDocument): number {
   // The schema reports an unknown preset.
   return max_attempts ?? (preset === undefined ? undefined : PRESETS[preset]?.max_attempts) ?? DEFAULT_ATTEMPTS;
 }
 
-/** The longest delay before a retry, in seconds; 0 without retries. */
+/** Returns the longest delay before a retry in seconds, or 0 without retries. */
 export function longestDelaySeconds(policy: PolicyDocument): number {
   return Math.max(0, ...longestDelays(policy, maxAttempts(policy)));
 }
 
 /**
- * The longest sum of the delays before this many retries (all by default), in seconds, with the most that jitter allows
- * and limited by `max_age_seconds`.
+ * Returns the longest sum of the delays before this many retries (all by default), in seconds, with maximum jitter,
+ * limited by `max_age_seconds`.
  */
 export function worstCaseDelaySeconds(policy: PolicyDocument, retries = maxAttempts(policy)): number {
   const span = longestDelays(policy, Math.min(retries, maxAttempts(policy))).reduce((sum, delay) => sum + delay, 0);
   return Math.min(span, policy.max_age_seconds ?? Infinity);
 }
 
-/** {@link worstCaseDelaySeconds} plus a call of `callSeconds` before each retry and after the last one. */
+/** Returns {@link worstCaseDelaySeconds} plus a call of `callSeconds` before each retry and after the last delay. */
 export function worstCaseSpanSeconds(policy: PolicyDocument, callSeconds: number): number {
   const calls = (maxAttempts(policy) + 1) * callSeconds;
   return Math.min(worstCaseDelaySeconds(policy) + calls, policy.max_age_seconds ?? Infinity);
 }
 
 /**
- * The most time that an outage of the target adds, in seconds: the longest hold, and the rest of the last delay, which
- * may end after it by up to the shortest hold.
+ * Returns the maximum time that an outage of the target adds, in seconds: the longest hold, plus the rest of the last
+ * delay, which may end later by up to the shortest hold.
  */
 export function worstCaseHoldSeconds({ circuit_breaker: breaker }: PolicyDocument, callSeconds: number): number {
   if (breaker === false) {
@@ -136,15 +139,15 @@ export function worstCaseHoldSeconds({ circuit_breaker: breaker }: PolicyDocumen
 }
 
 /**
- * The most time that failures of our own function add, in seconds: SQS moves an unanswered message after
- * `unansweredSeconds`, and it comes back after a delay, up to `max_redrives` times.
+ * Returns the maximum time that failures of our own function add, in seconds: SQS moves an unanswered message after
+ * `unansweredSeconds`, and it is re-sent after a delay, up to `max_redrives` times.
  */
 export function worstCaseRedriveSeconds({ max_redrives: redrives = DEFAULT_REDRIVES }: PolicyDocument, unansweredSeconds: number): number {
   const delays = Array.from({ length: redrives }, (_, index) => Math.min(FIRST_REDRIVE_SECONDS * 2 ** index, DELAY_SECONDS_MAX));
   return delays.reduce((sum, delay) => sum + delay, redrives * unansweredSeconds);
 }
 
-/** A preset without its jitter, which never lengthens a delay. */
+/** Creates a preset without its jitter, which never lengthens a delay. */
 function preset(
   max_attempts: number,
   initial_delay_seconds: number,
@@ -167,7 +170,7 @@ function longestDelayBefore({ preset, backoff: given, long_delays }: PolicyDocum
     case 'exponential': {
       const cap = backoff.max_delay_seconds ?? DELAY_SECONDS_MAX;
       let base = backoff.initial_delay_seconds;
-      // Repeated multiplication, bit for bit as in the functions; a power may differ.
+      // Repeated multiplication gives exactly the same result as in the functions; exponentiation might not.
       for (let n = 1; n < attempt && base < cap; n += 1) {
         base *= backoff.rate ?? 2;
       }
@@ -183,7 +186,9 @@ function longestDelayBefore({ preset, backoff: given, long_delays }: PolicyDocum
   }
 }
 
-/** The longest delay with its jitter. The cap limits the sum: near it the delay shrinks, not the jitter. */
+/**
+ * Returns the longest delay with its jitter. The cap limits the sum: near the cap, the delay shrinks, not the jitter.
+ */
 function spread(delay: number, cap: number, jitter: Jitter | undefined): number {
   return typeof jitter === 'object' ? Math.min(delay, Math.max(cap - jitter.max_seconds, 0)) + jitter.max_seconds : delay;
 }

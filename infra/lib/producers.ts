@@ -9,7 +9,8 @@ import type { GivenSourceQueue } from './existing-queue';
 /** A sender that needs a statement in the source queue's policy: another account, or an AWS service. */
 export class Producer {
   /**
-   * Another account, or one of its roles or users. An account's own policies decide who in it can send.
+   * Allows another account, or one of its roles or users. An account's own policies decide which of its principals can
+   * send.
    *
    * @param principal an account id, or the ARN of a role or user.
    */
@@ -17,21 +18,24 @@ export class Producer {
     return new Producer({ kind: 'principal', principal });
   }
 
-  /** A topic of SNS, of any account. */
+  /** Allows an SNS topic in any account. */
   public static topic(topicArn: string): Producer {
     return new Producer({ kind: 'topic', topicArn });
   }
 
   /**
-   * The event notifications of a bucket.
+   * Allows the event notifications of a bucket.
    *
-   * @param account the bucket's account, which its ARN does not name. A deleted bucket's name is free for others.
+   * @param account the bucket's account, which its ARN does not contain. The name of a deleted bucket can be registered
+   * by others.
    */
   public static bucket(bucketArn: string, account: string): Producer {
     return new Producer({ kind: 'bucket', bucketArn, account });
   }
 
-  /** A rule of EventBridge in the queue's account. A rule of another account sends with its role: use `principal`. */
+  /**
+   * Allows an EventBridge rule in the queue's account. A rule in another account sends with its role: use `principal`.
+   */
   public static rule(ruleArn: string): Producer {
     return new Producer({ kind: 'rule', ruleArn });
   }
@@ -51,7 +55,7 @@ export type GivenProducer =
   | { readonly kind: 'bucket'; readonly bucketArn: string; readonly account: string }
   | { readonly kind: 'rule'; readonly ruleArn: string };
 
-/** An account, or a role or a user of one. No `*`, which would let anybody send. */
+/** An account, or a role or user of an account. `*` is not accepted, since it would let anyone send. */
 export const PRINCIPAL = '(\\d{12}|arn:[^:,]+:(iam|sts)::\\d{12}:[^,*\\s]+)';
 
 /** The form of each argument: its pattern, and its name in a sentence. */
@@ -63,7 +67,7 @@ const FORMS = {
   ruleArn: ['arn:[^:]+:events:[^:]+:\\d{12}:rule/[^*]+', 'the ARN of a rule'],
 } as const;
 
-/** Producers that no policy could admit, a sentence each. */
+/** Returns problems of producers that no policy could allow, one sentence each. */
 export function producerProblems(producers: readonly Producer[] = [], existingSourceQueue?: GivenSourceQueue): string[] {
   if (existingSourceQueue && producers.length > 0) {
     return ['producers cannot be set with existingSourceQueue; remove it, and add the statements of docs/producers.md to the policy of that queue.'];
@@ -85,8 +89,8 @@ export function allowProducers(scope: Construct, queue: sqs.Queue, key: kms.IKey
     queue.addToResourcePolicy(new iam.PolicyStatement({ ...sender, actions: ['sqs:SendMessage'], resources: [queue.queueArn], conditions: source }));
   }
   const refused = senders
-    .map(({ sender, source, tellsKms }) =>
-      new iam.PolicyStatement({ ...sender, actions: ['kms:Decrypt', 'kms:GenerateDataKey'], resources: ['*'], conditions: tellsKms ? source : {} }),
+    .map(({ sender, source, passesSourceToKms }) =>
+      new iam.PolicyStatement({ ...sender, actions: ['kms:Decrypt', 'kms:GenerateDataKey'], resources: ['*'], conditions: passesSourceToKms ? source : {} }),
     )
     .filter((statement) => key && !key.addToResourcePolicy(statement, true).statementAdded);
   if (refused.length > 0) {
@@ -97,16 +101,16 @@ export function allowProducers(scope: Construct, queue: sqs.Queue, key: kms.IKey
   }
 }
 
-/** The sender of one statement. */
+/** The sender in a policy statement. */
 interface Sender {
   readonly sender: Pick<iam.PolicyStatementProps, 'sid' | 'principals'>;
-  /** The condition on the resource that a service sends for. */
+  /** The condition on the resource on whose behalf a service sends. */
   readonly source: Record<string, Record<string, string>>;
   /**
-   * True if the request to KMS names the resource, too. AWS documents that it does for SNS and does not for
-   * EventBridge; S3's page has no condition. Without the right to send, the right to use the key is useless.
+   * True if the request to KMS also contains the resource. According to AWS's documentation, it does for SNS and does
+   * not for EventBridge; S3's page has no condition. Without the right to send, the right to use the key is useless.
    */
-  readonly tellsKms: boolean;
+  readonly passesSourceToKms: boolean;
 }
 
 function sendersOf(producers: readonly GivenProducer[]): Sender[] {
@@ -116,20 +120,20 @@ function sendersOf(producers: readonly GivenProducer[]): Sender[] {
       case 'principal':
         return [];
       case 'topic':
-        return [{ ...service('sns', given.topicArn), tellsKms: true }];
+        return [{ ...service('sns', given.topicArn), passesSourceToKms: true }];
       case 'bucket':
         return [service('s3', given.bucketArn, given.account)];
       case 'rule':
         return [service('events', given.ruleArn)];
     }
   });
-  return [...(principals.length > 0 ? [{ sender: { sid: 'ProducersSend', principals }, source: {}, tellsKms: false }] : []), ...services];
+  return [...(principals.length > 0 ? [{ sender: { sid: 'ProducersSend', principals }, source: {}, passesSourceToKms: false }] : []), ...services];
 }
 
 function service(name: string, sourceArn: string, account?: string): Sender {
   return {
     sender: { principals: [new iam.ServicePrincipal(`${name}.amazonaws.com`)] },
     source: { ArnEquals: { 'aws:SourceArn': sourceArn }, ...(account && { StringEquals: { 'aws:SourceAccount': account } }) },
-    tellsKms: false,
+    passesSourceToKms: false,
   };
 }

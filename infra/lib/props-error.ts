@@ -1,4 +1,4 @@
-/** Invalid props; the message has a sentence for each problem that says what to change. */
+/** An error about invalid props. The message has one sentence per problem that says what to change. */
 export class RedeliverPropsError extends Error {
   constructor(problems: readonly string[]) {
     super(problems.join('\n'));
@@ -6,7 +6,7 @@ export class RedeliverPropsError extends Error {
   }
 }
 
-/** @throws RedeliverPropsError if there are problems. */
+/** @throws RedeliverPropsError with all problems, if there are any. */
 export function refuse(problems: readonly string[]): void {
   if (problems.length > 0) {
     throw new RedeliverPropsError(problems);

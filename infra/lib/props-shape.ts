@@ -119,12 +119,12 @@ const ASYNC_RETRY = {
   prefix: text,
 } satisfies Shape<AsyncRetryProps>;
 
-/** Type errors in the props of `Redeliver`, which tsx and JavaScript do not check. */
+/** Returns type errors in the props of `Redeliver`, which tsx and JavaScript do not check. */
 export function redeliverShapeProblems(props: unknown): string[] {
   return members(REDELIVER, 'Redeliver')(props, '');
 }
 
-/** Type errors in the props of `AsyncRetry`. */
+/** Returns type errors in the props of `AsyncRetry`. */
 export function asyncRetryShapeProblems(props: unknown): string[] {
   return members(ASYNC_RETRY, 'AsyncRetry')(props, '');
 }

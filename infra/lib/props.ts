@@ -14,55 +14,52 @@ import type { RetryPolicy } from './retry-policy';
 import type { Target } from './target';
 
 /**
- * A place in a VPC for all functions. The subnets need NAT, or an endpoint for each service that the functions call
+ * The VPC placement of all functions. The subnets need NAT, or an endpoint for each service that the functions call
  * (docs/deploy/network.md).
  */
 export interface VpcPlacement {
   /** The VPC. */
   readonly vpc: ec2.IVpc;
-  /** Default: the VPC's private subnets. */
+  /** The subnets. Default: the VPC's private subnets. */
   readonly subnets?: ec2.SubnetSelection;
-  /** Default: a new group that allows all outbound traffic. */
+  /** The security groups. Default: a new group that allows all outbound traffic. */
   readonly securityGroups?: ec2.ISecurityGroup[];
 }
 
-/** Changes to an alarm. */
+/** Settings of a single alarm. */
 export interface AlarmSetting {
-  /** `false` removes the alarm; `true` adds one that `alarmPreset` leaves out. Default: by `alarmPreset`. */
+  /** `false` removes the alarm; `true` adds an alarm that `alarmPreset` leaves out. Default: as in `alarmPreset`. */
   readonly enabled?: boolean;
   /** The alarm fires above this value. Default: see docs/operate/alarms.md. */
   readonly threshold?: number;
 }
 
 /**
- * Pollers that Lambda keeps ready for the source queue, billed by the hour. Each polls up to ten times a second, takes
- * about 1 MB a second and runs up to ten concurrent invocations (docs/deploy/concurrency.md).
+ * Pollers that Lambda keeps ready for the source queue, billed by the hour. Each poller polls up to ten times per
+ * second, handles about 1 MB per second and runs up to ten concurrent invocations (docs/deploy/concurrency.md).
  */
 export interface ProvisionedPollers {
-  /** The minimum, 2 to 200. Default: 2. */
+  /** The minimum number of pollers, 2 to 200. Default: 2. */
   readonly minimum?: number;
   /**
-   * The maximum, 2 to 2000. There is no default, since Lambda's own, 200, allows 2,000 concurrent invocations: more
-   * than most accounts have.
+   * The maximum number of pollers, 2 to 2000. It has no default, since Lambda's default of 200 allows 2,000 concurrent
+   * invocations, more than most accounts have.
    */
   readonly maximum: number;
 }
 
 /** Props of both constructs. */
 export interface CommonProps {
-  /** The second part of all names, so that several deployments fit into one account. Default: `prod`. */
+  /** The second part of all names, to distinguish deployments in the same account. Default: `prod`. */
   readonly stage?: string;
-  /**
-   * The key that encrypts the queues. Default: the key of `existingSourceQueue`, or else keys managed by SQS (SSE-SQS).
-   */
+  /** The key that encrypts the queues. Default: the key of `existingSourceQueue`, or keys managed by SQS (SSE-SQS). */
   readonly encryptionKey?: kms.IKey;
-  /** Keeps (`RETAIN`) or deletes (`DESTROY`) queues and logs with the stack. Default: keeps them. */
+  /** Keeps (`RETAIN`) or deletes (`DESTROY`) queues and logs when the stack is deleted. Default: keeps them. */
   readonly removalPolicy?: RemovalPolicy;
   /** The functions' architecture; the bundles must be built for it. Default: arm64. */
   readonly architecture?: lambda.Architecture;
   /**
-   * The output directory of `cargo xtask bundle`, with a folder for each function. Default: the functions in the
-   * package.
+   * The output directory of `cargo xtask bundle`, with one folder per function. Default: the functions in the package.
    */
   readonly bundles?: string;
   /** The retention of logs. Default: a month. */
@@ -72,86 +69,87 @@ export interface CommonProps {
   /** The level of the functions' logs; with `LogLevel.WARN`, `logDetail` has no effect. Default: `LogLevel.INFO`. */
   readonly logLevel?: LogLevel;
   /**
-   * The functions send traces to X-Ray. One invocation a second and 5 % of the rest are sampled. Under heavy traffic,
-   * traces cost more than the requests of retries. Default: true where Lambda has X-Ray (docs/deploy/regions.md).
+   * True if the functions send traces to X-Ray. One invocation per second and 5 % of the rest are sampled. Under heavy
+   * traffic, traces cost more than the requests of retries. Default: true where Lambda has X-Ray
+   * (docs/deploy/regions.md).
    */
   readonly tracing?: boolean;
   /**
-   * The key that encrypts the log groups. A key created in the app gets the policy that CloudWatch Logs needs; an
-   * imported key must already have it. Default: keys of CloudWatch Logs.
+   * The key that encrypts the log groups. A key created in the app gets the policy that CloudWatch Logs requires; an
+   * imported key must already have it. Default: keys managed by CloudWatch Logs.
    */
   readonly logEncryptionKey?: kms.IKey;
   /**
-   * The key that encrypts the functions' environment variables. Who deploys needs `kms:CreateGrant` and `kms:Encrypt` on
-   * it ("Securing Lambda environment variables"). For your own function, set it there. Default: a key of Lambda.
+   * The key that encrypts the functions' environment variables. The deploying principal needs `kms:CreateGrant` and
+   * `kms:Encrypt` on it ("Securing Lambda environment variables"). For your own function, set the key on the function.
+   * Default: a key managed by Lambda.
    */
   readonly environmentEncryptionKey?: kms.IKey;
   /**
-   * The VPC that the functions run in (docs/deploy/network.md has the endpoints that they need). For your own function,
-   * set it there. Default: none.
+   * The VPC that the functions run in (docs/deploy/network.md lists the required endpoints). For your own function, set
+   * the VPC on the function. Default: none.
    */
   readonly vpc?: VpcPlacement;
   /**
-   * The topic that alarms notify. With `pageTopic`, only those that can wait until working hours. Default: none; alarms
-   * only change state, and the synth warns.
+   * The topic that alarms notify. If `pageTopic` is set, this topic gets only the alarms that can wait until working
+   * hours. Default: none; alarms only change state, and synthesis prints a warning.
    */
   readonly ticketTopic?: sns.ITopic;
-  /**
-   * The topic of alarms that need action at once (docs/operate/alarms.md lists them). Default: `ticketTopic`.
-   */
+  /** The topic for alarms that require immediate action (docs/operate/alarms.md lists them). Default: `ticketTopic`. */
   readonly pageTopic?: sns.ITopic;
-  /** `false`: alarms do not notify their topic when they are over. Default: true. */
+  /** `false`: alarms do not notify their topic when they return to OK. Default: true. */
   readonly okActions?: boolean;
   /** The alarms that are created. Default: `AlarmPreset.ALL`. */
   readonly alarmPreset?: AlarmPreset;
-  /** Changed or removed alarms, by the end of their name, such as `intermediate-dlq-backlog`. Default: none. */
+  /** Settings of individual alarms, by the end of their name, such as `intermediate-dlq-backlog`. Default: none. */
   readonly alarmSettings?: { [name: string]: AlarmSetting };
   /**
-   * Concurrent invocations of each function except the message-processor, 2 to 1000. Each takes about 100 messages a
-   * second, and every retry passes one of these functions (docs/deploy/concurrency.md). Default: 10.
+   * The maximum number of concurrent invocations of each function except the message-processor, 2 to 1000. Each
+   * invocation handles about 100 messages per second, and every retry passes through one of these functions
+   * (docs/deploy/concurrency.md). Default: 10.
    */
   readonly innerConcurrency?: number;
   /**
-   * Reserved concurrency of each function except the message-processor, at least `innerConcurrency`, and 2 more with
+   * The reserved concurrency of each function except the message-processor: at least `innerConcurrency`, plus 2 with
    * strategy `ordered`. Default: none.
    */
   readonly innerReservedConcurrency?: number;
   /**
-   * The bucket that archives dead letters, in the stack's region. The final-dlq-annotator stores each one there before
-   * it sends it to the final DLQ, where SQS deletes it after 14 days. Only a bucket of `archive.env.account` is written
-   * to; import a bucket of another account with its `account`. Default: none.
+   * The bucket that archives dead letters, in the stack's region. The final-dlq-annotator stores each dead letter in it
+   * before sending it to the final DLQ, where SQS deletes it after 14 days. The bucket must be owned by
+   * `archive.env.account`; import a bucket of another account with its `account`. Default: none.
    */
   readonly archive?: s3.IBucket;
   /**
-   * The first part of the archive's keys. At most 256 of `A-Z a-z 0-9 ! _ . * ' ( ) / = -`, not starting with `/`.
-   * Without `/` at its end it gets one; a value that is only known at deployment must have it. Default: none.
+   * The first part of the archive's keys. At most 256 of `A-Z a-z 0-9 ! _ . * ' ( ) / = -`, not starting with `/`. A
+   * missing `/` at the end is added; a value that is only known at deployment must already end with it. Default: none.
    */
   readonly archivePrefix?: string;
   /**
-   * JSON Pointers into the body, such as `/customer/email`, whose values are left out of the archive. There they are
-   * `"omitted"`, in the queues unchanged. At most 50, none with a comma. Default: none.
+   * JSON Pointers into the body, such as `/customer/email`, whose values are omitted from the archive. In the archive,
+   * they are replaced by `"omitted"`; in the queues, they are unchanged. At most 50, none with a comma. Default: none.
    */
   readonly archiveOmit?: string[];
   /**
-   * The topic or event bus that gets notices of dead letters. At most one an hour for each cause, from each environment
-   * of the final-dlq-annotator. Default: none.
+   * The topic or event bus that gets notices of dead letters. Each environment of the final-dlq-annotator sends at most
+   * one notice per cause and hour. Default: none.
    */
   readonly notify?: Notify;
 }
 
 /** Props of `Redeliver`. Only the target is required. */
 export interface RedeliverProps extends CommonProps {
-  /** The target of every message. */
+  /** The target that is called for every message. */
   readonly target: Target;
   /**
-   * The retry policy: when a failed message comes back, and when it is given up. Default: five retries, each after 0 s
-   * to 900 s; an outage of the target spends none of them. With strategy `ordered`: for a day, each after 0 s to 5 s,
-   * 10 s, 20 s and so on up to 900 s.
+   * The retry policy: when a failed message is retried, and when it is given up. Default: five retries, each after 0 s
+   * to 900 s; an outage of the target spends none of them. With strategy `ordered`: retries for a day, each after 0 s
+   * to 5 s, 10 s, 20 s and so on up to 900 s.
    */
   readonly policy?: RetryPolicy;
-  /** The way that failed messages come back. Default: `Strategy.DELAYED_RESEND`. */
+  /** The way that failed messages are redelivered. Default: `Strategy.DELAYED_RESEND`. */
   readonly strategy?: Strategy;
-  /** The policy's `longDelays`: delays may reach 12 hours. Default: the policy's value, or `false`. */
+  /** The policy's `longDelays`: allows delays of up to 12 hours. Default: the policy's value, or `false`. */
   readonly longDelays?: boolean;
   /** The path of a JSON Schema (2020-12) for `data`. Default: any object is valid. */
   readonly dataSchema?: string;
@@ -176,64 +174,71 @@ export interface RedeliverProps extends CommonProps {
 
   /**
    * Senders that need a statement in the source queue's policy: other accounts, and services outside the app. The
-   * policy of `encryptionKey` gets one too. Buckets, rules and standard topics cannot send to the queue of strategy
+   * policy of `encryptionKey` also gets one. Buckets, rules and standard topics cannot send to the queue of strategy
    * `ordered`. Cannot be set with `existingSourceQueue`. Default: none.
    */
   readonly producers?: Producer[];
   /** An existing queue to use as the source queue. Default: a new queue. */
   readonly existingSourceQueue?: SourceQueue;
   /**
-   * Receives of a message on the source queue before SQS moves it, 1 to 10. Default: 1. Cannot be set with strategy
-   * `visibility`, where each retry is a receive and the number is the policy's `maxAttempts` + 10, and with strategy
-   * `ordered`, where it is 1000.
+   * The number of receives of a message on the source queue before SQS moves it, 1 to 10. Default: 1. Cannot be set
+   * with strategy `visibility`, where each retry is a receive and the value is the policy's `maxAttempts` + 10, or with
+   * strategy `ordered`, where it is 1000.
    */
   readonly maxReceiveCount?: number;
   /**
-   * The source queue's retention; an existing queue may keep a longer one. Default: 7 days; 14 days with strategy
+   * The source queue's retention. An existing queue may have a longer one. Default: 7 days; 14 days with strategy
    * `ordered`.
    */
   readonly sourceRetention?: Duration;
   /**
-   * The source queue's visibility timeout; an existing queue may keep a longer one. Default: six times the function's
+   * The source queue's visibility timeout. An existing queue may have a longer one. Default: six times the function's
    * timeout plus `maxBatchingWindow`.
    */
   readonly sourceVisibilityTimeout?: Duration;
 
   /**
-   * Maximum number of messages in one invocation of the message-processor, 1 to 10. With strategy `ordered`, attempts are
-   * counted exactly only if it is 1. Default: 10, or 1 with strategy `ordered`.
+   * The maximum number of messages in one invocation of the message-processor, 1 to 10. With strategy `ordered`,
+   * attempts are counted exactly only if it is 1. Default: 10, or 1 with strategy `ordered`.
    */
   readonly batchSize?: number;
   /**
    * The time that Lambda waits for a batch from the source queue to fill, 0 s to 300 s. Fuller batches save invocations
-   * and log lines, and in an outage calls and requests, but each message and each retry waits up to that time. With
-   * very low traffic Lambda may wait up to 20 s, however short the window is; 0 s turns waiting off. The default of
-   * `sourceVisibilityTimeout` includes it; the readers of the other queues never wait. Cannot be set with strategy
-   * `ordered`, since Lambda has no batching window for FIFO queues. Default: 1 s; 0 s with strategy `ordered`, or if an
-   * existing queue's visibility timeout leaves no room for it (six times the function's timeout plus 1 s).
+   * and log lines, and also calls and requests during an outage, but each message and each retry may wait for that
+   * time. With very low traffic, Lambda may wait up to 20 s regardless of the window; 0 s turns waiting off. The
+   * default of `sourceVisibilityTimeout` includes the window. The readers of the other queues never wait. Cannot be set
+   * with strategy `ordered`, since Lambda has no batching window for FIFO queues. Default: 1 s; 0 s with strategy
+   * `ordered`, or if an existing queue's visibility timeout leaves no room for it (six times the function's timeout
+   * plus 1 s).
    */
   readonly maxBatchingWindow?: Duration;
-  /** Concurrent calls to the target within one invocation. Cannot be set with your own function. Default: 10. */
+  /**
+   * The maximum number of concurrent calls to the target in one invocation. Cannot be set with your own function.
+   * Default: 10.
+   */
   readonly maxConcurrentCalls?: number;
   /**
-   * Concurrent invocations of the message-processor, 2 to 1000. With strategy `ordered`, there are at most as many as
-   * message groups that have something to deliver. Cannot be set with `provisionedPollers`. Default: 10.
+   * The maximum number of concurrent invocations of the message-processor, 2 to 1000. With strategy `ordered`, there
+   * are at most as many invocations as message groups with messages to deliver. Cannot be set with
+   * `provisionedPollers`. Default: 10.
    */
   readonly maxConcurrency?: number;
   /**
-   * Pollers that are ready before a burst of messages. They replace `maxConcurrency` and run up to ten invocations
+   * Pollers that are kept ready for bursts of messages. They replace `maxConcurrency` and run up to ten invocations
    * each. Default: Lambda starts pollers on demand.
    */
   readonly provisionedPollers?: ProvisionedPollers;
   /**
-   * Reserved concurrency of the message-processor, at least `maxConcurrency`. A throttled message spends one of the
-   * policy's `maxRedrives`, or an attempt with strategies `visibility` and `ordered`. Lambda keeps 100 of the account's
-   * concurrency unreserved. For your own function, set it there. Default: none.
+   * The reserved concurrency of the message-processor, at least `maxConcurrency`. A throttled message spends one of the
+   * policy's `maxRedrives`, or an attempt with strategies `visibility` and `ordered`. Lambda keeps 100 units of the
+   * account's concurrency unreserved. For your own function, set it on the function. Default: none.
    */
   readonly reservedConcurrency?: number;
-  /** The message-processor's memory in MiB, 128 to 10240. For your own function, set it there. Default: 256. */
+  /**
+   * The message-processor's memory in MiB, 128 to 10240. For your own function, set it on the function. Default: 256.
+   */
   readonly memorySize?: number;
-  /** The message-processor's timeout. For your own function, set it there. Default: 60 s. */
+  /** The message-processor's timeout. For your own function, set it on the function. Default: 60 s. */
   readonly timeout?: Duration;
   /** `false`: no dashboard. Default: true. */
   readonly dashboard?: boolean;
@@ -248,12 +253,13 @@ export interface AsyncRetryProps extends CommonProps {
    */
   readonly functions: lambda.IFunction[];
   /**
-   * The retry policy: when a failed invocation comes back, and when it is given up. Default: retries after 0 s to 1 s,
-   * 2 s, 4 s and so on up to 12 hours, for a day.
+   * The retry policy: when a failed invocation is retried, and when it is given up. Default: retries for a day, each
+   * after 0 s to 1 s, 2 s, 4 s and so on up to 12 hours.
    */
   readonly policy?: RetryPolicy;
   /**
-   * The first part of all names; must differ from that of any `Redeliver` in the account. Default: `redeliver-async`.
+   * The first part of all names; must differ from the prefix of any `Redeliver` in the account. Default:
+   * `redeliver-async`.
    */
   readonly prefix?: string;
 }

@@ -4,7 +4,7 @@ import { KMS_APPLY_IMPORTED_ALIAS_PERMISSIONS_TO_PRINCIPAL as GRANTS_ON_ALIASES 
 
 import { elsewhereProblems } from './region';
 
-/** Refuses a key that the functions could not use: they could neither send nor store, and SQS would keep what they cannot read. */
+/** Returns problems of a key that the functions could not use: they could not send, store or read messages. */
 export function keyProblems(prop: string, key: kms.IKey | undefined, stack: Stack): string[] {
   if (!key) {
     return [];
@@ -18,7 +18,7 @@ export function keyProblems(prop: string, key: kms.IKey | undefined, stack: Stac
     : elsewhere;
 }
 
-/** True for `kms.Alias.fromAliasName`, except for AWS's own keys, which let the whole account in. */
+/** Returns true for `kms.Alias.fromAliasName`, except for AWS managed keys, which allow the entire account. */
 function ignoresGrants(key: kms.IKey): boolean {
   const { aliasName } = key as Partial<kms.IAlias>;
   if (aliasName === undefined || /^alias\/aws\/(sqs|s3|sns)$/.test(aliasName) || FeatureFlags.of(key).isEnabled(GRANTS_ON_ALIASES)) {
@@ -27,6 +27,6 @@ function ignoresGrants(key: kms.IKey): boolean {
   try {
     return (key as kms.IAlias).aliasTargetKey === undefined;
   } catch {
-    return true; // The alias does not know its key.
+    return true; // The key of the alias is unknown.
   }
 }

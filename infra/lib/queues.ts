@@ -13,29 +13,29 @@ export interface DeadLetterQueues {
   readonly finalDlq: sqs.Queue;
 }
 
-/** The timeout of all functions but the message-processor, which only send to SQS or invoke asynchronously. */
+/** The timeout of all functions except the message-processor. They only send to SQS or invoke asynchronously. */
 export const INNER_TIMEOUT = Duration.seconds(30);
 
 /**
- * Receives on an inner queue: 100 × 180 s are five hours, so a broken deployment does not dead-letter everything at
- * once.
+ * Receives on an inner queue before SQS moves a message. 100 × 180 s are five hours, so a broken deployment does not
+ * immediately dead-letter all messages.
  */
 export const INNER_MAX_RECEIVE_COUNT = 100;
 /**
- * Failed annotations before SQS moves a message to the final DLQ as it is, on top of the receives that a moved message
- * brings along.
+ * Failed annotations before SQS moves a message to the final DLQ unannotated, in addition to the receives that a moved
+ * message already has.
  */
 const ANNOTATIONS = 10;
-/** The maximum of SQS; a re-sent message may be larger than the original. */
+/** The SQS maximum. A re-sent message may be larger than the original. */
 export const MESSAGE_BYTES_MAX = 1_048_576;
 
-/** Queues that may move messages into a queue, and their `maxReceiveCount`. */
+/** The queues from which SQS may move messages to a queue, and their `maxReceiveCount`. */
 export interface RedriveSource {
   readonly allow: sqs.RedriveAllowPolicy;
   readonly maxReceiveCount: number;
 }
 
-/** Redrives from the inner queue with this name. */
+/** Returns the settings for redrives from the inner queue with this name. */
 export function redriveFromInnerQueue(scope: Construct, queueName: string): RedriveSource {
   return { allow: allowRedriveFrom(scope, queueName), maxReceiveCount: INNER_MAX_RECEIVE_COUNT };
 }
@@ -61,7 +61,7 @@ export function createDeadLetterQueues(
   return { annotation, finalDlq };
 }
 
-/** Props of every queue. */
+/** Returns the props of every queue. */
 export function commonQueueProps({ encryptionKey, removalPolicy }: CommonSettings): sqs.QueueProps {
   return {
     enforceSSL: true,
@@ -74,8 +74,8 @@ export function commonQueueProps({ encryptionKey, removalPolicy }: CommonSetting
 }
 
 /**
- * Props of a FIFO queue, with high throughput. Without content-based deduplication, which would drop a message that is
- * meant to be sent twice.
+ * The props of a FIFO queue with high throughput. Content-based deduplication is off, since it would drop a message
+ * that is intentionally sent twice.
  */
 export const FIFO_PROPS: sqs.QueueProps = {
   fifo: true,
@@ -83,7 +83,7 @@ export const FIFO_PROPS: sqs.QueueProps = {
   fifoThroughputLimit: sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
 };
 
-/** Props of a queue that only our functions read. */
+/** Returns the props of a queue that only our functions read. */
 export function innerQueueProps(plan: CommonSettings): sqs.QueueProps {
   return {
     ...commonQueueProps(plan),
@@ -92,14 +92,14 @@ export function innerQueueProps(plan: CommonSettings): sqs.QueueProps {
   };
 }
 
-/** Denies SendMessage to all but these functions. */
+/** Denies SendMessage to all senders except these functions. */
 export function denyOtherSenders(queue: sqs.Queue, senders: readonly lambda.IFunction[]): void {
   denyOtherRoles(queue, senders.map((sender) => sender.role?.roleArn));
 }
 
 /**
- * Denies SendMessage to all but these roles, since the `Failure` attribute of a sent message is trusted. It does not
- * affect SQS's own redrive, which is not a send.
+ * Denies SendMessage to all senders except these roles, since the `Failure` attribute of a sent message is trusted.
+ * This does not affect SQS's own redrive, which is not a send.
  */
 export function denyOtherRoles(queue: sqs.Queue, roleArns: readonly (string | undefined)[]): void {
   queue.addToResourcePolicy(
@@ -109,13 +109,15 @@ export function denyOtherRoles(queue: sqs.Queue, roleArns: readonly (string | un
       principals: [new iam.AnyPrincipal()],
       actions: ['sqs:SendMessage'],
       resources: [queue.queueArn],
-      // Without senders, the statement denies everyone.
+      // Without allowed senders, the statement denies everyone.
       conditions: roleArns.length === 0 ? {} : { ArnNotEquals: { 'aws:PrincipalArn': roleArns } },
     }),
   );
 }
 
-/** Allows redrive from one queue only, by name: a reference would be a cycle, since that queue refers to this one. */
+/**
+ * Allows redrive from one queue only, by name. A reference would create a cycle, since that queue refers to this one.
+ */
 export function allowRedriveFrom(scope: Construct, queueName: string): sqs.RedriveAllowPolicy {
   const queueArn = Stack.of(scope).formatArn({ service: 'sqs', resource: queueName, arnFormat: ArnFormat.NO_RESOURCE_NAME });
   return {

@@ -18,34 +18,36 @@ import { queueOfThisStack, registerSource } from './source-queue';
 import { STRATEGIES } from './strategy/index';
 
 /**
- * Delayed, jittered retries for the messages of an SQS queue, with a reason on every dead letter. Four queues, three
- * functions, alarms and a dashboard. Strategy `visibility` needs three queues and two functions, `ordered` four queues
- * (with `onGiveUp` five) and two functions. With `Target.ownFunction`, your function replaces the message-processor.
+ * Delayed, jittered retries for the messages of an SQS queue, with a reason on every dead letter. Creates four queues,
+ * three functions, alarms and a dashboard; with strategy `visibility` three queues and two functions, with `ordered`
+ * four queues (five with `onGiveUp` `BLOCK`) and two functions. With `Target.ownFunction`, your function replaces the
+ * message-processor.
  *
- * @throws an error named RedeliverPropsError if props are invalid, with a sentence for each that says what to change.
+ * @throws an error named RedeliverPropsError if any props are invalid. Its message has one sentence per problem that
+ * says what to change.
  */
 export class Redeliver extends Construct {
-  /** Producers send messages here. */
+  /** The queue that producers send messages to. */
   readonly sourceQueue: sqs.IQueue;
   /** Failed messages whose retry is not scheduled yet; `undefined` with strategies `visibility` and `ordered`. */
   readonly intermediateDlq?: sqs.Queue;
   /** Messages that SQS moved after 1000 receives; only with strategy `ordered`. */
   readonly sourceDlq?: sqs.Queue;
-  /** A notice for each blocked group; only with strategy `ordered` and the policy's `onGiveUp` `BLOCK`. */
+  /** A notice for each blocked group; only with strategy `ordered` and `OnGiveUp.BLOCK` in the policy. */
   readonly blockedQueue?: sqs.Queue;
-  /** Messages that were given up and await annotation. */
+  /** Messages that were given up and are waiting for annotation. */
   readonly annotationQueue: sqs.Queue;
-  /** Messages that were given up, with the reason, for you to read. */
+  /** Messages that were given up, with the reason. Read them here. */
   readonly finalDlq: sqs.Queue;
-  /** Calls the target, or is your function with `Target.ownFunction`. */
+  /** The function that calls the target; with `Target.ownFunction`, your function. */
   readonly messageProcessor: lambda.Function;
-  /** Schedules retries; `undefined` with strategies `visibility` and `ordered`. */
+  /** The function that schedules retries; `undefined` with strategies `visibility` and `ordered`. */
   readonly failedMessageProcessor?: lambda.Function;
-  /** Adds the reason to messages that were given up. */
+  /** The function that adds the reason to messages that were given up. */
   readonly finalDlqAnnotator: lambda.Function;
   /** All alarms. */
   readonly alarms: cloudwatch.Alarm[];
-  /** The functions whose roles are ours. */
+  /** The functions whose roles this construct creates, by the prefix of their outputs. */
   private readonly withRoles: Readonly<Record<string, lambda.Function | undefined>>;
 
   constructor(scope: Construct, id: string, props: RedeliverProps) {
@@ -83,8 +85,8 @@ export class Redeliver extends Construct {
   }
 
   /**
-   * Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`, and the ARNs of the functions' roles. At most
-   * once per stack.
+   * Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`, and the ARNs of the functions' roles. Can
+   * be called once per stack.
    */
   public addOutputs(): void {
     addQueueUrls(this, {

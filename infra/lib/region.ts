@@ -3,44 +3,47 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RegionInfo } from 'aws-cdk-lib/region-info';
 import type { Construct } from 'constructs';
 
-/** A feature that Lambda lacks in some regions. Unknown regions have it, and so does an emulator without partitions. */
+/**
+ * A feature that Lambda lacks in some regions. It is assumed to exist in unknown regions, and in an emulator without
+ * partitions.
+ */
 interface Feature {
-  /** The condition that the stack's region lacks it. */
+  /** The name of the condition that the stack's region lacks the feature. */
   readonly condition: string;
-  /** Partitions without it. */
+  /** Partitions without the feature. */
   readonly partitions: readonly string[];
-  /** Regions of other partitions without it. */
+  /** Regions of other partitions without the feature. */
   readonly regions: readonly string[];
 }
 
-/** In the commercial regions but two ("Supported Regions for Lambda recursive loop detection"). */
+/** Available in all but two commercial regions ("Supported Regions for Lambda recursive loop detection"). */
 const LOOP_DETECTION: Feature = {
   condition: 'RedeliverLacksLoopDetection',
   partitions: ['aws-cn', 'aws-us-gov', 'aws-eusc', 'aws-iso', 'aws-iso-b', 'aws-iso-e', 'aws-iso-f'],
   regions: ['mx-central-1', 'ap-southeast-6'],
 };
-/** "Getting Started with Amazon Web Services in China", Lambda. */
+/** Not available in China (Lambda in "Getting Started with Amazon Web Services in China"). */
 const X_RAY: Feature = { condition: 'RedeliverLacksXRay', partitions: ['aws-cn'], regions: [] };
 
 /**
- * Allows a function to be in a loop. Lambda mistakes a message that passes the same function about 16 times for an
- * endless loop, and drops it. This loop is intended, and it ends: attempts are counted and limited by the policy.
+ * Allows a function to be part of a loop. If a message passes through the same function about 16 times, Lambda assumes
+ * an infinite loop and drops the message. This loop is intended, and it ends: the policy limits the number of attempts.
  */
 export function allowLoop(resource: lambda.CfnFunction): void {
   resource.recursiveLoop = where(LOOP_DETECTION, resource, lambda.RecursiveLoop.ALLOW);
 }
 
-/** Traces a function's invocations. */
+/** Enables traces of a function's invocations. */
 export function trace(resource: lambda.CfnFunction): void {
   resource.tracingConfig = { mode: where(X_RAY, resource, lambda.Tracing.ACTIVE, lambda.Tracing.PASS_THROUGH) };
 }
 
-/** False if the stack's region is known at synth, and has no X-Ray. */
+/** Returns false if the stack's region is known at synthesis and has no X-Ray. */
 export function mayTrace(stack: Stack): boolean {
   return lacks(stack.region, X_RAY) !== true;
 }
 
-/** Props that the stack's region does not support. */
+/** Returns problems of props that the stack's region does not support. */
 export function regionProblems(
   { tracing, provisionedPollers }: { readonly tracing?: boolean; readonly provisionedPollers?: object },
   stack: Stack,
@@ -48,21 +51,23 @@ export function regionProblems(
   const { region } = stack;
   return [
     ...(tracing === true && !mayTrace(stack) ? [`tracing is true, but Lambda has no X-Ray in ${region}; remove it.`] : []),
-    // "Getting Started with Amazon Web Services in China".
+    // See "Getting Started with Amazon Web Services in China".
     ...(provisionedPollers && !Token.isUnresolved(region) && region.startsWith('cn-')
       ? [`provisionedPollers do not exist in ${region}; remove them, and use maxConcurrency.`]
       : []),
   ];
 }
 
-/** Refuses a resource of another region, which the functions' clients do not reach. */
+/** Returns the problem of a resource in another region, which the functions' clients cannot reach. */
 export function elsewhereProblems(prop: string, what: string, { env: { region } }: IResource, stack: Stack): string[] {
   return Token.compareStrings(stack.region, region) === TokenComparison.DIFFERENT
     ? [`${prop} is ${what} of ${region}, but the functions are in ${stack.region}; use one of ${stack.region}.`]
     : [];
 }
 
-/** One of two values: now if the stack's region is known, otherwise by a condition at deployment. */
+/**
+ * Returns one of two values: immediately if the stack's region is known, otherwise through a condition at deployment.
+ */
 function where(feature: Feature, scope: Construct, there: string, elsewhere?: string): string | undefined {
   const stack = Stack.of(scope);
   const known = lacks(stack.region, feature);
@@ -80,7 +85,7 @@ function where(feature: Feature, scope: Construct, there: string, elsewhere?: st
   return Token.asString(Fn.conditionIf(condition, elsewhere ?? Aws.NO_VALUE, there));
 }
 
-/** `undefined` if the region is only known at deployment. */
+/** Returns true if the region lacks the feature, or `undefined` if the region is only known at deployment. */
 function lacks(region: string, { partitions, regions }: Feature): boolean | undefined {
   return Token.isUnresolved(region) ? undefined : partitions.includes(RegionInfo.get(region).partition ?? 'aws') || regions.includes(region);
 }

@@ -5,19 +5,19 @@ import type { Backoff } from './backoff';
 import type { OnGiveUp, Preset } from './choices';
 import { RedeliverPropsError } from './props-error';
 
-/** A retry policy: when a failed message comes back, and when it is given up (docs/policy.md). */
+/** A retry policy: when a failed message is retried, and when it is given up (docs/policy.md). */
 export class RetryPolicy {
-  /** A policy from its members. */
+  /** Creates a policy from its members. */
   public static of(options: RetryPolicyOptions): RetryPolicy {
     return new RetryPolicy({ options });
   }
 
-  /** A policy with a preset's number of retries and backoff. `maxAttempts` overrides the preset's. */
+  /** Creates a policy with a preset's number of retries and backoff. `maxAttempts` overrides the preset's value. */
   public static preset(preset: Preset, options?: RetryRules): RetryPolicy {
     return new RetryPolicy({ options: { ...options, preset } });
   }
 
-  /** A policy from a JSON file. The file is that of `redeliver simulate --policy` and `redeliver local --policy`. */
+  /** Reads a policy from a JSON file, as `redeliver simulate --policy` and `redeliver local --policy` do. */
   public static fromFile(path: string): RetryPolicy {
     try {
       return new RetryPolicy({ document: JSON.parse(readFileSync(path, 'utf8')) });
@@ -26,7 +26,7 @@ export class RetryPolicy {
     }
   }
 
-  /** A policy from the content of such a file. */
+  /** Creates a policy from the content of such a file. */
   public static fromJson(document: { [member: string]: any }): RetryPolicy {
     return new RetryPolicy({ document });
   }
@@ -41,16 +41,19 @@ export class RetryPolicy {
 
 /** The members of a policy without its backoff. */
 export interface RetryRules {
-  /** Retries after the first processing, 0 to 1000. Default: 5, or the preset's. */
+  /** The number of retries after the first attempt, 0 to 1000. Default: 5, or the preset's value. */
   readonly maxAttempts?: number;
-  /** A message is given up if its next retry would come later than this after its first send. Default: no limit. */
+  /**
+   * The maximum age of a message, since its first send. It is given up if its next retry would be later. Default: no
+   * limit.
+   */
   readonly maxAge?: Duration;
   /**
-   * Delays may reach 12 hours, not only 900 s. The message waits on the intermediate DLQ in hops of 900 s. Default:
-   * false.
+   * Allows delays of up to 12 hours instead of 900 s. The message waits on the intermediate DLQ in hops of 900 s.
+   * Default: false.
    */
   readonly longDelays?: boolean;
-  /** Further calls within the invocation when the target fails; they spend no attempt. Default: none. */
+  /** Further calls in the same invocation when the target fails. They spend no attempts. Default: none. */
   readonly immediate?: Immediate;
   /**
    * Stops calls while the target is down. Default: `CircuitBreaker.of({})`, or `CircuitBreaker.OFF` with
@@ -58,17 +61,18 @@ export interface RetryRules {
    */
   readonly circuitBreaker?: CircuitBreaker;
   /**
-   * The most returns of a message that SQS moved because of a crash, a timeout or a throttle. These spend no attempts.
-   * Default: 20.
+   * The maximum number of times that a message is re-sent after SQS moved it because of a crash, a timeout or a
+   * throttle. These re-sends spend no attempts. Default: 20.
    */
   readonly maxRedrives?: number;
   /**
-   * The rest of a group, with strategy `ordered`, when one of its messages is given up. Default: `OnGiveUp.CONTINUE`.
+   * The handling of the rest of a group when one of its messages is given up, with strategy `ordered`. Default:
+   * `OnGiveUp.CONTINUE`.
    */
   readonly onGiveUp?: OnGiveUp;
-  /** Globs (`*` and `?`) on the error type: only these are retried. Default: all are. */
+  /** Globs (`*` and `?`) on the error type: only matching errors are retried. Default: all errors are retried. */
   readonly retryable?: string[];
-  /** Globs on the error type: these are never retried. Default: none. */
+  /** Globs on the error type: matching errors are never retried. Default: none. */
   readonly nonRetryable?: string[];
 }
 
@@ -78,20 +82,20 @@ export interface RetryPolicyOptions extends RetryRules {
   readonly backoff?: Backoff;
 }
 
-/** Immediate retries within the invocation. */
+/** Immediate retries in the same invocation. */
 export interface Immediate {
-  /** Calls after the first one, 1 to 10. */
+  /** The number of calls after the first one, 1 to 10. */
   readonly maxAttempts: number;
-  /** The time before each of them, at most 10 s. */
+  /** The delay before each of these calls, at most 10 s. */
   readonly delay: Duration;
 }
 
-/** Holds messages while the target is down. */
+/** A circuit breaker, which holds messages while the target is down. */
 export class CircuitBreaker {
-  /** No circuit breaker: every message is tried, and an outage spends attempts. */
+  /** No circuit breaker: the target is called for every message, and an outage spends attempts. */
   public static readonly OFF = new CircuitBreaker(false);
 
-  /** A circuit breaker with these settings. */
+  /** Creates a circuit breaker with these settings. */
   public static of(options: CircuitBreakerOptions): CircuitBreaker {
     return new CircuitBreaker({ ...options });
   }
@@ -112,18 +116,18 @@ export interface CircuitBreakerOptions {
    */
   readonly per?: string;
   /**
-   * Globs on error types of your own that count as an outage, beside the built-in ones (docs/handlers.md). Default:
-   * none.
+   * Globs on your own error types that count as an outage, in addition to the built-in ones (docs/handlers.md).
+   * Default: none.
    */
   readonly opensOn?: string[];
-  /** The longest total time that a message is held, a minute to 14 days. Default: a day. */
+  /** The maximum total time for which a message is held, a minute to 14 days. Default: a day. */
   readonly holdMax?: Duration;
 }
 
-/** Members, or a document of `schemas/retry-policy.schema.json`. */
+/** The policy's members, or a document that conforms to `schemas/retry-policy.schema.json`. */
 export type GivenPolicy = { readonly options: GivenRules } | { readonly document: unknown };
 
-/** The members of either factory. */
+/** The members accepted by `of` and `preset`. */
 export interface GivenRules extends RetryPolicyOptions {
   readonly preset?: Preset;
 }

@@ -6,19 +6,19 @@ import { POLICY_SCHEMA } from './package-files';
 import { patternProblems } from './patterns';
 import { DELAY_SECONDS_MAX, type PolicyDocument } from './policy';
 
-/** The policy's share of a function's environment, as Lambda measures it. */
+/** The policy's share of a function's environment, as measured by Lambda. */
 const POLICY_BYTES_MAX = 3 * 1024;
 
 /** The longest retention, 14 days ("Amazon SQS message quotas"). */
 const RETENTION_SECONDS_MAX = 1_209_600;
 
-/** Problems of a policy: the same that the functions would refuse at start. */
+/** Returns problems of a policy: the same ones that the functions would report at startup. */
 export function policyProblems(policy: PolicyDocument): string[] {
   const validate = (policySchema ??= compiled(readJson(POLICY_SCHEMA)));
   const bySchema = validate(policy) ? [] : violations(validate);
   const problems = [
     ...bySchema.map((violation) => `policy${sentence(violation)}`),
-    // A member that violates the schema is reported once.
+    // A member that violates the schema is reported only once.
     ...contradictions(policy)
       .filter(([pointer]) => !bySchema.some(({ instancePath }) => instancePath === pointer))
       .map(([pointer, rule]) => `policy${pointer} ${rule}.`),
@@ -33,7 +33,7 @@ export function policyProblems(policy: PolicyDocument): string[] {
   return problems;
 }
 
-/** Problems of the user's schema that a prop names. */
+/** Returns problems of a user's schema, whose path is given in a prop. */
 export function schemaProblems(prop: string, path: string): string[] {
   try {
     const schema = readJson(path);
@@ -47,7 +47,7 @@ export function schemaProblems(prop: string, path: string): string[] {
   }
 }
 
-/** Compiled once per app: compiling takes longer than all other checks. */
+/** The policy schema, compiled once per app: compiling takes longer than all other checks. */
 let policySchema: ValidateFunction | undefined;
 
 function compiled(schema: object | boolean): ValidateFunction {
@@ -58,11 +58,12 @@ function readJson(path: string | URL): object | boolean {
   return JSON.parse(readFileSync(path, 'utf8')) as object | boolean;
 }
 
-/** A JSON Pointer and the problem there. */
+/** A JSON Pointer and the problem of the member. */
 type Contradiction = readonly [pointer: string, rule: string];
 
 /**
- * Rules between members that the schema cannot express; the functions have the same (schemas/vectors/policies.json).
+ * Returns violations of rules between members that the schema cannot express. The functions have the same rules
+ * (schemas/vectors/policies.json).
  */
 function contradictions(policy: any): Contradiction[] {
   const found: Contradiction[] = [];
@@ -73,7 +74,7 @@ function contradictions(policy: any): Contradiction[] {
   if (policy?.long_delays !== true) {
     found.push(...tooLong(policy));
   }
-  // The default cap of an exponential backoff is 900 s, also with long delays.
+  // The default cap of an exponential backoff is 900 s, even with long delays.
   const isDefault = policy?.long_delays === true && backoff?.kind === 'exponential';
   const max = backoff?.max_delay_seconds ?? (isDefault ? DELAY_SECONDS_MAX : undefined);
   if (backoff?.initial_delay_seconds > max) {
@@ -91,7 +92,7 @@ function contradictions(policy: any): Contradiction[] {
   return found;
 }
 
-/** Delays and ages that need `long_delays`. */
+/** Returns delays and ages that require `long_delays`. */
 function tooLong(policy: any): Contradiction[] {
   const backoff = policy?.backoff;
   const named = ['max_delay_seconds', 'initial_delay_seconds', 'offset_seconds', 'delay_seconds'];
@@ -111,10 +112,10 @@ function tooLong(policy: any): Contradiction[] {
   return found;
 }
 
-/** The schema violations, without those that only repeat another. */
+/** Returns the schema violations, without those that follow from another. */
 function violations(validate: ValidateFunction): ErrorObject[] {
   const errors = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if');
-  // One for each pointer: the others follow from it.
+  // Only the first violation of each pointer: the others follow from it.
   return errors.filter(
     ({ instancePath, keyword }, index) =>
       keyword === 'additionalProperties' || errors.findIndex((other) => other.instancePath === instancePath) === index,

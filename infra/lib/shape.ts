@@ -2,14 +2,14 @@ import { Construct } from 'constructs';
 
 import { nearest } from './nearest';
 
-/** Returns the problems of the value with this name, a sentence each. */
+/** A check that returns the problems of the value with this name, one sentence each. */
 export type Check = (value: unknown, name: string) => string[];
 /** The check of a required prop. */
 export type Needed = Check & { readonly isNeeded: true };
 /** A check for each prop of a type: a missing or additional check does not compile. */
 export type Shape<T> = { readonly [K in keyof T]-?: undefined extends T[K] ? Check : Needed };
 
-/** Checks for an object with these members and no others. */
+/** Returns a check for an object with these members and no others. */
 export function members(shape: Record<string, Check>, owner: string): Check {
   return (value, name) => {
     if (!isPlain(value)) {
@@ -40,10 +40,10 @@ export const text = satisfying((value) => typeof value === 'string', 'a string')
 export const number = satisfying((value) => typeof value === 'number', 'a number');
 export const flag = satisfying((value) => typeof value === 'boolean', 'true or false');
 export const object = satisfying(isPlain, 'an object');
-// Recognized by a member, since the instance may come from another copy of the CDK.
+// Recognized by a member, since the instance may be from another copy of the CDK.
 export const duration = withMember('toMilliseconds', 'a Duration');
 
-/** Checks for an instance from one of our factories, by the factory's arguments. */
+/** Returns a check for an instance created by one of our factories, based on the factory's arguments. */
 export function fromFactory<G>(factories: readonly string[], check: (given: G, name: string) => string[]): Check {
   return (value, name) =>
     typeof value === 'object' && value !== null && '_given' in value
@@ -51,7 +51,7 @@ export function fromFactory<G>(factories: readonly string[], check: (given: G, n
       : [`${name} is ${describeType(value)}; give ${alternatives(factories)}.`];
 }
 
-/** Checks for one of these strings. */
+/** Returns a check for one of these strings. */
 export function oneOf(names: readonly string[]): Check {
   return (value, name) => {
     const given = typeof value === 'string' ? `"${value}"` : describeType(value);
@@ -72,12 +72,12 @@ export function satisfying(is: (value: unknown) => boolean, wanted: string): Che
   return (value, name) => (is(value) ? [] : [`${name} is ${describeType(value)}; give ${wanted}.`]);
 }
 
-/** True for an object that is neither a list nor a construct. */
+/** Returns true for an object that is neither a list nor a construct. */
 export function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !Construct.isConstruct(value);
 }
 
-/** The type of a value for error messages; never the value itself, which may be a secret. */
+/** Describes the type of a value for error messages, but never the value itself, which may be a secret. */
 export function describeType(value: unknown): string {
   if (value === undefined) {
     return 'missing';
@@ -92,7 +92,7 @@ export function describeType(value: unknown): string {
   return `${type === 'object' ? 'an' : 'a'} ${type}`;
 }
 
-/** The required members of a shape, or all members if none is required. */
+/** Returns the required members of a shape, or all members if none are required. */
 export function signature(shape: Record<string, Check>): string {
   const needed = Object.keys(shape).filter((member) => 'isNeeded' in (shape[member] as Check));
   return `{ ${(needed.length > 0 ? needed : Object.keys(shape)).join(', ')} }`;

@@ -1,9 +1,9 @@
 import * as iam from 'aws-cdk-lib/aws-iam';
 
-/** Signs the calls of an HTTP target with SigV4 and the message-processor's role, which gets the right to make them. */
+/** Signs the calls to an HTTP target with SigV4 and the message-processor's role, which gets the right to make them. */
 export class SigV4 {
   /**
-   * For a function URL with the authentication type `AWS_IAM`.
+   * Signs calls to a function URL with the authentication type `AWS_IAM`.
    *
    * @param functionArn the `functionArn` of the `FunctionUrl`.
    */
@@ -12,17 +12,17 @@ export class SigV4 {
   }
 
   /**
-   * For a method of API Gateway with IAM authorization.
+   * Signs calls to an API Gateway method with IAM authorization.
    *
-   * @param methodArn what may be called, such as `api.arnForExecuteApi('POST', '/hook', 'prod')`.
+   * @param methodArn the ARN of the method, such as `api.arnForExecuteApi('POST', '/hook', 'prod')`.
    */
   public static apiGateway(methodArn: string): SigV4 {
     return new SigV4({ service: 'execute-api', resource: methodArn });
   }
 
   /**
-   * For a service of VPC Lattice with the authentication type `AWS_IAM`. The message-processor must be in a VPC that is
-   * associated with the service's network.
+   * Signs calls to a VPC Lattice service with the authentication type `AWS_IAM`. The message-processor must be in a VPC
+   * that is associated with the service's network.
    *
    * @param serviceArn the service's ARN.
    */
@@ -38,17 +38,17 @@ export class SigV4 {
   }
 }
 
-/** The service by its name in signatures, and what is called. */
+/** The service, by its name in signatures, and the resource that is called. */
 export interface GivenSigV4 {
   readonly service: 'lambda' | 'execute-api' | 'vpc-lattice-svcs';
   readonly resource: string;
 }
 
-/** The rights to make the calls. */
+/** Returns the rights to make the calls. */
 export function sigV4Rights({ _given: { service, resource } }: SigV4): iam.PolicyStatement[] {
   switch (service) {
     case 'lambda':
-      // Both, since October 2025 ("Control access to Lambda function URLs").
+      // Both have been required since October 2025 ("Control access to Lambda function URLs").
       return [
         new iam.PolicyStatement({ actions: ['lambda:InvokeFunctionUrl'], resources: [resource] }),
         new iam.PolicyStatement({
@@ -60,7 +60,7 @@ export function sigV4Rights({ _given: { service, resource } }: SigV4): iam.Polic
     case 'execute-api':
       return [new iam.PolicyStatement({ actions: ['execute-api:Invoke'], resources: [resource] })];
     case 'vpc-lattice-svcs':
-      // A resource is a service with a path ("Control access to VPC Lattice services using auth policies").
+      // A resource consists of a service and a path ("Control access to VPC Lattice services using auth policies").
       return [new iam.PolicyStatement({ actions: ['vpc-lattice-svcs:Invoke'], resources: [`${resource}/*`] })];
   }
 }

@@ -10,14 +10,15 @@ import { allowProducers } from './producers';
 import { allowRedriveFrom, commonQueueProps, FIFO_PROPS, MESSAGE_BYTES_MAX } from './queues';
 
 /**
- * The resource of an existing queue in this stack, whose attributes can be set in the template; otherwise `undefined`.
+ * Returns the resource of an existing queue in this stack, whose attributes can be set in the template; otherwise
+ * `undefined`.
  */
 export function queueOfThisStack(existing: GivenSourceQueue | undefined, stack: Place): sqs.CfnQueue | undefined {
   const isOurs = existing instanceof sqs.Queue && Stack.of(existing) === stack;
   return isOurs ? (existing.node.defaultChild as sqs.CfnQueue) : undefined;
 }
 
-/** The durations in the queue's template, without those known only at deployment. */
+/** Returns the durations in the queue's template, except those that are only known at deployment. */
 export function durationsInTemplate(queue: sqs.CfnQueue | undefined): { readonly visibilityTimeout?: Duration; readonly retention?: Duration } {
   const seconds = (value: number | undefined): Duration | undefined =>
     value === undefined || Token.isUnresolved(value) ? undefined : Duration.seconds(value);
@@ -25,12 +26,12 @@ export function durationsInTemplate(queue: sqs.CfnQueue | undefined): { readonly
   return { ...(visibilityTimeout && { visibilityTimeout }), ...(retention && { retention }) };
 }
 
-/** The key of an existing queue; `undefined`: none, or none that the app knows. */
+/** Returns the key of an existing queue; `undefined` if it has none, or none that the app knows. */
 export function keyOf(existing: GivenSourceQueue | undefined): kms.IKey | undefined {
   return existing && ('queueUrl' in existing ? existing.encryptionMasterKey : existing.encryptionKey);
 }
 
-/** Lets only the source queue, which is created after its DLQ, move messages into that DLQ. */
+/** Lets only the source queue, which is created after its DLQ, move messages to that DLQ. */
 export function allowSource(scope: Construct, { existingSourceQueue: existing }: NormalizedProps, { names }: Plan): sqs.RedriveAllowPolicy {
   if (!existing) {
     return allowRedriveFrom(scope, names.sourceQueue);
@@ -40,14 +41,14 @@ export function allowSource(scope: Construct, { existingSourceQueue: existing }:
     const source = sqs.Queue.fromQueueArn(scope, 'AllowedToRedrive', existing.queueArn);
     return { redrivePermission: sqs.RedrivePermission.BY_QUEUE, sourceQueues: [source] };
   }
-  // The queue refers to its DLQ. Without a physical name, the DLQ cannot name it without a cycle.
+  // The queue refers to its DLQ. If it has no physical name, the DLQ cannot refer to it without creating a cycle.
   return ours.queueName === undefined || Token.isUnresolved(ours.queueName)
     ? { redrivePermission: sqs.RedrivePermission.ALLOW_ALL }
     : allowRedriveFrom(scope, ours.queueName);
 }
 
 /**
- * Creates the source queue, or sets the attributes of an existing one in this stack. SQS moves its messages to `dlq`.
+ * Creates the source queue, or sets the attributes of an existing queue in this stack. SQS moves its messages to `dlq`.
  */
 export function createSourceQueue(scope: Construct, props: NormalizedProps, plan: Plan, dlq: sqs.Queue): sqs.IQueue {
   const { existingSourceQueue: existing } = props;
@@ -80,7 +81,7 @@ function setInTemplate(source: sqs.CfnQueue, plan: Plan, dlq: sqs.Queue): void {
   source.maximumMessageSize ??= MESSAGE_BYTES_MAX;
 }
 
-/** The queue behind the prop. */
+/** Returns the queue that the prop refers to. */
 function queueOf(scope: Construct, existing: GivenSourceQueue): sqs.IQueue {
   if ('queueUrl' in existing) {
     return existing;
@@ -98,8 +99,8 @@ export function registerSource(orchestrator: IConstruct, source: sqs.IQueue): vo
 }
 
 /**
- * The construct in the app that already uses the queue as its source. ARNs with tokens are compared within a stack
- * only.
+ * Returns the construct in the app that already uses the queue as its source queue. ARNs with tokens are only compared
+ * in the same stack.
  */
 export function ownerOf(existing: GivenSourceQueue, stack: Stack): IConstruct | undefined {
   const { queueArn } = existing;

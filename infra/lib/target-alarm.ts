@@ -10,8 +10,8 @@ import type { Loop } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
 
 /**
- * The alarm that the message-processor has found its target down, once per outage. It uses the function's own metric,
- * so it works for any target in any place.
+ * Returns the alarm that fires when the message-processor finds its target down, once per outage. It uses the
+ * function's own metric, so it works for any target anywhere.
  */
 export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProcessor }: Loop): Alarm[] {
   if (!hasCircuitBreaker) {
@@ -27,17 +27,17 @@ export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProce
         `has its last error in circuit_opened. ${STRATEGIES[strategy].holdAdvice}`,
       metric: redeliverMetric('CircuitOpen', messageProcessor, cloudwatch.Stats.MAXIMUM),
       threshold: 0,
-      // Without new messages there is no datapoint until held messages come back, after 900 s at most: up to three
-      // periods.
+      // Without new messages, there is no datapoint until held messages are received again, after at most 900 s: up to
+      // three periods.
       recoveryPeriods: 3,
     },
   ];
 }
 
 /**
- * The alarm that Lambda stopped the loop at the target. An alarm only sees metrics of its own account and region, so
- * there is none for a function elsewhere: it would watch another function with the same name here. There is none for a
- * function with `recursiveLoop: ALLOW` either, for which Lambda emits no such metric.
+ * Returns the alarm that fires when Lambda stops the loop at the target. An alarm only sees metrics of its own account
+ * and region, so a function elsewhere gets no alarm: it would watch a function with the same name in this account and
+ * region. A function with `recursiveLoop: ALLOW` gets none either, since Lambda emits no such metric for it.
  */
 export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] {
   const resource = target.node.defaultChild;
@@ -56,8 +56,8 @@ export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] 
     );
     return [];
   }
-  // The place of a stack without an env is known at deployment, so a condition compares it; ARNs with tokens cannot be
-  // compared.
+  // The account and region of a stack without an env are only known at deployment, so a condition compares them. ARNs
+  // with tokens cannot be compared.
   const open = compared.filter(({ its, result }) => result === TokenComparison.ONE_UNRESOLVED && !Token.isUnresolved(its));
   if (open.length === 0) {
     return [loopStopped(target)];
@@ -70,7 +70,7 @@ function loopStopped(target: lambda.IFunction): Alarm {
   return {
     name: 'target-loop-stopped',
     severity: 'ticket',
-    description: "Lambda took the retries for an endless loop and dropped calls of the target: set the target's recursiveLoop to ALLOW.",
+    description: "Lambda mistook the retries for an infinite loop and dropped calls to the target: set the target's recursiveLoop to ALLOW.",
     metric: lambdaMetric('RecursiveInvocationsDropped', target),
     threshold: 0,
   };

@@ -17,10 +17,10 @@ export class Target {
   }
 
   /**
-   * POSTs each message to a URL that is itself a secret. For example, it has a token in its path or query.
+   * POSTs each message to a URL that is itself a secret, for example because its path or query contains a token.
    *
-   * @param secret a secret with a JSON object whose member `:url` is the https:// URL. It may also have what {@link
-   * HttpTargetOptions.headersSecret} may have.
+   * @param secret a secret with a JSON object whose member `:url` is the https:// URL. It may also have the members of
+   * {@link HttpTargetOptions.headersSecret}.
    */
   public static httpFromSecret(secret: secretsmanager.ISecret, options?: HttpCallOptions): Target {
     return new Target({ ...options, kind: 'httpFromSecret', secret });
@@ -29,32 +29,33 @@ export class Target {
   /**
    * Invokes a Lambda function with each message and waits for its result.
    *
-   * @param target a function; for more than about 15 retries it needs `recursiveLoop: ALLOW`. Lambda stops a loop that
-   * has passed through a function 16 times ("Use Lambda recursive loop detection to prevent infinite loops").
+   * @param target the function. For more than about 15 retries, it needs `recursiveLoop: ALLOW`: Lambda stops a loop
+   * that has passed through a function 16 times ("Use Lambda recursive loop detection to prevent infinite loops").
    */
   public static lambdaFunction(target: lambda.IFunction, options?: LambdaTargetOptions): Target {
     return new Target({ ...options, kind: 'lambda', function: target });
   }
 
   /**
-   * Your own Rust handler, built into its own message-processor.
+   * Runs your own Rust handler, built into its own message-processor.
    *
-   * @param bundle the directory with the `bootstrap`.
+   * @param bundle the directory that contains `bootstrap`.
    */
   public static handler(bundle: string): Target {
     return new Target({ kind: 'handler', bundle });
   }
 
   /**
-   * Your own function, unchanged, as the message-processor (docs/own-function.md). A Lambda layer adds redeliver's
-   * program, which starts the function's runtime and calls its handler. For Node.js, Python, Java, .NET and Ruby. The
-   * construct sets the queue, the permissions and the variables; you set timeout, memory, VPC, reserved concurrency and
-   * logs on the function.
+   * Uses your own function, with unchanged code, as the message-processor (docs/own-function.md). A Lambda layer adds
+   * redeliver's program, which starts the function's runtime and calls its handler. Supports Node.js, Python, Java,
+   * .NET and Ruby. The construct sets the queue, the permissions and the variables; you set the timeout, memory, VPC,
+   * reserved concurrency and logs on the function.
    *
    * @param own a function in the same stack, with a timeout of more than 10 s and without SnapStart. Its settings
    * change: it gets a layer, environment variables, the source queue as an event source, and `recursiveLoop: ALLOW`.
-   * `AWS_LAMBDA_EXEC_WRAPPER` becomes redeliver's program, which also runs a wrapper that was set before. The source
-   * queue's messages go to `$LATEST`; versions and aliases of the function also start with redeliver's program.
+   * `AWS_LAMBDA_EXEC_WRAPPER` is set to redeliver's program, which also runs a previously set wrapper. The source
+   * queue's messages are delivered to `$LATEST`; versions and aliases of the function also start with redeliver's
+   * program.
    */
   public static ownFunction(own: lambda.IFunction, options?: OwnFunctionOptions): Target {
     return new Target({ ...options, kind: 'function', function: own });
@@ -70,17 +71,17 @@ export class Target {
 
 /** Options of all HTTP targets. */
 export interface HttpCallOptions {
-  /** Signs the calls with the message-processor's role, for an AWS target with IAM. Default: none. */
+  /** Signs the calls with the message-processor's role, for an AWS target with IAM authorization. Default: none. */
   readonly sigV4?: SigV4;
-  /** A proxy for the calls, such as `http://proxy:3128`. It sees only the host's name. Default: none. */
+  /** A proxy for the calls, such as `http://proxy:3128`. It sees only the host name. Default: none. */
   readonly proxy?: string;
   /**
-   * JSON Pointers into a failed response's body, such as `/type`, whose values the dead letter records. At most 8, to
-   * strings and numbers. The first `type` or `code` is part of its error type. Never in logs. Default: nothing of a
-   * body is recorded.
+   * JSON Pointers into the body of a failed response, such as `/type`, whose values are recorded in the dead letter. At
+   * most 8, to strings and numbers. The first `type` or `code` becomes part of the error type. The values are never
+   * logged. Default: no part of the body is recorded.
    */
   readonly errorExcerpt?: string[];
-  /** Allows an http:// URL, such as that of a service inside the VPC. Default: false. */
+  /** Allows an http:// URL, for example of a service in the VPC. Default: false. */
   readonly allowHttp?: boolean;
   /** The timeout of one call, 1 s to 900 s. Default: 30 s. */
   readonly timeout?: Duration;
@@ -89,27 +90,28 @@ export interface HttpCallOptions {
 /** Options of an HTTP target with a known URL. */
 export interface HttpTargetOptions extends HttpCallOptions {
   /**
-   * A secret with a JSON object of headers for every call. Its member `:signing-secrets` signs the calls as Standard
-   * Webhooks. Only the message-processor may read it. Default: none.
+   * A secret with a JSON object of headers for every call. With the member `:signing-secrets`, calls are signed as in
+   * Standard Webhooks. Only the message-processor may read the secret. Default: none.
    */
   readonly headersSecret?: secretsmanager.ISecret;
 }
 
-/** Options of a Lambda function as target. */
+/** Options of a Lambda function as a target. */
 export interface LambdaTargetOptions {
   /** The timeout of one call, 1 s to 900 s. Default: 30 s. */
   readonly timeout?: Duration;
-  /** For a function in tenant isolation mode. A message's `MessageGroupId` is the tenant id. Default: false. */
+  /** True for a function in tenant isolation mode. A message's `MessageGroupId` is the tenant id. Default: false. */
   readonly tenantIsolation?: boolean;
   /**
-   * For a durable function, given as a version or alias. All copies of an attempt are one execution. Default: false.
+   * True for a durable function, given as a version or alias. All copies of an attempt are one execution. Default:
+   * false.
    */
   readonly durable?: boolean;
 }
 
 /** Options of your own function. */
 export interface OwnFunctionOptions {
-  /** The event that your handler gets. Default: `HandlerEvent.RECORD`. */
+  /** The event that is passed to your handler. Default: `HandlerEvent.RECORD`. */
   readonly handlerEvent?: HandlerEvent;
 }
 

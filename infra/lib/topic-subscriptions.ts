@@ -5,7 +5,7 @@ import type { Construct } from 'constructs';
 
 import { isSameQueue, targetOf } from './event-sources';
 
-/** Refuses subscriptions of the app, made at any time, by which a standard topic sends to a FIFO queue. */
+/** Rejects subscriptions of a FIFO source queue to a standard topic, regardless of when the app creates them. */
 export function watchSubscriptions(scope: Construct, source: sqs.IQueue): void {
   scope.node.addValidation({ validate: () => subscriptionProblems(Stack.of(scope), source) });
 }
@@ -28,7 +28,7 @@ function subscriptionProblems(stack: Stack, { queueArn }: sqs.IQueue): string[] 
   });
 }
 
-/** Also true for an ARN that is only known at deployment. */
+/** Returns true for the ARN of a FIFO topic, or for an ARN that is only known at deployment. */
 export function isFifoTopic(topicArn: string): boolean {
   return Token.isUnresolved(topicArn) || topicArn.endsWith('.fifo');
 }

@@ -1,9 +1,9 @@
 import { Stack, Token } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 
-/** A user's function, with its resource for settings that only the template has. */
+/** A user's function, with the resource for settings that only the template contains. */
 export interface UserFunction {
-  /** The prop that names it, and its path. */
+  /** The prop that contains the function, and the function's path. */
   readonly name: string;
   readonly function: lambda.Function;
   readonly resource: lambda.CfnFunction;
@@ -13,13 +13,13 @@ export interface UserFunction {
 export interface Change {
   /** The construct's name. */
   readonly by: string;
-  /** Settings that an imported function cannot get: `neither … nor …`. */
+  /** Settings that cannot be changed on an imported function, as `neither … nor …`. */
   readonly settings: string;
-  /** The reason why an alias or a version is refused. */
+  /** The reason why an alias or a version is rejected. */
   readonly whyNoAlias: string;
 }
 
-/** The function, or a sentence why it cannot be modified. */
+/** Returns the function, or a sentence that explains why it cannot be modified. */
 export function modifiable(target: lambda.IFunction, name: string, change: Change, stack: Stack): UserFunction | string {
   if (target instanceof lambda.Alias || target instanceof lambda.Version) {
     return `${name} is an alias or a version, ${change.whyNoAlias}; give the function itself.`;
@@ -32,7 +32,7 @@ export function modifiable(target: lambda.IFunction, name: string, change: Chang
     return `${name} is in another stack (${Stack.of(target).stackName}), but ${change.by} changes its settings; create ${change.by} in that stack.`;
   }
   const { recursiveLoop } = resource;
-  // Unresolved: another of our constructs allows the loop already.
+  // If it is unresolved, another of our constructs already allows the loop.
   if (recursiveLoop !== undefined && recursiveLoop !== lambda.RecursiveLoop.ALLOW && !Token.isUnresolved(recursiveLoop)) {
     return `${name} sets recursiveLoop to ${recursiveLoop}, so Lambda would drop its retries after about 16; remove it.`;
   }

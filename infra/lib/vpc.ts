@@ -32,7 +32,7 @@ export function allowNetworkInterfaces(role: iam.Role, functionArn: string): voi
   );
 }
 
-/** Where our functions run, and the key of their variables. */
+/** Returns our functions' VPC settings, and the key of their environment variables. */
 export function placement({ vpc, environmentEncryptionKey: key }: CommonSettings): Partial<lambda.FunctionProps> {
   return {
     ...(key && { environmentEncryption: key }),

@@ -8,15 +8,15 @@ export const NO_VALUE: Json = { Ref: 'AWS::NoValue' };
 
 /** The parts of a template that differ between variants. */
 export interface Template {
-  /** The construct's own, such as on the region. */
+  /** The construct's own conditions, for example on the region. */
   readonly Conditions: JsonObject;
   readonly Resources: JsonObject;
   readonly Outputs: JsonObject;
 }
 
 /**
- * Merges two templates of one app into one that equals `on` if the condition holds and `off` otherwise. Entities are
- * matched by logical id. `opposite` names the condition that holds if `condition` does not.
+ * Merges two templates of one app into a template that equals `on` if the condition holds and `off` otherwise. Entities
+ * are matched by logical id. `opposite` is the name of the condition that holds if `condition` does not.
  *
  * @throws Error if an entity differs in more than its values, or exists only in `off` without `opposite`.
  */
@@ -28,7 +28,7 @@ export function mergeTemplates(condition: string, on: Template, off: Template, o
   };
 }
 
-/** Merges resources or outputs; an entity that only one side has gets that side's condition. */
+/** Merges resources or outputs. An entity that exists on one side only gets that side's condition. */
 function mergeEntities(condition: string, on: JsonObject, off: JsonObject, opposite?: string): JsonObject {
   const merged = keysOf(on, off).map((id): [string, Json] => {
     const [one, other] = [on[id], off[id]];
@@ -46,8 +46,8 @@ function mergeEntities(condition: string, on: JsonObject, off: JsonObject, oppos
 }
 
 /**
- * Merges an entity, of which only values may depend on the condition. `DependsOn` must not name an entity with a
- * condition (cfn-lint's E3005).
+ * Merges an entity, of which only the values may depend on the condition. `DependsOn` must not refer to an entity with
+ * a condition (cfn-lint's E3005).
  */
 function mergeEntity(condition: string, id: string, on: JsonObject, off: JsonObject): JsonObject {
   const members = keysOf(on, off).map((member): [string, Json] => {
@@ -72,7 +72,7 @@ function mergeValues(condition: string, on: Json, off: Json): Json {
   }
   const [joined, otherJoined] = [joinedOf(on), joinedOf(off)];
   if (joined && otherJoined) {
-    // A part that one text lacks is empty there.
+    // A part that is missing on one side is empty there.
     const parts = aligned(joined, otherJoined).flatMap(({ on, off, isCommon }) =>
       isCommon ? on : [ifElse(condition, textOf(on), textOf(off))],
     );
@@ -109,11 +109,11 @@ export function ifElse(condition: string, on: Json, off: Json): Json {
 interface Stretch {
   readonly on: Json[];
   readonly off: Json[];
-  /** True if both lists have it. */
+  /** True if both lists contain the stretch. */
   readonly isCommon: boolean;
 }
 
-/** Aligns two lists: common stretches, and the differing stretches between. */
+/** Aligns two lists, and returns the common stretches and the differing stretches between them. */
 function aligned(on: readonly Json[], off: readonly Json[]): Stretch[] {
   const stretches: Stretch[] = [];
   for (const { value, added, removed } of diffArrays([...off], [...on], { comparator: equal })) {
@@ -129,7 +129,7 @@ function aligned(on: readonly Json[], off: readonly Json[]): Stretch[] {
   return stretches;
 }
 
-/** The parts of a text joined without a separator. */
+/** Returns the parts of a string that is joined without a separator. */
 function joinedOf(value: Json): readonly Json[] | undefined {
   const join = isObject(value) ? value['Fn::Join'] : undefined;
   return isList(join) && join[0] === '' && isList(join[1]) ? join[1] : undefined;
@@ -170,7 +170,7 @@ function isObject(value: Json): value is JsonObject {
   return typeof value === 'object' && value !== null && !isList(value);
 }
 
-/** True for an object that is not an intrinsic function. */
+/** Returns true for an object that is not an intrinsic function. */
 function isPlain(value: Json): value is JsonObject {
   return isObject(value) && !Object.keys(value).some((name) => name === 'Ref' || name.startsWith('Fn::'));
 }

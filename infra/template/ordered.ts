@@ -3,11 +3,11 @@ import { type JsonObject, type Template } from './merge';
 import { CONDITIONS, OPTION_NAMES, type OptionName, PARAMETERS as SHARED, RULES } from './parameters';
 import { asFile, HEAD, mergeTargets, type Package, type Variant, variantTemplate, withConditions } from './template';
 
-const { Strategy: _isOrdered, ...OF_ANY_STRATEGY } = SHARED;
+const { Strategy: _isOrdered, ...COMMON_PARAMETERS } = SHARED;
 
-/** Parameters of the template for the strategy `ordered`. */
+/** The parameters of the template for the strategy `ordered`. */
 export const PARAMETERS = {
-  ...OF_ANY_STRATEGY,
+  ...COMMON_PARAMETERS,
   MessageAgeAlarmSeconds: {
     ...SHARED.MessageAgeAlarmSeconds,
     Default: 967_680,
@@ -21,20 +21,20 @@ export const PARAMETERS = {
   },
 } satisfies JsonObject;
 
-/** The template file for the strategy `ordered`, whose queues are others. */
+/** Returns the template file for the strategy `ordered`, which has different queues. */
 export function orderedTemplateFile(from: Package): string {
   const { Conditions, ...rest } = mergeTargets((target) => withConditions(orderedTemplate(from, target, OPTION_NAMES)));
   return asFile({ ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: { ...CONDITIONS, ...Conditions }, ...rest });
 }
 
-/** The construct's template for this target with these options, with parameters. */
+/** Returns the construct's template for this target and these options, with parameters. */
 export function orderedTemplate(from: Package, target: Variant['target'], options: readonly OptionName[]): Template {
   const made = variantTemplate(from, { strategy: Strategy.ORDERED, target }, options);
   const resources = Object.entries(made.Resources).map(([id, resource]) => [id, withParameters(resource as JsonObject)]);
   return { ...made, Resources: Object.fromEntries(resources) };
 }
 
-/** Replaces the time that the alarm on waiting groups takes from the policy. */
+/** Replaces the time that the alarm on waiting groups derives from the policy. */
 function withParameters(resource: JsonObject): JsonObject {
   const properties = resource['Properties'] as JsonObject;
   if (!JSON.stringify(properties['AlarmName'])?.includes('-source-queue-waits-too-long')) {
@@ -42,7 +42,7 @@ function withParameters(resource: JsonObject): JsonObject {
   }
   const AlarmDescription =
     'A message has waited for longer than GroupWaitAlarmSeconds. This age includes its own retries and those of the messages before it in its ' +
-    'group. Look whether the target is down, or the message-processor does not run, fails or is too slow; if not, several messages of one group ' +
+    'group. Check if the target is down, or the message-processor does not run, fails or is too slow; if not, several messages of one group ' +
     'fail in turn.';
   return { ...resource, Properties: { ...properties, Threshold: { Ref: 'GroupWaitAlarmSeconds' }, AlarmDescription } };
 }

@@ -7,7 +7,7 @@ import { ifElse, type Json, type JsonObject, mergeTemplates, type Template } fro
 import { conditionsOf, is, OPTION_NAMES, type OptionName, PARAMETERS as SHARED, RULES } from './parameters';
 import { asFile, constructTemplate, HEAD, type Package, valueOf, withConditions, zipOf } from './template';
 
-/** Parameters of the template for an existing function. */
+/** The parameters of the template for an existing function. */
 export const PARAMETERS = {
   Prefix: SHARED.Prefix,
   FunctionName: {
@@ -23,7 +23,7 @@ export const PARAMETERS = {
   RoleId: {
     Type: 'String',
     AllowedPattern: 'AROA[A-Z0-9]{12,124}',
-    Description: "The unique id of that role, by which its re-sends are known: 'aws iam get-role --role-name NAME --query Role.RoleId'.",
+    Description: "The unique id of that role, which identifies its re-sends: 'aws iam get-role --role-name NAME --query Role.RoleId'.",
   },
   RolePath: {
     Type: 'String',
@@ -51,7 +51,7 @@ export const PARAMETERS = {
     Description: 'Set it to true once the function has the layer and the variables from the outputs, and no mapping of its own for the queue; it then gets messages.',
   },
   Policy: SHARED.Policy,
-  // As the construct's default for a function of the user's.
+  // The construct's default for a user's function.
   Envelope: {
     ...SHARED.Envelope,
     Default: 'optional',
@@ -83,7 +83,7 @@ export const PARAMETERS = {
 /** The options that do not depend on the function or its target. */
 export const OWN_OPTIONS = OPTION_NAMES.filter((name) => name !== 'HasHeaders');
 
-/** Conditions of the resources. */
+/** The conditions of the resources. */
 export const CONDITIONS: JsonObject = {
   IsRead: is('ReadsQueue', 'true'),
   CreatesQueue: is('SourceQueueArn', ''),
@@ -91,10 +91,10 @@ export const CONDITIONS: JsonObject = {
   ...conditionsOf(OWN_OPTIONS),
 };
 
-/** The source queue: a new one, or the one of `SourceQueueArn`. */
+/** The source queue: a new queue, or the queue with `SourceQueueArn`. */
 export type Source = 'new' | 'existing';
 
-/** Who may send to an existing queue is said there. */
+/** Rejects producers for an existing queue, whose own policy determines who may send to it. */
 const PRODUCERS_RULE: JsonObject = {
   RuleCondition: { 'Fn::Not': [is('SourceQueueArn', '')] },
   Assertions: [
@@ -105,12 +105,12 @@ const PRODUCERS_RULE: JsonObject = {
   ],
 };
 
-/** The id of the construct's placeholder function, which the parameters replace. */
+/** The id of the construct's placeholder function, which is replaced by the parameters. */
 const STAND_IN = 'OwnFunction';
-/** Resource types that the construct adds to the function. */
+/** The types of the resources that the construct adds to the function. */
 const ADDED_TYPES = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
 
-/** The template file for an existing function, with everything but the function. */
+/** Returns the template file for an existing function, with all resources except the function. */
 export function ownFunctionTemplateFile(from: Package): string {
   const [taken, created] = (['existing', 'new'] as const).map((source) => withConditions(ownFunctionTemplate(from, OWN_OPTIONS, source))) as [Template, Template];
   const { Conditions, ...rest } = mergeTemplates('TakesQueue', taken, created, 'CreatesQueue');
@@ -119,9 +119,9 @@ export function ownFunctionTemplateFile(from: Package): string {
   return asFile({ ...HEAD, Parameters: PARAMETERS, Rules, Conditions: { ...CONDITIONS, ...Conditions }, ...rest });
 }
 
-/** The construct's template for a function in its stack, without the function, its role and its log group. */
+/** Returns the construct's template for a function in its stack, without the function, its role and its log group. */
 export function ownFunctionTemplate(from: Package, options: readonly OptionName[], source: Source): Template {
-  // The policy of an existing queue says who may send to it.
+  // The policy of an existing queue determines who may send to it.
   const offered = source === 'new' ? options : options.filter((option) => option !== 'HasProducers');
   const made = constructTemplate(from, offered, (stack) => ({
     target: Target.ownFunction(standIn(stack, from.architecture)),
@@ -166,13 +166,15 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
   };
 }
 
-/** The queue of `SourceQueueArn`, which is under the key of `KmsKeyArn` if there is one. */
+/** Returns the queue with `SourceQueueArn`, which is encrypted with the key of `KmsKeyArn`, if any. */
 function queueIn(stack: Stack, hasKey: boolean): SourceQueue {
   const key = hasKey && { encryptionKey: kms.Key.fromKeyArn(stack, 'SourceKey', valueOf(stack, 'KmsKeyArn')) };
   return SourceQueue.fromArn(valueOf(stack, 'SourceQueueArn'), { ...key });
 }
 
-/** What a resource that sets the attributes of an existing queue does; `undefined` for another resource. */
+/**
+ * Returns the step of a resource that sets the attributes of an existing queue, or `undefined` for any other resource.
+ */
 function stepOf({ Type, Properties }: JsonObject): Json | undefined {
   return Type === 'Custom::RedeliverSourceQueue' ? (Properties as JsonObject)['Step'] : undefined;
 }
@@ -187,7 +189,7 @@ function standIn(stack: Stack, architecture: lambda.Architecture): lambda.Functi
   });
 }
 
-/** The only resource of a type, or the one that belongs to the stand-in. */
+/** Returns the only resource of a type, or the resource of this type that belongs to the stand-in. */
 function only({ Resources }: Template, type: string): [string, JsonObject] {
   const all = Object.entries(Resources).filter((entry): entry is [string, JsonObject] => (entry[1] as JsonObject)['Type'] === type);
   const found = all.length === 1 ? all : all.filter(([id]) => id.startsWith(STAND_IN));
@@ -201,18 +203,21 @@ function withParameters(resource: JsonObject, rightsId: string, setterId: string
   const properties = resource['Properties'] as JsonObject;
   const { Type } = resource;
   if (Type === 'AWS::IAM::Policy' && JSON.stringify(properties['Roles']) === '[{"Ref":"RoleName"}]') {
-    // Functions that share a role have one stack each. The mapping waits for an existing queue's attributes, not this.
+    // The policy's name contains the prefix, since functions that share a role have one stack each. The mapping, not
+    // this policy, waits for an existing queue's attributes.
     const { DependsOn: _setter, ...rights } = resource;
     return { ...rights, Properties: { ...properties, PolicyName: { 'Fn::Sub': '${Prefix}-messages' } } };
   }
   if (Type === 'AWS::Lambda::LayerVersion') {
-    // The function uses the old version until it is given the new one.
+    // The function uses the old version until the new one is added to it.
     return { ...resource, DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain', Properties: { ...properties, Content: zipOf('layer', architecture) } };
   }
   if (Type === 'AWS::Lambda::EventSourceMapping' && JSON.stringify(properties['FunctionName']) === '{"Ref":"FunctionName"}') {
-    // Lambda checks the permissions when the mapping is created. The resource's id is the queue's ARN, once that is set.
+    // Lambda checks the permissions when the mapping is created. The id of the setter resource is the queue's ARN once
+    // the attributes are set.
     const queue: JsonObject = setterId === undefined ? {} : { EventSourceArn: { Ref: setterId } };
-    // And it takes one mapping of a queue and a function, also if one is disabled: the function's own goes first.
+    // Lambda allows only one mapping per queue and function, even if it is disabled, so the function's own mapping must
+    // be removed first.
     return { ...resource, Condition: 'IsRead', DependsOn: [rightsId], Properties: { ...properties, ...queue } };
   }
   if (stepOf(resource) !== undefined) {
@@ -225,7 +230,7 @@ function withParameters(resource: JsonObject, rightsId: string, setterId: string
   return resource;
 }
 
-/** A line `NAME=VALUE`. */
+/** Returns a line `NAME=VALUE`. */
 function variableLine(name: string, value: Json): Json {
   return typeof value === 'string' ? `${name}=${value}` : { 'Fn::Join': ['', [`${name}=`, value]] };
 }

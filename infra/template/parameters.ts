@@ -3,16 +3,16 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { PRINCIPAL } from '../lib/producers';
 import type { JsonObject } from './merge';
 
-/** A placeholder for the parameter `Prefix` that passes the construct's checks of names. */
+/** A placeholder for the parameter `Prefix` that passes the construct's name checks. */
 export const PREFIX = 'prefix-of-the-template';
 
-/** Limited by the longest function name: 64 characters ("CreateFunction"). */
+/** The maximum length of the prefix: function names are limited to 64 characters ("CreateFunction"). */
 const PREFIX_CHARACTERS_MAX = 64 - '-failed-message-processor'.length;
 
-/** A JSON Pointer to a member, without a comma. */
+/** A pattern for a JSON Pointer to a member, without a comma. */
 const POINTER = '(/([^~/,]|~[01])*)+';
 
-/** The ARN of a key, or nothing. */
+/** A parameter for the ARN of a key, or an empty string. */
 const KEY = { Type: 'String', Default: '', AllowedPattern: '(arn:[^:]+:kms:[^:]+:\\d{12}:key/[^:\\s]+)?' };
 
 /** The template's parameters. */
@@ -27,7 +27,7 @@ export const PARAMETERS = {
   TargetUrl: {
     Type: 'String',
     Default: '',
-    // Loopback is for emulators.
+    // Loopback addresses are for emulators.
     AllowedPattern: '(https://[^@#\\s]+|http://127\\.0\\.0\\.1:\\d+/[^@#\\s]*)?',
     Description: 'The https:// URL that each message is POSTed to. Give this or TargetFunctionArn, or a secret with the URL.',
   },
@@ -60,12 +60,12 @@ export const PARAMETERS = {
     Default: '',
     AllowedPattern: `(${POINTER}(,${POINTER}){0,7})?`,
     MaxLength: 1024,
-    Description: "JSON Pointers, comma-separated, to what is recorded of the body of a failed response, such as /type,/title. '': none.",
+    Description: "Comma-separated JSON Pointers to the values that are recorded from the body of a failed response, such as /type,/title. '': none.",
   },
   Policy: {
     Type: 'String',
     Default: '{}',
-    // A file ends with a line break.
+    // A file may end with a line break.
     AllowedPattern: '\\s*\\{[\\s\\S]*\\}\\s*',
     MaxLength: 2048,
     Description: 'The retry policy as JSON. An invalid one stops the functions: run `redeliver check --policy FILE` first.',
@@ -74,7 +74,7 @@ export const PARAMETERS = {
     Type: 'String',
     Default: 'required',
     AllowedValues: ['required', 'optional'],
-    Description: 'optional: messages without an envelope are accepted, too, in any format.',
+    Description: 'optional: messages without an envelope are also accepted, in any format.',
   },
   MessageIdPointer: {
     Type: 'String',
@@ -140,7 +140,7 @@ export const PARAMETERS = {
   ArchivePrefix: {
     Type: 'String',
     Default: '',
-    // With its slash, and without `*`, which is a wildcard in the role's policy.
+    // With the slash at the end, and without `*`, which is a wildcard in the role's policy.
     AllowedPattern: "([A-Za-z0-9!_.'()=-][A-Za-z0-9!_.'()/=-]*/)?",
     MaxLength: 256,
     Description: "The first part of the keys in ArchiveBucket, with / at its end. '': none.",
@@ -191,7 +191,7 @@ export const PARAMETERS = {
   },
 } satisfies JsonObject;
 
-/** Rules between the parameters. */
+/** Rules for combinations of parameters. */
 export const RULES = {
   OneTarget: {
     Assertions: [
@@ -271,18 +271,18 @@ export const RULES = {
   },
 };
 
-/** Parts of the template that a parameter adds. */
+/** The parts of the template that a parameter adds. */
 export interface Option {
   readonly condition: JsonObject;
-  /** Texts in the parts' JSON, by which they are found. */
+  /** Strings in the JSON of these parts, by which they are found. */
   readonly marks: readonly string[];
-  /** Texts in the JSON of whole resources. */
+  /** Strings in the JSON of complete resources. */
   readonly resources?: readonly string[];
 }
 
 /**
- * Parts that are added without changing others, so the template has all of them under conditions. By condition; the
- * construct need not be synthesized for each combination.
+ * Parts that can be added without changing others, by condition. The template contains all of them under conditions, so
+ * the construct need not be synthesized for each combination.
  */
 export const OPTIONS = {
   HasHeaders: ifGiven('HeadersSecretArn'),
@@ -306,7 +306,7 @@ export const OPTIONS = {
 export type OptionName = keyof typeof OPTIONS;
 export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
 
-/** Conditions of the resources, whatever the strategy. */
+/** The conditions of the resources, for any strategy. */
 export const CONDITIONS: JsonObject = {
   CallsFunction: isGiven('TargetFunctionArn'),
   ...conditionsOf(OPTION_NAMES),
@@ -316,7 +316,7 @@ export function conditionsOf(options: readonly OptionName[]): JsonObject {
   return Object.fromEntries(options.map((name) => [name, OPTIONS[name].condition]));
 }
 
-/** Parts with a reference to the parameter, or with one of these texts. */
+/** Returns the option for parts that contain a reference to the parameter or one of these strings. */
 function ifGiven(parameter: string, ...marks: string[]): Option {
   return { condition: isGiven(parameter), marks: [JSON.stringify({ Ref: parameter }), ...marks] };
 }

@@ -26,16 +26,16 @@ export const PARAMETERS = {
   AlarmTopicArn: SHARED.AlarmTopicArn,
 } satisfies JsonObject;
 
-/** The time for a batch: the default of `redeliver work --invocation`. */
+/** The time limit of a batch: the default of `redeliver work --invocation`. */
 const INVOCATION = Duration.seconds(30);
 
-/** The template as a file. */
+/** Returns the template as a file. */
 export function queuesTemplateFile(): string {
   const head = { ...HEAD, Description: 'redeliver: the queues of `redeliver work`', Parameters: PARAMETERS };
   return asFile({ ...head, ...withConditions(queuesTemplate()), Conditions: conditionsOf(['TellsTopic']) }, 'docs/containers.md');
 }
 
-/** The queues of a stack with the strategy `delayed-resend`, without its functions. */
+/** Returns the queues of a stack with the strategy `delayed-resend`, without the functions. */
 function queuesTemplate(): Template {
   const app = new App({ context: cdkContext() });
   const stack = new Stack(app, 'Queues');

@@ -15,7 +15,7 @@ import { ONLY_NOTICES } from '../lib/notify';
 import { ifElse, type Json, type JsonObject, mergeTemplates, NO_VALUE, type Template } from './merge';
 import { CONDITIONS, is, OPTION_NAMES, type Option, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
-/** A combination of the choices that change resources; all else is an option. */
+/** A combination of the choices that change resources. All other choices are options. */
 export interface Variant {
   readonly strategy: Strategy;
   readonly target: 'url' | 'function';
@@ -29,17 +29,17 @@ export interface Package {
 }
 
 /**
- * A policy that needs every permission that any policy may need, since the actual policy is only known at deployment.
- * Unused permissions do no harm.
+ * A policy that requires every permission that any policy might require, since the actual policy is only known at
+ * deployment. Unused permissions do no harm.
  */
 const ANY_POLICY = { longDelays: true };
 
-/** The template as a file. */
+/** Returns the template as a file. */
 export function templateFile(from: Package): string {
   return asFile(redeliverTemplate(from));
 }
 
-/** A template as a file. `page` says how to deploy it. */
+/** Returns a template as a file. `page` explains how to deploy it. */
 export function asFile(template: JsonObject, page = 'docs/template.md'): string {
   // CloudFormation reads YAML 1.1 without aliases ("CloudFormation template format").
   const asRead = { version: '1.1', aliasDuplicateObjects: false } as const;
@@ -47,7 +47,7 @@ export function asFile(template: JsonObject, page = 'docs/template.md'): string 
   return `# Generated from the construct; ${page} says how to deploy it.\n${yaml}`;
 }
 
-/** The template of all variants with all options, which depend on conditions. */
+/** Returns the template of all variants, with all options under conditions. */
 function redeliverTemplate(from: Package): JsonObject {
   const forTarget = (strategy: Strategy): Template => mergeTargets((target) => withConditions(variantTemplate(from, { strategy, target }, OPTION_NAMES)));
   const { Conditions, ...rest } = mergeTemplates('IsDirectResend', forTarget(Strategy.DIRECT_RESEND), forTarget(Strategy.DELAYED_RESEND));
@@ -59,9 +59,9 @@ function redeliverTemplate(from: Package): JsonObject {
 export const HEAD: JsonObject = {
   AWSTemplateFormatVersion: '2010-09-09',
   Description: 'redeliver: delayed, jittered retries for SQS and Lambda',
-  // W3002: the package command uploads the zips to a bucket and replaces their names by their places there.
-  // W3005: the CDK also writes dependencies that a reference implies.
-  // W1033: an empty list of security groups is never split, since it is under a condition.
+  // W3002: the package command uploads the zips to a bucket and replaces their names with their locations. W3005: the
+  // CDK also writes dependencies that are implied by references. W1033: an empty list of security groups is never
+  // split, since the split is under a condition.
   Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005', 'W1033'] } } },
 };
 
@@ -70,26 +70,26 @@ export function mergeTargets(make: (target: Variant['target']) => Template): Tem
   return mergeTemplates('CallsFunction', make('function'), make('url'));
 }
 
-/** The construct's template for one variant with these options, with parameters. */
+/** Returns the construct's template for one variant and these options, with parameters. */
 export function variantTemplate(from: Package, { strategy, target }: Variant, options: readonly OptionName[]): Template {
   return constructTemplate(from, options, (stack) => ({
     target: targetOf(stack, target, options.includes('HasHeaders')),
     strategy,
-    // A policy needs no permissions there.
+    // With strategy `ordered`, no policy needs additional permissions.
     ...(strategy === Strategy.ORDERED && { policy: RetryPolicy.of({}) }),
   }));
 }
 
-/** The construct's template for these props and options, with parameters. */
+/** Returns the construct's template for these props and options, with parameters. */
 export function constructTemplate(from: Package, options: readonly OptionName[], propsOf: (stack: Stack) => RedeliverProps): Template {
   const has = (option: OptionName): boolean => options.includes(option);
   const app = new App({ context: cdkContext() });
   const stack = new Stack(app, 'Redeliver');
   const reason = 'HeadersSecretArn is the ARN of a secret, not a secret.';
   Validations.of(stack).acknowledge({ id: 'CloudFormation-Validate::W2509', reason });
-  // AlarmTopicArn decides that.
+  // AlarmTopicArn determines whether alarms notify a topic.
   Annotations.of(stack).acknowledgeWarning('@redeliver/cdk:alarmsNotifyNobody');
-  // docs/template.md says what the key's policy needs.
+  // docs/template.md describes the statements that the key's policy needs.
   Annotations.of(stack).acknowledgeWarning('@redeliver/cdk:keyPolicyNotChanged');
   const [prefix = '', ...stage] = PREFIX.split('-');
   const redeliver = new Redeliver(stack, 'Redeliver', {
@@ -115,7 +115,7 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
       archivePrefix: valueOf(stack, 'ArchivePrefix'),
       archiveOmit: [valueOf(stack, 'ArchiveOmit')],
     }),
-    // Or an event bus: see policyParameters.
+    // It may also be an event bus: see policyParameters.
     ...(has('HasNotices') && {
       notify: Notify.topic(
         sns.Topic.fromTopicAttributes(stack, 'Notices', {
@@ -157,14 +157,14 @@ function keyOf(stack: Stack, parameter: keyof typeof PARAMETERS): kms.IKey {
   return kms.Key.fromKeyArn(stack, `${parameter}Key`, valueOf(stack, parameter));
 }
 
-/** The account that `ArchiveBucketOwner` names, or the stack's. */
+/** Returns the account in `ArchiveBucketOwner`, or the stack's account. */
 function archiveOwnerIn(stack: Stack): string {
   const owner = valueOf(stack, 'ArchiveBucketOwner');
   const isGiven = new CfnCondition(stack, 'HasArchiveBucketOwner', { expression: Fn.conditionNot(Fn.conditionEquals(owner, '')) });
   return Token.asString(Fn.conditionIf(isGiven.logicalId, owner, Aws.ACCOUNT_ID));
 }
 
-/** A place whose subnets and security groups the parameters replace. */
+/** Returns a VPC placement whose subnets and security groups are replaced by parameters. */
 function vpcOf(stack: Stack): VpcPlacement {
   const subnet = ec2.Subnet.fromSubnetAttributes(stack, 'Subnet', { subnetId: 'subnet-00000000', routeTableId: 'rtb-00000000' });
   return {
@@ -174,7 +174,7 @@ function vpcOf(stack: Stack): VpcPlacement {
   };
 }
 
-/** The list in a text with commas. */
+/** Returns the list in a comma-separated string. */
 function listIn(text: Json): JsonObject {
   return { 'Fn::Split': [',', text] };
 }
@@ -215,7 +215,7 @@ function conditionalText({ 'Fn::Join': join }: JsonObject, conditions: Readonly<
   return { 'Fn::Join': ['', conditional] };
 }
 
-/** A property, a statement of a policy, or a variable is there or not, as a whole. */
+/** Puts a property, a policy statement or a variable under a condition, always as a unit. */
 function conditionalProperty([name, value]: [string, Json]): [string, Json] {
   const members = value as JsonObject;
   switch (name) {
@@ -235,7 +235,7 @@ function conditional(part: Json): Json {
   return option === undefined ? part : ifElse(option, part, NO_VALUE);
 }
 
-/** The option whose texts the part has. */
+/** Returns the option that has one of its strings in this part. */
 function optionOf(part: Json, textsOf: (option: Option) => readonly string[]): string | undefined {
   const text = JSON.stringify(part);
   const [option, ...others] = OPTION_NAMES.filter((name) => textsOf(OPTIONS[name]).some((mark) => text.includes(mark)));
@@ -245,7 +245,10 @@ function optionOf(part: Json, textsOf: (option: Option) => readonly string[]): s
   return option;
 }
 
-/** The two parts that an option takes away: SQS's own encryption of a queue, and the condition on a role's trust. */
+/**
+ * Makes the two parts that an option removes conditional: SQS's own encryption of a queue, and the condition in a
+ * role's trust policy.
+ */
 function withoutOption(properties: JsonObject): JsonObject {
   if ('KmsMasterKeyId' in properties) {
     return { ...properties, SqsManagedSseEnabled: ifElse('HasKey', NO_VALUE, true) };
@@ -259,7 +262,7 @@ function withAccount({ Statement, ...rest }: JsonObject): JsonObject {
   return { ...rest, Statement: [{ ...trust, Condition: ifElse('IsInVpc', NO_VALUE, { StringEquals: { 'aws:SourceAccount': { Ref: 'AWS::AccountId' } } }) }] };
 }
 
-/** Replaces literals that the construct needs by parameters. */
+/** Replaces literals that the construct needs with parameters. */
 function withParameters(resource: JsonObject, architecture: lambda.Architecture): JsonObject {
   const properties = resource['Properties'] as JsonObject;
   switch (resource['Type']) {
@@ -278,8 +281,8 @@ function withParameters(resource: JsonObject, architecture: lambda.Architecture)
   }
 }
 
-/** The template parameter of each environment variable. The functions take an empty one as not set. */
-const OF_PARAMETERS = {
+/** The template parameter of each environment variable. The functions treat an empty variable as not set. */
+const PARAMETER_BY_VARIABLE = {
   RETRY_POLICY: 'Policy',
   ENVELOPE: 'Envelope',
   MESSAGE_ID_POINTER: 'MessageIdPointer',
@@ -291,11 +294,11 @@ const OF_PARAMETERS = {
 function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
   const VpcConfig = { SecurityGroupIds: listIn({ Ref: 'VpcSecurityGroupIds' }), SubnetIds: listIn({ Ref: 'VpcSubnetIds' }) };
   const { Variables } = properties['Environment'] as { Variables: JsonObject };
-  const given = Object.entries(OF_PARAMETERS).filter(([name]) => name in Variables);
+  const given = Object.entries(PARAMETER_BY_VARIABLE).filter(([name]) => name in Variables);
   const parameters = Object.fromEntries(given.map(([name, parameter]) => [name, { Ref: parameter }]));
   const { Code, Handler } = properties as { Code: JsonObject; Handler: string };
   return {
-    // The handler is the function's own name. Inline code is no zip's.
+    // The handler is the function's own name. Inline code is not packaged as a zip.
     Code: 'ZipFile' in Code ? Code : zipOf(Handler, architecture),
     Environment: { Variables: { ...Variables, ...parameters } },
     ...('VpcConfig' in properties && { VpcConfig }),
@@ -305,7 +308,7 @@ function functionParameters(properties: JsonObject, architecture: lambda.Archite
 function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {
   const queue = JSON.stringify(EventSourceArn);
   if (queue.includes('SourceDlq')) {
-    // Usually empty: the construct's own value.
+    // This queue is usually empty, so the construct's value is kept.
     return {};
   }
   const isSource = queue.includes('SourceQueue');
@@ -313,31 +316,34 @@ function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {
 }
 
 /**
- * The right to publish to `NotifyArn`, whose service is not known: an action has no effect on a resource of another
- * service, and the condition holds for `sns:Publish`, which does not have its keys.
+ * Adds the right to publish to `NotifyArn`, whose service is not known. An action has no effect on a resource of
+ * another service, and the condition holds for `sns:Publish`, which does not have the condition's keys.
  */
 function policyParameters({ PolicyDocument }: JsonObject): JsonObject {
   const { Statement, ...rest } = PolicyDocument as { readonly Statement: readonly JsonObject[] };
-  const statements = byKey(Statement).map((statement) => (statement['Action'] === 'sns:Publish' ? { ...statement, ...PUBLISH } : statement));
+  const statements = splitByKey(Statement).map((statement) => (statement['Action'] === 'sns:Publish' ? { ...statement, ...PUBLISH } : statement));
   return { PolicyDocument: { ...rest, Statement: statements } };
 }
 
-/** One statement for each key, at the end: the CDK merges those of several keys, each of which is an option of its own. */
-function byKey(statements: readonly JsonObject[]): JsonObject[] {
-  const isOfKey = ({ Action }: JsonObject): boolean => JSON.stringify(Action).includes('"kms:');
-  const rights = statements.filter(isOfKey).flatMap(({ Action, Resource }) => [Resource].flat().map((key) => ({ key: JSON.stringify(key), actions: [Action].flat() })));
+/**
+ * Splits statements about keys into one statement per key, at the end. The CDK merges the statements of several keys,
+ * but each key is a separate option.
+ */
+function splitByKey(statements: readonly JsonObject[]): JsonObject[] {
+  const isAboutKeys = ({ Action }: JsonObject): boolean => JSON.stringify(Action).includes('"kms:');
+  const rights = statements.filter(isAboutKeys).flatMap(({ Action, Resource }) => [Resource].flat().map((key) => ({ key: JSON.stringify(key), actions: [Action].flat() })));
   const keys = [...new Set(rights.map(({ key }) => key))].sort();
-  const ofKeys = keys.map((key): JsonObject => {
+  const keyStatements = keys.map((key): JsonObject => {
     const actions = new Set(rights.filter((right) => right.key === key).flatMap((right) => right.actions as string[]));
     const [only = '', ...others] = [...actions].sort();
     return { Action: others.length === 0 ? only : [only, ...others], Effect: 'Allow', Resource: JSON.parse(key) };
   });
-  return [...statements.filter((statement) => !isOfKey(statement)), ...ofKeys];
+  return [...statements.filter((statement) => !isAboutKeys(statement)), ...keyStatements];
 }
 
 const PUBLISH = { Action: ['events:PutEvents', 'sns:Publish'], Condition: ONLY_NOTICES };
 
-/** The name of the zip next to the template, from `cargo xtask dist functions`. */
+/** Returns the name of the zip next to the template, which `cargo xtask dist functions` creates. */
 export function zipOf(name: string, architecture: lambda.Architecture): string {
   return `redeliver-${name}-${architecture.name.replace('_', '-')}.zip`;
 }
@@ -359,7 +365,7 @@ function alarmParameters({ MetricName, AlarmName }: JsonObject): JsonObject {
   return {};
 }
 
-/** Replaces the placeholder by the parameter `Prefix`. */
+/** Replaces the placeholder with the parameter `Prefix`. */
 export function withPrefixParameter(value: Json): Json {
   if (typeof value === 'string') {
     return value.includes(PREFIX) ? { 'Fn::Sub': inText(value.replaceAll('${', '${!')) } : value;
@@ -380,7 +386,7 @@ function inText(text: string): string {
   return text.replaceAll(PREFIX, '${Prefix}');
 }
 
-/** The value of a parameter, which the stack has once. */
+/** Returns the value of a parameter, which is created only once per stack. */
 export function valueOf(stack: Stack, parameter: keyof typeof PARAMETERS | 'SourceQueueArn'): string {
   const known = stack.node.tryFindChild(parameter) as CfnParameter | undefined;
   return (known ?? new CfnParameter(stack, parameter)).valueAsString;

@@ -49,7 +49,7 @@ function asyncRetry(given: Given): Template {
   return Template.fromStack(stack);
 }
 
-/** The rights of each role beyond those without an archive and notices. */
+/** The permissions that an archive and notices add to each role. */
 function added(template: Template, usual: Template): Record<string, string[]> {
   const roles = Object.keys(resources(usual, 'AWS::IAM::Role'));
   const more = roles.map((role) => [role, grants(template, role).filter((right) => !grants(usual, role).includes(right))] as const);
@@ -57,23 +57,23 @@ function added(template: Template, usual: Template): Record<string, string[]> {
 }
 
 const NOTHING = made(() => ({}));
-/** A right that overwrites nothing, and writes to no other account. */
+/** A permission that cannot overwrite objects or write to another account. */
 const creates = (objects: string, account = '{AWS::AccountId}'): string =>
   `Allow s3:PutObject on ${objects} if {"Null":{"s3:if-none-match":"false"},"StringEquals":{"aws:ResourceAccount":"${account}"}}`;
 const IMPORTED = 'arn:{AWS::Partition}:s3:::dead-letters';
 
-describe('the annotator alone gets rights, and exactly these', () => {
+describe('only the annotator gets exactly these permissions', () => {
   const cases: [string, Given, string[]][] = [
-    ['on a bucket: only to write below the prefix', all(bucket, () => ({ archivePrefix: 'redeliver' })), [creates('{Archive.Arn}/redeliver/dead-letters/*')]],
-    ['on a whole bucket, which is imported', byName, [creates(`${IMPORTED}/dead-letters/*`)]],
-    ['on the key of a bucket', ownKey, ['Allow kms:GenerateDataKey on {ArchiveKey.Arn}', creates('{Archive.Arn}/dead-letters/*')]],
-    ['on the key of an imported bucket', withKeyArn, [`Allow kms:GenerateDataKey on ${KEY}`, creates(`${IMPORTED}/dead-letters/*`)]],
-    ['on a bucket of another account', ofOtherAccount, [creates(`${IMPORTED}/dead-letters/*`, '444455556666')]],
-    ['on a topic', topic, ['Allow sns:Publish on {Notices}']],
-    ['on a topic and its key', topicWithKey, ['Allow kms:Decrypt on {NoticesKey.Arn}', 'Allow kms:GenerateDataKey on {NoticesKey.Arn}', 'Allow sns:Publish on {Notices}']],
-    ['on a bus', bus, [PUT_EVENTS]],
+    ['bucket: only writing below the prefix', all(bucket, () => ({ archivePrefix: 'redeliver' })), [creates('{Archive.Arn}/redeliver/dead-letters/*')]],
+    ['imported bucket without a prefix', byName, [creates(`${IMPORTED}/dead-letters/*`)]],
+    ["bucket's key", ownKey, ['Allow kms:GenerateDataKey on {ArchiveKey.Arn}', creates('{Archive.Arn}/dead-letters/*')]],
+    ["imported bucket's key", withKeyArn, [`Allow kms:GenerateDataKey on ${KEY}`, creates(`${IMPORTED}/dead-letters/*`)]],
+    ["another account's bucket", ofOtherAccount, [creates(`${IMPORTED}/dead-letters/*`, '444455556666')]],
+    ['topic', topic, ['Allow sns:Publish on {Notices}']],
+    ['topic and its key', topicWithKey, ['Allow kms:Decrypt on {NoticesKey.Arn}', 'Allow kms:GenerateDataKey on {NoticesKey.Arn}', 'Allow sns:Publish on {Notices}']],
+    ['event bus', bus, [PUT_EVENTS]],
     [
-      'on a bucket, its key and a bus',
+      'bucket, its key and an event bus',
       all(withKeyArn, bus, () => ({ archivePrefix: 'a/b/' })),
       [PUT_EVENTS, `Allow kms:GenerateDataKey on ${KEY}`, creates(`${IMPORTED}/a/b/dead-letters/*`)],
     ],
@@ -87,7 +87,7 @@ describe('the annotator alone gets rights, and exactly these', () => {
     test(name, () => assert.deepEqual(added(made(given), NOTHING), { FinalDlqAnnotatorRole: rights.sort() }));
   }
 
-  test('with each strategy, and with AsyncRetry', () => {
+  test('the same permissions with each strategy and with AsyncRetry', () => {
     const given = all(bucket, topic);
     const { FinalDlqAnnotatorRole: rights = [] } = added(made(given), NOTHING);
     assert.equal(rights.length, 2);
@@ -98,7 +98,7 @@ describe('the annotator alone gets rights, and exactly these', () => {
   });
 });
 
-describe('the annotator alone gets variables', () => {
+describe('only the annotator gets environment variables', () => {
   function variables(template: Template): Record<string, unknown> {
     const functions = Object.entries(resources(template, 'AWS::Lambda::Function'));
     const found = functions.map(([id, { Properties }]): [string, [string, unknown][]] => [id, Object.entries(plain(Properties['Environment']?.Variables ?? {}))]);
@@ -108,21 +108,21 @@ describe('the annotator alone gets variables', () => {
 
   const owner = (account = '{AWS::AccountId}'): Record<string, string> => ({ ARCHIVE_BUCKET_OWNER: account });
 
-  test("with the bucket's account, which is the stack's unless the bucket is another's", () => {
+  test("the bucket owner defaults to the stack's account", () => {
     const of = (given: Given): unknown => (variables(made(given)) as Record<string, Record<string, unknown>>)['FinalDlqAnnotator']?.['ARCHIVE_BUCKET_OWNER'];
     assert.equal(of(bucket), '{AWS::AccountId}');
     assert.equal(of(byName), '{AWS::AccountId}');
     assert.equal(of(ofOtherAccount), '444455556666');
   });
 
-  test('with the slash that a prefix lacks, and without those that are not given', () => {
+  test('a prefix gets its missing slash, and absent options set no variable', () => {
     assert.deepEqual(variables(NOTHING), {});
     assert.deepEqual(variables(made(all(bucket, () => ({ archivePrefix: '', archiveOmit: [] })))), { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ...owner() } });
     const prefix = (archivePrefix: string): unknown => variables(made(all(byName, () => ({ archivePrefix }))));
     for (const given of ['a/b', 'a/b/']) {
       assert.deepEqual(prefix(given), { FinalDlqAnnotator: { ARCHIVE_BUCKET: 'dead-letters', ...owner(), ARCHIVE_PREFIX: 'a/b/' } });
     }
-    // Its value, and whether that has a slash, is known at deployment.
+    // Its value, with or without a slash, is known only at deployment.
     const parameter = made(all(byName, (stack) => ({ archivePrefix: new CfnParameter(stack, 'Prefix').valueAsString })));
     assert.deepEqual(variables(parameter), { FinalDlqAnnotator: { ARCHIVE_BUCKET: 'dead-letters', ...owner(), ARCHIVE_PREFIX: '{Prefix}' } });
     const everything = { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ...owner(), ARCHIVE_OMIT: '/customer/email,/a~1b', NOTIFY_ARN: '{Notices}' } };
@@ -146,19 +146,19 @@ describe('alarms', () => {
   const archive = ['archive-refused', 'Redeliver', 'ArchiveRefused', ofAnnotator, 'Sum', 0];
   const notices = ['notices-refused', 'Redeliver', 'NoticeRefused', ofAnnotator, 'Sum', 0];
 
-  test('watch what is there', () => {
+  test('alarms cover what is configured', () => {
     assert.deepEqual(addedAlarms(made(bucket), NOTHING), [archive]);
     assert.deepEqual(addedAlarms(made(bus), NOTHING), [notices]);
     assert.deepEqual(addedAlarms(made(all(bucket, bus)), NOTHING), [archive, notices]);
     assert.deepEqual(addedAlarms(asyncRetry(all(bucket, topic)), asyncRetry(() => ({}))), [archive, notices]);
   });
 
-  test('of the essential ones, the one without which a record would be missing unseen', () => {
+  test('archive-refused is an essential alarm', () => {
     const essential = (given: Given): Template => made(all(given, () => ({ alarmPreset: AlarmPreset.ESSENTIAL })));
     assert.deepEqual(addedAlarms(essential(all(bucket, topic)), essential(() => ({}))), [archive]);
   });
 
-  test('a record is refused its archive at once, a notice in working hours', () => {
+  test('archive-refused pages, notices-refused opens a ticket', () => {
     const topicOf = (stack: Stack, name: string): sns.ITopic => sns.Topic.fromTopicArn(stack, name, `arn:aws:sns:${ACCOUNT}:${name}`);
     const template = made(all(bucket, bus, (stack) => ({ pageTopic: topicOf(stack, 'page'), ticketTopic: topicOf(stack, 'ticket') })));
     const severities = Object.entries(resources(template, 'AWS::CloudWatch::Alarm')).filter(([id]) => id.includes('refused'));
@@ -169,8 +169,8 @@ describe('alarms', () => {
   });
 });
 
-describe('a wrong prop is refused with one sentence', () => {
-  /** The problems that both constructs find; they must be the same. */
+describe('an invalid prop is refused with one sentence', () => {
+  /** The problems found by both constructs, which must be the same. */
   function refused(given: Given, env = {}): string[] {
     const [ofRedeliver, ofAsyncRetry] = [Redeliver, AsyncRetry].map((construct) => {
       const stack = new Stack(new App(), 'Test', { env });
@@ -190,13 +190,13 @@ describe('a wrong prop is refused with one sentence', () => {
   const prefix = (archivePrefix: string): string[] => refused(all(bucket, () => ({ archivePrefix })));
   const omit = (...archiveOmit: string[]): string[] => refused(all(bucket, () => ({ archiveOmit })));
 
-  test('a setting of no archive', () => {
+  test('an archive option without an archive', () => {
     const sentence = (name: string): string => `${name} only applies to an archive; set archive to its bucket, or remove ${name}.`;
     assert.deepEqual(refused(() => ({ archivePrefix: 'a/' })), [sentence('archivePrefix')]);
     assert.deepEqual(refused(() => ({ archiveOmit: ['/a'] })), [sentence('archiveOmit')]);
   });
 
-  test('a prefix that S3 or the function would not take', () => {
+  test('a prefix that S3 or the function would refuse', () => {
     const sentence = (given: string): string =>
       `archivePrefix is "${given}"; use at most 256 of A-Z a-z 0-9 ! _ . * ' ( ) / = and -, with a / at the end, but not at the start.`;
     for (const wrong of ['/a', '/', 'a b', 'ä', 'a\\b', 'a:b', 'a'.repeat(256), `${'a'.repeat(256)}/`]) {
@@ -207,7 +207,7 @@ describe('a wrong prop is refused with one sentence', () => {
     }
   });
 
-  test('a pointer that is none, or that the variable cannot hold', () => {
+  test('an invalid JSON Pointer, or one that the variable cannot hold', () => {
     const no = (given: string): string =>
       `archiveOmit[1] is "${given}", which is not a JSON Pointer to a member; it must start with /, such as /customer/email.`;
     for (const wrong of ['', 'a', '/a~', '/a~2', 'a/b']) {
@@ -219,26 +219,26 @@ describe('a wrong prop is refused with one sentence', () => {
     assert.deepEqual(omit('/a', '/', '/a~0b~1c/0', '/ä b'), []);
   });
 
-  test('more pointers than the function takes', () => {
+  test("more pointers than the function's limit", () => {
     const pointers = Array.from({ length: 51 }, (_, index) => `/${index}`);
     assert.deepEqual(omit(...pointers), ['archiveOmit has 51 entries; give at most 50: the pointer to an object omits all its members.']);
     assert.deepEqual(omit(...pointers.slice(1)), []);
   });
 
-  test('pointers that do not fit into the environment', () => {
+  test('pointers that exceed the size of the environment', () => {
     const pointers = Array.from({ length: 50 }, (_, index) => `/${index}`.padEnd(90, 'x'));
     const [sentence = '', ...others] = refused(all(byName, () => ({ archiveOmit: pointers })));
     assert.deepEqual(others, []);
     assert.match(sentence, /^the environment variables of redeliver-prod-final-dlq-annotator have at least \d+ bytes as JSON, but Lambda allows 4096; shorten ARCHIVE_OMIT, which has 4551\.$/);
   });
 
-  test('a FIFO topic, whether it is created or imported', () => {
+  test('a FIFO topic, created or imported', () => {
     const sentence = 'notify is a FIFO topic, and notices have no message group; use a standard topic or an event bus.';
     assert.deepEqual(refused((stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices', { fifo: true })) })), [sentence]);
     assert.deepEqual(refused((stack) => ({ notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', `${TOPIC}.fifo`)) })), [sentence]);
   });
 
-  test('a place that the functions do not reach', () => {
+  test('a destination that the functions cannot reach', () => {
     const env = { account: '111122223333', region: 'us-east-1' };
     const elsewhere = (prop: string, what: string): string => `${prop} is ${what} of eu-west-1, but the functions are in us-east-1; use one of us-east-1.`;
     const imported: Given = (stack) => ({ archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', region: 'eu-west-1' }) });
@@ -249,7 +249,7 @@ describe('a wrong prop is refused with one sentence', () => {
     assert.deepEqual(refused(all(imported, bus)), [], 'the region is known at deployment');
   });
 
-  test('a key that the annotator could not use', () => {
+  test('a key that the annotator cannot use', () => {
     const alias = (name: string): Given => (stack) => ({
       archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', encryptionKey: kms.Alias.fromAliasName(stack, 'Alias', name) }),
     });

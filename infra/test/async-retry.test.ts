@@ -41,8 +41,8 @@ function refused(props: (stack: Stack) => Partial<AsyncRetryProps>): string[] {
 
 const template = Template.fromStack(made().stack);
 
-describe('the retries of asynchronous invocations', () => {
-  test('a failed invocation goes to the retry queue, and what the handler cannot handle to the annotation queue', () => {
+describe('retries of asynchronous invocations', () => {
+  test('failed invocations go to the retry queue, and unhandled messages to the annotation queue', () => {
     const queues = Object.entries(resources(template, 'AWS::SQS::Queue')).map(([id, { Properties, DeletionPolicy }]) => [
       id,
       {
@@ -75,7 +75,7 @@ describe('the retries of asynchronous invocations', () => {
     });
   });
 
-  test("the user's functions have no retries of their own, and their loop is allowed", () => {
+  test("the user's functions have no retries of their own and allow recursive loops", () => {
     const configs = Object.values(resources(template, 'AWS::Lambda::EventInvokeConfig')).map(({ Properties }) => plain(Properties));
     assert.deepEqual(
       configs,
@@ -106,7 +106,7 @@ describe('the retries of asynchronous invocations', () => {
     assert.deepEqual([FunctionName, Timeout, Runtime, MemorySize], ['redeliver-async-prod-async-retry-handler', 30, 'provided.al2023', 256]);
   });
 
-  test('roles may do exactly this', () => {
+  test('roles have exactly these permissions', () => {
     const take = (queue: string): string[] =>
       ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'].map((action) => `Allow sqs:${action} on ${queue}`);
     const own = (id: string): string[] => [
@@ -137,23 +137,23 @@ describe('the retries of asynchronous invocations', () => {
     }
   });
 
-  test('nobody else sends to the queues', () => {
+  test('only the functions can send to the queues', () => {
     const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
-    const told = policies.map(({ Queues, PolicyDocument }) => {
+    const actual = policies.map(({ Queues, PolicyDocument }) => {
       const [tls, denial] = PolicyDocument.Statement;
       assert.deepEqual([tls.Effect, tls.Condition], ['Deny', { Bool: { 'aws:SecureTransport': 'false' } }]);
       assert.deepEqual([PolicyDocument.Statement.length, denial.Effect, denial.Action, denial.Principal], [2, 'Deny', 'sqs:SendMessage', { AWS: '*' }]);
       return [Queues[0], denial.Condition.ArnNotEquals['aws:PrincipalArn']];
     });
-    assert.deepEqual(Object.fromEntries(told), {
-      // Lambda sends a destination record with the role of the function that failed.
+    assert.deepEqual(Object.fromEntries(actual), {
+      // Lambda sends a destination record with the failed function's role.
       '{RetryQueue}': ['{AsyncRetryHandlerRole.Arn}', '{ReportServiceRole.Arn}', '{InvoiceServiceRole.Arn}'],
       '{AnnotationQueue}': ['{AsyncRetryHandlerRole.Arn}'],
       '{FinalDlq}': ['{FinalDlqAnnotatorRole.Arn}'],
     });
   });
 
-  test('alarms tell what would be lost or stuck', () => {
+  test('alarms cover messages that would be lost or stuck', () => {
     const alarms = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => [
       Properties['AlarmName'].replace('redeliver-async-prod-', ''),
       Properties['MetricName'],
@@ -176,24 +176,24 @@ describe('the retries of asynchronous invocations', () => {
       ...['Report', 'Invoice'].map((id) => [`${id}-failure-not-sent`, 'DestinationDeliveryFailures', `{${id}}`, 0]),
     ];
     assert.deepEqual(alarms.sort(), expected.sort());
-    const told = Template.fromStack(made((stack) => ({ ticketTopic: new sns.Topic(stack, 'Topic') })).stack);
-    for (const { Properties } of Object.values(resources(told, 'AWS::CloudWatch::Alarm'))) {
+    const actual = Template.fromStack(made((stack) => ({ ticketTopic: new sns.Topic(stack, 'Topic') })).stack);
+    for (const { Properties } of Object.values(resources(actual, 'AWS::CloudWatch::Alarm'))) {
       assert.deepEqual(plain(Properties['AlarmActions']), ['{Topic}']);
     }
   });
 
-  test('alarms on a function have its path in their names, with hyphens', () => {
+  test("alarm names contain the function's path with hyphens", () => {
     const { retries } = made((stack) => ({ functions: [userFunction(new Construct(new Construct(stack, 'Mails'), 'Weekly'), 'Send')] }));
     const names = retries.alarms.map(({ node }) => node.id).filter((id) => id.startsWith('Alarm-Mails'));
     assert.deepEqual(names, ['Alarm-Mails-Weekly-Send-failure-not-sent']);
-    const told = Object.values(resources(Template.fromStack(Stack.of(retries)), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['AlarmName']);
-    assert.deepEqual(told.filter((name) => name.includes('Mails')), ['redeliver-async-prod-Mails-Weekly-Send-failure-not-sent']);
+    const actual = Object.values(resources(Template.fromStack(Stack.of(retries)), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['AlarmName']);
+    assert.deepEqual(actual.filter((name) => name.includes('Mails')), ['redeliver-async-prod-Mails-Weekly-Send-failure-not-sent']);
   });
 
-  test('one event source mapping each, and nothing refers to what is not there', () => {
+  test('each queue has one event source mapping, and no reference dangles', () => {
     const mappings = Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties));
-    const told = mappings.map(({ EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes }) => [EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes]);
-    assert.deepEqual(told.sort(), [
+    const actual = mappings.map(({ EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes }) => [EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes]);
+    assert.deepEqual(actual.sort(), [
       ['{AnnotationQueue.Arn}', '{FinalDlqAnnotator}', 10, ['ReportBatchItemFailures']],
       ['{RetryQueue.Arn}', '{AsyncRetryHandler}', 10, ['ReportBatchItemFailures']],
     ]);
@@ -202,13 +202,13 @@ describe('the retries of asynchronous invocations', () => {
     assert.deepEqual(referencesOf(Resources).filter((id) => !known.has(id) && !id.startsWith('AWS')), []);
   });
 
-  test('it lives beside an orchestrator in one stack', () => {
+  test('it can share a stack with an orchestrator', () => {
     const { stack } = made();
     new Redeliver(stack, 'Orders', { ...HTTP, bundles });
     Template.fromStack(stack).resourceCountIs('AWS::SQS::Queue', 7);
   });
 
-  test('its parts are members', () => {
+  test('its resources are public members', () => {
     const { retryQueue, annotationQueue, finalDlq, asyncRetryHandler, finalDlqAnnotator, alarms } = made().retries;
     assert.deepEqual(
       [retryQueue, annotationQueue, finalDlq, asyncRetryHandler, finalDlqAnnotator].map(({ node }) => node.id),
@@ -218,7 +218,7 @@ describe('the retries of asynchronous invocations', () => {
   });
 });
 
-describe('what cannot be retried fails the synth with one sentence', () => {
+describe('an unsupported configuration fails the synth with one sentence', () => {
   const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:report';
   const own = (props: Partial<lambda.FunctionProps>) => (stack: Stack): Partial<AsyncRetryProps> => ({ functions: [userFunction(stack, 'Own', props)] });
   const cases: [string, (stack: Stack) => Partial<AsyncRetryProps>, string][] = [
@@ -261,7 +261,7 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       },
       'functions[1] (Test/Own) is functions[0] again; list it once.',
     ],
-    ['a wrong policy', () => ({ policy: RetryPolicy.fromJson({ max_attempts: -1 }) }), 'policy/max_attempts must be >= 0.'],
+    ['an invalid policy', () => ({ policy: RetryPolicy.fromJson({ max_attempts: -1 }) }), 'policy/max_attempts must be >= 0.'],
     [
       'a delay above twelve hours',
       () => ({ policy: RetryPolicy.fromJson({ backoff: { kind: 'fixed', delay_seconds: 43_201 } }) }),
@@ -286,7 +286,7 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     [
       'short delays without a backoff of its own',
       () => ({ policy: RetryPolicy.fromJson({ long_delays: false, max_attempts: 3 }) }),
-      "policy/long_delays is false, but AsyncRetry's default delays reach 12 hours; set a backoff or a preset, too.",
+      "policy/long_delays is false, but AsyncRetry's default delays reach 12 hours; also set a backoff or a preset.",
     ],
     [
       'more than the environment holds',
@@ -306,7 +306,7 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     [
       'a function in tenant isolation mode',
       own({ tenancyConfig: lambda.TenancyConfig.PER_TENANT }),
-      'functions[0] (Test/Own) is in tenant isolation mode, in which Lambda refuses retries: what it records of a failed invocation has no tenant id; remove it from functions.',
+      'functions[0] (Test/Own) is in tenant isolation mode, in which Lambda refuses retries: its record of a failed invocation has no tenant id; remove it from functions.',
     ],
     [
       'a name for nothing',
@@ -318,15 +318,15 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     test(name, () => assert.deepEqual(refused(props), [sentence]));
   }
 
-  test('a function that allows its loop already is right', () => assert.deepEqual(refused(own({ recursiveLoop: lambda.RecursiveLoop.ALLOW })), []));
+  test('a function that already allows recursive loops is accepted', () => assert.deepEqual(refused(own({ recursiveLoop: lambda.RecursiveLoop.ALLOW })), []));
 
-  test('what is right', () => {
+  test('valid props are accepted', () => {
     const right: ((stack: Stack) => Partial<AsyncRetryProps>)[] = [
-      // With short delays of its own.
+      // The policy has short delays.
       () => ({ policy: RetryPolicy.fromJson({ long_delays: false, preset: 'durable_default' }) }),
       () => ({ policy: RetryPolicy.fromJson({ long_delays: false, backoff: { kind: 'fixed', delay_seconds: 900 } }) }),
       () => ({ policy: RetryPolicy.fromJson({ circuit_breaker: false }) }),
-      // Long by default: the handler's default policy has long delays.
+      // The handler's default policy has long delays.
       () => ({ policy: RetryPolicy.fromJson({ backoff: { kind: 'fixed', delay_seconds: 43_200 } }) }),
       (stack) => ({ functions: Array.from({ length: 28 }, (_, n) => userFunction(stack, `Own${n}`)) }),
     ];
@@ -335,7 +335,7 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     }
   });
 
-  test('a missing bundle is named', () => {
+  test('a missing bundle is reported by name', () => {
     const empty = temporaryDirectory();
     assert.deepEqual(refused(() => ({ bundles: empty })), [`${empty}/async-retry-handler/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
   });

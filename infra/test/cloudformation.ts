@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../template/merge';
 
 type Parameters = Readonly<Record<string, string>>;
 
-/** A section as CloudFormation resolves it with these parameters: without conditions, each text joined. */
+/** Returns a section as CloudFormation resolves it with these parameters: without conditions, with strings joined. */
 export function resolved(section: Json, conditions: JsonObject, parameters: Parameters): Json | undefined {
   const resolve = (value: Json): Json | undefined => resolved(value, conditions, parameters);
   if (Array.isArray(section)) {
@@ -29,7 +29,7 @@ export function resolved(section: Json, conditions: JsonObject, parameters: Para
     const value = resolve(member);
     return value === undefined ? [] : [[name, value]];
   });
-  // The resolved resource has no condition, and no metadata if all of it had a condition.
+  // The resolved resource has no condition, and no metadata if all metadata was conditional.
   const isGone = ([name, member]: [string, Json]): boolean => (name === 'Condition' && typeof member === 'string') || (name === 'Metadata' && JSON.stringify(member) === '{}');
   return Object.fromEntries(members.filter((member) => !isGone(member)));
 }
@@ -64,7 +64,7 @@ function isLeftOut(member: Json, conditions: JsonObject, parameters: Parameters)
   return typeof name === 'string' && name in conditions && !holds({ Condition: name }, conditions, parameters);
 }
 
-/** The parts of a text, flat, without empty ones and with adjacent strings joined. */
+/** Flattens the parts of a string, drops empty parts and joins adjacent literals. */
 function inOnePiece(parts: readonly (Json | undefined)[]): Json[] {
   const flat = parts.flatMap((part) => {
     const inner = (part as JsonObject | undefined)?.['Fn::Join'];

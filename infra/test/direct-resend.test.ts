@@ -42,7 +42,7 @@ function body(template: Template): string {
   return plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
 }
 
-/** The lines of a graph, each with its label if it has one. */
+/** The lines of a graph, with their labels, if any. */
 function graph(template: Template, title: string): string[] {
   const { widgets } = JSON.parse(body(template));
   const found = widgets.filter(({ properties }: any) => properties.title === title);
@@ -59,7 +59,7 @@ function graph(template: Template, title: string): string[] {
 describe('strategy direct-resend', () => {
   const { delayed, direct } = both();
 
-  test('is delayed-resend except for a setting and the description of the message-processor, and the dashboard', () => {
+  test('differs from delayed-resend only in a setting and the description of the message-processor, and in the dashboard', () => {
     const [some, others] = [direct.toJSON().Resources, delayed.toJSON().Resources];
     assert.deepEqual(Object.keys(some), Object.keys(others));
     const changed = Object.keys(some).filter((id) => JSON.stringify(some[id]) !== JSON.stringify(others[id]));
@@ -68,7 +68,7 @@ describe('strategy direct-resend', () => {
     assert.deepEqual([redeliver.intermediateDlq?.node.id, redeliver.failedMessageProcessor?.node.id], ['IntermediateDlq', 'FailedMessageProcessor']);
   });
 
-  test('the message-processor has the settings of the strategy, also if it is a handler of your own', () => {
+  test("the message-processor has the strategy's settings, also as a custom handler", () => {
     const settings = {
       STRATEGY: 'direct-resend',
       SOURCE_QUEUE_URL: '{SourceQueue}',
@@ -84,12 +84,12 @@ describe('strategy direct-resend', () => {
     assert.deepEqual(variables(handler.delayed, 'MessageProcessor'), { ...settings, STRATEGY: 'delayed-resend' });
   });
 
-  test('Lambda may not take any function of the loop for an endless one', () => {
+  test('every function of the loop allows recursive loops', () => {
     const loops = Object.entries(resources(direct, 'AWS::Lambda::Function')).map(([id, { Properties }]) => [id, plain(Properties['RecursiveLoop'])]);
     assert.deepEqual(loops.sort(), ['FailedMessageProcessor', 'FinalDlqAnnotator', 'MessageProcessor'].map((id) => [id, ALLOWED_LOOP]));
   });
 
-  test('an existing queue moves its messages to the intermediate DLQ, too', () => {
+  test('an existing queue also moves its messages to the intermediate DLQ', () => {
     const existing = both(() => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }));
     const set = (template: Template): unknown =>
       Object.values(resources(template, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => plain({ ...Properties, ServiceToken: '' }));
@@ -98,15 +98,15 @@ describe('strategy direct-resend', () => {
   });
 });
 
-describe('the right to send to the source queue', () => {
+describe('the permission to send to the source queue', () => {
   const cases: { readonly name: string; readonly props: Props; readonly source: string; readonly key?: string[] }[] = [
     { name: 'a new one', props: () => ({}), source: '{SourceQueue.Arn}' },
     { name: 'a new one with long delays', props: () => ({ longDelays: true }), source: '{SourceQueue.Arn}' },
-    // The key of all queues, which it also needs for the others.
-    { name: 'a new one with a key', props: (stack) => ({ encryptionKey: new kms.Key(stack, 'Key') }), source: '{SourceQueue.Arn}' },
-    { name: 'one that is elsewhere', props: () => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }), source: ORDERS },
+    // All queues share the key, so the function needs it for the other queues anyway.
+    { name: 'new queue with a key', props: (stack) => ({ encryptionKey: new kms.Key(stack, 'Key') }), source: '{SourceQueue.Arn}' },
+    { name: 'imported queue', props: () => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }), source: ORDERS },
     {
-      name: 'one that is elsewhere, with a key of its own',
+      name: 'imported queue with its own key',
       props: (stack) => ({
         encryptionKey: new kms.Key(stack, 'Key'),
         existingSourceQueue: SourceQueue.fromArn(ORDERS, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
@@ -115,7 +115,7 @@ describe('the right to send to the source queue', () => {
       key: [`Allow kms:GenerateDataKey on ${QUEUE_KEY}`],
     },
     {
-      name: 'one of the stack, with a key of its own',
+      name: 'queue of the stack, with its own key',
       props: (stack) => ({
         encryptionKey: new kms.Key(stack, 'Key'),
         existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
@@ -124,13 +124,13 @@ describe('the right to send to the source queue', () => {
       key: [`Allow kms:GenerateDataKey on ${QUEUE_KEY}`],
     },
     {
-      name: "a new one, which a handler of a user's own may send to",
+      name: "new queue, with a user's own handler",
       props: () => ({ target: Target.handler(join(fakeBundles(), 'message-processor')) }),
       source: '{SourceQueue.Arn}',
     },
   ];
   for (const { name, props, source, key = [] } of cases) {
-    test(`${name}: both functions that re-send have it, with either strategy, and nobody else`, () => {
+    test(`${name}: only the two re-sending functions have it, with either strategy`, () => {
       const { delayed, direct } = both(props);
       for (const template of [delayed, direct]) {
         for (const role of ['MessageProcessorRole', 'FailedMessageProcessorRole']) {
@@ -146,21 +146,21 @@ describe('the right to send to the source queue', () => {
   }
 });
 
-describe('what is watched', () => {
-  test('the alarms are those of delayed re-sends', () => {
+describe('monitoring', () => {
+  test('the alarms equal those of delayed-resend', () => {
     const { delayed, direct } = both();
     assert.deepEqual(alarms(direct), alarms(delayed));
   });
 
-  test('messages may become as old as with delayed re-sends, and older by what their batches wait for', () => {
+  test('age alarms allow the age of delayed-resend plus the batching windows', () => {
     const age = (maxBatchingWindow: Duration): unknown =>
       alarms(templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, sourceRetention: Duration.days(1), maxBatchingWindow })))
-        .find((told) => told.startsWith('message-processor-sees-old-messages'))?.match(/\d+(?= for)/)?.[0];
+        .find((line) => line.startsWith('message-processor-sees-old-messages'))?.match(/\d+(?= for)/)?.[0];
     // Six calls, 189 holds, and 20 unanswered deliveries, each a longer visibility timeout.
     assert.equal(Number(age(Duration.seconds(20))) - Number(age(Duration.seconds(0))), (6 + 189 + 20) * 20);
   });
 
-  test('retries are those of both functions', () => {
+  test('retries are summed over both functions', () => {
     const { direct } = both();
     const [first, second] = ['{MessageProcessor}', '{FailedMessageProcessor}'];
     const parts = [`retriesScheduled0 = RetriesScheduled of ${first}, Sum`, `retriesScheduled1 = RetriesScheduled of ${second}, Sum`];
@@ -175,7 +175,7 @@ describe('what is watched', () => {
     ]);
     assert.ok(graph(direct, 'In the time shown').includes(`retries = ${sum}`));
     assert.deepEqual(
-      graph(direct, 'Retries by attempt').map((told) => told.match(/Function="(.*?)"/)?.[1]),
+      graph(direct, 'Retries by attempt').map((line) => line.match(/Function="(.*?)"/)?.[1]),
       [first, second],
     );
     assert.deepEqual(graph(direct, 'Retries by function, and what SQS moved'), [
@@ -191,7 +191,7 @@ describe('what is watched', () => {
       ]),
     ]);
     assert.equal(body(direct).includes('HandedOff'), false);
-    const right = graph(both(() => ({ longDelays: true })).direct, 'Delays before retries, in seconds').filter((told) => / = FILL/.test(told));
+    const right = graph(both(() => ({ longDelays: true })).direct, 'Delays before retries, in seconds').filter((line) => / = FILL/.test(line));
     assert.deepEqual(right, ['hops (right) = FILL(hops0, 0) + FILL(hops1, 0)']);
   });
 });

@@ -22,7 +22,7 @@ function made(type: string, AlarmTopicArn = ''): Record<string, Resource> {
   return resources(Template.fromJSON({ Resources: JSON.parse(JSON.stringify(given)) }), type);
 }
 
-test('examples/queues.yaml is the file that the construct makes', () => {
+test("examples/queues.yaml equals the construct's output", () => {
   if (process.env['UPDATE_SNAPSHOTS'] === '1') {
     writeFileSync(PATH, FILE);
   }
@@ -30,7 +30,7 @@ test('examples/queues.yaml is the file that the construct makes', () => {
   assert.equal(FILE, readFileSync(PATH, 'utf8'), message);
 });
 
-test('its queues are those of a stack, but for their names and the time for a batch', () => {
+test("its queues equal a stack's except for names and the batch time", () => {
   const comparable = (queues: Record<string, Resource>): any =>
     Object.fromEntries(Object.entries(queues).map(([id, { Properties, ...others }]) => {
       const { QueueName, VisibilityTimeout, RedriveAllowPolicy, ...same } = plain(Properties);
@@ -51,7 +51,7 @@ test('its queues are those of a stack, but for their names and the time for a ba
   ]);
 });
 
-test('all queues demand TLS, and only the roles of the containers send to the inner ones', () => {
+test("all queues require TLS, and only the containers' roles can send to the inner queues", () => {
   const policies = Object.values(made('AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
   const found = policies.map(({ Queues, PolicyDocument }) => [Queues, PolicyDocument.Statement.map(({ Effect, Principal, Action, Resource, Condition }: any) =>
     [Effect, Principal, Action, Resource, Condition])]);
@@ -64,8 +64,8 @@ test('all queues demand TLS, and only the roles of the containers send to the in
   assert.deepEqual(found.sort(), QUEUES.map(statements).sort());
 });
 
-test('a role is taken, and neither a wildcard nor a session', () => {
-  // CloudFormation matches each value of the list.
+test('a role ARN is accepted, a wildcard or a session is refused', () => {
+  // CloudFormation matches the pattern against each value of the list.
   const pattern = new RegExp(`^(?:${PARAMETERS.WorkerRoleArns.AllowedPattern})$`);
   assert.match('arn:aws:iam::111122223333:role/redeliver-orders', pattern);
   assert.match('arn:aws-cn:iam::111122223333:role/team/orders', pattern);
@@ -74,7 +74,7 @@ test('a role is taken, and neither a wildcard nor a session', () => {
   }
 });
 
-test('each alarm notifies the topic, if there is one', () => {
+test('each alarm notifies the topic, if any', () => {
   const alarms = (topic: string): unknown[] =>
     Object.values(made('AWS::CloudWatch::Alarm', topic)).map(({ Properties }) => [Properties['AlarmName']['Fn::Sub'], Properties['AlarmActions'], Properties['OKActions']]);
   const names = ['final-dlq-not-empty', 'final-dlq-arrivals', 'final-dlq-about-to-expire', ...['source-queue', 'intermediate-dlq', 'annotation-queue'].map((queue) => `${queue}-waits-too-long`)];

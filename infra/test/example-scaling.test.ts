@@ -12,7 +12,7 @@ const documents = (name: string): any[] => parseAllDocuments(read(name)).map((do
 
 const NAME = { type: 'object', required: ['name'], properties: { name: { type: 'string' } }, additionalProperties: false };
 
-/** The members that we use, as the custom resource definition of KEDA 2.20 and its page "AWS SQS Queue" allow them. */
+/** The members that we use, according to KEDA 2.20's custom resource definition and its page "AWS SQS Queue". */
 const SCALED_OBJECT = {
   type: 'object',
   required: ['scaleTargetRef', 'triggers'],
@@ -34,7 +34,7 @@ const SCALED_OBJECT = {
             type: 'object',
             required: ['queueURL', 'awsRegion'],
             additionalProperties: false,
-            // KEDA takes nothing but strings.
+            // KEDA accepts only strings.
             properties: { queueURL: { type: 'string' }, awsRegion: { type: 'string' }, queueLength: { type: 'string', pattern: '^[0-9]+$' } },
           },
         },
@@ -43,7 +43,7 @@ const SCALED_OBJECT = {
   },
 };
 
-test('keda.yaml is what KEDA takes', () => {
+test('keda.yaml is valid for KEDA', () => {
   const [authentication, scaled, ...others] = documents('keda.yaml');
   assert.equal(others.length, 0);
   assert.deepEqual([authentication, scaled].map(({ apiVersion, kind }) => [apiVersion, kind]), [
@@ -56,7 +56,7 @@ test('keda.yaml is what KEDA takes', () => {
   assert.ok(!validate({ ...scaled.spec, minReplicas: 2 }), 'and a misspelled member is noticed');
 });
 
-test('keda.yaml scales the Deployment of kubernetes.yaml by the queues that it reads', () => {
+test('keda.yaml scales the Deployment of kubernetes.yaml by the backlog of its queues', () => {
   const [authentication, { spec }] = documents('keda.yaml');
   const deployment = documents('kubernetes.yaml').find(({ kind }) => kind === 'Deployment');
   assert.equal(spec.scaleTargetRef.name, deployment.metadata.name);
@@ -76,7 +76,7 @@ function ecs(name: string, parameters: Record<string, string> = {}): Record<stri
   return substituted(resolved(Resources, Conditions, known), known, Mappings);
 }
 
-/** With references, `Fn::FindInMap` and `Fn::Sub` replaced by their values; references to resources stay. */
+/** Replaces references to parameters, `Fn::FindInMap` and `Fn::Sub` by their values; keeps references to resources. */
 function substituted(value: any, known: Record<string, string>, mappings: any): any {
   if (Array.isArray(value)) {
     return value.map((element) => substituted(element, known, mappings));
@@ -99,7 +99,7 @@ function substituted(value: any, known: Record<string, string>, mappings: any): 
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, substituted(member, known, mappings)]));
 }
 
-test('ecs.yaml scales each service by the messages a task on the queue that it reads', () => {
+test('ecs.yaml scales each service by the messages per task in its queue', () => {
   const queues = FUNCTIONS.map((name) => {
     const { Service, Tasks, Backlog } = ecs(name);
     const { ResourceId, ...target } = Tasks.Properties;
@@ -118,7 +118,7 @@ test('ecs.yaml scales each service by the messages a task on the queue that it r
   assert.deepEqual(queues, ['orders-source', 'orders-intermediate-dlq', 'orders-annotation']);
 });
 
-test('a role of ecs.yaml has the rights of one function, and ECS takes it on for this account alone', () => {
+test("each role of ecs.yaml has one function's permissions, and only ECS of this account can assume it", () => {
   const queue = (suffix: string): string => `arn:aws:sqs:eu-central-1:123456789012:orders-${suffix}`;
   const trusted = (condition: unknown): unknown => [{ Effect: 'Allow', Principal: { Service: 'ecs-tasks.amazonaws.com' }, Action: 'sts:AssumeRole', Condition: condition }];
   const StringEquals = { 'aws:SourceAccount': '123456789012' };
@@ -140,13 +140,13 @@ test('a role of ecs.yaml has the rights of one function, and ECS takes it on for
   assert.deepEqual(rights, expected.map(([from, to]) => [['Allow', reads, [queue(from)]], ['Allow', 'sqs:SendMessage', to.map(queue)]]));
 });
 
-test('the logs of ecs.yaml have the key that is given', () => {
+test('the logs of ecs.yaml use the given key', () => {
   assert.equal(ecs('message-processor').Log.Properties.KmsKeyId, undefined);
   const LogKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/0191f3a2-7b1c-7d3e-8f00-000000000001';
   assert.equal(ecs('message-processor', { LogKeyArn }).Log.Properties.KmsKeyId, LogKeyArn);
 });
 
-test('the lines of containers.md have the functions and the variables of ecs.yaml', () => {
+test('the commands in containers.md use the functions and variables of ecs.yaml', () => {
   const page = readFileSync(join(__dirname, '../../docs/containers.md'), 'utf8');
   const commands = FUNCTIONS.map((name) => ecs(name).Task.Properties.ContainerDefinitions[0].Command.slice(0, 2));
   const functions = `work ${commands.map(([work, name]: string[]) => (work === 'work' ? name : work)).join(' ')}`;
@@ -154,12 +154,12 @@ test('the lines of containers.md have the functions and the variables of ecs.yam
   const [{ Environment }] = ecs('message-processor').Task.Properties.ContainerDefinitions;
   const [, file = ''] = /`orders.env`.*?```text\n(.*?)```/s.exec(page) ?? [];
   const given = [...file.matchAll(/^(\w+)=/gm)].map(([, name]) => name);
-  // Fargate sets the region; the rest of the time for a batch is the default there.
+  // Fargate sets the region; the batch time limit has its default there.
   const names = Environment.map(({ Name }: { Name: string }) => Name).filter((name: string) => name !== 'TARGET_TIMEOUT_SECONDS');
   assert.deepEqual(given, ['AWS_REGION', ...names]);
 });
 
-test('the roles of ecs.yaml are those that containers.md gives to queues.yaml', () => {
+test('the roles of ecs.yaml are those that containers.md passes to queues.yaml', () => {
   const names = FUNCTIONS.map((name) => ecs(name).TaskRole.Properties.RoleName);
   assert.deepEqual(names, FUNCTIONS.map((name) => `redeliver-orders-${name}`));
   const page = readFileSync(join(__dirname, '../../docs/containers.md'), 'utf8');

@@ -2,7 +2,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The smallest valid ELF header for an architecture; building the real programs is slow. */
+/** The smallest valid ELF header for an architecture, since building the real programs is slow. */
 export function writeFakeBundles(directory: string, architecture = lambda.Architecture.ARM_64): void {
   const header = Buffer.alloc(20);
   header.write('\x7fELF', 'latin1');

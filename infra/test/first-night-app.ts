@@ -1,5 +1,4 @@
-// An app that the end-to-end tests deploy: functions whose packages and queues were there before redeliver, as in
-// docs/start/cdk.md.
+// An app that the end-to-end tests deploy: functions with existing packages and queues, as in docs/start/cdk.md.
 
 import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';

@@ -22,7 +22,7 @@ import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 const SCHEMA = join(__dirname, '../../schemas/message.schema.json');
-/** Code for a runtime without inline code. */
+/** Code for a runtime that does not support inline code. */
 const asset = () => ({ code: lambda.Code.fromAsset(join(__dirname, 'functions')), handler: 'orders.handler' });
 const IN_TIME: Partial<lambda.FunctionProps> = { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64 };
 
@@ -57,7 +57,7 @@ function refused(given: Given): string[] {
   }
 }
 
-/** The problems of a valid function with this change and these additional props. */
+/** The problems reported for a valid function with this change and these additional props. */
 function own(function_: Partial<lambda.FunctionProps>, props: Props = {}): Given {
   return (stack) => ({ function: userFunction(stack, 'Own', { ...IN_TIME, ...function_ }), ...props });
 }
@@ -71,14 +71,14 @@ function changed(stack: Stack, change: (of: { readonly resource: lambda.CfnFunct
 
 const usual = made(own({}));
 
-describe("a function of a user's own in the message-processor's place", () => {
-  test('takes it: there is no other', () => {
+describe("a user's own function as the message-processor", () => {
+  test('is the only message-processor', () => {
     const functions = Object.keys(resources(usual.template, 'AWS::Lambda::Function')).sort();
     assert.deepEqual(functions, ['FailedMessageProcessor', 'FinalDlqAnnotator', 'Own']);
     assert.equal(usual.redeliver.messageProcessor.node.path, 'Test/Own');
   });
 
-  test('reads the source queue as ours would', () => {
+  test("reads the source queue like redeliver's message-processor", () => {
     const mapping = (template: Template) =>
       Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties)).find(({ FunctionName }) => FunctionName === '{Own}');
     const common = { EventSourceArn: '{SourceQueue.Arn}', FunctionName: '{Own}', FunctionResponseTypes: ['ReportBatchItemFailures'] };
@@ -87,7 +87,7 @@ describe("a function of a user's own in the message-processor's place", () => {
     assert.deepEqual(mapping(other.template), { ...common, BatchSize: 5, MaximumBatchingWindowInSeconds: 20, ScalingConfig: { MaximumConcurrency: 3 } });
   });
 
-  test('the source queue hides a message for six times its timeout and the batching window', () => {
+  test("the source queue's visibility timeout is six times its timeout plus the batching window", () => {
     const seconds = ({ template }: { template: Template }) => resources(template, 'AWS::SQS::Queue')['SourceQueue']?.Properties['VisibilityTimeout'];
     assert.deepEqual([usual, made(own({ timeout: Duration.minutes(5) }))].map(seconds), [361, 1801]);
   });
@@ -122,7 +122,7 @@ describe("a function of a user's own in the message-processor's place", () => {
     ],
   ];
   for (const [strategy, expected, senders] of rights) {
-    test(`with ${strategy} it has the rights of that strategy's own message-processor, and no other`, () => {
+    test(`with ${strategy} it has exactly the permissions of that strategy's message-processor`, () => {
       const { template } = made(own({}, { strategy }));
       assert.deepEqual(grants(template, 'OwnServiceRole').filter((right) => !right.startsWith('managed')), [...expected].sort());
       const found = Object.values(resources(template, 'AWS::SQS::QueuePolicy'))
@@ -137,7 +137,7 @@ describe("a function of a user's own in the message-processor's place", () => {
     });
   }
 
-  test('may use the key of the queues', () => {
+  test("can use the queues' key", () => {
     const encrypted = made((stack) => ({ ...own({})(stack), encryptionKey: new kms.Key(stack, 'Key') })).template;
     const ofTheKey = grants(encrypted, 'OwnServiceRole').filter((right) => right.includes('{Key.Arn}'));
     assert.deepEqual(ofTheKey, ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}']);
@@ -202,15 +202,15 @@ describe("a function of a user's own in the message-processor's place", () => {
         LOG_LEVEL: 'WARN',
       },
     ],
-    ['with envelopes alone', own({}, { envelope: Envelope.REQUIRED }), { ...DELAYED, ENVELOPE: 'required' }],
-    ['one message an invocation, said by name', own({}, { handlerEvent: HandlerEvent.RECORD }), { ...DELAYED, HANDLER_EVENT: 'record' }],
+    ['with only envelopes', own({}, { envelope: Envelope.REQUIRED }), { ...DELAYED, ENVELOPE: 'required' }],
+    ['with one message per invocation, set explicitly', own({}, { handlerEvent: HandlerEvent.RECORD }), { ...DELAYED, HANDLER_EVENT: 'record' }],
     [
       "beside another wrapper, which redeliver's program starts in turn",
       own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/otel-handler' } }),
       { ...DELAYED, REDELIVER_NEXT_WRAPPER: '/opt/otel-handler' },
     ],
     [
-      'beside a wrapper that the CDK itself has set',
+      'beside a wrapper set by the CDK itself',
       own({
         adotInstrumentation: {
           layerVersion: lambda.AdotLayerVersion.fromPythonSdkLayerVersion(lambda.AdotLambdaLayerPythonSdkVersion.LATEST),
@@ -220,13 +220,13 @@ describe("a function of a user's own in the message-processor's place", () => {
       }),
       { ...DELAYED, REDELIVER_NEXT_WRAPPER: '/opt/otel-instrument' },
     ],
-    ['where no wrapper was wanted', own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '' } }), DELAYED],
+    ['with an empty wrapper variable', own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '' } }), DELAYED],
   ];
   for (const [name, given, expected] of settings) {
-    test(`has its settings beside its own, ${name}`, () => assert.deepEqual(environmentOf(made(given).template), expected));
+    test(`keeps its own variables beside redeliver's settings, ${name}`, () => assert.deepEqual(environmentOf(made(given).template), expected));
   }
 
-  test('with an imported role, no function trusts what a message says about holds, and the synth says why', () => {
+  test("with an imported role no function trusts a message's hold times, and the synth explains why", () => {
     const role = (stack: Stack): iam.IRole => iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::111122223333:role/orders');
     for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND]) {
       const { stack, template } = made((own_) => own({ role: role(own_) }, { strategy })(own_));
@@ -236,11 +236,11 @@ describe("a function of a user's own in the message-processor's place", () => {
     assert.deepEqual(Annotations.fromStack(usual.stack).findInfo('*', Match.anyValue()), []);
   });
 
-  test('may be in a loop', () => {
+  test('allows recursive loops', () => {
     assert.deepEqual(plain(resources(usual.template, 'AWS::Lambda::Function')['Own']?.Properties)['RecursiveLoop'], ALLOWED_LOOP);
   });
 
-  test("has redeliver's program in a layer of its own architecture, beside the user's layers", () => {
+  test("gets redeliver's program as a layer of its architecture, in addition to its own layers", () => {
     const fromArn = (stack: Stack) => lambda.LayerVersion.fromLayerVersionArn(stack, 'Theirs', 'arn:aws:lambda:eu-west-1:111122223333:layer:theirs:1');
     const { template } = made((stack) => own({ layers: [fromArn(stack)] })(stack));
     const properties = plain(resources(template, 'AWS::Lambda::Function')['Own']?.Properties);
@@ -249,14 +249,14 @@ describe("a function of a user's own in the message-processor's place", () => {
     assert.deepEqual(layers.map(({ CompatibleArchitectures, CompatibleRuntimes }) => [CompatibleArchitectures, CompatibleRuntimes]), [[['arm64'], undefined]]);
   });
 
-  test('has an architecture of its own: that of the other functions may be another one', () => {
+  test('can have another architecture than the other functions', () => {
     const intel = fakeBundles(lambda.Architecture.X86_64);
     const { template } = made(own({ architecture: lambda.Architecture.X86_64 }, { architecture: lambda.Architecture.X86_64, bundles: intel }));
     const [layer] = Object.values(resources(template, 'AWS::Lambda::LayerVersion'));
     assert.deepEqual(layer?.Properties['CompatibleArchitectures'], ['x86_64']);
   });
 
-  test('the layer holds the program, which anybody may start, and the schemas, and nothing else', () => {
+  test('the layer contains only the world-executable program and the schemas', () => {
     const app = new App({ context: cdkJson().context });
     redeliverOf(new Stack(app, 'Test'), 'Retries', own({}, { dataSchema: SCHEMA, bodySchema: SCHEMA }));
     const assembly = app.synth();
@@ -274,17 +274,17 @@ describe("a function of a user's own in the message-processor's place", () => {
     lambda.Runtime.JAVA_21, lambda.Runtime.DOTNET_8, lambda.Runtime.RUBY_3_2, new lambda.Runtime('python3.99'),
     new lambda.Runtime(Lazy.string({ produce: () => 'nodejs22.x' }), lambda.RuntimeFamily.NODEJS),
   ];
-  test('may be of each managed runtime', () => {
+  test('can use every managed runtime', () => {
     runtimes.forEach((runtime) => assert.deepEqual(refused(own({ runtime, ...asset() })), [], runtime.name));
   });
 
-  test('may have four layers, and say that it has no SnapStart', () => {
+  test('can have four layers and SnapStart switched off', () => {
     const layer = (stack: Stack, index: number) => lambda.LayerVersion.fromLayerVersionArn(stack, `Layer${index}`, `arn:aws:lambda:eu-west-1:111122223333:layer:l:${index}`);
     assert.deepEqual(refused((stack) => own({ layers: [1, 2, 3, 4].map((index) => layer(stack, index)) })(stack)), []);
     assert.deepEqual(refused((stack) => changed(stack, ({ resource }) => (resource.snapStart = { applyOn: 'None' }))), []);
   });
 
-  test('has versions and aliases as before: each version has the layer and the settings that its function has', () => {
+  test("keeps its versions and aliases, which have the function's layer and settings", () => {
     const { template } = made((stack) => {
       const { function: function_ } = own({})(stack);
       void (function_ as lambda.Function).currentVersion;
@@ -294,7 +294,7 @@ describe("a function of a user's own in the message-processor's place", () => {
     assert.equal(environmentOf(template)['AWS_LAMBDA_EXEC_WRAPPER'], '/opt/redeliver');
   });
 
-  test("is watched by the alarms that ours would be, by the function's own name", () => {
+  test("has the message-processor's alarms under its own name", () => {
     const alarms = Object.values(resources(usual.template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => plain(Properties));
     const watched = alarms
       .filter(({ Dimensions }) => Dimensions?.some(({ Value }: { Value: string }) => Value === '{Own}'))
@@ -309,7 +309,7 @@ describe("a function of a user's own in the message-processor's place", () => {
     ]);
   });
 
-  test('reads an existing queue only when that has its attributes', () => {
+  test("reads an existing queue only after the queue's attributes are set", () => {
     const existingSourceQueue = SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders');
     const { template } = made(own({}, { existingSourceQueue }));
     const waits = resources(template, 'AWS::Lambda::Function')['Own'] as unknown as { DependsOn: string[] };
@@ -317,7 +317,7 @@ describe("a function of a user's own in the message-processor's place", () => {
   });
 });
 
-describe("what a function of a user's own cannot do fails the synth with one sentence", () => {
+describe("an unsupported function of the user fails the synth with one sentence", () => {
   const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
   const tooQuiet = (level: string): string =>
     `target.function (Test/Own) has the application log level ${level}, with which Lambda drops redeliver's metrics and all alarms on them are silent; set ` +
@@ -354,7 +354,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       "target.function's timeout is 3 s; use 11 s to 900 s, in whole seconds: the last five are reserved for hand-offs. Lambda's default is 3 s.",
     ],
     [
-      'a timeout that nobody knows',
+      'a timeout known only at deployment',
       (stack) => {
         const function_ = userFunction(stack, 'Own', IN_TIME);
         (function_.node.defaultChild as lambda.CfnFunction).timeout = Lazy.number({ produce: () => 60 });
@@ -386,7 +386,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
         'docs/own-function.md.',
     ],
     [
-      'a runtime that nobody knows',
+      'an unknown runtime',
       own({ runtime: new lambda.Runtime('cobol85', lambda.RuntimeFamily.OTHER), ...asset() }),
       'target.function (Test/Own) has the runtime cobol85, but redeliver supports Node.js, Python, Java, .NET and Ruby; use one of them, or Target.lambdaFunction.',
     ],
@@ -434,7 +434,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     [
       'a wrapper that only the deployment knows',
       (stack) => own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: new CfnParameter(stack, 'Wrapper').valueAsString } })(stack),
-      'target.function (Test/Own) has an AWS_LAMBDA_EXEC_WRAPPER that is only known at deployment, so redeliver cannot run it, too; set it to a literal.',
+      'target.function (Test/Own) has an AWS_LAMBDA_EXEC_WRAPPER that is only known at deployment, so redeliver cannot run it as well; set it to a literal.',
     ],
     [
       "redeliver's own wrapper, set by hand",
@@ -467,7 +467,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     test(name, () => assert.deepEqual(refused(given), [sentence]));
   }
 
-  test('but not a reservation that only the deployment knows', () => {
+  test('a reserved concurrency known only at deployment is accepted', () => {
     const reserved = (stack: Stack): number => new CfnParameter(stack, 'Reserved', { type: 'Number' }).valueAsNumber;
     assert.deepEqual(refused((stack) => own({ reservedConcurrentExecutions: reserved(stack) })(stack)), []);
   });
@@ -478,7 +478,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     ['maxConcurrentCalls', { maxConcurrentCalls: 0 }, 'use maxConcurrency: a runtime handles one event at a time'],
   ];
   for (const [name, props, instead] of ofOurs) {
-    test(`${name}, which our own has`, () =>
+    test(`${name}, which only redeliver's message-processor supports`, () =>
       assert.deepEqual(refused(own({}, props)), [`${name} only applies to redeliver's own message-processor, which target.function replaces; remove it, and ${instead}.`]));
   }
 
@@ -492,7 +492,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     });
   });
 
-  describe('a wrapper that is set later, with which Lambda would start the function without redeliver', () => {
+  describe("a wrapper set after the construct, which would replace redeliver's", () => {
     const later = (name: string, value: string): string[] => {
       const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
       redeliverOf(stack, 'Retries', own({})).messageProcessor.addEnvironment(name, value);
@@ -501,12 +501,12 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     test('is refused at synth', () =>
       assert.deepEqual(later('AWS_LAMBDA_EXEC_WRAPPER', '/opt/datadog_wrapper'), [
         'target.function (Test/Own) has /opt/datadog_wrapper as AWS_LAMBDA_EXEC_WRAPPER, set after Redeliver was created, so messages would ' +
-          'bypass redeliver; set it before, or set REDELIVER_NEXT_WRAPPER instead, which redeliver runs, too.',
+          'bypass redeliver; set it before, or set REDELIVER_NEXT_WRAPPER instead, which redeliver also runs.',
       ]));
-    test('may be given to redeliver instead', () => assert.deepEqual(later('REDELIVER_NEXT_WRAPPER', '/opt/datadog_wrapper'), []));
+    test('can be passed to redeliver instead', () => assert.deepEqual(later('REDELIVER_NEXT_WRAPPER', '/opt/datadog_wrapper'), []));
   });
 
-  describe('event sources of its own', () => {
+  describe("the function's own event sources", () => {
     const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
     const HERE = { account: '111122223333', region: 'eu-west-1' };
     const queueOf = (stack: Stack, arn: string, id = 'Theirs'): sqs.IQueue => sqs.Queue.fromQueueArn(stack, id, arn);
@@ -520,7 +520,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     const otherQueue = (path: string): string =>
       `target.function (Test/Own) has another queue as an event source (${path}): its batches reach the handler unchanged, without any of redeliver's guarantees; give that ` +
       'queue a function of its own, or acknowledge this. [ack: @redeliver/cdk:anotherQueueOfFunction]';
-    /** The problems and the warnings of what is done after Redeliver is created. */
+    /** The problems and warnings caused by changes made after `Redeliver` is created. */
     const later = (change: (stack: Stack, made: Redeliver) => void, props: Props = {}): { problems: string[]; warnings: string[] } => {
       const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: HERE });
       change(stack, redeliverOf(stack, 'Retries', own({}, props)));
@@ -530,7 +530,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     const warningsOf = (stack: Stack): string[] =>
       Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('another queue')).map(({ entry }) => String(entry.data));
 
-    test('that are the source queue, by its construct or by its ARN', () => {
+    test('the source queue, by construct or ARN, is refused', () => {
       const path = 'Test/Own/SqsEventSource:TestTheirs9340C76C';
       const given = (queue: (stack: Stack) => sqs.IQueue, source: (its: sqs.IQueue) => SourceQueue): string[] =>
         refused((stack) => {
@@ -543,7 +543,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       assert.deepEqual(given(created, () => SourceQueue.fromArn(`arn:aws:sqs:${Aws.REGION}:${Aws.ACCOUNT_ID}:orders`)), [sameQueue(path)]);
     });
 
-    test('that are the construct of the source queue and are added later', () => {
+    test("the source queue's construct, added later, is refused", () => {
       const adds = (queueOfApp: (stack: Stack) => sqs.IQueue): string[] => {
         const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: HERE });
         const queue = queueOfApp(stack);
@@ -556,7 +556,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       assert.deepEqual(adds((stack) => queueOf(stack, ORDERS)), [sameQueue(path)]);
     });
 
-    test('that are the source queue and are added later', () => {
+    test('the source queue, added later, is refused', () => {
       const added = later((stack, { messageProcessor }) => messageProcessor.addEventSource(new SqsEventSource(queueOf(stack, ORDERS), { reportBatchItemFailures: true })), {
         existingSourceQueue: SourceQueue.fromArn(ORDERS),
       });
@@ -568,7 +568,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       assert.deepEqual(named.problems, [sameQueue('Test/Mapping')]);
     });
 
-    test('that are other queues are warned of, whatever their settings', () => {
+    test('other queues cause a warning, whatever their settings', () => {
       const path = 'Test/Own/SqsEventSource:TestTheirs9340C76C';
       const adds = (stack: Stack, { messageProcessor }: Redeliver): void =>
         messageProcessor.addEventSource(new SqsEventSource(queueOf(stack, 'arn:aws:sqs:eu-west-1:444455556666:orders'), { reportBatchItemFailures: true }));
@@ -586,7 +586,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       assert.deepEqual(silent, { problems: [], warnings: [] });
     });
 
-    test("that are no queues, or of other functions, are the user's business", () => {
+    test("other services and other functions' event sources are ignored", () => {
       const { problems, warnings } = later((stack, { messageProcessor }) => {
         messageProcessor.addEventSource(new KinesisEventSource(new kinesis.Stream(stack, 'Stream'), { startingPosition: lambda.StartingPosition.LATEST }));
         userFunction(stack, 'Other').addEventSource(new SqsEventSource(new sqs.Queue(stack, 'Theirs')));
@@ -595,7 +595,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     });
   });
 
-  test('all variables that it gets are ones that it may not have had', () => {
+  test("every variable that redeliver sets is refused in the user's environment", () => {
     const names = Object.values(Strategy).flatMap((strategy) => {
       const { template } = made(
         own(
@@ -623,7 +623,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     }
   });
 
-  test('an application log level of INFO or lower keeps the metrics, and one above is refused when it is set later, too', () => {
+  test('an application log level above INFO is refused, also if it is set later', () => {
     for (const level of ['TRACE', 'DEBUG', 'INFO'] as const) {
       assert.deepEqual(refused(own({ loggingFormat: lambda.LoggingFormat.JSON, applicationLogLevelV2: lambda.ApplicationLogLevel[level] })), []);
     }
@@ -635,8 +635,8 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     }
   });
 
-  test('a log level of its own is its own business', () => assert.deepEqual(refused(own({ environment: { LOG_LEVEL: 'DEBUG' } })), []));
+  test("the function's own LOG_LEVEL is accepted", () => assert.deepEqual(refused(own({ environment: { LOG_LEVEL: 'DEBUG' } })), []));
 
-  test('and so is the size of its batches, if redeliver does not need to know that of its own', () =>
+  test("the function's own BATCH_SIZE is accepted where redeliver does not set it", () =>
     assert.deepEqual(refused(own({ environment: { BATCH_SIZE: '100' } })), []));
 });

@@ -12,19 +12,19 @@ const page = file('docs/handlers.md');
 
 const event = (cents: number) => ({ metadata: { message_id: '0191f3a2-7b1c-7d3e-8f00-000000000001' }, data: { order: 'A-1', cents } });
 
-test('docs/handlers.md links to the targets that are run here, and to the Rust handler that is compiled', () => {
+test('docs/handlers.md links to the tested targets and the compiled Rust handler', () => {
   for (const path of ['examples/targets/orders.py', 'examples/targets/orders.mjs', 'crates/message-processor/examples/custom_handler.rs']) {
     assert.ok(page.includes(`(../${path})`), path);
   }
 });
 
-// Node.js reports an error's `name`, Python its class; the final record and `non_retryable` use that name.
-test('the target in Node.js takes a message, and names what is permanent', async () => {
+// Node.js reports an error's `name`, Python its class. The final record and `non_retryable` use that name.
+test('the Node.js target processes a message and names permanent errors', async () => {
   await handler(event(1250));
   await assert.rejects(handler(event(0)), { name: 'InvalidOrder', message: 'order A-1 costs nothing' });
 });
 
-test('the target in Python takes a message, and names what is permanent', () => {
+test('the Python target processes a message and names permanent errors', () => {
   const program = 'import json, sys, orders\norders.handler(json.loads(sys.argv[1]), None)';
   const called = (cents: number) =>
     spawnSync('python3', ['-B', '-c', program, JSON.stringify(event(cents))], {

@@ -20,7 +20,7 @@ function refused(props: Partial<RedeliverProps>): string[] {
   }
 }
 
-/** A property of each function by its short logical id. */
+/** A property of each function, by the function's short logical id. */
 function ofFunctions(template: Template, property: string): Record<string, unknown> {
   const functions = Object.entries(resources(template, 'AWS::Lambda::Function'));
   return Object.fromEntries(functions.flatMap(([id, { Properties }]) => (Properties[property] === undefined ? [] : [[id, Properties[property]]])));
@@ -41,7 +41,7 @@ function asyncRetry(props: Partial<AsyncRetryProps>): Template {
 }
 
 describe('memory', () => {
-  test('is that of the message-processor alone', () => {
+  test('applies to the message-processor only', () => {
     assert.deepEqual(ofFunctions(templateWith(() => ({ ...HTTP, memorySize: 1024 })), 'MemorySize'), {
       MessageProcessor: 1024,
       FailedMessageProcessor: 256,
@@ -49,7 +49,7 @@ describe('memory', () => {
     });
   });
 
-  test('that Lambda does not have', () => {
+  test("outside Lambda's range is refused", () => {
     for (const memorySize of [127, 10_241, 256.5]) {
       assert.deepEqual(refused({ memorySize }), [`memorySize is ${memorySize}; use a whole number from 128 to 10240 (MiB, the range of Lambda).`]);
     }
@@ -58,14 +58,14 @@ describe('memory', () => {
 });
 
 describe('concurrency of the inner functions', () => {
-  test('is that of each of their mappings, and of no other', () => {
+  test('applies to each of their mappings and to no other', () => {
     const inner = { '{IntermediateDlq.Arn}': { MaximumConcurrency: 240 }, '{AnnotationQueue.Arn}': { MaximumConcurrency: 240 } };
     assert.deepEqual(limits({ innerConcurrency: 240 }), { ...inner, '{SourceQueue.Arn}': { MaximumConcurrency: 10 } });
     const ofAsyncRetry = Object.values(resources(asyncRetry({ innerConcurrency: 3 }), 'AWS::Lambda::EventSourceMapping'));
     assert.deepEqual(ofAsyncRetry.map(({ Properties }) => Properties['ScalingConfig']), [{ MaximumConcurrency: 3 }, { MaximumConcurrency: 3 }]);
   });
 
-  test('is a bottleneck once more messages wait than it takes in a second', () => {
+  test("sets the threshold of the intermediate DLQ's backlog alarm", () => {
     const thresholds = [2, 10, 1000].map((innerConcurrency) => {
       const template = templateWith(() => ({ ...HTTP, innerConcurrency }));
       return named(template, 'AWS::CloudWatch::Alarm', 'AlarmName', 'redeliver-prod-intermediate-dlq-backlog').Properties['Threshold'];
@@ -73,7 +73,7 @@ describe('concurrency of the inner functions', () => {
     assert.deepEqual(thresholds, [200, 1000, 100_000]);
   });
 
-  test('that a mapping does not accept', () => {
+  test("outside a mapping's range is refused", () => {
     for (const innerConcurrency of [1, 1001, 2.5]) {
       const sentence = `innerConcurrency is ${innerConcurrency}; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).`;
       assert.deepEqual(refused({ innerConcurrency, innerReservedConcurrency: 1 }), [sentence]);
@@ -82,8 +82,8 @@ describe('concurrency of the inner functions', () => {
   });
 });
 
-describe('concurrency that is kept for the inner functions', () => {
-  test('is not that of the message-processor', () => {
+describe('reserved concurrency of the inner functions', () => {
+  test('does not apply to the message-processor', () => {
     const inner = { FailedMessageProcessor: 10, FinalDlqAnnotator: 10 };
     const kept = (props: Partial<RedeliverProps>): unknown => ofFunctions(templateWith(() => ({ ...HTTP, innerReservedConcurrency: 10, ...props })), 'ReservedConcurrentExecutions');
     assert.deepEqual(kept({}), inner);
@@ -92,7 +92,7 @@ describe('concurrency that is kept for the inner functions', () => {
     assert.deepEqual(ofFunctions(asyncRetry({ innerReservedConcurrency: 11 }), 'ReservedConcurrentExecutions'), { AsyncRetryHandler: 11, FinalDlqAnnotator: 11 });
   });
 
-  test('must be enough for all that is invoked', () => {
+  test('must cover all concurrent invocations', () => {
     const sentence = (given: number, needed: number): string =>
       `innerReservedConcurrency is ${given}; use a whole number of at least innerConcurrency = ${needed}.`;
     assert.deepEqual(refused({ innerReservedConcurrency: 9 }), [sentence(9, 10)]);
@@ -103,7 +103,7 @@ describe('concurrency that is kept for the inner functions', () => {
 });
 
 describe('provisioned pollers', () => {
-  test('take the place of the largest concurrency, on the source queue alone', () => {
+  test('replace the maximum concurrency, on the source queue only', () => {
     const inner = { '{IntermediateDlq.Arn}': { MaximumConcurrency: 10 }, '{AnnotationQueue.Arn}': { MaximumConcurrency: 10 } };
     assert.deepEqual(limits({ provisionedPollers: { maximum: 20 } }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 2, MaximumPollers: 20 } });
     assert.deepEqual(limits({ provisionedPollers: { minimum: 3, maximum: 4 } }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 3, MaximumPollers: 4 } });
@@ -122,9 +122,9 @@ describe('provisioned pollers', () => {
     ],
     ['too few', { provisionedPollers: { minimum: 1, maximum: 4 } }, ['provisionedPollers.minimum is 1; use a whole number from 2 to 200 (what an SQS event source mapping accepts).']],
     ['too many', { provisionedPollers: { maximum: 2001 } }, ['provisionedPollers.maximum is 2001; use a whole number from 2 to 2000 (what the CDK accepts).']],
-    ['as many as there can be', { provisionedPollers: { minimum: 200, maximum: 2000 } }, []],
-    ['the wrong way round', { provisionedPollers: { minimum: 5, maximum: 4 } }, ['provisionedPollers.minimum is 5, more than maximum (4); lower it or raise the other.']],
-    ['with concurrency enough', { provisionedPollers: { maximum: 4 }, reservedConcurrency: 40 }, []],
+    ['the maximum number', { provisionedPollers: { minimum: 200, maximum: 2000 } }, []],
+    ['a minimum above the maximum', { provisionedPollers: { minimum: 5, maximum: 4 } }, ['provisionedPollers.minimum is 5, more than maximum (4); lower it or raise the other.']],
+    ['with enough concurrency', { provisionedPollers: { maximum: 4 }, reservedConcurrency: 40 }, []],
     [
       'with less concurrency than they use',
       { provisionedPollers: { maximum: 4 }, reservedConcurrency: 39 },
@@ -140,7 +140,7 @@ describe('provisioned pollers', () => {
 });
 
 describe('a key for the logs', () => {
-  test('is that of all log groups, and lets the account\'s log groups in', () => {
+  test("encrypts all log groups, and its policy admits the account's log groups", () => {
     const template = templateWith((stack) => ({ ...HTTP, existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'), logEncryptionKey: new kms.Key(stack, 'Key') }));
     const keys = Object.values(resources(template, 'AWS::Logs::LogGroup')).map(({ Properties }) => plain(Properties['KmsKeyId']));
     assert.deepEqual(keys, Array.from({ length: 4 }, () => '{Key.Arn}'));
@@ -156,7 +156,7 @@ describe('a key for the logs', () => {
     ]);
   });
 
-  test('that is imported is used as it is', () => {
+  test('if imported, is used unchanged', () => {
     const arn = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001';
     const template = templateWith((stack) => ({ ...HTTP, logEncryptionKey: kms.Key.fromKeyArn(stack, 'Key', arn) }));
     assert.equal(resources(template, 'AWS::Logs::LogGroup')['MessageProcessorLogs']?.Properties['KmsKeyId'], arn);
@@ -170,7 +170,7 @@ describe('alarms', () => {
   }
   const usual = alarms({});
 
-  test('one goes off above another number, and says so', () => {
+  test('a changed threshold appears in the alarm and its description', () => {
     const { 'intermediate-dlq-backlog': backlog, ...others } = alarms({ alarmSettings: { 'intermediate-dlq-backlog': { threshold: 50_000 } } });
     const { 'intermediate-dlq-backlog': before, ...same } = usual;
     assert.deepEqual(backlog, {
@@ -181,7 +181,7 @@ describe('alarms', () => {
     assert.deepEqual(others, same);
   });
 
-  test('one that is not wanted is not there, nor on the dashboard', () => {
+  test('a disabled alarm is absent, also from the dashboard', () => {
     const props = { alarmSettings: { 'target-down': { enabled: false }, 'final-dlq-arrivals': { enabled: true } } };
     const { 'target-down': _, ...rest } = usual;
     assert.deepEqual(alarms(props), rest);
@@ -195,7 +195,7 @@ describe('alarms', () => {
     'held-too-long', 'intermediate-dlq-waits-too-long', 'message-processor-errors', 'source-queue-waits-too-long', 'target-down',
   ];
 
-  test('the essential ones are as they always are, and one more or less if it is said', () => {
+  test('the essential alarms have their defaults, and single ones can be added or removed', () => {
     const { ESSENTIAL: alarmPreset } = AlarmPreset;
     assert.deepEqual(alarms({ alarmPreset }), Object.fromEntries(ESSENTIAL.map((name) => [name, usual[name]])));
     const alarmSettings = { 'target-down': { enabled: false }, 'final-dlq-arrivals': { enabled: true }, 'moved-by-redrive': {} };
@@ -204,7 +204,7 @@ describe('alarms', () => {
     assert.deepEqual(alarms({ alarmPreset: AlarmPreset.ALL }), usual);
   });
 
-  test('the essential ones of other loops are of their queues and functions', () => {
+  test('the essential alarms of other strategies watch their own queues and functions', () => {
     const { ESSENTIAL: alarmPreset } = AlarmPreset;
     const [hidden, other] = ['intermediate-dlq-waits-too-long', 'failed-message-processor-errors'];
     const ofVisibility = ESSENTIAL.filter((name) => name !== hidden && name !== other && name !== 'held-too-long' && name !== 'target-down');
@@ -216,41 +216,41 @@ describe('alarms', () => {
     ]);
   });
 
-  test('none at all', () => {
+  test('all alarms can be disabled', () => {
     const alarmSettings = Object.fromEntries(Object.keys(usual).map((name) => [name, { enabled: false }]));
     assert.deepEqual(alarms({ alarmSettings }), {});
   });
 
-  test('of asynchronous invocations, too', () => {
+  test('alarms of AsyncRetry can be configured, too', () => {
     const template = asyncRetry({ alarmSettings: { 'Report-failure-not-sent': { threshold: 5 } } });
     const thresholds = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['Threshold']);
     assert.equal(thresholds.filter((threshold) => threshold === 5).length, 1);
   });
 
   const cases: [string, unknown, string | RegExp][] = [
-    ['a misspelt one', { 'target-don': { enabled: false } }, 'alarmSettings.target-don is not an alarm of this construct; did you mean target-down?'],
-    ['one that there is not', { disk: {} }, /^alarmSettings\.disk is not an alarm of this construct; the alarms are final-dlq-not-empty, /],
-    ['a threshold below nothing', { 'target-down': { threshold: -1 } }, 'alarmSettings.target-down.threshold is -1; use 0 or more.'],
-    ['no setting', { 'target-down': false }, 'alarmSettings.target-down is a boolean; give { enabled, threshold }.'],
+    ['a misspelt alarm', { 'target-don': { enabled: false } }, 'alarmSettings.target-don is not an alarm of this construct; did you mean target-down?'],
+    ['an unknown alarm', { disk: {} }, /^alarmSettings\.disk is not an alarm of this construct; the alarms are final-dlq-not-empty, /],
+    ['a negative threshold', { 'target-down': { threshold: -1 } }, 'alarmSettings.target-down.threshold is -1; use 0 or more.'],
+    ['a missing setting', { 'target-down': false }, 'alarmSettings.target-down is a boolean; give { enabled, threshold }.'],
     ['a misspelt setting', { 'target-down': { enable: false } }, 'alarmSettings.target-down.enable is not a prop of alarmSettings; did you mean alarmSettings.target-down.enabled?'],
   ];
   for (const [name, alarmSettings, sentence] of cases) {
     test(name, () => {
-      const [told = '', ...more] = refused({ alarmSettings: alarmSettings as never });
-      assert.ok(typeof sentence === 'string' ? told === sentence : sentence.test(told), told);
+      const [problem = '', ...more] = refused({ alarmSettings: alarmSettings as never });
+      assert.ok(typeof sentence === 'string' ? problem === sentence : sentence.test(problem), problem);
       assert.deepEqual(more, []);
     });
   }
 });
 
-test('the dashboard is left out if it is not wanted, and nothing else is', () => {
+test('disabling the dashboard removes nothing else', () => {
   const [without, usual] = [templateWith(() => ({ ...HTTP, dashboard: false })), templateWith(() => HTTP)].map((template) => template.toJSON().Resources);
   const gone = Object.keys(usual).filter((id) => !(id in without));
   assert.deepEqual(gone.map((id) => usual[id].Type), ['AWS::CloudWatch::Dashboard']);
   assert.equal(Object.keys(without).length, Object.keys(usual).length - 1);
 });
 
-test('what a function of a user\'s own says itself', () => {
+test("memorySize is refused with a user's own function", () => {
   const stack = new Stack(new App(), 'Test');
   const own = userFunction(stack, 'Orders', { timeout: Duration.seconds(60) });
   assert.throws(() => new Redeliver(stack, 'Retries', { target: Target.ownFunction(own), bundles, memorySize: 512 }), {

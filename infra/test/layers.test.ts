@@ -5,24 +5,24 @@ import { describe, test } from 'node:test';
 
 const LIB = join(__dirname, '../lib');
 
-/** The files of lib, a layer a line, from the bottom up. A file imports from its own layer and from those below. */
+/** The files of lib, one layer per line, lowest first. A file may import only from its own layer and lower ones. */
 const LAYERS = [
-  // Values, and rules on one of them.
+  // Values, and rules for single values.
   'backoff choices environment metrics names nearest package-files patterns policy props-error queue-key range ' +
     'region',
   'event-sources schemas shape topic-subscriptions user-function',
-  // The props as they are given, and as plain values.
+  // The props, as passed and as plain values.
   'existing-queue notify producers retry-policy secret-parameter sigv4 target',
   'normalized-props policy-document policy-shape props props-shape',
   // The plan: the props with every default.
   'alarm-topic archive common-settings messages plan',
-  // What every loop is made of.
+  // The parts of every loop.
   'bundles function function-role layer log-group outputs queues source-queue vpc',
   'alarm annotator message-processor',
   // The loop of each strategy.
   'strategy/definition strategy/on-queue strategy/policy-problems strategy/resend strategy/resend-watch',
   'strategy/delayed-resend strategy/direct-resend strategy/index strategy/ordered strategy/visibility',
-  // The checks of a plan, and what watches a loop.
+  // The checks of a plan, and the monitoring of a loop.
   'async-plan checks existing-queue-checks function-target planning',
   'alarms dashboard existing-source-queue log-queries target-alarm',
   // The constructs, and the app.
@@ -35,7 +35,7 @@ function importsOf(file: string): string[] {
   return [...imports].map(([, path = '']) => posix.join(posix.dirname(file), path));
 }
 
-/** The first circle: files of which each imports the next. */
+/** The first import cycle: each file imports the next. */
 function firstCircle(files = FILES, above: readonly string[] = [], seen = new Set<string>()): readonly string[] {
   for (const file of files) {
     if (above.includes(file)) {
@@ -62,5 +62,5 @@ describe('each file of lib', () => {
     assert.equal(upward[0], undefined);
   });
 
-  test('is in no circle of imports', () => assert.equal(firstCircle().join(' -> '), ''));
+  test('is in no import cycle', () => assert.equal(firstCircle().join(' -> '), ''));
 });

@@ -20,7 +20,7 @@ function logGroups(template: Template): unknown[] {
 }
 
 describe('saved queries', () => {
-  test('answer what on-call people ask, as the page does, in a folder of the deployment', () => {
+  test("equal those of the docs page, in the deployment's folder", () => {
     const queries = Object.values(resources(templateWith(() => ({ ...HTTP, prefix: 'orders' })), 'AWS::Logs::QueryDefinition')).map(({ Properties }) => Properties);
     assert.deepEqual(queries.map(({ Name }) => Name), ['orders-prod/what died, and why', 'orders-prod/the story of one message', 'orders-prod/when the target was down']);
     for (const { QueryString } of queries) {
@@ -28,14 +28,14 @@ describe('saved queries', () => {
     }
   });
 
-  test("read all functions' logs", () => {
+  test("read the logs of all functions", () => {
     const each = ['{MessageProcessorLogs}', '{FailedMessageProcessorLogs}', '{FinalDlqAnnotatorLogs}'];
     assert.deepEqual(logGroups(templateWith(() => HTTP)), [each, each, each]);
     const two = ['{MessageProcessorLogs}', '{FinalDlqAnnotatorLogs}'];
     assert.deepEqual(logGroups(templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY }))), [two, two, two]);
   });
 
-  test("read a user's own function's, too, and create no log group for it", () => {
+  test("include the user's own function without creating its log group", () => {
     const inner = ['{FailedMessageProcessorLogs}', '{FinalDlqAnnotatorLogs}'];
     const own = (logGroup: boolean): Template =>
       templateWith((stack) => {

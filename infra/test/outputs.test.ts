@@ -14,8 +14,8 @@ function outputs(stack: Stack): Record<string, unknown> {
   return Object.fromEntries(found.map(([name, { Value }]) => [name, plain(Value)]));
 }
 
-describe('`redeliver --stack` finds a construct in an app of a user', () => {
-  test('that adds its outputs', () => {
+describe("`redeliver --stack` finds a construct in a user's app", () => {
+  test('by its outputs', () => {
     const { stack, redeliver } = stackWith(() => HTTP);
     redeliver.addOutputs();
     assert.deepEqual(outputs(stack), {
@@ -29,14 +29,14 @@ describe('`redeliver --stack` finds a construct in an app of a user', () => {
     });
   });
 
-  test('without a queue that there is not', () => {
+  test('without outputs for absent queues', () => {
     const { stack, redeliver } = stackWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY }));
     redeliver.addOutputs();
     const roles = ['MessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn'];
     assert.deepEqual(Object.keys(outputs(stack)), ['SourceQueueUrl', 'AnnotationQueueUrl', 'FinalDlqUrl', ...roles]);
   });
 
-  test('with the role of the function that sets up an existing queue, but none of a function of the user', () => {
+  test("with the role of the existing queue's setter, but not of the user's own function", () => {
     const { stack, redeliver } = stackWith((stack) => ({
       target: Target.ownFunction(userFunction(stack, 'Own', { timeout: Duration.seconds(30), architecture: lambda.Architecture.ARM_64 })),
       existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
@@ -47,7 +47,7 @@ describe('`redeliver --stack` finds a construct in an app of a user', () => {
     ]);
   });
 
-  test('of functions that are invoked asynchronously', () => {
+  test('for asynchronously invoked functions', () => {
     const stack = new Stack();
     new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles: fakeBundles() }).addOutputs();
     const { SourceQueueUrl, AsyncRetryHandlerRoleArn, FinalDlqAnnotatorRoleArn } = outputs(stack);
@@ -55,7 +55,7 @@ describe('`redeliver --stack` finds a construct in an app of a user', () => {
     assert.deepEqual([AsyncRetryHandlerRoleArn, FinalDlqAnnotatorRoleArn], ['{AsyncRetryHandlerRole.Arn}', '{FinalDlqAnnotatorRole.Arn}']);
   });
 
-  test('once in a stack', () => {
+  test('only once per stack', () => {
     const { stack, redeliver } = stackWith(() => HTTP);
     redeliver.addOutputs();
     const second = new Redeliver(stack, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test' });

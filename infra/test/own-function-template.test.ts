@@ -17,12 +17,12 @@ const { Conditions, Resources, Outputs } = FILE;
 const ofType = (type: string): any[] => Object.values<any>(Resources).filter(({ Type }) => Type === type);
 const properties = (type: string): any[] => ofType(type).map(({ Properties }) => Properties);
 
-/** Without the fingerprint of the settings in the id of the resource that checks a queue: the file has all settings in one. */
+/** Removes the settings' fingerprint from the id of the resource that checks a queue: the file has all settings. */
 function withOneCheck(section: any): any {
   return JSON.parse(JSON.stringify(section).replaceAll(/Check[0-9a-f]{8}[0-9A-F]{8}"/g, 'Check"'));
 }
 
-/** The parameters that add all options, or none but these. */
+/** Parameters that add all options, or only these. */
 function parametersOf(all: boolean, others: Record<string, string> = {}): Record<string, string> {
   const given = [
     'AlarmTopicArn', 'KmsKeyArn', 'ProducerPrincipals', 'PermissionsBoundaryArn', 'VpcSubnetIds', 'ArchiveBucket', 'ArchiveKeyArn', 'NotifyArn',
@@ -31,7 +31,7 @@ function parametersOf(all: boolean, others: Record<string, string> = {}): Record
   return { ...Object.fromEntries(given), Tracing: String(all), ReadsQueue: 'true', SourceQueueArn: '', ...others };
 }
 
-test('with all options and without any, the file is what the construct makes of a new and of an existing queue, without the function', () => {
+test("with and without options, the file equals the construct's output for a new and an existing queue, without the function", () => {
   for (const [options, source] of [[OWN_OPTIONS, 'new'], [[], 'new'], [OWN_OPTIONS, 'existing'], [[], 'existing']] as const) {
     const made = ownFunctionTemplate(FROM, options, source);
     const parameters = parametersOf(options.length > 0, { SourceQueueArn: source === 'existing' ? 'given' : '' });
@@ -41,13 +41,13 @@ test('with all options and without any, the file is what the construct makes of 
   }
 });
 
-test('it creates neither the function nor its role nor its log group, and refers to none', () => {
+test('the template neither creates nor references the function, its role or its log group', () => {
   const withNewQueue = ofType('AWS::Lambda::Function').filter(({ Condition }) => Condition !== 'TakesQueue');
   assert.deepEqual(withNewQueue.map(({ Properties }) => Properties.Code).sort(), [
     'redeliver-failed-message-processor-arm64.zip',
     'redeliver-final-dlq-annotator-arm64.zip',
   ]);
-  // The third of each is of the function that sets an existing queue's attributes.
+  // The third of each belongs to the function that sets an existing queue's attributes.
   assert.equal(ofType('AWS::IAM::Role').length, 3);
   assert.equal(ofType('AWS::Logs::LogGroup').length, 3);
   const known = [...Object.keys(Resources), ...Object.keys(PARAMETERS), 'AWS'];
@@ -55,7 +55,7 @@ test('it creates neither the function nor its role nor its log group, and refers
   assert.ok(!JSON.stringify(FILE).includes('prefix-of-the-template'));
 });
 
-test("the function's role gets the rights of a message-processor, in a policy of this deployment", () => {
+test("the function's role gets a message-processor's permissions in a policy of this deployment", () => {
   const [rights, ...others] = properties('AWS::IAM::Policy').filter(({ Roles }) => JSON.stringify(Roles) === '[{"Ref":"RoleName"}]');
   assert.equal(others.length, 0);
   assert.deepEqual(rights.PolicyName, { 'Fn::Sub': '${Prefix}-messages' });
@@ -79,7 +79,7 @@ test("the function's role gets the rights of a message-processor, in a policy of
   assert.equal(denied.match(/"Fn::Sub":"arn:\$\{AWS::Partition\}:iam::\$\{AWS::AccountId\}:role\$\{RolePath\}\$\{RoleName\}"/g)?.length, 2);
 });
 
-test('an existing queue has its attributes set, and is read after that', () => {
+test('an existing queue gets its attributes before it is read', () => {
   const setters = ofType('Custom::RedeliverSourceQueue');
   assert.deepEqual(setters.map(({ Properties }) => [Properties.Step, Properties.QueueArn, Properties.VisibilityTimeout]), [
     ['check', { Ref: 'SourceQueueArn' }, { Ref: 'VisibilityTimeoutSeconds' }],
@@ -97,7 +97,7 @@ test('an existing queue has its attributes set, and is read after that', () => {
   assert.deepEqual(queues.map(({ Properties }) => Properties.QueueName['Fn::Sub']).sort(), ['${Prefix}-annotation', '${Prefix}-final-dlq', '${Prefix}-intermediate-dlq']);
 });
 
-test('who may send to an existing queue is not said here', () => {
+test('ProducerPrincipals is refused with an existing queue', () => {
   const [rule] = FILE.Rules.ProducersAreOfANewQueue.Assertions;
   const isRefused = (parameters: Record<string, string>) => holds(FILE.Rules.ProducersAreOfANewQueue.RuleCondition, Conditions, parameters) && !holds(rule.Assert, Conditions, parameters);
   assert.equal(isRefused({ SourceQueueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders', ProducerPrincipals: '444455556666' }), true);
@@ -105,7 +105,7 @@ test('who may send to an existing queue is not said here', () => {
   assert.equal(isRefused({ SourceQueueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders', ProducerPrincipals: '' }), false);
 });
 
-test('the function reads the source queue once somebody says so, and may do it by then', () => {
+test('the function reads the source queue only with ReadsQueue, and has permission before', () => {
   const [mapping, ...others] = ofType('AWS::Lambda::EventSourceMapping').filter(({ Properties }) => Properties.FunctionName.Ref === 'FunctionName');
   assert.equal(others.length, 0);
   assert.deepEqual(plain(resolved(mapping.Properties, Conditions, { SourceQueueArn: '', ReadsQueue: 'true' })), {
@@ -124,14 +124,14 @@ test('the function reads the source queue once somebody says so, and may do it b
   assert.deepEqual(Object.fromEntries(timeouts)['${Prefix}-source'], { Ref: 'VisibilityTimeoutSeconds' });
 });
 
-test('the layer is that of the zip, and stays as long as the function has it', () => {
+test('the layer comes from the zip and is retained', () => {
   const [layer] = ofType('AWS::Lambda::LayerVersion');
   assert.deepEqual([layer.Properties.Content, layer.Properties.CompatibleArchitectures], ['redeliver-layer-arm64.zip', ['arm64']]);
   assert.deepEqual([layer.DeletionPolicy, layer.UpdateReplacePolicy], ['Retain', 'Retain']);
   assert.equal(Resources[Outputs.LayerArn.Value.Ref], layer);
 });
 
-test("the outputs have the function's variables, and the policy last: it may have lines", () => {
+test("the outputs list the function's variables, with the policy last because it may have several lines", () => {
   const text = plain(resolved(Outputs.FunctionVariables.Value, Conditions, { SourceQueueArn: '' }));
   assert.deepEqual(text.split('\n').toSorted(), [
     'ANNOTATION_QUEUE_URL={RedeliverAnnotationQueue}',
@@ -147,7 +147,7 @@ test("the outputs have the function's variables, and the policy last: it may hav
   assert.match(text, /\nRETRY_POLICY=\{Policy\}$/);
 });
 
-test('it accepts messages without an envelope by default', () => {
+test('messages without an envelope are accepted by default', () => {
   assert.deepEqual([PARAMETERS.Envelope.Default, PARAMETERS.Envelope.AllowedValues], ['optional', ['required', 'optional']]);
 });
 
@@ -163,7 +163,7 @@ test("the alarm on invalid messages watches the function's own metrics", () => {
   });
 });
 
-test('a name that would not be the one of a function or a role is refused before anything is created', () => {
+test('an invalid function or role name is refused before anything is created', () => {
   const takes = (name: 'FunctionName' | 'RoleName' | 'RoleId' | 'RolePath', value: string): boolean => new RegExp(`^(?:${PARAMETERS[name].AllowedPattern})$`).test(value);
   assert.deepEqual(['orders', 'arn:aws:lambda:eu-west-1:111122223333:function:orders', 'orders:live', ''].map((value) => takes('FunctionName', value)), [true, false, false, false]);
   assert.deepEqual(['orders-role-a1b2', 'service-role/orders', ''].map((value) => takes('RoleName', value)), [true, false, false]);

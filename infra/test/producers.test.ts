@@ -11,7 +11,7 @@ import { RedeliverPropsError } from '../lib/props-error';
 import { plain, resources } from './stack-exact';
 import { HTTP, stackWith } from './stack-support';
 
-// docs/producers.md shows it.
+// docs/producers.md shows this code.
 const producers = [
   Producer.principal('444455556666'),
   Producer.principal('arn:aws:iam::777788889999:role/shop'),
@@ -31,7 +31,7 @@ function made(props: (stack: Stack) => Partial<RedeliverProps>): { stack: Stack;
   return { stack, template: Template.fromStack(stack) };
 }
 
-/** The allowing statements of a policy that are not the account's own. */
+/** The `Allow` statements of a policy, except the account's own. */
 function allowed(document: any): unknown[] {
   const statements: any[] = plain(document).Statement;
   return statements
@@ -53,14 +53,14 @@ const TO_THE_KEY = [
   [undefined, { Service: ['events.amazonaws.com', 's3.amazonaws.com'] }, KMS, undefined],
 ];
 
-test('each producer may send to the source queue, a service only for its topic, bucket or rule, and to no other queue', () => {
+test('each producer can send only to the source queue, and a service only for its topic, bucket or rule', () => {
   const { template } = made(() => ({}));
   const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy'));
   const open = policies.map(({ Properties }) => [plain(Properties['Queues']), allowed(Properties['PolicyDocument'])]).filter(([, statements]) => (statements as unknown[]).length > 0);
   assert.deepEqual(open, [[['{SourceQueue}'], TO_THE_QUEUE]]);
 });
 
-test("a key of the app's lets the producers use it, and SNS only for its topic", () => {
+test("the app's own key admits the producers, and SNS only for its topic", () => {
   const { stack, template } = made((its) => ({ encryptionKey: new kms.Key(its, 'Key') }));
   const [key, ...others] = Object.values(resources(template, 'AWS::KMS::Key'));
   assert.equal(others.length, 0);
@@ -68,7 +68,7 @@ test("a key of the app's lets the producers use it, and SNS only for its topic",
   Annotations.fromStack(stack).hasNoWarning('*', Match.stringLikeRegexp('cannot change the policy'));
 });
 
-test("a key that is not the app's is left alone, and the warning has the statements that it needs", () => {
+test("an imported key is unchanged, and the warning lists the statements it needs", () => {
   const { stack } = made((its) => ({ encryptionKey: kms.Key.fromKeyArn(its, 'Key', 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001') }));
   const [warning, ...others] = Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('cannot change the policy'));
   assert.equal(others.length, 0);
@@ -81,7 +81,7 @@ test("a key that is not the app's is left alone, and the warning has the stateme
   ]);
 });
 
-test('a producer that no policy could admit is refused', () => {
+test('a producer that no policy can admit is refused', () => {
   const refused = (props: Partial<RedeliverProps>): string => {
     try {
       stackWith(() => ({ ...HTTP, ...props }));
@@ -108,7 +108,7 @@ test('a producer that no policy could admit is refused', () => {
   assert.match(refused({ producers: ['444455556666'] as unknown as Producer[] }), /^producers\[0\] is a string; give Producer\.principal\(…\), Producer\.topic\(…\), /);
 });
 
-test('the statements to copy from examples/producers are those of the construct', () => {
+test("the statements in examples/producers equal the construct's", () => {
   const read = (name: string): any[] => JSON.parse(readFileSync(join(__dirname, `../../examples/producers/${name}.json`), 'utf8'));
   const [queue, key] = [read('queue-policy'), read('key-policy')];
   const facts = (statements: any[]): unknown[] => statements.map(({ Sid, Principal, Action, Condition }) => [Sid, Principal, Action, Condition]);

@@ -17,7 +17,7 @@ const URL = 'https://a.example/';
 /** Props as from JavaScript or unchecked TypeScript. */
 type Unchecked = Record<string, unknown>;
 
-/** The problems of invalid props, a sentence each. */
+/** The problems of invalid props, one sentence each. */
 function refused(make: (stack: Stack) => unknown): string[] {
   try {
     make(new Stack(new App(), 'Test'));
@@ -51,23 +51,23 @@ const of: (...given: any[]) => RetryPolicy = RetryPolicy.of;
 const exponential: (...given: any[]) => Backoff = Backoff.exponential;
 const fixed: (...given: any[]) => Backoff = Backoff.fixed;
 
-describe('a prop that TypeScript would refuse is refused with one sentence, since tsx and JavaScript do not look', () => {
+describe('a prop of the wrong type is refused with one sentence, since tsx and JavaScript do not check types', () => {
   const cases: [string, (stack: Stack) => Unchecked, string][] = [
-    ['the members of a target', () => ({ target: { kind: 'http', url: 'https://a.example/' } }), `target is an object; ${A_TARGET}`],
+    ['a plain object as target', () => ({ target: { kind: 'http', url: 'https://a.example/' } }), `target is an object; ${A_TARGET}`],
     ['a URL as target', () => ({ target: 'https://a.example/' }), `target is a string; ${A_TARGET}`],
     ['no target', () => ({ target: undefined }), `target is missing; ${A_TARGET}`],
     ['a target without a URL', () => ({ target: http() }), 'target.url is missing; give a string.'],
     ['a target without a function', () => ({ target: lambdaFunction() }), 'target.function is missing; give a Lambda function.'],
     ["a function's ARN", () => ({ target: lambdaFunction('arn:aws:lambda:…') }), 'target.function is a string; give a Lambda function.'],
     ['a handler without a bundle', () => ({ target: handler() }), 'target.bundle is missing; give a string.'],
-    ['a function of a user without the function', () => ({ target: ownFunction() }), 'target.function is missing; give a Lambda function.'],
+    ['an own-function target without the function', () => ({ target: ownFunction() }), 'target.function is missing; give a Lambda function.'],
     [
       "a URL for a function of a user's own",
       (stack) => ({ target: ownFunction(userFunction(stack, 'Own'), { url: 'https://a.example/' }) }),
       'target.url is not a prop of Target.ownFunction; the props are function, handlerEvent.',
     ],
-    ['an event that there is not', (stack) => ({ target: ownFunction(userFunction(stack, 'Own'), { handlerEvent: 'message' }) }), 'target.handlerEvent is "message"; use record or batch.'],
-    ['a target without its secret', () => ({ target: httpFromSecret() }), 'target.secret is missing; give a secret of Secrets Manager.'],
+    ['an unknown event', (stack) => ({ target: ownFunction(userFunction(stack, 'Own'), { handlerEvent: 'message' }) }), 'target.handlerEvent is "message"; use record or batch.'],
+    ['a target without a secret', () => ({ target: httpFromSecret() }), 'target.secret is missing; give a secret of Secrets Manager.'],
     [
       'a URL beside the secret that has it',
       (stack) => ({ target: httpFromSecret(new secretsmanager.Secret(stack, 'Hook'), { url: URL }) }),
@@ -78,28 +78,28 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       () => ({ target: http(URL, { sigV4: 'execute-api' }) }),
       'target.sigV4 is a string; give SigV4.functionUrl(…), SigV4.apiGateway(…) or SigV4.vpcLattice(…).',
     ],
-    ["an API's id for an ARN", () => ({ target: http(URL, { sigV4: SigV4.apiGateway('a1b2c3') }) }), 'target.sigV4 is a string; give an ARN.'],
+    ["an API's id instead of its ARN", () => ({ target: http(URL, { sigV4: SigV4.apiGateway('a1b2c3') }) }), 'target.sigV4 is a string; give an ARN.'],
     ["a secret's ARN", () => ({ target: http(URL, { headersSecret: 'arn:…' }) }), 'target.headersSecret is a string; give a secret of Secrets Manager.'],
-    ['milliseconds for a Duration', () => ({ target: http(URL, { timeout: 10_000 }) }), 'target.timeout is a number; give a Duration.'],
+    ['milliseconds instead of a Duration', () => ({ target: http(URL, { timeout: 10_000 }) }), 'target.timeout is a number; give a Duration.'],
     [
       "another target's prop",
       () => ({ target: http(URL, { handlerEvent: 'batch' }) }),
       'target.handlerEvent is not a prop of Target.http; the props are url, headersSecret, sigV4, proxy, errorExcerpt, allowHttp, timeout.',
     ],
-    ['a misspelt prop of the target', () => ({ target: http(URL, { timout: Duration.seconds(1) }) }), 'target.timout is not a prop of Target.http; did you mean target.timeout?'],
-    ['an option that would make it another target', () => ({ target: http('http://a.example/', { kind: 'handler', url: URL }) }), 'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'],
-    ['a strategy that there is not', () => ({ strategy: 'visible' }), 'strategy is "visible"; use delayed-resend, direct-resend, visibility or ordered.'],
-    ['a log of what there is not', () => ({ logDetail: 'all' }), 'logDetail is "all"; use batches or messages.'],
-    ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
-    ['an envelope that there is not', () => ({ envelope: 'none' }), 'envelope is "none"; use required or optional.'],
-    ['seconds to wait for a batch', () => ({ maxBatchingWindow: 20 }), 'maxBatchingWindow is a number; give a Duration.'],
+    ['a misspelt target option', () => ({ target: http(URL, { timout: Duration.seconds(1) }) }), 'target.timout is not a prop of Target.http; did you mean target.timeout?'],
+    ["another target's option", () => ({ target: http('http://a.example/', { kind: 'handler', url: URL }) }), 'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'],
+    ['an unknown strategy', () => ({ strategy: 'visible' }), 'strategy is "visible"; use delayed-resend, direct-resend, visibility or ordered.'],
+    ['an unknown log detail', () => ({ logDetail: 'all' }), 'logDetail is "all"; use batches or messages.'],
+    ['an unknown log level', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
+    ['an unknown envelope', () => ({ envelope: 'none' }), 'envelope is "none"; use required or optional.'],
+    ['seconds as batching window', () => ({ maxBatchingWindow: 20 }), 'maxBatchingWindow is a number; give a Duration.'],
     ["a queue's ARN", () => ({ existingSourceQueue: 'arn:aws:sqs:eu-west-1:111122223333:orders' }), `existingSourceQueue is a string; ${A_QUEUE}`],
     ['a queue', (stack) => ({ existingSourceQueue: new sqs.Queue(stack, 'Queue') }), `existingSourceQueue is the construct Test/Queue; ${A_QUEUE}`],
-    ["a queue's ARN for a queue", () => ({ existingSourceQueue: fromQueue('arn:aws:sqs:eu-west-1:111122223333:orders') }), 'existingSourceQueue is a string; give a queue, or use SourceQueue.fromArn.'],
-    ["a queue's URL beside it", () => ({ existingSourceQueue: fromArn('arn:…', { queueUrl: 'https://…' }) }), 'existingSourceQueue.queueUrl is not a prop of SourceQueue.fromArn; did you mean existingSourceQueue.queueArn?'],
-    ['a topic for a queue', (stack) => ({ existingSourceQueue: fromQueue(new sns.Topic(stack, 'Topic')) }), 'existingSourceQueue is the construct Test/Topic; give a queue, or use SourceQueue.fromArn.'],
+    ["a queue's ARN instead of a queue", () => ({ existingSourceQueue: fromQueue('arn:aws:sqs:eu-west-1:111122223333:orders') }), 'existingSourceQueue is a string; give a queue, or use SourceQueue.fromArn.'],
+    ["an additional queue URL", () => ({ existingSourceQueue: fromArn('arn:…', { queueUrl: 'https://…' }) }), 'existingSourceQueue.queueUrl is not a prop of SourceQueue.fromArn; did you mean existingSourceQueue.queueArn?'],
+    ['a topic instead of a queue', (stack) => ({ existingSourceQueue: fromQueue(new sns.Topic(stack, 'Topic')) }), 'existingSourceQueue is the construct Test/Topic; give a queue, or use SourceQueue.fromArn.'],
     ['a misspelt prop', () => ({ reservedConcurency: 10 }), 'reservedConcurency is not a prop of Redeliver; did you mean reservedConcurrency?'],
-    ['a misspelt prop that must be there, told once', () => ({ target: undefined, Target: HTTP.target }), 'Target is not a prop of Redeliver; did you mean target?'],
+    ['a misspelt required prop, reported once', () => ({ target: undefined, Target: HTTP.target }), 'Target is not a prop of Redeliver; did you mean target?'],
     [
       "AsyncRetry's prop",
       () => ({ functions: [] }),
@@ -109,14 +109,14 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
         'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, producers, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
         'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, dashboard.',
     ],
-    ['text for a number', () => ({ maxConcurrency: '10' }), 'maxConcurrency is a string; give a number.'],
-    ['text for yes or no', () => ({ longDelays: 'true' }), 'longDelays is a string; give true or false.'],
-    ['seconds for a Duration', () => ({ timeout: 60 }), 'timeout is a number; give a Duration.'],
+    ['a string instead of a number', () => ({ maxConcurrency: '10' }), 'maxConcurrency is a string; give a number.'],
+    ['a string instead of a boolean', () => ({ longDelays: 'true' }), 'longDelays is a string; give true or false.'],
+    ['seconds instead of a Duration', () => ({ timeout: 60 }), 'timeout is a number; give a Duration.'],
     ['null', () => ({ sourceRetention: null }), 'sourceRetention is null; give a Duration.'],
     ['a number as name', () => ({ stage: 1 }), 'stage is a number; give a string.'],
-    ['a policy from a file that nobody has read', () => ({ policy: 'policy.json' }), `policy is a string; ${A_POLICY}`],
-    ['the members of a policy', () => ({ policy: { maxAttempts: 3 } }), `policy is an object; ${A_POLICY}`],
-    ['a misspelt member of the policy', () => ({ policy: of({ maxAttemps: 3 }) }), 'policy.maxAttemps is not a prop of RetryPolicy; did you mean policy.maxAttempts?'],
+    ["a policy file's path", () => ({ policy: 'policy.json' }), `policy is a string; ${A_POLICY}`],
+    ['a plain object as policy', () => ({ policy: { maxAttempts: 3 } }), `policy is an object; ${A_POLICY}`],
+    ['a misspelt policy member', () => ({ policy: of({ maxAttemps: 3 }) }), 'policy.maxAttemps is not a prop of RetryPolicy; did you mean policy.maxAttempts?'],
     ['seconds in a policy', () => ({ policy: of({ maxAge: 60 }) }), 'policy.maxAge is a number; give a Duration.'],
     ['seconds in a backoff', () => ({ policy: of({ backoff: fixed(60) }) }), 'policy.backoff.delay is a number; give a Duration.'],
     ['the name of a backoff', () => ({ policy: of({ backoff: 'fixed' }) }), 'policy.backoff is a string; give Backoff.uniform(…), Backoff.exponential(…), Backoff.fixed(…) or Backoff.schedule(…).'],
@@ -124,25 +124,25 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ['a member of another backoff', () => ({ policy: of({ backoff: fixed(Duration.seconds(1), { rate: 2 }) }) }), 'policy.backoff.rate is not a prop of Backoff.fixed; the props are delay, jitter.'],
     ['the name of a jitter', () => ({ policy: of({ backoff: fixed(Duration.seconds(1), { jitter: 'none' }) }) }), 'policy.backoff.jitter is a string; give Jitter.NONE, Jitter.HALF, Jitter.FULL or Jitter.additive(…).'],
     ['no circuit breaker', () => ({ policy: of({ circuitBreaker: false }) }), 'policy.circuitBreaker is a boolean; give CircuitBreaker.OFF or CircuitBreaker.of(…).'],
-    ['text for a list', () => ({ policy: of({ retryable: 'Http.*' }) }), 'policy.retryable is a string; give a list of strings.'],
+    ['a string instead of a list', () => ({ policy: of({ retryable: 'Http.*' }) }), 'policy.retryable is a string; give a list of strings.'],
     ['a list as policy', () => ({ policy: RetryPolicy.fromJson([]) }), 'policy is a list; give an object.'],
     ['a policy that is null', () => ({ policy: RetryPolicy.fromJson(null as never) }), 'policy is null; give an object.'],
     ["a key's ARN", () => ({ encryptionKey: 'arn:…' }), 'encryptionKey is a string; give a KMS key.'],
     ["a topic's ARN", () => ({ ticketTopic: 'arn:…' }), 'ticketTopic is a string; give an SNS topic.'],
-    ['a queue for a topic', (stack) => ({ pageTopic: new sqs.Queue(stack, 'Queue') }), 'pageTopic is the construct Test/Queue; give an SNS topic.'],
-    ['an unknown preset of alarms', () => ({ alarmPreset: 'few' }), 'alarmPreset is "few"; use all or essential.'],
+    ['a queue instead of a topic', (stack) => ({ pageTopic: new sqs.Queue(stack, 'Queue') }), 'pageTopic is the construct Test/Queue; give an SNS topic.'],
+    ['an unknown alarm preset', () => ({ alarmPreset: 'few' }), 'alarmPreset is "few"; use all or essential.'],
     ["a bucket's name", () => ({ archive: 'dead-letters' }), 'archive is a string; give a bucket of S3.'],
-    ['a pointer alone', () => ({ archiveOmit: '/card' }), 'archiveOmit is a string; give a list of strings.'],
+    ['a single pointer instead of a list', () => ({ archiveOmit: '/card' }), 'archiveOmit is a string; give a list of strings.'],
     ['a number as pointer', () => ({ archiveOmit: [1] }), 'archiveOmit[0] is a number; give a string.'],
-    ['a topic that is not wrapped', (stack) => ({ notify: new sns.Topic(stack, 'Topic') }), 'notify is the construct Test/Topic; give Notify.topic(…) or Notify.eventBus(…).'],
+    ['an unwrapped topic', (stack) => ({ notify: new sns.Topic(stack, 'Topic') }), 'notify is the construct Test/Topic; give Notify.topic(…) or Notify.eventBus(…).'],
     ["a topic's ARN for notices", () => ({ notify: notifyTopic('arn:…') }), 'notify.topic is a string; give an SNS topic.'],
-    ['a topic for a bus', (stack) => ({ notify: notifyBus(new sns.Topic(stack, 'Topic')) }), 'notify.bus is the construct Test/Topic; give an event bus.'],
-    ['text for no dashboard', () => ({ dashboard: 'false' }), 'dashboard is a string; give true or false.'],
-    ['a snapshot of a queue', () => ({ removalPolicy: RemovalPolicy.SNAPSHOT }), 'removalPolicy is "snapshot"; use retain or destroy.'],
+    ['a topic instead of a bus', (stack) => ({ notify: notifyBus(new sns.Topic(stack, 'Topic')) }), 'notify.bus is the construct Test/Topic; give an event bus.'],
+    ['a string for dashboard', () => ({ dashboard: 'false' }), 'dashboard is a string; give true or false.'],
+    ['the removal policy SNAPSHOT', () => ({ removalPolicy: RemovalPolicy.SNAPSHOT }), 'removalPolicy is "snapshot"; use retain or destroy.'],
     ['the name of an architecture', () => ({ architecture: 'arm64' }), 'architecture is a string; give lambda.Architecture.ARM_64 or lambda.Architecture.X86_64.'],
-    ['days that logs cannot be kept for', () => ({ logRetention: 31 }), 'logRetention is a number; give one of RetentionDays.'],
-    ['the name of such days', () => ({ logRetention: 'ONE_MONTH' }), 'logRetention is a string; give one of RetentionDays.'],
-    ['a VPC alone', (stack) => ({ vpc: new ec2.Vpc(stack, 'Vpc') }), 'vpc is the construct Test/Vpc; give { vpc }.'],
+    ['an unsupported log retention', () => ({ logRetention: 31 }), 'logRetention is a number; give one of RetentionDays.'],
+    ['the name of a log retention', () => ({ logRetention: 'ONE_MONTH' }), 'logRetention is a string; give one of RetentionDays.'],
+    ['an unwrapped VPC', (stack) => ({ vpc: new ec2.Vpc(stack, 'Vpc') }), 'vpc is the construct Test/Vpc; give { vpc }.'],
     [
       "a security group's id",
       (stack) => ({ vpc: { vpc: new ec2.Vpc(stack, 'Vpc'), securityGroups: ['sg-1'] } }),
@@ -153,7 +153,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     test(name, () => assert.deepEqual(redeliver(props), [sentence]));
   }
 
-  test('all that is wrong is said at once', () => {
+  test('all errors are reported together', () => {
     assert.deepEqual(redeliver(() => ({ prefx: 'orders', target: http(1, { timeout: 5 }), strategy: 'hide' })), [
       'prefx is not a prop of Redeliver; did you mean prefix?',
       'target.url is a number; give a string.',
@@ -162,30 +162,30 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ]);
   });
 
-  test('no props at all', () => {
+  test('missing props', () => {
     assert.deepEqual(refused((stack) => new Redeliver(stack, 'Retries', undefined as never)), ['props is missing; give { target }.']);
   });
 
-  test('a prop that is undefined is one that was not given', () => {
+  test('an undefined prop counts as absent', () => {
     assert.deepEqual(redeliver(() => ({ prefix: undefined, timeout: undefined, vpc: undefined })), []);
   });
 });
 
-describe("AsyncRetry's props are looked at alike", () => {
+describe("AsyncRetry's props are checked in the same way", () => {
   const cases: [string, (stack: Stack) => Unchecked, string][] = [
     ['no functions', () => ({ functions: undefined }), 'functions is missing; give a list of Lambda functions.'],
-    ['a function alone', (stack) => ({ functions: userFunction(stack, 'One') }), 'functions is the construct Test/One; give a list of Lambda functions.'],
+    ['a single function instead of a list', (stack) => ({ functions: userFunction(stack, 'One') }), 'functions is the construct Test/One; give a list of Lambda functions.'],
     ["a function's ARN", () => ({ functions: ['arn:…'] }), 'functions[0] is a string; give a Lambda function.'],
     ['a misspelt prop', () => ({ ticketTopc: 1 }), 'ticketTopc is not a prop of AsyncRetry; did you mean ticketTopic?'],
-    ['a policy that is text', () => ({ policy: '{}' }), `policy is a string; ${A_POLICY}`],
-    ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
+    ['a policy as a string', () => ({ policy: '{}' }), `policy is a string; ${A_POLICY}`],
+    ['an unknown log level', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
     ['a number as name', () => ({ prefix: 1 }), 'prefix is a number; give a string.'],
   ];
   for (const [name, props, sentence] of cases) {
     test(name, () => assert.deepEqual(asyncRetry(props), [sentence]));
   }
 
-  test('no props at all', () => {
+  test('missing props', () => {
     assert.deepEqual(refused((stack) => new AsyncRetry(stack, 'Retries', undefined as never)), ['props is missing; give { functions }.']);
   });
 });

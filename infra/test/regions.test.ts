@@ -17,7 +17,7 @@ function stackIn(region?: string): Stack {
   return new Stack(new App(), 'Test', region === undefined ? {} : { env: { account: '111122223333', region } });
 }
 
-/** The loop setting and tracing mode that all functions share, and true if a role may send traces. */
+/** The recursive-loop setting and tracing mode that all functions share, and whether any role may send traces. */
 function features(stack: Stack): unknown {
   const template = Template.fromStack(stack);
   const functions = Object.values(template.findResources('AWS::Lambda::Function')).map(({ Properties }) =>
@@ -42,12 +42,12 @@ const FEATURES: Record<string, unknown> = {
   'cn-north-1': [null, null, false],
 };
 
-test('where the region is known, a function asks for nothing that it lacks', () => {
+test('in a known region, a function uses only supported features', () => {
   const found = Object.keys(FEATURES).map((region) => [region, features(made({}, region))]);
   assert.deepEqual(Object.fromEntries(found), FEATURES);
 });
 
-test('where it is not, conditions decide at deployment', () => {
+test('in an unknown region, conditions decide at deployment', () => {
   const stack = made({});
   const traces = { 'Fn::If': ['RedeliverLacksXRay', 'PassThrough', 'Active'] };
   assert.deepEqual(features(stack), [ALLOWED_LOOP, traces, true]);
@@ -63,7 +63,7 @@ test('where it is not, conditions decide at deployment', () => {
   assert.deepEqual(lacks('aws-iso', 'us-iso-east-1'), [true, false]);
 });
 
-test("a function of the user's own gets the loop of its region, also from two constructs", () => {
+test("a user's own function gets its region's recursive-loop setting, also from two constructs", () => {
   for (const [region, loop] of [['eu-west-1', 'Allow'], ['cn-north-1', undefined], [undefined, ALLOWED_LOOP]] as const) {
     const stack = stackIn(region);
     const own = userFunction(stack, 'Own', { architecture: lambda.Architecture.ARM_64, timeout: Duration.seconds(60) });

@@ -12,7 +12,7 @@ import { HTTP, stackWith, temporaryDirectory } from './stack-support';
 const { seconds, minutes } = Duration;
 const SCHEMA = JSON.parse(readFileSync(join(__dirname, '../../schemas/retry-policy.schema.json'), 'utf8'));
 
-describe('a policy by its members is the document that the functions read', () => {
+describe("a policy built from members equals the functions' document", () => {
   const cases: [string, RetryPolicy, object][] = [
     ['the defaults', RetryPolicy.of({}), {}],
     [
@@ -84,14 +84,14 @@ describe('a policy by its members is the document that the functions read', () =
   });
 });
 
-test('the file of `redeliver simulate --policy` is a policy', () => {
+test('a file for `redeliver simulate --policy` is accepted as a policy', () => {
   const path = join(temporaryDirectory(), 'policy.json');
   writeFileSync(path, '{"max_attempts":8}');
   assert.deepEqual(documentOf(RetryPolicy.fromFile(path)), { max_attempts: 8 });
   assert.throws(() => RetryPolicy.fromFile(`${path}.old`), /^RedeliverPropsError: policy cannot be read from .*policy\.json\.old: ENOENT.*; name a JSON file\.$/);
 });
 
-describe('what is wrong is told in the words of whoever wrote it', () => {
+describe('errors use the names of the props', () => {
   function refused(props: Partial<RedeliverProps>): string[] {
     try {
       stackWith(() => ({ ...HTTP, ...props }));
@@ -127,13 +127,13 @@ describe('what is wrong is told in the words of whoever wrote it', () => {
     test(sentence, () => assert.deepEqual(refused({ policy }), [sentence]));
   }
 
-  test('with a strategy that has no use for it', () => {
+  test('a member that the strategy does not support', () => {
     const policy = RetryPolicy.of({ maxRedrives: 5, maxAttempts: 981, backoff: Backoff.fixed(seconds(1), { jitter: Jitter.NONE }), maxAge: Duration.days(1) });
     const sentences = refused({ policy, strategy: Strategy.VISIBILITY }).map((sentence) => sentence.split(' ')[0]);
     assert.deepEqual(sentences, ['policy.maxAttempts', 'policy.maxRedrives']);
   });
 
-  test('every member of the schema has a word', () => {
+  test('every member of the schema has a prop name', () => {
     const members = JSON.stringify(SCHEMA).match(/"[a-z]+(_[a-z]+)+":[{t]/g)!.map((member) => member.split('"')[1]!);
     assert.ok(members.length > 15);
     assert.deepEqual(members.filter((member) => withPropNames(member) === member && member !== 'circuit_breaker'), []);

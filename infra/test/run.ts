@@ -1,4 +1,4 @@
-// Runs all tests in one process: loading the CDK takes seconds, and Node.js' own runner would load it for each file.
+// Runs all tests in one process: loading the CDK takes seconds, and Node.js's own runner would load it for each file.
 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// The app of `cargo xtask smoke`: a loop with delays of seconds, and a target that answers as the message asks.
+// The app of `cargo xtask smoke`: a loop with delays of seconds, and a target that answers as the message specifies.
 
 import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -51,12 +51,12 @@ const redeliver = new Redeliver(stack, 'Redeliver', {
     maxAttempts: 2,
     backoff: Backoff.fixed(Duration.seconds(2), { jitter: Jitter.NONE }),
     nonRetryable: ['Permanent'],
-    // Two of the few calls fail.
+    // Two of the few calls fail intentionally.
     circuitBreaker: CircuitBreaker.OFF,
   }),
 });
 
-// SQS moves a message itself.
+// In this loop SQS itself moves a message.
 const moved = new sqs.Queue(stack, 'Moved', { enforceSSL: true, removalPolicy });
 const moving = new sqs.Queue(stack, 'Moving', { enforceSSL: true, removalPolicy, deadLetterQueue: { queue: moved, maxReceiveCount: 1 } });
 

@@ -15,7 +15,7 @@ import { userFunction } from './stack-variants';
 const bundles = fakeBundles();
 const ENV = { account: '111122223333', region: 'eu-west-1' };
 
-/** Two `Redeliver` and an `AsyncRetry` with one topic; `later` is added after them. */
+/** Two `Redeliver` constructs and an `AsyncRetry` with one topic; `later` runs after they are added. */
 function alarmed(topicOf: (stack: Stack) => sns.ITopic, later: (topic: sns.ITopic) => void = () => {}): Template {
   const stack = new Stack(new App(), 'Test');
   const ticketTopic = topicOf(stack);
@@ -26,7 +26,7 @@ function alarmed(topicOf: (stack: Stack) => sns.ITopic, later: (topic: sns.ITopi
   return Template.fromStack(stack);
 }
 
-/** All statements of all policies of a type. */
+/** The statements of all policies of a type. */
 function statements(template: Template, type: string, document: string): unknown[] {
   return Object.values(resources(template, type)).flatMap(({ Properties }) => plain(Properties[document]).Statement);
 }
@@ -54,16 +54,16 @@ const tls = {
 };
 
 describe("an alarm topic's policy", () => {
-  test('a plain topic keeps the one that SNS gives it, which lets in more than alarms', () => {
+  test("an unencrypted topic keeps SNS's default policy, which admits more than alarms", () => {
     assert.deepEqual(topicPolicies(alarmed((stack) => new sns.Topic(stack, 'Topic'))), []);
   });
 
-  test('one of its own lets alarms in, once', () => {
+  test('its own policy admits alarms, once', () => {
     const template = alarmed((stack) => new sns.Topic(stack, 'Topic', { enforceSSL: true }));
     assert.deepEqual(topicPolicies(template), [tls, alarmsOf('{AWS::AccountId}', '1')]);
   });
 
-  test('also where the user writes it after the construct', () => {
+  test('also if the user adds the policy after the construct', () => {
     const publisher = new iam.PolicyStatement({
       sid: 'Budgets',
       principals: [new iam.ServicePrincipal('budgets.amazonaws.com')],
@@ -80,12 +80,12 @@ describe("an alarm topic's policy", () => {
     ]);
   });
 
-  test("an imported topic's is its owner's business", () => {
+  test("an imported topic's policy is unchanged", () => {
     const arn = 'arn:aws:sns:eu-west-1:111122223333:alarms';
     assert.deepEqual(topicPolicies(alarmed((stack) => sns.Topic.fromTopicArn(stack, 'Topic', arn))), []);
   });
 
-  test("another account's topic lets the alarms of this one in, which SNS's own policy does not", () => {
+  test("a topic in another account admits this account's alarms, which SNS's default policy does not", () => {
     const app = new App();
     const home = new Stack(app, 'Home', { env: { ...ENV, account: '444455556666' } });
     const ticketTopic = new sns.Topic(home, 'Topic', { topicName: 'alarms' });
@@ -105,23 +105,23 @@ describe('an encrypted alarm topic', () => {
   const owner = { Effect: 'Allow', Principal: { AWS: 'arn:{AWS::Partition}:iam::{AWS::AccountId}:root' }, Action: 'kms:*', Resource: '*' };
   const keyPolicies = (template: Template): unknown[] => statements(template, 'AWS::KMS::Key', 'KeyPolicy');
 
-  test('its key lets alarms in, once, or each would fail to tell it', () => {
+  test('its key admits alarms, once; otherwise each notification would fail', () => {
     const template = alarmed(keyed((stack) => new kms.Key(stack, 'Key')));
     assert.deepEqual(keyPolicies(template), [owner, forAlarms]);
     assert.deepEqual(topicPolicies(template), []);
   });
 
-  test('also by an alias of the key', () => {
+  test('also through an alias of the key', () => {
     const template = alarmed(keyed((stack) => new kms.Key(stack, 'Key').addAlias('alarms')));
     assert.deepEqual(keyPolicies(template), [owner, forAlarms]);
   });
 
-  test("an imported key's policy is its owner's business", () => {
+  test("an imported key's policy is unchanged", () => {
     const arn = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001';
     assert.deepEqual(keyPolicies(alarmed(keyed((stack) => kms.Key.fromKeyArn(stack, 'Key', arn)))), []);
   });
 
-  test("AWS's own key lets no alarm in and cannot be changed, so it is refused", () => {
+  test("an AWS managed key is refused, since it admits no alarm and cannot be changed", () => {
     const sentence =
       "ticketTopic is encrypted with AWS's own key (alias/aws/sns), which CloudWatch alarms cannot use and whose policy cannot be changed; " +
       'encrypt it with a customer managed key.';
@@ -134,7 +134,7 @@ describe('an encrypted alarm topic', () => {
   });
 });
 
-test('a topic of another region is refused: CloudWatch takes none, and the deployment would fail', () => {
+test('a topic of another region is refused, since CloudWatch accepts none', () => {
   const stack = new Stack(new App(), 'Test', { env: ENV });
   const ticketTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:us-east-1:111122223333:alarms');
   const sentence = 'ticketTopic is a topic of us-east-1, but the alarms are in eu-west-1, and CloudWatch only notifies topics in its own region; use a topic in eu-west-1.';
@@ -143,8 +143,8 @@ test('a topic of another region is refused: CloudWatch takes none, and the deplo
   assert.throws(() => new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, ticketTopic }), refused);
 });
 
-describe('who is notified', () => {
-  /** The alarms by their ends of names, each with the topics that it notifies when it goes off and when it is over. */
+describe('notifications', () => {
+  /** The alarms by the end of their names, each with the topics that it notifies when it fires and when it clears. */
   function notified(props: (topic: (id: string) => sns.ITopic) => Partial<RedeliverProps>): { alarms: Record<string, string>; warnings: unknown[] } {
     const stack = new Stack(new App(), 'Test');
     new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props((id) => new sns.Topic(stack, id)) });
@@ -168,36 +168,36 @@ describe('who is notified', () => {
   const silent = (some: number): string =>
     `${some} of 24 alarms have no action: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them. [ack: @redeliver/cdk:alarmsNotifyNobody]`;
 
-  test('what cannot wait pages, and what can is a ticket', () => {
+  test('urgent alarms page, all others open a ticket', () => {
     const both = notified((topic) => ({ pageTopic: topic('Pager'), ticketTopic: topic('Desk') }));
     assert.deepEqual(both, { alarms: who('{Pager}, {Pager}', '{Desk}, {Desk}'), warnings: [] });
   });
 
-  test('one topic gets all', () => {
+  test('a single topic gets all alarms', () => {
     assert.deepEqual(notified((topic) => ({ ticketTopic: topic('Desk') })), { alarms: who('{Desk}, {Desk}', '{Desk}, {Desk}'), warnings: [] });
   });
 
-  test('nobody, and the synth says so', () => {
+  test('without a topic the synth warns', () => {
     assert.deepEqual(notified(() => ({})), { alarms: who(', ', ', '), warnings: [silent(24)] });
   });
 
-  test('nobody, and the synth is silent about it once that is acknowledged', () => {
+  test('an acknowledged warning is silent', () => {
     const stack = new Stack(new App(), 'Test');
     new Redeliver(stack, 'Retries', { ...HTTP, bundles });
     Noted.of(stack).acknowledgeWarning('@redeliver/cdk:alarmsNotifyNobody');
     assert.deepEqual(Annotations.fromStack(stack).findWarning('*', Match.anyValue()), []);
   });
 
-  test('only the pager, and the synth says what nobody hears of', () => {
+  test('with only a pager topic the synth lists the alarms without a topic', () => {
     assert.deepEqual(notified((topic) => ({ pageTopic: topic('Pager') })), { alarms: who('{Pager}, {Pager}', ', '), warnings: [silent(8)] });
   });
 
-  test('not of the end of an alarm, if nobody wants to hear of it', () => {
+  test("notifications of an alarm's end can be disabled", () => {
     const off = notified((topic) => ({ ticketTopic: topic('Desk'), okActions: false }));
     assert.deepEqual(off, { alarms: who('{Desk}, ', '{Desk}, '), warnings: [] });
   });
 
-  test('without alarms there is nobody to warn of', () => {
+  test('without alarms the synth does not warn', () => {
     const alarmSettings = Object.fromEntries([...PAGES, ...TICKETS].map((name) => [name, { enabled: false }]));
     assert.deepEqual(notified(() => ({ alarmSettings })), { alarms: {}, warnings: [] });
   });

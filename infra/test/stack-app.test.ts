@@ -33,7 +33,7 @@ function variable(template: Template, name: string, variable: string): unknown {
 }
 
 describe('the app', () => {
-  test('each context value does what it says', () => {
+  test('each context value takes effect', () => {
     const directory = temporaryDirectory();
     writeFileSync(join(directory, 'policy.json'), '{"max_attempts":2}');
     writeFileSync(join(directory, 'order.json'), '{"required":["order"]}');
@@ -58,13 +58,13 @@ describe('the app', () => {
     template.allResourcesProperties('AWS::CloudWatch::Alarm', { AlarmActions: ['arn:aws:sns:eu-west-1:111122223333:alarms'] });
   });
 
-  test("the queues' URLs are outputs, for producers and for `redeliver --stack`, and the roles' ARNs", () => {
+  test("the outputs have the queue URLs, for producers and for `redeliver --stack`, and the role ARNs", () => {
     const outputs = Object.keys(appTemplate(TARGET).findOutputs('*'));
     const roles = ['FailedMessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn', 'MessageProcessorRoleArn'];
     assert.deepEqual(outputs.sort(), ['AnnotationQueueUrl', 'FinalDlqUrl', 'IntermediateDlqUrl', 'SourceQueueUrl', ...roles].sort());
   });
 
-  test('strategy and long delays are context values, too', () => {
+  test('strategy and long delays are context values', () => {
     const hiding = appTemplate({ ...TARGET, strategy: 'visibility', longDelays: 'true' });
     const queues = Object.keys(hiding.findOutputs('*')).filter((name) => name.endsWith('Url'));
     assert.deepEqual(queues.sort(), ['AnnotationQueueUrl', 'FinalDlqUrl', 'SourceQueueUrl']);
@@ -84,14 +84,14 @@ describe('the app', () => {
     template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { EventSourceArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' });
   });
 
-  test('a secret alone has the URL', () => {
+  test('the URL can come from a secret alone', () => {
     const template = appTemplate({ headersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:hook-AbCdEf' });
     assert.equal(variable(template, 'redeliver-prod-message-processor', 'TARGET'), undefined);
     assert.match(String(variable(template, 'redeliver-prod-message-processor', 'TARGET_HEADERS_SECRET_ARN')), /hook-AbCdEf$/);
     assert.match(refused({ headersSecretArn: 'hook' }), /^headersSecretArn is "hook", which is not a secret's complete ARN; /);
   });
 
-  test('what is wrong is a sentence', () => {
+  test('an error is one sentence', () => {
     const secret = { headersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' };
     const lambda = { target: 'arn:aws:lambda:eu-west-1:111122223333:function:orders' };
     assert.equal(
@@ -112,7 +112,7 @@ describe('the app', () => {
     assert.match(refused({ ...TARGET, prefix: '1' }), /^prefix and stage make the name "1-prod"/);
   });
 
-  test('all that is wrong is told at once, wherever it is looked at', () => {
+  test('all errors are reported together, wherever they are checked', () => {
     const wrong = {
       target: 'arn:aws:sqs:eu-west-1:111122223333:orders',
       headersSecretArn: 'headers',
@@ -131,11 +131,11 @@ describe('the app', () => {
     assert.deepEqual(refused({ architecture: 'x86' }).split('\n').map((sentence) => sentence.split(' ')[0]), ['target', 'architecture']);
   });
 
-  test('a misspelt value is not a default in silence', () => {
+  test('a misspelt value is refused, not replaced by the default', () => {
     assert.match(refused({ ...TARGET, polcy: 'strict.json' }), /^polcy is not a context value; the values are target, headersSecretArn, policy, /);
   });
 
-  test('its command prints the sentence, no stack trace, and deploys nothing', () => {
+  test('the command prints the sentence without a stack trace, and deploys nothing', () => {
     const output = temporaryDirectory();
     const run = spawnSync('node', ['--import', 'tsx', 'bin/app.ts'], {
       cwd: join(__dirname, '..'),
@@ -150,7 +150,7 @@ describe('the app', () => {
   });
 });
 
-test('what was staged for the packages is gone when the app has run', () => {
+test('staged files are removed when the app ends', () => {
   const [directory, output] = [temporaryDirectory(), temporaryDirectory()];
   const dataSchema = join(directory, 'order.schema.json');
   writeFileSync(dataSchema, '{}');
@@ -163,7 +163,7 @@ test('what was staged for the packages is gone when the app has run', () => {
   assert.deepEqual(readdirSync(directory).filter((name) => name.startsWith('redeliver-')), []);
 });
 
-test('the examples in the documentation are the ones that compile', () => {
+test("the documentation's examples equal the compiled ones", () => {
   const read = (path: string): string => readFileSync(join(__dirname, path), 'utf8');
   const pages = ['cdk', 'own-function', 'async-retry'].map((name) => read(`../../docs/deploy/${name}.md`));
   const examples = pages.flatMap((page) => [...page.matchAll(/```ts\n([^]*?)```/g)].map(([, example]) => example));
@@ -176,7 +176,7 @@ test('the examples in the documentation are the ones that compile', () => {
   assert.deepEqual([recipes.length, found], [3, recipes]);
 });
 
-test('the stack policy in the documentation denies what leaves a queue behind, and nothing else', () => {
+test('the documented stack policy denies only updates that leave a queue behind', () => {
   const page = readFileSync(join(__dirname, '../../docs/deploy/upgrade.md'), 'utf8');
   const policy = JSON.parse(/```json\n(\{\n  "Statement"[^]*?)```/.exec(page)?.[1] ?? '{}');
   assert.deepEqual(policy, {

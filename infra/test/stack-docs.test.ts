@@ -16,14 +16,14 @@ import { userFunction, VARIANT_NAMES, variant } from './stack-variants';
 
 const page = (name: string): string => readFileSync(join(__dirname, `../../docs/${name}`), 'utf8');
 
-/** Alarms by the ends of their names. */
+/** The names of all alarms, without the prefix. */
 function alarms(template: Template): string[] {
   return Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) =>
     [asyncNamesOf(), namesOf()].reduce((name, { prefix }) => name.replace(`${prefix}-`, ''), Properties['AlarmName']),
   );
 }
 
-/** The quoted names in the first column of a page's tables with the head `alarm`; `…` matches anything. */
+/** The quoted names in the first column of a page's tables with the heading `alarm`; `…` matches anything. */
 function explained(markdown: string): string[] {
   const tables = [...markdown.matchAll(/^\| alarm \|.*\n((?:\|.*\n)*)/gm)].map(([, rows = '']) => rows);
   return tables.flatMap((rows) => rows.split('\n').flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)));
@@ -34,15 +34,15 @@ const blocking = templateWith(() => ({ ...HTTP, strategy: Strategy.ORDERED, poli
 const all = new Set([blocking, ...VARIANT_NAMES.map((name) => Template.fromStack(variant(name, fakeBundles()).stack))].flatMap(alarms));
 
 for (const name of ['on-call.md', 'operate/alarms.md']) {
-  test(`${name} explains every alarm that there can be, and no other`, () => {
-    const told = explained(page(name));
-    const tells = (entry: string, alarm: string): boolean => (entry.startsWith('…') ? alarm.endsWith(entry.slice(1)) : alarm === entry);
-    assert.deepEqual([...all].filter((alarm) => !told.some((entry) => tells(entry, alarm))), []);
-    assert.deepEqual(told.filter((entry) => ![...all].some((alarm) => tells(entry, alarm))), []);
+  test(`${name} explains every possible alarm and no other`, () => {
+    const entries = explained(page(name));
+    const explains = (entry: string, alarm: string): boolean => (entry.startsWith('…') ? alarm.endsWith(entry.slice(1)) : alarm === entry);
+    assert.deepEqual([...all].filter((alarm) => !entries.some((entry) => explains(entry, alarm))), []);
+    assert.deepEqual(entries.filter((entry) => ![...all].some((alarm) => explains(entry, alarm))), []);
   });
 }
 
-test("the page has each alarm's severity, and whether it is essential", () => {
+test("the page lists each alarm's severity and whether it is essential", () => {
   const rows = [...page('operate/alarms.md').matchAll(/^\| `([^`]+)` \| (page|ticket) \| (yes|) \|/gm)].map(([, name = '', severity, essential]) => ({ name, severity, essential }));
   const severities = (preset: AlarmPreset): Record<string, string> => {
     const stack = new Stack(new App(), 'Test');
@@ -65,17 +65,17 @@ test("the page has each alarm's severity, and whether it is essential", () => {
       Properties['AlarmActions'][0].replace(/.*:/, ''),
     ]));
   };
-  const told = (alarm: string): (typeof rows)[number] | undefined =>
+  const rowOf = (alarm: string): (typeof rows)[number] | undefined =>
     rows.find(({ name }) => (name.startsWith('…') ? alarm.endsWith(name.slice(1)) : alarm === name));
   const [every, essential] = [severities(AlarmPreset.ALL), severities(AlarmPreset.ESSENTIAL)];
   assert.equal(Object.keys(every).length, 37);
   for (const [alarm, severity] of Object.entries(every)) {
-    const { severity: ofPage, essential: mark } = told(alarm) ?? assert.fail(alarm);
+    const { severity: ofPage, essential: mark } = rowOf(alarm) ?? assert.fail(alarm);
     assert.deepEqual([ofPage, mark], [severity, alarm in essential ? 'yes' : ''], alarm);
   }
 });
 
-test('a quiet deployment costs what the page adds up', () => {
+test("a quiet deployment costs the page's total", () => {
   const prices = JSON.parse(readFileSync(join(__dirname, '../../crates/sim/src/cost/prices.json'), 'utf8')).prices;
   const month = page('deploy/cost.md');
   const essential = alarms(templateWith(() => ({ ...HTTP, alarmPreset: AlarmPreset.ESSENTIAL, dashboard: false }))).length;
@@ -91,14 +91,14 @@ test('a quiet deployment costs what the page adds up', () => {
     `| alarms | ${essential} essential ones, at $0.10 | ${dollars(costs.alarms)} |`,
     `| metrics | 15 × $0.30 × 32/720 | ${dollars(costs.metrics)} |`,
     `| messages | a thousand of the 30,000 in [the first month below](#what-makes-it-cheaper), for $0.26 | ${dollars(costs.messages)} |`,
-    `| **together** | | **${dollars(Object.values(costs).reduce((one, other) => one + other))}** |`,
+    `| **total** | | **${dollars(Object.values(costs).reduce((one, other) => one + other))}** |`,
     '| 1,000 | $0.26 |',
   ]) {
     assert.ok(month.includes(row), row);
   }
 });
 
-test('the cost of the alarms is that of the metrics that they watch', () => {
+test('the cost of the alarms is the cost of their metrics', () => {
   const counts = (props: RedeliverProps): [number, number] => {
     const found = Object.values(resources(templateWith(() => props), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['Metrics'] ?? [{ MetricStat: {} }]);
     return [found.length, found.flat().filter(({ MetricStat }: any) => MetricStat).length];
@@ -111,7 +111,7 @@ test('the cost of the alarms is that of the metrics that they watch', () => {
   );
 });
 
-test('the form for bugs has every strategy', () => {
+test('the bug form lists every strategy', () => {
   const form = parse(readFileSync(join(__dirname, '../../.github/ISSUE_TEMPLATE/bug.yml'), 'utf8'));
   const { options } = form.body.find(({ id }: { id?: string }) => id === 'strategy').attributes;
   assert.deepEqual(options, [...Object.values(Strategy), 'async-retry', 'I do not know']);

@@ -15,8 +15,8 @@ import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
 
 const bundles = fakeBundles();
 
-/** The error that a user reads: our sentences, any other error, or none. */
-function told(make: () => unknown): string[] {
+/** The error that a user sees: our sentences, any other error, or none. */
+function collectProblems(make: () => unknown): string[] {
   try {
     make();
     return ['(accepted)'];
@@ -26,7 +26,7 @@ function told(make: () => unknown): string[] {
 }
 
 function construct(props: Partial<RedeliverProps>, env?: { account: string; region: string }): string[] {
-  return told(() => {
+  return collectProblems(() => {
     const stack = new Stack(new App({ context: cdkJson().context }), 'Test', env === undefined ? {} : { env });
     return new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props });
   });
@@ -46,7 +46,7 @@ function oneSentenceOn(name: string, sentences: string[]): void {
   );
 }
 
-describe('what the functions refuse when they start is refused at synth (issue, 3; DESIGN §5)', () => {
+describe('values that the functions refuse at startup are refused at synth', () => {
   for (const host of ['127.example.com', '127.0.0.1.nip.io']) {
     test(`http:// to ${host}, which is not this machine`, () => {
       assert.deepEqual(construct({ target: Target.http(`http://${host}/`) }), [
@@ -60,17 +60,17 @@ describe('what the functions refuse when they start is refused at synth (issue, 
   });
 
   test("a Lambda function's ARN without an account of twelve digits", () => {
-    oneSentenceOn('target ', told(() => app({ target: 'arn:aws:lambda:eu-west-1:1234:function:orders' })));
+    oneSentenceOn('target ', collectProblems(() => app({ target: 'arn:aws:lambda:eu-west-1:1234:function:orders' })));
   });
 
-  test('a policy file that holds null, which is not the default policy', () => {
+  test('a policy file that contains null, which is not the default policy', () => {
     const directory = temporaryDirectory();
     writeFileSync(join(directory, 'policy.json'), 'null');
-    oneSentenceOn('policy', told(() => app({ policy: 'policy.json' }, directory)));
+    oneSentenceOn('policy', collectProblems(() => app({ policy: 'policy.json' }, directory)));
   });
 });
 
-describe('a wrong value is one sentence that says what to change (issue, 3 and "Bad input")', () => {
+describe('an invalid value is reported in one sentence with the remedy', () => {
   const half = Duration.millis(90_500);
   const durations: [string, Partial<RedeliverProps>][] = [
     ['timeout', { timeout: half }],
@@ -79,7 +79,7 @@ describe('a wrong value is one sentence that says what to change (issue, 3 and "
     ['sourceRetention', { sourceRetention: Duration.millis(90_000_500) }],
   ];
   for (const [name, props] of durations) {
-    test(`${name} with half a second`, () => oneSentenceOn(`${name} `, construct(props)));
+    test(`${name} with a fraction of a second`, () => oneSentenceOn(`${name} `, construct(props)));
   }
 
   const outside: [string, Partial<RedeliverProps>][] = [
@@ -89,7 +89,7 @@ describe('a wrong value is one sentence that says what to change (issue, 3 and "
     ['policy/max_attempts', { policy: RetryPolicy.fromJson({ max_attempts: NaN }) }],
   ];
   for (const [name, props] of outside) {
-    test(`${name} out of its range, without what only follows from it`, () => oneSentenceOn(`${name} `, construct(props)));
+    test(`${name} out of its range, without errors that only follow from it`, () => oneSentenceOn(`${name} `, construct(props)));
   }
 
   const arns: [string, string][] = [
@@ -99,7 +99,7 @@ describe('a wrong value is one sentence that says what to change (issue, 3 and "
     ['alarmTopicArn', 'arn:aws:sqs:eu-west-1:111122223333:orders'],
   ];
   for (const [name, value] of arns) {
-    test(`--context ${name}=${value}`, () => oneSentenceOn(`${name} `, told(() => app({ [name]: value }))));
+    test(`--context ${name}=${value}`, () => oneSentenceOn(`${name} `, collectProblems(() => app({ [name]: value }))));
   }
 
   const elsewhere: [string, string][] = [
@@ -107,14 +107,14 @@ describe('a wrong value is one sentence that says what to change (issue, 3 and "
     ['account', 'arn:aws:sqs:eu-west-1:444455556666:orders'],
   ];
   for (const [what, queueArn] of elsewhere) {
-    test(`an existing queue of another ${what}, where the stack's own is known`, () => {
+    test(`an existing queue of another ${what}, if the stack's is known`, () => {
       const env = { account: '111122223333', region: 'eu-west-1' };
       oneSentenceOn('existingSourceQueue.queueArn ', construct({ existingSourceQueue: SourceQueue.fromArn(queueArn) }, env));
     });
   }
 });
 
-describe('an empty context value is one that was not given, also for the name of the stack', () => {
+describe("an empty context value counts as absent, also for the stack's name", () => {
   for (const name of ['prefix', 'stage']) {
     test(name, () => {
       const stack = app({ [name]: '' });

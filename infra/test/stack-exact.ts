@@ -26,7 +26,7 @@ export function plain(value: any): any {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
 }
 
-/** The `RecursiveLoop` of each function in a stack whose region is not known. */
+/** The `RecursiveLoop` of each function in a stack with an unknown region. */
 export const ALLOWED_LOOP = { 'Fn::If': ['RedeliverLacksLoopDetection', '{AWS::NoValue}', 'Allow'] };
 
 export function short(logicalId: string): string {
@@ -62,7 +62,7 @@ function triples(statement: any): string[] {
   return [Action].flat().flatMap((action) => [on].flat().map((resource) => `${Effect} ${action} on ${resource}${condition}`));
 }
 
-/** All resources that a resource refers to, and so waits for. */
+/** All resources that a resource refers to and therefore depends on. */
 export function referencesOf(value: any): string[] {
   if (Array.isArray(value)) {
     return value.flatMap(referencesOf);

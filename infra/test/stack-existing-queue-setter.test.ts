@@ -27,17 +27,17 @@ const WANTED = { VisibilityTimeout: '360', MessageRetentionPeriod: '604800', Max
 /** The scripted behaviour of SQS, and the changes it received in `sets`. */
 interface Queue {
   attributes?: Record<string, string>;
-  /** Requests that fail before one succeeds. */
+  /** The number of requests that fail before one succeeds. */
   failures?: number;
   gone?: boolean;
-  /** Reads after a change that do not show it yet. */
+  /** The number of reads after a change that still return the old state. */
   staleReads?: number;
-  /** The change is made, but its answer is lost. */
+  /** The change is made, but the response is lost. */
   lostAnswer?: boolean;
   sets?: Record<string, string>[];
 }
 
-/** A fake boto3 with one queue, whose state is in a file; time passes only in sleeps. */
+/** A fake boto3 with one queue, with its state in a file. Time passes only during sleeps. */
 const BOTO3 = `
 import json
 FILE = __file__ + ".json"
@@ -74,10 +74,10 @@ class queue:
 def client(_): return Client()
 `;
 
-/** Without its pauses. */
+/** The function, with its pauses removed. */
 const HANDLER = 'import json,sys,time,runpy; time.sleep = lambda _: None; runpy.run_path(sys.argv[1])["handler"](json.loads(sys.argv[2]), None)';
 
-/** Runs the function once as CloudFormation does; returns its answer and the queue's state. */
+/** Runs the function once, as CloudFormation does; returns its response and the queue's state. */
 async function run(queue: Queue, request: Record<string, any>, wanted: Record<string, string> = {}): Promise<{ answer: any; queue: Required<Queue> }> {
   const directory = temporaryDirectory();
   const state = join(directory, 'boto3.py.json');
@@ -107,7 +107,7 @@ async function run(queue: Queue, request: Record<string, any>, wanted: Record<st
   return { answer: JSON.parse(answer), queue: JSON.parse(readFileSync(state, 'utf8')) };
 }
 
-/** The exit code of the function for a request from elsewhere, on AWS, where nothing names an emulator. */
+/** The function's exit code for a request from elsewhere, as on AWS, where no variable names an emulator. */
 function refuses(request: Record<string, string>): boolean {
   const directory = temporaryDirectory();
   writeFileSync(join(directory, 'boto3.py'), BOTO3);
@@ -126,7 +126,7 @@ const update = { RequestType: 'Update', PhysicalResourceId: ARN };
 const remove = { RequestType: 'Delete', PhysicalResourceId: ARN };
 const withoutPython = spawnSync('python3', ['--version']).status === 0 ? false : 'needs python3';
 
-test('only a request of CloudFormation for its own stack is obeyed', { skip: withoutPython }, () => {
+test("only CloudFormation's requests for its own stack are executed", { skip: withoutPython }, () => {
   const ours = 'https://cloudformation-custom-resource-response-euwest1.s3.eu-west-1.amazonaws.com/arn%3Aaws?X-Amz-Signature=1';
   const requests: Record<string, string>[] = [
     { ResponseURL: ours },
@@ -141,34 +141,34 @@ test('only a request of CloudFormation for its own stack is obeyed', { skip: wit
   assert.deepEqual(requests.map(refuses), [false, ...Array(7).fill(true)]);
 });
 
-describe('what it sets', { skip: withoutPython }, () => {
-  test('all that a fresh queue lacks, in one request', async () => {
+describe('setting attributes', { skip: withoutPython }, () => {
+  test('sets all missing attributes in one request', async () => {
     const { answer, queue } = await run({}, create);
     assert.deepEqual(answer, { StackId: 'stack', RequestId: 'request', LogicalResourceId: 'Set', PhysicalResourceId: ARN, Status: 'SUCCESS' });
     assert.deepEqual(queue.sets, [WANTED]);
   });
 
-  test('nothing where nothing is lacking, as when it is run twice', async () => {
+  test('changes nothing if no attribute is missing, for example on a second run', async () => {
     const first = await run({}, create);
     const { answer, queue } = await run({ attributes: first.queue.attributes }, create);
     assert.deepEqual([answer.Status, answer.PhysicalResourceId, queue.sets], ['SUCCESS', ARN, []]);
-    // SQS may return the count as text.
+    // SQS may return the count as a string.
     assert.deepEqual((await run({ attributes: { ...WANTED, RedrivePolicy: redrive(OURS, '1') } }, create)).queue.sets, []);
   });
 
-  test('a FIFO queue too, which may keep messages as long as its DLQ', async () => {
+  test("also sets a FIFO queue, whose retention may equal its DLQ's", async () => {
     const fifo = { ...FRESH, FifoQueue: 'true', MessageRetentionPeriod: '1209600' };
     const { answer, queue } = await run({ attributes: fifo }, create, { ...ORDERED, MessageRetentionPeriod: '1209600' });
     assert.equal(answer.Status, 'SUCCESS', answer.Reason);
     assert.deepEqual(queue.sets, [{ VisibilityTimeout: '360', MaximumMessageSize: '1048576', ...ORDERED }]);
   });
 
-  test('never less than there is: that would delete, refuse or hand out twice', async () => {
+  test('never lowers a value, which would delete, refuse or redeliver messages', async () => {
     const more = { VisibilityTimeout: '900', MessageRetentionPeriod: '1209599', MaximumMessageSize: '1048576' };
     assert.deepEqual((await run({ attributes: more }, create)).queue.sets, [{ RedrivePolicy: redrive(OURS) }]);
   });
 
-  test('what was changed by hand since, at the next build; and what is wanted now', async () => {
+  test('resets manual changes at the next build, to the current values', async () => {
     const drifted = { ...WANTED, VisibilityTimeout: '30' };
     assert.deepEqual((await run({ attributes: drifted }, { ...update, OldResourceProperties: WANTED })).queue.sets, [{ VisibilityTimeout: '360' }]);
     const { RedrivePolicy: _, ...removed } = WANTED;
@@ -177,13 +177,13 @@ describe('what it sets', { skip: withoutPython }, () => {
     assert.deepEqual(raised.queue.sets, [{ RedrivePolicy: redrive(OURS, 2) }]);
   });
 
-  test('back again, when an update is rolled back', async () => {
+  test('restores the earlier values when an update is rolled back', async () => {
     const other = redrive(`${OURS}-2`, 15);
     const { answer, queue } = await run({ attributes: { ...WANTED, RedrivePolicy: other } }, { ...update, OldResourceProperties: { ...WANTED, RedrivePolicy: other } });
     assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', [{ RedrivePolicy: redrive(OURS) }]]);
   });
 
-  test("an update never takes somebody else's redrive policy, and never fails for it: its rollback would, too", async () => {
+  test("an update neither replaces another redrive policy nor fails because of it, since its rollback would fail, too", async () => {
     const { answer, queue } = await run({ attributes: { ...WANTED, RedrivePolicy: redrive(THEIRS) } }, { ...update, OldResourceProperties: WANTED });
     assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', []]);
   });
@@ -196,19 +196,19 @@ describe('what it sets', { skip: withoutPython }, () => {
   });
 });
 
-describe('what it refuses, and then changes nothing', { skip: withoutPython }, () => {
+describe('refusals, which change nothing', { skip: withoutPython }, () => {
   const refused = async (attributes: Record<string, string>, wanted: Record<string, string> = {}): Promise<string> => {
-    const told = [];
+    const reasons = [];
     for (const Step of ['check', 'set']) {
       const { answer, queue } = await run({ attributes: { ...FRESH, ...attributes } }, create, { ...wanted, Step });
       assert.deepEqual([answer.Status, answer.PhysicalResourceId, queue.sets], ['FAILED', 'untouched', []]);
-      told.push(answer.Reason);
+      reasons.push(answer.Reason);
     }
-    assert.equal(told[0], told[1]);
-    return told[0];
+    assert.equal(reasons[0], reasons[1]);
+    return reasons[0];
   };
 
-  test("somebody else's redrive policy", async () => {
+  test("another redrive policy", async () => {
     assert.equal(
       await refused({ RedrivePolicy: redrive(THEIRS, 3) }),
       `The source queue https://sqs/orders already has a redrive policy, to ${THEIRS}: if it is no longer needed, run ${RUN} '{"RedrivePolicy":""}' and deploy again.`,
@@ -222,14 +222,14 @@ describe('what it refuses, and then changes nothing', { skip: withoutPython }, (
     );
   });
 
-  test('a standard queue, if its messages are to be kept in order', async () => {
+  test('a standard queue with the strategy ordered', async () => {
     assert.equal(
       await refused({}, ORDERED),
       'The source queue https://sqs/orders is a standard queue, which keeps no order: use a FIFO queue with strategy ordered, or another strategy.',
     );
   });
 
-  test('a queue with a key that the functions may not use', async () => {
+  test('a queue with a key that the functions cannot use', async () => {
     assert.equal(
       await refused({ KmsMasterKeyId: 'alias/orders' }),
       'The source queue https://sqs/orders is encrypted with the key alias/orders: set existingSourceQueue.encryptionKey to it.',
@@ -244,7 +244,7 @@ describe('what it refuses, and then changes nothing', { skip: withoutPython }, (
     }
   });
 
-  test('a queue that keeps messages as long as the DLQ', async () => {
+  test("a queue whose retention equals the DLQ's", async () => {
     assert.equal(
       await refused({ MessageRetentionPeriod: '1209600' }),
       'The source queue https://sqs/orders keeps messages as long as its DLQ does, where they keep their age: run ' +
@@ -258,7 +258,7 @@ describe('what it refuses, and then changes nothing', { skip: withoutPython }, (
     assert.equal(await refused({}, { QueueArn: ARN.replace('111122223333', '444455556666') }), sentence);
   });
 
-  test('a queue that cannot be read', async () => {
+  test('an unreadable queue', async () => {
     const { answer, queue } = await run({ failures: 4 }, create);
     assert.deepEqual(
       [answer.Status, answer.PhysicalResourceId, answer.Reason, queue.sets],
@@ -267,12 +267,12 @@ describe('what it refuses, and then changes nothing', { skip: withoutPython }, (
   });
 });
 
-describe('what goes wrong on the way', { skip: withoutPython }, () => {
-  test('rights that come late are waited for', async () => {
+describe('failures on the way', { skip: withoutPython }, () => {
+  test('late permissions are awaited', async () => {
     assert.deepEqual((await run({ failures: 3 }, create)).queue.sets, [WANTED]);
   });
 
-  test('a change that is not seen yet is waited for, or the mapping would refuse the old visibility timeout', async () => {
+  test('an invisible change is awaited, since the mapping would refuse the old visibility timeout', async () => {
     const { answer, queue } = await run({ staleReads: 59 }, create);
     assert.deepEqual([answer.Status, queue.staleReads, queue.sets], ['SUCCESS', 0, [WANTED]]);
     const never = await run({ staleReads: 1000 }, create);
@@ -282,40 +282,40 @@ describe('what goes wrong on the way', { skip: withoutPython }, () => {
     );
   });
 
-  test('a change that may have been made is taken back when the creation is rolled back', async () => {
+  test('a change with an unknown outcome is reverted when the creation is rolled back', async () => {
     const failed = await run({ lostAnswer: true }, create);
     assert.deepEqual([failed.answer.Status, failed.answer.PhysicalResourceId], ['FAILED', ARN]);
     const { queue } = await run({ attributes: failed.queue.attributes }, { ...remove, PhysicalResourceId: failed.answer.PhysicalResourceId });
     assert.deepEqual(queue.sets, [{ RedrivePolicy: '' }]);
   });
 
-  test('so is that of a function which was killed and never answered: CloudFormation makes up an id', async () => {
+  test('the change of a killed function is reverted by the id that CloudFormation generates', async () => {
     const { answer, queue } = await run({ attributes: WANTED }, { ...remove, PhysicalResourceId: 'redeliver-prod-Set-1ABCDEFGH2IJK' });
     assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', [{ RedrivePolicy: '' }]]);
   });
 });
 
-describe('what it takes back at the end', { skip: withoutPython }, () => {
-  test('the redrive policy to our DLQ, which nobody reads any more; what was raised stays', async () => {
+describe('reverting on deletion', { skip: withoutPython }, () => {
+  test("removes the redrive policy to redeliver's DLQ, and keeps raised values", async () => {
     const { answer, queue } = await run({ attributes: WANTED }, remove);
     assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', [{ RedrivePolicy: '' }]]);
     const { RedrivePolicy: _, ...raised } = WANTED;
     assert.deepEqual(queue.attributes, raised);
   });
 
-  test("not somebody else's, and none where there is none", async () => {
+  test("keeps another redrive policy, and removes none if there is none", async () => {
     for (const attributes of [{ ...WANTED, RedrivePolicy: redrive(THEIRS) }, FRESH]) {
       const { answer, queue } = await run({ attributes }, remove);
       assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', []]);
     }
   });
 
-  test('nothing of a queue that is gone, and nothing after a refusal, however broken the queue is', async () => {
+  test('changes nothing for a deleted queue or after a refusal', async () => {
     assert.equal((await run({ gone: true }, remove)).answer.Status, 'SUCCESS');
     assert.equal((await run({ failures: 100 }, { ...remove, PhysicalResourceId: 'untouched' })).answer.Status, 'SUCCESS');
   });
 
-  test('and it says so where it cannot: messages would go on moving to a queue that nobody reads', async () => {
+  test('reports a redrive policy that it cannot remove, since messages would keep moving to an unread queue', async () => {
     const { answer } = await run({ attributes: WANTED, failures: 4 }, remove);
     assert.deepEqual([answer.Status, answer.Reason], ['FAILED', 'The source queue https://sqs/orders could not be read or changed: AccessDenied.']);
   });

@@ -23,7 +23,7 @@ function only(template: Template, type: string): [string, Resource] {
   return found[0] as [string, Resource];
 }
 
-/** The steps of the custom resource by their names, and the ids of the two. */
+/** The steps of the custom resource by name, and the ids of both. */
 function steps(template: Template): { check: Resource; set: Resource; ids: Record<string, string> } {
   const found = Object.entries(template.findResources('Custom::RedeliverSourceQueue')) as [string, Resource][];
   const of = (name: string): [string, Resource] => found.find(([, { Properties }]) => Properties['Step'] === name) as [string, Resource];
@@ -31,23 +31,23 @@ function steps(template: Template): { check: Resource; set: Resource; ids: Recor
   return { check: of('check')[1], set: of('set')[1], ids: { check: of('check')[0], set: of('set')[0] } };
 }
 
-describe('a source queue that another stack owns', () => {
+describe('a source queue owned by another stack', () => {
   const template = ofAnother();
 
-  test('is used instead of a new one, and is the only one that may move messages to the intermediate DLQ', () => {
+  test('replaces the new queue as the only source of the intermediate DLQ', () => {
     template.resourceCountIs('AWS::SQS::Queue', 3);
     const dlq = named(template, 'AWS::SQS::Queue', 'QueueName', 'redeliver-prod-intermediate-dlq');
     assert.deepEqual(dlq.Properties['RedriveAllowPolicy'], { redrivePermission: 'byQueue', sourceQueueArns: [ARN] });
     template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { EventSourceArn: ARN });
   });
 
-  test('gets its attributes in the same deployment, before a message is taken: first all that could be refused, then the change', () => {
+  test('gets its attributes in the same deployment before any message is received: first all checks, then the change', () => {
     const { check, set, ids } = steps(template);
     const [mapping] = Object.values(template.findResources('AWS::Lambda::EventSourceMapping', { Properties: { EventSourceArn: ARN } }));
     assert.ok((mapping?.['DependsOn'] as string[]).includes(ids['set'] ?? 'none'));
     assert.deepEqual((set as unknown as Record<string, unknown>)['DependsOn'], [ids['check']]);
-    const { ServiceToken, Build, RedrivePolicy, ...told } = set.Properties;
-    assert.deepEqual(told, {
+    const { ServiceToken, Build, RedrivePolicy, ...attributes } = set.Properties;
+    assert.deepEqual(attributes, {
       ServiceTimeout: '180',
       Step: 'set',
       QueueArn: ARN,
@@ -64,7 +64,7 @@ describe('a source queue that another stack owns', () => {
     assert.deepEqual(template.findOutputs('*'), {}, 'no command to run by hand');
   });
 
-  test('a key that is given is told, since one that is not given is refused', () => {
+  test('a given key is passed to the setter, which refuses any other', () => {
     const { check, set } = steps(
       templateWith((stack) => {
         const encryptionKey = kms.Key.fromKeyArn(stack, 'QueueKey', 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001');
@@ -74,13 +74,13 @@ describe('a source queue that another stack owns', () => {
     assert.deepEqual([check, set].map(({ Properties }) => Properties['HasKey']), ['true', 'true']);
   });
 
-  test('a change is a new check and an update of what is set: a rollback deletes the one and undoes the other', () => {
+  test('a change makes a new check and an update; a rollback deletes the check and reverts the update', () => {
     const [before, after] = [1, 2].map((maxReceiveCount) => steps(ofAnother({ maxReceiveCount })).ids);
     assert.notEqual(before?.['check'], after?.['check']);
     assert.equal(before?.['set'], after?.['set']);
   });
 
-  test('another queue has another function, so that the old one can still take its redrive policy off', () => {
+  test('another queue gets another setter, so the old one can still remove its redrive policy', () => {
     const ids = (queueArn: string): string[] => {
       const other = ofAnother({ existingSourceQueue: SourceQueue.fromArn(queueArn) });
       const [role] = Object.keys(other.findResources('AWS::IAM::Role')).filter((id) => id.includes('SourceQueueAttributes'));
@@ -90,7 +90,7 @@ describe('a source queue that another stack owns', () => {
     assert.deepEqual(one.map((id, index) => id !== other[index]), [true, true]);
   });
 
-  test('the function may read and change the attributes of this queue, and nothing else', () => {
+  test("the setter can only read and change this queue's attributes", () => {
     const policies = Object.entries(template.findResources('AWS::IAM::Policy')).filter(([id]) => id.includes('SourceQueueAttributes'));
     const statements = policies.flatMap(([, policy]) => (policy as Resource).Properties['PolicyDocument'].Statement);
     const sqsStatements = statements.filter(({ Action }) => JSON.stringify(Action).includes('sqs:'));
@@ -99,19 +99,19 @@ describe('a source queue that another stack owns', () => {
     assert.deepEqual(statements[0].Action, ['logs:CreateLogStream', 'logs:PutLogEvents']);
   });
 
-  test('it is not run again when CloudFormation waits no longer', () => {
+  test("the setter is not retried after CloudFormation's timeout", () => {
     const [id, { Properties }] = only(template, 'AWS::Lambda::EventInvokeConfig');
     assert.ok((steps(template).check as unknown as Record<string, string[]>)['DependsOn']?.includes(id), 'which is so from the first time on');
     assert.deepEqual([Properties['MaximumRetryAttempts'], Properties['MaximumEventAgeInSeconds']], [0, 180]);
   });
 
-  test('what is to be there is what the props say', () => {
+  test('the attributes to set follow from the props', () => {
     const { set } = steps(ofAnother({ sourceVisibilityTimeout: Duration.seconds(720), sourceRetention: Duration.days(5), maxReceiveCount: 3 }));
     assert.deepEqual([set.Properties['VisibilityTimeout'], set.Properties['MessageRetentionPeriod']], ['720', '432000']);
     assert.match(JSON.stringify(set.Properties['RedrivePolicy']), /maxReceiveCount\\":3/);
   });
 
-  test('one of another stack of the same app is one, too', () => {
+  test('a queue of another stack of the same app is handled in the same way', () => {
     const app = new App({ context: cdkJson().context });
     const orders = new sqs.Queue(new Stack(app, 'Orders'), 'Orders');
     const stack = new Stack(app, 'Test');
@@ -121,7 +121,7 @@ describe('a source queue that another stack owns', () => {
   });
 });
 
-describe("a queue of the same stack has its attributes in the stack's template", () => {
+describe("a queue of the same stack gets its attributes in the stack's template", () => {
   const withQueue = (queue: sqs.QueueProps, props: Partial<RedeliverProps> = {}): Template =>
     templateWith((stack) => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', queue)), ...props }));
   const orders = (template: Template): Record<string, any> =>
@@ -129,7 +129,7 @@ describe("a queue of the same stack has its attributes in the stack's template",
   const dlqOf = (template: Template, name = 'intermediate-dlq'): [string, Resource] =>
     Object.entries(template.findResources('AWS::SQS::Queue', { Properties: { QueueName: `redeliver-prod-${name}` } }))[0] as [string, Resource];
 
-  test('all that a new one would have, without a cycle and without a function', () => {
+  test('it has all attributes of a new queue, without a cycle and without a setter', () => {
     const template = withQueue({ queueName: 'orders' });
     const [id, dlq] = dlqOf(template);
     assert.deepEqual(orders(template), {
@@ -145,7 +145,7 @@ describe("a queue of the same stack has its attributes in the stack's template",
     template.resourceCountIs('AWS::Lambda::Function', 3);
   });
 
-  test('without a name of its own no policy can name it without a cycle', () => {
+  test('without a physical name it is refused, since a policy would make a cycle', () => {
     const template = withQueue({});
     assert.deepEqual(dlqOf(template)[1].Properties['RedriveAllowPolicy'], { redrivePermission: 'allowAll' });
     assert.equal(orders(template)['RedrivePolicy'].maxReceiveCount, 1);
@@ -157,7 +157,7 @@ describe("a queue of the same stack has its attributes in the stack's template",
     assert.deepEqual(orders(template)['RedrivePolicy'], { deadLetterTargetArn: { 'Fn::GetAtt': [id, 'Arn'] }, maxReceiveCount: 15 });
   });
 
-  test('what it says itself stays, and is what is counted with', () => {
+  test('its own values are kept and used in checks', () => {
     const own = { visibilityTimeout: Duration.seconds(900), retentionPeriod: Duration.days(3) };
     const template = withQueue(own, { strategy: Strategy.VISIBILITY });
     assert.deepEqual([orders(template)['VisibilityTimeout'], orders(template)['MessageRetentionPeriod']], [900, 259_200]);
@@ -166,7 +166,7 @@ describe("a queue of the same stack has its attributes in the stack's template",
     assert.deepEqual([VISIBILITY_TIMEOUT_SECONDS, RETENTION_SECONDS], ['900', '259200']);
   });
 
-  test('its visibility timeout may be too short for the default batching window, which is then left out', () => {
+  test('the default batching window is omitted if its visibility timeout is too short', () => {
     const windowWith = (visibility: number, props: Partial<RedeliverProps> = {}): unknown =>
       Object.values(withQueue({ visibilityTimeout: Duration.seconds(visibility) }, props).findResources('AWS::Lambda::EventSourceMapping'))
         .flatMap((mapping) => mapping['Properties'].MaximumBatchingWindowInSeconds ?? []);
@@ -174,7 +174,7 @@ describe("a queue of the same stack has its attributes in the stack's template",
     assert.deepEqual([windowWith(360), windowWith(361), windowWith(400, none)], [[0], [1], [0]]);
   });
 
-  test('the synth refuses what a template cannot bring together', () => {
+  test('the synth refuses values that contradict each other', () => {
     const refused = (queue: sqs.QueueProps, props: Partial<RedeliverProps> = {}): string[] => {
       try {
         withQueue(queue, props);
@@ -211,7 +211,7 @@ describe("a queue of the same stack has its attributes in the stack's template",
     assert.deepEqual(refused({ retentionPeriod: Duration.days(4) }, { sourceRetention: Duration.days(4) }), []);
   });
 
-  test("a name that one of redeliver's own queues is to have", () => {
+  test("the name of one of redeliver's own queues", () => {
     assert.deepEqual(refusedWith((stack) => SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { queueName: 'redeliver-prod-final-dlq' }))), [
       "existingSourceQueue (Test/Orders) is named redeliver-prod-final-dlq, which is the name of one of redeliver's own queues; change it, or change prefix or stage.",
     ]);
@@ -231,12 +231,12 @@ function refusedWith(queue: (stack: Stack) => SourceQueue): string[] {
   }
 }
 
-describe('two orchestrators cannot have the same source queue: each would take messages from the other', () => {
+describe("two orchestrators cannot share a source queue, since each would receive the other's messages", () => {
   const taken = (what: string): string[] => [`${what} is already the source queue of Test/First; give each Redeliver its own queue.`];
   const first = (stack: Stack, existingSourceQueue?: SourceQueue): Redeliver =>
     new Redeliver(stack, 'First', { ...HTTP, prefix: 'first', bundles: BUNDLES, ...(existingSourceQueue && { existingSourceQueue }) });
 
-  test('one of the stack', () => {
+  test('a queue of the stack', () => {
     const queue = (stack: Stack): SourceQueue => {
       const orders = new sqs.Queue(stack, 'Orders');
       first(stack, SourceQueue.fromQueue(orders));
@@ -245,7 +245,7 @@ describe('two orchestrators cannot have the same source queue: each would take m
     assert.deepEqual(refusedWith(queue), taken('existingSourceQueue (Test/Orders)'));
   });
 
-  test('one of another stack of the app', () => {
+  test('a queue of another stack of the app', () => {
     const queue = (stack: Stack): SourceQueue => {
       const orders = new sqs.Queue(new Stack(stack.node.root as App, 'Orders', { env: stack.env }), 'Orders', { queueName: 'orders' });
       first(stack, SourceQueue.fromQueue(orders));
@@ -254,11 +254,11 @@ describe('two orchestrators cannot have the same source queue: each would take m
     assert.deepEqual(refusedWith(queue), taken('existingSourceQueue (Orders/Orders)'));
   });
 
-  test('the one that the other has made', () => {
+  test('the queue that the other created', () => {
     assert.deepEqual(refusedWith((stack) => SourceQueue.fromQueue(first(stack).sourceQueue)), taken('existingSourceQueue (Test/First/SourceQueue)'));
   });
 
-  test('one that both know by its ARN', () => {
+  test('a queue that both reference by ARN', () => {
     const queue = (stack: Stack): SourceQueue => {
       first(stack, SourceQueue.fromArn(ARN));
       return SourceQueue.fromArn(ARN);
@@ -266,7 +266,7 @@ describe('two orchestrators cannot have the same source queue: each would take m
     assert.deepEqual(refusedWith(queue), taken('existingSourceQueue.queueArn'));
   });
 
-  test('but those of one name in two regions are two', () => {
+  test('queues of the same name in two regions are accepted', () => {
     const app = new App({ context: cdkJson().context });
     for (const region of ['eu-west-1', 'us-east-1']) {
       const stack = new Stack(app, region, { env: { account: '111122223333', region } });
@@ -276,7 +276,7 @@ describe('two orchestrators cannot have the same source queue: each would take m
   });
 });
 
-describe('a queue object of another place is refused as its ARN is', () => {
+describe('a queue construct of another account or region is refused like its ARN', () => {
   const places = [
     { account: '111122223333', region: 'us-east-1' },
     { account: '444455556666', region: 'eu-west-1' },

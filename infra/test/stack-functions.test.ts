@@ -65,7 +65,7 @@ function schemaOf(text: string): string {
   return schema;
 }
 
-/** The content of each function's package, by function name: file names, and the schema's text. */
+/** The contents of each function's package, by function name: file names, and the schema's text. */
 function packages(stack: Stack): Record<string, string[]> {
   const assembly = (stack.node.root as App).synth();
   const resources = Object.values(assembly.getStackByName('Test').template.Resources as Record<string, any>);
@@ -73,8 +73,8 @@ function packages(stack: Stack): Record<string, string[]> {
   return Object.fromEntries(
     functions.map(({ Properties }) => {
       const directory = join(assembly.directory, `asset.${Properties.Code.S3Key.replace('.zip', '')}`);
-      const told = readdirSync(directory).map((file) => (file.endsWith('.schema.json') ? `${file}: ${readFileSync(join(directory, file), 'utf8')}` : file));
-      return [Properties.FunctionName, told.sort()];
+      const actual = readdirSync(directory).map((file) => (file.endsWith('.schema.json') ? `${file}: ${readFileSync(join(directory, file), 'utf8')}` : file));
+      return [Properties.FunctionName, actual.sort()];
     }),
   );
 }
@@ -84,7 +84,7 @@ const TRACED = { 'Fn::If': ['RedeliverLacksXRay', 'PassThrough', 'Active'] };
 describe('functions', () => {
   const template = templateWith(() => HTTP);
 
-  test('they run as designed', () => {
+  test('their configuration is as designed', () => {
     for (const name of NAMES) {
       const { Properties } = functionNamed(template, name);
       assert.deepEqual(
@@ -110,7 +110,7 @@ describe('functions', () => {
     shorter.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 1 });
   });
 
-  test('each has the permissions that it needs and no other', () => {
+  test('each has exactly the permissions that it needs', () => {
     assert.deepEqual(
       permissions(template, 'MessageProcessor'),
       [
@@ -139,9 +139,9 @@ describe('functions', () => {
     }
   });
 
-  test('one failed record does not bring back the other nine, and concurrency is limited where it costs no receives', () => {
+  test('batch item failures are reported, and concurrency is limited where that costs no receives', () => {
     const mappings = Object.values(template.findResources('AWS::Lambda::EventSourceMapping')) as Resource[];
-    const told = mappings.map(({ Properties }) => [
+    const actual = mappings.map(({ Properties }) => [
       Properties['EventSourceArn']['Fn::GetAtt'][0].replace(/[0-9A-F]{8}$/, ''),
       Properties['FunctionName'].Ref.replace(/[0-9A-F]{8}$/, ''),
       Properties['BatchSize'],
@@ -149,14 +149,14 @@ describe('functions', () => {
       Properties['ScalingConfig'].MaximumConcurrency,
       Properties['MaximumBatchingWindowInSeconds'],
     ]);
-    assert.deepEqual(told.sort(), [
+    assert.deepEqual(actual.sort(), [
       ['RetriesAnnotationQueue', 'RetriesFinalDlqAnnotator', 10, ['ReportBatchItemFailures'], 10, undefined],
       ['RetriesIntermediateDlq', 'RetriesFailedMessageProcessor', 10, ['ReportBatchItemFailures'], 10, undefined],
       ['RetriesSourceQueue', 'RetriesMessageProcessor', 10, ['ReportBatchItemFailures'], 10, 1],
     ]);
   });
 
-  test('only the source queue waits for its batches to fill, and hides messages for so much longer', () => {
+  test('only the source queue has a batching window, which extends its visibility timeout', () => {
     const windows = (of: Template): unknown[] =>
       Object.values(of.findResources('AWS::Lambda::EventSourceMapping'))
         .map((mapping) => [mapping['Properties'].FunctionName.Ref.replace(/[0-9A-F]{8}$/, ''), mapping['Properties'].MaximumBatchingWindowInSeconds])
@@ -174,7 +174,7 @@ describe('functions', () => {
       .hasResourceProperties('Custom::RedeliverSourceQueue', { VisibilityTimeout: '380' });
   });
 
-  test('without traces no function may send any', () => {
+  test('without tracing no function can send traces', () => {
     const template = templateWith(() => ({ ...HTTP, tracing: false }));
     assert.equal(JSON.stringify(template.toJSON()).includes('xray:'), false);
     for (const { Properties } of Object.values(template.findResources('AWS::Lambda::Function'))) {
@@ -183,7 +183,7 @@ describe('functions', () => {
     assert.equal(JSON.stringify(templateWith(() => HTTP).toJSON()).includes('xray:'), true);
   });
 
-  test('every function is told what to log, and only if somebody has said it', () => {
+  test('log settings are passed to every function if given', () => {
     const logs = (props: object): unknown[] => {
       const template = templateWith(() => ({ ...HTTP, ...props }));
       return NAMES.map((name) => variables(template, name)).map(({ LOG_DETAIL, LOG_LEVEL }) => [LOG_DETAIL, LOG_LEVEL]);
@@ -193,7 +193,7 @@ describe('functions', () => {
     assert.deepEqual(logs({ logDetail: LogDetail.BATCHES }), [['batches', undefined], ['batches', undefined], ['batches', undefined]]);
   });
 
-  test('a log level that an aspect of the app raises above INFO, so that metrics are dropped, is refused', () => {
+  test('a log level that an aspect raises above INFO is refused, since metrics would be dropped', () => {
     const { stack } = stackWith(() => HTTP);
     const problems = (): string[] => stack.node.findAll().flatMap(({ node }) => node.validate());
     const set = (applicationLogLevel: string): void =>
@@ -210,13 +210,13 @@ describe('functions', () => {
       'and set logLevel.'));
   });
 
-  test('concurrency is reserved for the message-processor alone, and only where that is asked for', () => {
+  test('concurrency is reserved only for the message-processor, and only if requested', () => {
     const reserved = (of: Template): unknown[] => NAMES.map((name) => functionNamed(of, name).Properties['ReservedConcurrentExecutions']);
     assert.deepEqual(reserved(template), [undefined, undefined, undefined]);
     assert.deepEqual(reserved(templateWith(() => ({ ...HTTP, reservedConcurrency: 25 }))), [25, undefined, undefined]);
   });
 
-  test('settings are the ones that the functions read', () => {
+  test('the settings equal those that the functions read', () => {
     const names = (name: (typeof NAMES)[number]): string[] => Object.keys(variables(template, name)).sort();
     assert.deepEqual(names('message-processor'), [
       'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'MAX_CONCURRENCY', 'RESEND_SENDER_IDS', 'RETRY_POLICY', 'SOURCE_QUEUE_URL', 'STRATEGY', 'TARGET',
@@ -246,7 +246,7 @@ describe('functions', () => {
     other.hasResourceProperties('AWS::SQS::Queue', { QueueName: 'redeliver-prod-source', VisibilityTimeout: 121 });
   });
 
-  test("the headers' secret can be read by the message-processor alone", () => {
+  test("only the message-processor can read the headers' secret", () => {
     for (const target of [
       (secret: secretsmanager.ISecret) => Target.http('https://orders.example.com/', { headersSecret: secret }),
       (secret: secretsmanager.ISecret) => Target.httpFromSecret(secret),
@@ -260,7 +260,7 @@ describe('functions', () => {
     }
   });
 
-  test('a target whose URL is in a secret has its other options', () => {
+  test('a target with its URL in a secret keeps its other options', () => {
     const template = templateWith((stack) => ({
       target: Target.httpFromSecret(new secretsmanager.Secret(stack, 'Secret'), { allowHttp: true, timeout: Duration.seconds(5) }),
     }));
@@ -268,20 +268,20 @@ describe('functions', () => {
     assert.deepEqual([TARGET, TARGET_ALLOW_HTTP, TARGET_TIMEOUT_SECONDS], [undefined, 'true', '5']);
   });
 
-  test('the excerpt of an error is a list of pointers', () => {
+  test('errorExcerpt is passed as a list of pointers', () => {
     const excerpt = (errorExcerpt?: string[]): unknown =>
       variables(templateWith(() => ({ target: Target.http('https://orders.example.com/', { errorExcerpt }) })), 'message-processor')['TARGET_ERROR_EXCERPT'];
     assert.deepEqual([excerpt(['/type', '/title']), excerpt([]), excerpt()], ['/type,/title', undefined, undefined]);
   });
 
-  test('a proxy is for the calls of the target alone', () => {
+  test('a proxy applies only to calls of the target', () => {
     const template = templateWith(() => ({ target: Target.http('https://orders.example.com/', { proxy: 'http://proxy:3128' }) }));
     const of = (name: 'message-processor' | 'failed-message-processor'): unknown[] => Object.entries(variables(template, name)).filter(([variable]) => variable.includes('PROXY'));
     assert.deepEqual(of('message-processor'), [['TARGET_PROXY', 'http://proxy:3128']]);
     assert.deepEqual(of('failed-message-processor'), []);
   });
 
-  test('a Lambda target may be invoked, it and nothing else', () => {
+  test('only the Lambda target can be invoked', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
     const template = templateWith((stack) => ({
       target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn)),
@@ -291,7 +291,7 @@ describe('functions', () => {
     assert.equal(variables(template, 'message-processor')['TARGET'], arn);
   });
 
-  test('each function is in the VPC, and its own code cannot use what attaches it', () => {
+  test('each function is in the VPC, and its code cannot use the network interface permissions', () => {
     const existingSourceQueue = SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders');
     const template = templateWith((stack) => ({ ...HTTP, existingSourceQueue, vpc: { vpc: new ec2.Vpc(stack, 'Vpc', { restrictDefaultSecurityGroup: false }) } }));
     const outside = Object.values(resources(template, 'AWS::Lambda::Function')).filter(({ Properties }) => Properties['VpcConfig'] === undefined);
@@ -308,7 +308,7 @@ describe('functions', () => {
     }
   });
 
-  test("each function's variables are under their key, those of a user's own function under its own", () => {
+  test("each function's variables are encrypted with the given key, a user's own function's with its own", () => {
     const keys = (props: (stack: Stack) => RedeliverProps): unknown[] => {
       const template = templateWith((stack) => ({ ...props(stack), environmentEncryptionKey: new kms.Key(stack, 'Variables') }));
       return Object.values(resources(template, 'AWS::Lambda::Function')).map(({ Properties }) => plain(Properties['KmsKeyArn']));
@@ -319,7 +319,7 @@ describe('functions', () => {
     assert.deepEqual(own.toSorted(), ['{Variables.Arn}', '{Variables.Arn}', undefined]);
   });
 
-  test('with a key, senders and receivers may use it', () => {
+  test('senders and receivers can use the given key', () => {
     const encrypted = templateWith((stack) => ({ ...HTTP, encryptionKey: new kms.Key(stack, 'Key') }));
     for (const id of ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator']) {
       const key = permissions(encrypted, id).filter((permission) => permission.startsWith('kms:'));
@@ -334,27 +334,27 @@ describe('functions', () => {
     const assembly = (stack.node.root as App).synth();
     const template = assembly.getStackByName('Test').template;
     const functions = Object.values(template.Resources as Record<string, any>).filter((found) => found.Type === 'AWS::Lambda::Function');
-    const told = functions.map(({ Properties }) => {
+    const actual = functions.map(({ Properties }) => {
       const asset = `asset.${Properties.Code.S3Key.replace('.zip', '')}`;
       const file = join(assembly.directory, asset, 'data.schema.json');
       return [Properties.FunctionName, Properties.Environment.Variables.DATA_SCHEMA_PATH, existsSync(file) && readFileSync(file, 'utf8')];
     });
-    assert.deepEqual(told.sort(), [
+    assert.deepEqual(actual.sort(), [
       ['redeliver-prod-failed-message-processor', 'data.schema.json', '{"required":["order"]}'],
       ['redeliver-prod-final-dlq-annotator', undefined, false],
       ['redeliver-prod-message-processor', 'data.schema.json', '{"required":["order"]}'],
     ]);
   });
 
-  test('messages without an envelope are taken by both functions that read messages, in the same way', () => {
+  test('both functions that read messages accept messages without an envelope', () => {
     const props = { envelope: Envelope.OPTIONAL, messageIdAttribute: 'order.id', messageIdPointer: '/detail/id', bodySchema: schemaOf('{"type":"object"}') } as const;
     const { stack } = stackWith(() => ({ ...HTTP, ...props }));
     const names = ['ENVELOPE', 'MESSAGE_ID_ATTRIBUTE', 'MESSAGE_ID_POINTER', 'BODY_SCHEMA_PATH', 'DATA_SCHEMA_PATH'];
     const functions = Object.values((stack.node.root as App).synth().getStackByName('Test').template.Resources as Record<string, any>)
       .filter((found) => found.Type === 'AWS::Lambda::Function');
-    const told = functions.map(({ Properties }) => [Properties.FunctionName, ...names.map((name) => Properties.Environment.Variables[name])]);
+    const actual = functions.map(({ Properties }) => [Properties.FunctionName, ...names.map((name) => Properties.Environment.Variables[name])]);
     const all = ['optional', 'order.id', '/detail/id', 'body.schema.json', undefined];
-    assert.deepEqual(told.sort(), [
+    assert.deepEqual(actual.sort(), [
       ['redeliver-prod-failed-message-processor', ...all],
       ['redeliver-prod-final-dlq-annotator', undefined, undefined, undefined, undefined, undefined],
       ['redeliver-prod-message-processor', ...all],
@@ -362,7 +362,7 @@ describe('functions', () => {
     assert.deepEqual(packages(stack)['redeliver-prod-failed-message-processor'], ['body.schema.json: {"type":"object"}', 'bootstrap']);
   });
 
-  describe('messages without an envelope are accepted by default where they were there before redeliver', () => {
+  describe('default for messages without an envelope', () => {
     const envelopes = (props: (stack: Stack) => RedeliverProps): Record<string, unknown> => {
       const functions = Object.entries(resources(templateWith(props), 'AWS::Lambda::Function'));
       const variables = functions.map(([id, { Properties }]) => [id, Properties['Environment']?.Variables.ENVELOPE] as const);
@@ -373,18 +373,18 @@ describe('functions', () => {
     const ownTarget = (stack: Stack): Target => Target.ownFunction(userFunction(stack, 'Own', settings));
     const ours = (envelope: string): Record<string, string> => ({ MessageProcessor: envelope, FailedMessageProcessor: envelope });
 
-    test('not by the stack with a queue of its own', () => {
+    test('refused with a new queue', () => {
       assert.deepEqual(envelopes(() => HTTP), {});
       assert.deepEqual(envelopes(() => ({ ...HTTP, envelope: Envelope.REQUIRED })), ours('required'));
     });
 
-    test('on an existing queue', () => {
+    test('accepted on an existing queue', () => {
       assert.deepEqual(envelopes(() => ({ ...HTTP, existingSourceQueue })), ours('optional'));
       assert.deepEqual(envelopes(() => ({ ...HTTP, existingSourceQueue, messageIdPointer: '/id' })), ours('optional'));
       assert.deepEqual(envelopes(() => ({ ...HTTP, existingSourceQueue, envelope: Envelope.REQUIRED })), ours('required'));
     });
 
-    test("by a function of the user's, and by the failed-message-processor with it", () => {
+    test("accepted by a user's own function and its failed-message-processor", () => {
       const both = (envelope: string): Record<string, string> => ({ Own: envelope, FailedMessageProcessor: envelope });
       assert.deepEqual(envelopes((stack) => ({ target: ownTarget(stack) })), both('optional'));
       assert.deepEqual(envelopes((stack) => ({ target: ownTarget(stack), existingSourceQueue })), both('optional'));
@@ -392,7 +392,7 @@ describe('functions', () => {
     });
   });
 
-  test('two constructs of one stack have a schema each', () => {
+  test('two constructs of one stack each have their own schema', () => {
     const { stack } = stackWith(() => ({ ...HTTP, dataSchema: schemaOf('{"required":["order"]}') }));
     new Redeliver(stack, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test', dataSchema: schemaOf('{"required":["mail"]}') });
     const validating = Object.entries(packages(stack)).filter(([name]) => !name.endsWith('annotator'));
@@ -404,7 +404,7 @@ describe('functions', () => {
     });
   });
 
-  test('a handler has the schema beside all of its files', () => {
+  test("a handler's package contains its files and the schema", () => {
     const bundle = join(fakeBundles(), 'message-processor');
     const bundles = fakeBundles();
     [bundle, join(bundles, 'failed-message-processor')].forEach((each) => writeFileSync(join(each, 'model.bin'), 'model'));
@@ -415,14 +415,14 @@ describe('functions', () => {
     assert.deepEqual(readdirSync(bundle).sort(), ['bootstrap', 'model.bin']);
   });
 
-  test("a handler of one's own is deployed instead of the message-processor", () => {
+  test("a custom handler replaces the message-processor", () => {
     const bundle = join(fakeBundles(), 'message-processor');
     const template = templateWith(() => ({ target: Target.handler(bundle) }));
     assert.equal('TARGET' in variables(template, 'message-processor'), false);
     assert.equal(functionNamed(template, 'message-processor').Properties['Handler'], 'bootstrap');
   });
 
-  test('what lies beside a handler goes with it', () => {
+  test('files beside a handler are packaged with it', () => {
     const bundle = join(fakeBundles(), 'message-processor');
     writeFileSync(join(bundle, 'model.bin'), 'model');
     const { stack } = stackWith(() => ({ target: Target.handler(bundle) }));

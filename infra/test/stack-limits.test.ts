@@ -35,7 +35,7 @@ function call(timeout: number): Partial<RedeliverProps> {
   return { target: Target.http('https://orders.example.com/', { timeout: seconds(timeout) }) };
 }
 
-describe('the last right value is accepted, and the first wrong one is not', () => {
+describe('the last valid value is accepted, and the first invalid one is refused', () => {
   const range = (name: string, value: number, least: number, most: number, why: string): string =>
     `${name} is ${value}; use a whole number from ${least} to ${most} (${why}).`;
   const receives = 'each receive may call the target, and the policy does not count these calls';
@@ -86,7 +86,7 @@ describe('the last right value is accepted, and the first wrong one is not', () 
       [{ maxBatchingWindow: Duration.millis(1500) }, window(1.5)],
       [{ maxBatchingWindow: seconds(300), sourceVisibilityTimeout: seconds(659) }, visibility(659, '6 × timeout + maxBatchingWindow = 660 s')],
       [{ maxBatchingWindow: seconds(1), batchSize: 11 }, range('batchSize', 11, 1, 10, batches)],
-      // Each of ten retries may wait for its batch, too: 9000 s of delays, 11 calls of 60 s and 11 windows of 300 s.
+      // Each retry can also wait for its batch: 9000 s of delays, 11 calls of 60 s and 11 windows of 300 s.
       [
         { maxBatchingWindow: seconds(300), sourceRetention: seconds(16_199), policy: RetryPolicy.fromJson({ max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } }) },
         'policy allows 10 retries over 0.1 days at worst, more than 80 % of the time that the source queue keeps a message (0.2 days); ' +
@@ -98,7 +98,7 @@ describe('the last right value is accepted, and the first wrong one is not', () 
       { sourceRetention: seconds(1125), policy: RetryPolicy.fromJson({ max_attempts: 0 }) },
       { sourceRetention: seconds(60), policy: RetryPolicy.fromJson({ max_attempts: 0 }), strategy: Strategy.VISIBILITY },
     ], [
-      // Also without retries: held messages, and those that SQS moved, are re-sent.
+      // The minimum applies even without retries: held messages, and messages that SQS moved, are re-sent.
       [
         { sourceRetention: seconds(1124), policy: RetryPolicy.fromJson({ max_attempts: 0 }) },
         'sourceRetention is 1124 s; use at least 1125 s: a re-sent message may be delayed there for 900 s.',
@@ -135,16 +135,16 @@ describe('the last right value is accepted, and the first wrong one is not', () 
     });
   }
 
-  test('retries that outlast the retention by their delays alone', () => {
+  test('retries whose delays alone exceed the retention', () => {
     const policy = { max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } };
-    const told = refused({ policy: RetryPolicy.fromJson(policy), sourceRetention: seconds(8999) });
-    assert.equal(told.length, 1);
-    assert.match(told[0] ?? '', /^policy allows 10 retries over .* at worst, more than 80 % of the time that the source queue keeps a message/);
+    const sentences = refused({ policy: RetryPolicy.fromJson(policy), sourceRetention: seconds(8999) });
+    assert.equal(sentences.length, 1);
+    assert.match(sentences[0] ?? '', /^policy allows 10 retries over .* at worst, more than 80 % of the time that the source queue keeps a message/);
     assert.deepEqual(refused({ policy: RetryPolicy.fromJson(policy), sourceRetention: Duration.days(1) }), []);
     assert.deepEqual(refused({ policy: RetryPolicy.fromJson({ ...policy, max_age_seconds: 7000 }), sourceRetention: seconds(8999) }), []);
   });
 
-  test('a delay, wherever it stands', () => {
+  test('a delay in any member', () => {
     const backoffs: [string, (delay: number) => Backoff][] = [
       ['max_delay_seconds', (delay) => ({ kind: 'uniform', max_delay_seconds: delay })],
       ['delay_seconds', (delay) => ({ kind: 'fixed', delay_seconds: delay })],
@@ -161,7 +161,7 @@ describe('the last right value is accepted, and the first wrong one is not', () 
   });
 });
 
-test('the retries that are counted have the defaults of the schema that the functions use', () => {
+test("the counted retries use the defaults of the functions' schema", () => {
   const schema = JSON.parse(readFileSync(join(__dirname, '../../schemas/retry-policy.schema.json'), 'utf8'));
   const { uniform, exponential } = schema.$defs;
   const written = { max_attempts: schema.properties.max_attempts.default, backoff: schema.properties.backoff.default };
@@ -178,16 +178,16 @@ test('the retries that are counted have the defaults of the schema that the func
   );
 });
 
-test('every invalid example is refused where the examples say, with what to change', () => {
+test('every invalid example is refused at the expected place with its remedy', () => {
   const invalid = join(__dirname, '../../schemas/examples/invalid/');
   const expected: Record<string, { pointer: string }> = JSON.parse(readFileSync(join(invalid, 'expected.json'), 'utf8'));
   const policies = Object.entries(expected).filter(([name]) => name.startsWith('retry-policy-'));
-  const told = policies.map(([name, { pointer }]) => {
+  const sentences = policies.map(([name, { pointer }]) => {
     const [sentence = '', ...more] = refused({ policy: RetryPolicy.fromFile(join(invalid, `${name}.json`)) });
     assert.deepEqual([sentence.startsWith(`policy${pointer} `), more], [true, []], `${name}: ${sentence}`);
     return [name.replace('retry-policy-', ''), sentence];
   });
-  assert.deepEqual(Object.fromEntries(told), {
+  assert.deepEqual(Object.fromEntries(sentences), {
     'unknown-member': 'policy has the unknown member max_atempts.',
     'unknown-preset':
       'policy/preset must be equal to one of the allowed values (durable_default, durable_none, durable_transient, durable_resource_availability, durable_critical).',
@@ -203,8 +203,8 @@ test('every invalid example is refused where the examples say, with what to chan
   });
 });
 
-test('several wrong props are all named at once', () => {
-  const told = refused({
+test('several invalid props are reported together', () => {
+  const sentences = refused({
     prefix: '1',
     policy: RetryPolicy.fromJson({ max_attempts: -1 }),
     dataSchema: '/nowhere.json',
@@ -213,11 +213,11 @@ test('several wrong props are all named at once', () => {
     maxConcurrency: 1,
     sourceRetention: Duration.days(14),
   });
-  const named = told.map((sentence) => sentence.split(/[ /.]/)[0]);
+  const named = sentences.map((sentence) => sentence.split(/[ /.]/)[0]);
   assert.deepEqual(named, ['prefix', 'policy', 'dataSchema', 'target', 'existingSourceQueue', 'maxConcurrency', 'sourceRetention']);
 });
 
-test('paths among the context values are relative to where the command was called', () => {
+test('paths in context values are relative to the working directory', () => {
   const called = temporaryDirectory();
   const bundles = join(called, 'nowhere');
   const app = new App({ context: { ...cdkJson().context, target: 'https://orders.example.com/', bundles: 'nowhere', architecture: 'x86-64' } });

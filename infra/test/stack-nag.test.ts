@@ -10,7 +10,7 @@ import { OnGiveUp, Redeliver, RetryPolicy, Strategy, Target } from '../lib/index
 import { fakeBundles } from './stack-support';
 import { VARIANT_NAMES, variant } from './stack-variants';
 
-/** Our own warning, which most variants deserve. */
+/** Our own warning, which applies to most variants. */
 const NO_TOPIC = 'Annotation::@redeliver/cdk:alarmsNotifyNobody';
 
 /** The findings of AwsSolutions, `rule at construct`. */
@@ -28,7 +28,7 @@ function findings(app: App): string[] {
     .filter((rule: string) => rule !== NO_TOPIC);
 }
 
-describe('AwsSolutions finds nothing that has no reason', () => {
+describe('AwsSolutions finds nothing without a documented reason', () => {
   for (const name of VARIANT_NAMES) {
     test(name, () => assert.deepEqual(findings(variant(name, fakeBundles()).app), []));
   }
@@ -41,7 +41,7 @@ describe('AwsSolutions finds nothing that has no reason', () => {
     assert.deepEqual(findings(app), []);
   });
 
-  test('and what is acknowledged has a reason', () => {
+  test('every acknowledged finding has a reason', () => {
     const acknowledged = VARIANT_NAMES.flatMap((name) =>
       variant(name, fakeBundles())
         .stack.node.findAll()
@@ -55,7 +55,7 @@ describe('AwsSolutions finds nothing that has no reason', () => {
     }
   });
 
-  test('and it does look', () => {
+  test('the check detects a planted finding', () => {
     const app = new App();
     const stack = new Stack(app, 'Careless');
     const role = new iam.Role(stack, 'Role', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') });

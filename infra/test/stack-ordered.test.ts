@@ -28,7 +28,7 @@ function variables(template: Template, id = 'MessageProcessor'): Record<string, 
   return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }
 
-/** The properties of each alarm by the end of its name. */
+/** The properties of each alarm, by the end of its name. */
 function alarms(template: Template): Record<string, Record<string, any>> {
   const found = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
   return Object.fromEntries(found.map((alarm) => [alarm['AlarmName'].replace('redeliver-prod-', ''), alarm]));
@@ -52,7 +52,7 @@ function own(id: string): string[] {
   ];
 }
 
-/** The problems of invalid props, a sentence each. */
+/** The problems of invalid props, one sentence each. */
 function refused(props: Partial<RedeliverProps>): string[] {
   try {
     made(props);
@@ -68,7 +68,7 @@ const policy = (document: Record<string, unknown>): Partial<RedeliverProps> => (
 describe('strategy ordered', () => {
   const template = made();
 
-  test('the source queue and its DLQ keep the order, and the queues of dead letters need none', () => {
+  test('the source queue and its DLQ are FIFO queues, the dead-letter queues are not', () => {
     const fifo = { FifoQueue: true, DeduplicationScope: 'messageGroup', FifoThroughputLimit: 'perMessageGroupId' };
     const common = { MaximumMessageSize: 1_048_576, MessageRetentionPeriod: 1_209_600, SqsManagedSseEnabled: true };
     const allowed = (name: string): object => ({
@@ -96,7 +96,7 @@ describe('strategy ordered', () => {
     });
   });
 
-  test('the annotator also reads the DLQ of the source queue, and no mapping of a FIFO queue has a batching window', () => {
+  test("the annotator also reads the source queue's DLQ, and no mapping of a FIFO queue has a batching window", () => {
     const mappings = Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties));
     const mapping = (queue: string, reader: string, BatchSize: number, MaximumConcurrency: number): object => ({
       EventSourceArn: `{${queue}.Arn}`,
@@ -113,7 +113,7 @@ describe('strategy ordered', () => {
     ]);
   });
 
-  test('has two functions, and nothing speaks of a queue or function that is not there', () => {
+  test('has two functions, and nothing references an absent queue or function', () => {
     assert.deepEqual(Object.keys(resources(template, 'AWS::Lambda::Function')).sort(), ['FinalDlqAnnotator', 'MessageProcessor']);
     assert.equal(JSON.stringify(template.toJSON()).match(/intermediate|failed-message-processor|FailedMessageProcessor/i), null);
     const { redeliver } = stackWith(() => ({ ...ORDERED, bundles: BUNDLES }));
@@ -122,7 +122,7 @@ describe('strategy ordered', () => {
     assert.equal(stackWith(() => ({ ...HTTP, bundles: BUNDLES })).redeliver.sourceDlq, undefined);
   });
 
-  test('the message-processor knows the size of its batches, since it decides how attempts are counted', () => {
+  test('the message-processor gets its batch size, which decides how attempts are counted', () => {
     const settings = {
       STRATEGY: 'ordered',
       SOURCE_QUEUE_URL: '{SourceQueue}',
@@ -157,7 +157,7 @@ describe('strategy ordered', () => {
     assert.deepEqual([STRATEGY, BATCH_SIZE, RETENTION_SECONDS], ['ordered', '1', '1209600']);
   });
 
-  test('roles and queue policies are exactly these', () => {
+  test('roles and queue policies are exact', () => {
     const keyed = templateWith((stack) => ({ ...ORDERED, bundles: BUNDLES, encryptionKey: new kms.Key(stack, 'Key') }));
     const key = ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'];
     const processor = [...own('MessageProcessor'), ...take('{SourceQueue.Arn}'), 'Allow sqs:SendMessage on {AnnotationQueue.Arn}'];
@@ -170,17 +170,17 @@ describe('strategy ordered', () => {
     const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
     const senders = policies.map(({ Queues, PolicyDocument }) => [
       Queues[0],
-      PolicyDocument.Statement.filter(({ Sid }: any) => Sid === 'OnlyTheFunctionsSend').map(({ Condition }: any) => Condition?.ArnNotEquals['aws:PrincipalArn'] ?? 'nobody'),
+      PolicyDocument.Statement.filter(({ Sid }: any) => Sid === 'OnlyTheFunctionsSend').map(({ Condition }: any) => Condition?.ArnNotEquals['aws:PrincipalArn'] ?? 'none'),
     ]);
     assert.deepEqual(Object.fromEntries(senders), {
       '{SourceQueue}': [],
-      '{SourceDlq}': ['nobody'],
+      '{SourceDlq}': ['none'],
       '{AnnotationQueue}': [['{MessageProcessorRole.Arn}']],
       '{FinalDlq}': [['{FinalDlqAnnotatorRole.Arn}']],
     });
   });
 
-  test('alarms know that a group waits behind its first message, and how far SQS looks', () => {
+  test("alarms cover groups that wait behind their first message, and SQS's limit of 120,000 messages", () => {
     assert.deepEqual(Object.fromEntries(Object.entries(alarms(template)).map(([name, { Threshold }]) => [name, Threshold])), {
       'target-down': 0,
       'held-too-long': 3600,
@@ -214,7 +214,7 @@ describe('strategy ordered', () => {
     assert.equal('target-down' in alarms(made(policy({ circuit_breaker: false }))), false);
   });
 
-  test('a message may wait for an hour more than all retries of the policy take, since the age leaves none out', () => {
+  test("the wait alarm fires an hour after the policy's longest retry time", () => {
     const waits = (document: Record<string, unknown>): number => alarms(made(policy(document)))['source-queue-waits-too-long']?.['Threshold'];
     assert.equal(waits({ max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 100, jitter: 'none' } }), hour + 2 * 100 + 3 * 60);
     assert.equal(waits({ preset: 'durable_transient' }), hour + 5 + 10 + 3 * 60, 'a preset takes the place of the default retries');
@@ -223,14 +223,14 @@ describe('strategy ordered', () => {
     assert.match(alarms(template)['source-queue-waits-too-long']?.['AlarmDescription'], /\(86400 s\)\. This age includes its own retries and those of the messages before it/);
   });
 
-  test('the essential alarms are those without which messages could wait unseen', () => {
+  test('the essential alarms cover all messages that could wait unnoticed', () => {
     assert.deepEqual(Object.keys(alarms(made({ alarmPreset: AlarmPreset.ESSENTIAL }))).sort(), [
       'annotation-queue-waits-too-long', 'final-dlq-about-to-expire', 'final-dlq-annotator-errors', 'final-dlq-not-empty', 'held-too-long', 'message-processor-errors',
       'source-dlq-waits-too-long', 'source-queue-backlog', 'source-queue-in-flight', 'source-queue-waits-too-long', 'target-down',
     ]);
   });
 
-  test('the dashboard shows what is hidden, and the DLQ of the source queue', () => {
+  test("the dashboard shows hidden messages and the source queue's DLQ", () => {
     const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     const titles = JSON.parse(body).widgets.map(({ properties }: any) => properties.title);
     assert.ok(titles.includes('Received and not deleted: hidden until their retry, or worked on (at most 120,000)'));
@@ -239,7 +239,7 @@ describe('strategy ordered', () => {
     assert.deepEqual(ofDlq, ['ApproximateNumberOfMessagesVisible', 'ApproximateAgeOfOldestMessage']);
   });
 
-  test('its DLQ is one of the outputs', () => {
+  test('the outputs include its DLQ', () => {
     const { stack, redeliver } = stackWith(() => ({ ...ORDERED, bundles: BUNDLES }));
     redeliver.addOutputs();
     const outputs = Object.entries(Template.fromStack(stack).findOutputs('*')).map(([name, { Value }]) => [name, plain(Value)]);
@@ -253,7 +253,7 @@ describe('strategy ordered', () => {
     });
   });
 
-  test('producers outside the app may send', () => {
+  test('producers outside the app can send', () => {
     const template = made({ producers: [Producer.principal('444455556666'), Producer.topic('arn:aws:sns:eu-west-1:111122223333:orders.fifo')] });
     const [found] = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).filter(({ Properties }) => plain(Properties['Queues'])[0] === '{SourceQueue}');
     const sends = found?.Properties['PolicyDocument'].Statement.filter(({ Action }: any) => Action === 'sqs:SendMessage');
@@ -261,11 +261,11 @@ describe('strategy ordered', () => {
   });
 });
 
-describe('a group that is blocked when a message is given up', () => {
+describe('blocked groups', () => {
   const props = { policy: RetryPolicy.of({ onGiveUp: OnGiveUp.BLOCK }) };
   const template = made(props);
 
-  test('has a queue for notices, which live as long as a message can be hidden', () => {
+  test("have a notice queue with the retention of SQS's longest visibility timeout", () => {
     const { BlockedQueue, ...others } = queues(template);
     assert.deepEqual(BlockedQueue, {
       QueueName: 'redeliver-prod-blocked',
@@ -281,7 +281,7 @@ describe('a group that is blocked when a message is given up', () => {
     assert.equal(plain(Template.fromStack(stack).findOutputs('BlockedQueueUrl')['BlockedQueueUrl']?.['Value']), '{BlockedQueue}');
   });
 
-  test('only the message-processor, which has its URL, may send there', () => {
+  test("can be announced only by the message-processor, which has the queue's URL", () => {
     const { BLOCKED_QUEUE_URL, RETRY_POLICY } = variables(template);
     assert.deepEqual([BLOCKED_QUEUE_URL, RETRY_POLICY], ['{BlockedQueue}', '{"on_give_up":"block"}']);
     assert.ok(grants(template, 'MessageProcessorRole').includes('Allow sqs:SendMessage on {BlockedQueue.Arn}'));
@@ -291,14 +291,14 @@ describe('a group that is blocked when a message is given up', () => {
     assert.deepEqual(denied.Condition.ArnNotEquals['aws:PrincipalArn'], ['{MessageProcessorRole.Arn}']);
   });
 
-  test('raises an essential alarm', () => {
+  test('have an essential alarm', () => {
     const alarm = alarms(made({ ...props, alarmPreset: AlarmPreset.ESSENTIAL }))['blocked-groups'];
     const { MetricName, Threshold, Dimensions } = alarm ?? assert.fail();
     assert.deepEqual([MetricName, Threshold, plain(Dimensions[0].Value)], ['ApproximateNumberOfMessagesVisible', 0, '{BlockedQueue.QueueName}']);
     assert.match(alarm?.['AlarmDescription'], /`redeliver unblock` lists them/);
   });
 
-  test('is refused with other strategies', () => {
+  test('are refused with other strategies', () => {
     const problem = 'policy.onGiveUp is block, which only the strategy ordered supports; remove it.';
     for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND, Strategy.VISIBILITY]) {
       assert.ok(refused({ ...props, strategy }).some((line) => line.includes(problem)), strategy);
@@ -322,7 +322,7 @@ describe('an existing FIFO queue', () => {
     assert.equal(variables(template)['SOURCE_QUEUE_URL'], 'https://sqs.eu-west-1.{AWS::URLSuffix}/111122223333/orders.fifo');
   });
 
-  test('of the same stack keeps what it says itself, and may keep messages as long as its DLQ', () => {
+  test("of the same stack keeps its own values, and its retention may equal its DLQ's", () => {
     const template = templateWith((stack) => {
       const orders = new sqs.Queue(stack, 'Orders', { fifo: true, queueName: 'orders.fifo', contentBasedDeduplication: true, retentionPeriod: Duration.days(14) });
       return { ...ORDERED, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(orders) };
@@ -338,7 +338,7 @@ describe('an existing FIFO queue', () => {
     });
   });
 
-  test('of the app without high throughput is warned of, since SQS then accepts 300 requests a second', () => {
+  test('of the app without high throughput causes a warning, since SQS then accepts 300 requests per second', () => {
     const warnings = (queue: sqs.QueueProps): string[] => {
       const { stack } = stackWith((its) => ({ ...ORDERED, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(its, 'Orders', { fifo: true, ...queue })) }));
       return Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('high throughput')).map(({ entry }) => String(entry.data));
@@ -352,7 +352,7 @@ describe('an existing FIFO queue', () => {
     assert.deepEqual(warnings({ deduplicationScope, fifoThroughputLimit: sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID }), []);
   });
 
-  test('a standard queue keeps no order', () => {
+  test('is refused if it is a standard queue', () => {
     const sentence = 'a standard queue, which keeps no order; use a FIFO queue with strategy ordered, or another strategy.';
     assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn(ARN.replace('.fifo', '')) }), [`existingSourceQueue.queueArn names ${sentence}`]);
     assert.throws(
@@ -361,14 +361,14 @@ describe('an existing FIFO queue', () => {
     );
   });
 
-  test('its own DLQ cannot be the source queue', () => {
+  test("is refused if it is redeliver's own source DLQ", () => {
     assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-source-dlq.fifo') }), [
       "existingSourceQueue.queueArn is named redeliver-prod-source-dlq.fifo, which is the name of one of redeliver's own queues; change it, or change prefix or stage.",
     ]);
   });
 });
 
-describe('a wrong combination is one sentence', () => {
+describe('an invalid combination is reported in one sentence', () => {
   const fixed = (delay_seconds: number): Partial<RedeliverProps> => policy({ long_delays: true, max_attempts: 1, backoff: { kind: 'fixed', delay_seconds } });
   const cases: [string, Partial<RedeliverProps>, string[]][] = [
     [
@@ -382,7 +382,7 @@ describe('a wrong combination is one sentence', () => {
       policy({ max_attempts: 981 }),
       ['policy/max_attempts is 981; use at most 980 with strategy ordered: each retry is a receive, 20 are to spare, and SQS counts to 1000.'],
     ],
-    ['as many as it counts', policy({ max_attempts: 980 }), []],
+    ['the maximum number of receives', policy({ max_attempts: 980 }), []],
     ['redrives', policy({ max_redrives: 20 }), ['policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.']],
     ['the longest delay that SQS can hide', fixed(42_840), []],
     [
@@ -401,9 +401,9 @@ describe('a wrong combination is one sentence', () => {
           'batchSize or target.timeout.',
       ],
     ],
-    ['more than a mapping of a FIFO queue takes', { batchSize: 11 }, ['batchSize is 11; use a whole number from 1 to 10 (also with a batching window: the functions are built for ten).']],
+    ['a batch above the limit of a FIFO queue', { batchSize: 11 }, ['batchSize is 11; use a whole number from 1 to 10 (also with a batching window: the functions are built for ten).']],
     ['the longest retention', { sourceRetention: Duration.days(14) }, []],
-    ['a longer one', { sourceRetention: Duration.days(15) }, ['sourceRetention is 1296000 s; use 60 s to 1209600 s, in whole seconds, the range of SQS.']],
+    ['a retention above the limit', { sourceRetention: Duration.days(15) }, ['sourceRetention is 1296000 s; use 60 s to 1209600 s, in whole seconds, the range of SQS.']],
     [
       'retries that outlast the retention',
       { ...policy({ max_age_seconds: 4 * day }), sourceRetention: Duration.days(4) },
@@ -422,12 +422,12 @@ describe('a wrong combination is one sentence', () => {
       ],
     ],
     [
-      'concurrency that is kept for one of two mappings',
+      'reserved concurrency for one of two mappings',
       { innerReservedConcurrency: 11 },
       ['innerReservedConcurrency is 11; use at least innerConcurrency + 2 = 12 with strategy ordered, where the final-dlq-annotator also reads the DLQ of the source queue.'],
     ],
-    ['concurrency that is kept for neither', { innerReservedConcurrency: 9 }, ['innerReservedConcurrency is 9; use a whole number of at least innerConcurrency = 10.']],
-    ['concurrency that is kept for both', { innerReservedConcurrency: 12 }, []],
+    ['reserved concurrency for neither mapping', { innerReservedConcurrency: 9 }, ['innerReservedConcurrency is 9; use a whole number of at least innerConcurrency = 10.']],
+    ['reserved concurrency for both mappings', { innerReservedConcurrency: 12 }, []],
     [
       'less concurrency than invocations',
       { reservedConcurrency: 9 },
@@ -440,7 +440,7 @@ describe('a wrong combination is one sentence', () => {
 });
 
 describe('a subscription of the app to the ordered queue', () => {
-  /** The problems of a topic that is subscribed after Redeliver was created. */
+  /** The problems of a topic subscribed after `Redeliver` is created. */
   function problems(topicOf: (stack: Stack) => sns.ITopic, props: (stack: Stack) => Partial<RedeliverProps> = () => ({})): string[] {
     const { stack, redeliver } = stackWith((stack) => ({ ...ORDERED, ...props(stack) }));
     topicOf(stack).addSubscription(new SqsSubscription(redeliver.sourceQueue));
@@ -452,7 +452,7 @@ describe('a subscription of the app to the ordered queue', () => {
     existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { fifo: true })),
   });
 
-  test('is refused if the topic is a standard one', () => {
+  test('is refused for a standard topic', () => {
     const topic = (stack: Stack): sns.ITopic => new sns.Topic(stack, 'Topic');
     assert.deepEqual(problems(topic), [sentence('Test/Retries/SourceQueue/TestTopic', 'Test/Topic')]);
     assert.deepEqual(problems(topic, existing), [sentence('Test/Orders/TestTopic', 'Test/Topic')]);
@@ -461,7 +461,7 @@ describe('a subscription of the app to the ordered queue', () => {
     assert.match(found ?? '', /^Test\/Retries\/SourceQueue\/\S+ subscribes the source queue to the standard topic arn:aws:sns:eu-west-1:111122223333:orders, /);
   });
 
-  test('is none of its matters if the topic is a FIFO topic, is not known, or the queue is another one', () => {
+  test('is accepted for a FIFO topic, an unknown topic, or another queue', () => {
     assert.deepEqual(problems((stack) => new sns.Topic(stack, 'Topic', { fifo: true })), []);
     assert.deepEqual(problems((stack) => sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:orders.fifo')), []);
     assert.deepEqual(problems((stack) => sns.Topic.fromTopicArn(stack, 'Topic', new CfnParameter(stack, 'Arn').valueAsString)), []);

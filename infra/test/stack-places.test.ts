@@ -19,11 +19,11 @@ interface Place {
   readonly region: string;
 }
 
-/** The scope in which names of each type must be unique: the account, or a region. Types without a property have no name. */
+/** The scope in which a type's names must be unique: account or region. Types without a property have no names. */
 const NAMES: Record<string, { in: 'account' | 'region'; property?: string }> = {
   'AWS::CloudWatch::Alarm': { in: 'region', property: 'AlarmName' },
   'AWS::CloudWatch::Dashboard': { in: 'account', property: 'DashboardName' },
-  // Part of a role, without a name of its own.
+  // Part of a role, without its own name.
   'AWS::IAM::Policy': { in: 'account' },
   'AWS::IAM::Role': { in: 'account', property: 'RoleName' },
   'AWS::Lambda::EventInvokeConfig': { in: 'region' },
@@ -35,35 +35,35 @@ const NAMES: Record<string, { in: 'account' | 'region'; property?: string }> = {
   'AWS::SQS::QueuePolicy': { in: 'region' },
 };
 
-/** The physical names of a template in a place: `TYPE NAME`, with the region if it matters. */
+/** The physical names in a template for one account and region: `TYPE NAME`, with the region if it matters. */
 function namesIn(template: Template, { account, region }: Place): string[] {
-  const told = Object.values(template.toJSON().Resources as Record<string, any>).flatMap(({ Type, Properties }) => {
+  const names = Object.values(template.toJSON().Resources as Record<string, any>).flatMap(({ Type, Properties }) => {
     const scope = NAMES[Type];
     assert.ok(scope, `a test must know where names of ${Type} are unique`);
     const name = scope.property === undefined ? undefined : Properties[scope.property];
     return name === undefined ? [] : [`${scope.in === 'region' ? `${region} ` : ''}${Type} ${plain(name)}`];
   });
-  return told.map((name) => name.replaceAll('{AWS::Region}', region).replaceAll('{AWS::AccountId}', account));
+  return names.map((name) => name.replaceAll('{AWS::Region}', region).replaceAll('{AWS::AccountId}', account));
 }
 
 function nothingTwice(names: string[]): void {
   assert.deepEqual(names.filter((name, index) => names.indexOf(name) !== index), []);
 }
 
-/** As `cargo xtask cdk deploy` creates it, without an account and region. */
+/** A stack without an account and region, as `cargo xtask cdk deploy` creates it. */
 function appTemplate(context: Record<string, string> = {}): Template {
   const given = { ...cdkJson().context, bundles, target: 'https://orders.example.com/', ...context };
   return Template.fromStack(new RedeliverStack(new App({ context: given }), '.'));
 }
 
-describe('names do not meet in one account', () => {
+describe('names do not collide in one account', () => {
   const [here, there] = ['eu-west-1', 'us-east-1'].map((region) => ({ account: '111122223333', region })) as [Place, Place];
 
-  test('of one template in two regions', () => {
+  test('one template in two regions', () => {
     nothingTwice([...namesIn(appTemplate(), here), ...namesIn(appTemplate(), there)]);
   });
 
-  test('of stacks of two regions in one app', () => {
+  test('stacks of two regions in one app', () => {
     const app = new App();
     const stacks = [here, there].map((env) => {
       const stack = new Stack(app, `Orders-${env.region}`, { env });
@@ -74,11 +74,11 @@ describe('names do not meet in one account', () => {
     nothingTwice(stacks.flatMap(({ stack, env }) => namesIn(Template.fromStack(stack), env)));
   });
 
-  test('of two stages', () => {
+  test('two stages', () => {
     nothingTwice([{ stage: 'prod' }, { stage: 'test' }].flatMap((context) => namesIn(appTemplate(context), here)));
   });
 
-  test('of two instances and retries of invocations in one stack', () => {
+  test('two orchestrators and an AsyncRetry in one stack', () => {
     const stack = new Stack(new App(), 'Test');
     new Redeliver(stack, 'Orders', { ...HTTP, bundles, prefix: 'orders' });
     new Redeliver(stack, 'Mails', { ...HTTP, bundles, prefix: 'mails' });
@@ -91,8 +91,8 @@ describe('names do not meet in one account', () => {
     );
   });
 
-  describe('and two of one name are refused before AWS does it', () => {
-    /** What is said of a construct made after `Test/Orders`, whose stack has this environment. */
+  describe('equal names are refused at synth', () => {
+    /** The errors for a construct created after `Test/Orders`, in a stack with this environment. */
     const refused = (make: (stack: Stack) => void, env = {}): string => {
       const stack = new Stack(new App(), 'Test', { env });
       new Redeliver(stack, 'Orders', { ...HTTP, bundles });
@@ -114,7 +114,7 @@ describe('names do not meet in one account', () => {
       assert.equal(refused((stack) => new Redeliver(stack, 'Mails', { ...HTTP, bundles, stage: 'test' })), '');
     });
 
-    test('in two stacks of the same place, and where the place may be another they are not', () => {
+    test('in two stacks of the same account and region, but not if these may differ', () => {
       const beside = (props: StackProps, parent?: (app: Construct) => Construct) => (stack: Stack) => {
         const app = stack.node.root as App;
         new Redeliver(new Stack(parent?.(app) ?? app, 'Other', props), 'Mails', { ...HTTP, bundles });

@@ -27,8 +27,8 @@ function statements(template: Template, suffix: string): any[] {
 describe('queues', () => {
   const template = templateWith(() => HTTP);
 
-  test('messages are kept as long as the design says, and moved on after so many receives', () => {
-    const told = SUFFIXES.map((suffix) => {
+  test('retention and receive counts are as designed', () => {
+    const actual = SUFFIXES.map((suffix) => {
       const { Properties } = queue(template, suffix);
       return [
         suffix,
@@ -40,7 +40,7 @@ describe('queues', () => {
         Properties['FifoQueue'],
       ];
     });
-    assert.deepEqual(told, [
+    assert.deepEqual(actual, [
       ['source', 604_800, 361, 1, 1_048_576, true, undefined],
       ['intermediate-dlq', 1_209_600, 180, 100, 1_048_576, true, undefined],
       ['annotation', 1_209_600, 180, 110, 1_048_576, true, undefined],
@@ -48,12 +48,12 @@ describe('queues', () => {
     ]);
   });
 
-  test('each queue lets only the queue before it move messages into it', () => {
-    const told = SUFFIXES.map((suffix) => {
+  test('each queue admits moves only from its previous queue', () => {
+    const actual = SUFFIXES.map((suffix) => {
       const { redrivePermission, sourceQueueArns } = queue(template, suffix).Properties['RedriveAllowPolicy'];
       return [suffix, redrivePermission, JSON.stringify(sourceQueueArns ?? []).match(/:(redeliver-prod-[a-z-]+)"/)?.[1]];
     });
-    assert.deepEqual(told, [
+    assert.deepEqual(actual, [
       ['source', 'denyAll', undefined],
       ['intermediate-dlq', 'byQueue', 'redeliver-prod-source'],
       ['annotation', 'byQueue', 'redeliver-prod-intermediate-dlq'],
@@ -61,7 +61,7 @@ describe('queues', () => {
     ]);
   });
 
-  test('nothing goes over the network in the clear', () => {
+  test('all requests require TLS', () => {
     for (const suffix of SUFFIXES) {
       const tls = statements(template, suffix).filter((statement) => statement.Condition?.Bool?.['aws:SecureTransport']);
       assert.equal(tls.length, 1, suffix);
@@ -69,7 +69,7 @@ describe('queues', () => {
     }
   });
 
-  test('only the functions can put something into the inner queues', () => {
+  test('only the functions can send to the inner queues', () => {
     const senders = (suffix: string): string[] =>
       statements(template, suffix)
         .filter((statement) => statement.Sid === 'OnlyTheFunctionsSend')
@@ -87,7 +87,7 @@ describe('queues', () => {
     assert.deepEqual(senders('final-dlq'), ['FinalDlqAnnotator']);
   });
 
-  test('queues survive the stack, but not a first deployment that failed', () => {
+  test('queues outlive the stack, but not a failed first deployment', () => {
     for (const suffix of SUFFIXES) {
       const { DeletionPolicy, UpdateReplacePolicy } = queue(template, suffix);
       assert.deepEqual([DeletionPolicy, UpdateReplacePolicy], ['RetainExceptOnCreate', 'Retain'], suffix);
@@ -98,7 +98,7 @@ describe('queues', () => {
     }
   });
 
-  test('a key of your own encrypts all four, and functions may use it for their queues without wildcards', () => {
+  test('a given key encrypts all four queues, and functions can use it without wildcards', () => {
     const encrypted = templateWith((stack) => ({ ...HTTP, encryptionKey: new kms.Key(stack, 'Key') }));
     for (const suffix of SUFFIXES) {
       const { KmsMasterKeyId, SqsManagedSseEnabled } = queue(encrypted, suffix).Properties;
@@ -112,7 +112,7 @@ describe('queues', () => {
     assert.deepEqual([...new Set(actions)].sort(), ['kms:Decrypt', 'kms:GenerateDataKey']);
   });
 
-  test("messages of an existing queue stay under its key: it encrypts the other queues, too, unless another key is given", () => {
+  test("an existing queue's key encrypts the other queues, too, unless another key is given", () => {
     const ARN = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-00000000000a';
     const QUEUE = 'arn:aws:sqs:eu-west-1:111122223333:orders';
     const key = (stack: Stack): kms.IKey => kms.Key.fromKeyArn(stack, 'QueueKey', ARN);
@@ -139,7 +139,7 @@ describe('queues', () => {
     assert.deepEqual(ours(other), [another, another, another]);
   });
 
-  test('names start with prefix and stage, so that several deployments live in one account', () => {
+  test('names start with prefix and stage, so one account can have several deployments', () => {
     const other = templateWith(() => ({ ...HTTP, prefix: 'orders', stage: 'test' }));
     const names = Object.values(other.findResources('AWS::SQS::Queue')).map((found) => found['Properties'].QueueName);
     assert.deepEqual(names.sort(), SUFFIXES.map((suffix) => `orders-test-${suffix}`).sort());

@@ -26,13 +26,13 @@ function allow(actions: string[], ...on: string[]): string[] {
   return actions.flatMap((action) => on.map((resource) => `Allow ${action} on ${resource}`));
 }
 
-/** What attaches a function to a VPC, and keeps its own code from it. */
+/** The statements that attach a function to a VPC but deny its code the same permissions. */
 function ofVpc(name: string): string[] {
   const itself = `arn:{AWS::Partition}:lambda:{AWS::Region}:{AWS::AccountId}:function:redeliver-prod-${name}`;
   return [...allow(NETWORK, '*'), ...NETWORK.map((action) => `Deny ${action} on * if {"ArnEquals":{"lambda:SourceFunctionArn":"${itself}"}}`)];
 }
 
-/** Permissions of every function: write its log, send traces, receive from its queue, send. */
+/** The permissions of every function: to write its log, send traces, receive from its queue, and send. */
 function usual(id: string, from: string, ...to: string[]): string[] {
   const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
   return [
@@ -100,7 +100,7 @@ const CASES: Case[] = [
     },
   },
   {
-    name: 'an existing source queue with a key, which the other queues get, too',
+    name: 'an existing source queue with a key, which also encrypts the other queues',
     props: (stack) => ({
       ...HTTP,
       existingSourceQueue: SourceQueue.fromArn(EXISTING, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
@@ -112,7 +112,7 @@ const CASES: Case[] = [
         ...allow(useKey, QUEUE_KEY),
       ],
       FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, QUEUE_KEY)],
-      // With a hash of the queue's ARN.
+      // The name includes a hash of the queue's ARN.
       SourceQueueAttributes7cfbb9ccSetter: [
         ...allow(['logs:CreateLogStream', 'logs:PutLogEvents'], '{SourceQueueAttributes7cfbb9ccSetterLogs.Arn}'),
         ...allow(['sqs:GetQueueAttributes', 'sqs:SetQueueAttributes'], EXISTING),
@@ -135,7 +135,7 @@ const CASES: Case[] = [
     },
   },
   {
-    name: 'an existing source queue with one key, and other queues with another',
+    name: 'an existing source queue with one key, and other queues with a different key',
     props: (stack) => ({
       ...HTTP,
       encryptionKey: new kms.Key(stack, 'Key'),
@@ -178,7 +178,7 @@ const SIGNED: Record<string, { readonly sigV4: SigV4; readonly service: string; 
   },
 };
 
-describe('a role that signs the calls may make them, and no others', () => {
+describe('a role that signs calls can make these calls and no others', () => {
   for (const [name, { sigV4, service, rights }] of Object.entries(SIGNED)) {
     test(name, () => {
       const template = templateWith(() => ({ target: Target.http('https://orders.example.com/', { sigV4 }) }));
@@ -189,7 +189,7 @@ describe('a role that signs the calls may make them, and no others', () => {
   }
 });
 
-/** Short ids omit `Retries`, whatever the construct's name. */
+/** Short ids omit `Retries`, regardless of the construct's name. */
 function bare(props: (stack: Stack) => RedeliverProps): Template {
   // No context, as in an app without feature flags.
   const stack = new Stack(new App(), 'Test');
@@ -197,7 +197,7 @@ function bare(props: (stack: Stack) => RedeliverProps): Template {
   return Template.fromStack(stack);
 }
 
-describe('a role has exactly the permissions that its function needs', () => {
+describe("a role has exactly its function's permissions", () => {
   for (const { name, props, expected } of CASES) {
     test(name, () => {
       for (const template of [templateWith(props), bare(props)]) {
@@ -210,7 +210,7 @@ describe('a role has exactly the permissions that its function needs', () => {
     });
   }
 
-  test('it can be taken on by Lambda alone, outside a VPC for functions of the account alone, and is there before its function is', () => {
+  test("only Lambda can assume it (outside a VPC only for this account's functions), and it exists before its function", () => {
     const trust = { Action: 'sts:AssumeRole', Effect: 'Allow', Principal: { Service: 'lambda.amazonaws.com' } };
     const ofAccount = { ...trust, Condition: { StringEquals: { 'aws:SourceAccount': '{AWS::AccountId}' } } };
     const inVpc = CASES.map(({ props }) => {
@@ -231,7 +231,7 @@ describe('a role has exactly the permissions that its function needs', () => {
     assert.deepEqual(inVpc, [false, true, false, false, false]);
   });
 
-  test('a placement in a VPC is the one that was asked for', () => {
+  test('the given VPC placement is used', () => {
     const props = CASES[1]?.props ?? (() => HTTP);
     const { MessageProcessor } = resources(templateWith(props), 'AWS::Lambda::Function');
     assert.deepEqual(MessageProcessor?.Properties['VpcConfig'], { SubnetIds: ['subnet-0123456789abcdef2'], SecurityGroupIds: ['sg-0123456789abcdef0'] });

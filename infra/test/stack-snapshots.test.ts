@@ -29,7 +29,7 @@ const SNAPSHOTS: Record<string, () => App> = {
 };
 
 for (const [name, make] of Object.entries(SNAPSHOTS)) {
-  test(`the template of ${name} is the one that was looked at`, () => {
+  test(`the template of ${name} equals its snapshot`, () => {
     const file = join(__dirname, `snapshot/${name}.template.json`);
     const [stack] = make().synth().stacks;
     const text = JSON.stringify(stack?.template, undefined, 2).replaceAll(/[0-9a-f]{64}\.zip/g, 'BUNDLE.zip') + '\n';

@@ -32,7 +32,7 @@ function watched(target: (stack: Stack) => lambda.IFunction, env?: typeof HERE):
   assert.equal(made.alarms.length, alarms.length);
   return {
     alarm: found && [plain(found.Properties.Dimensions[0].Value), found.Condition],
-    // Without those on the features of the region.
+    // Ignore the conditions on the region's features.
     conditions: plain(Object.fromEntries(Object.entries(Conditions).filter(([name]) => !name.startsWith('RedeliverLacks')))),
     onDashboard: referencesOf(dashboard).some((id) => id.includes('targetloopstopped')),
     said: Annotations.fromStack(stack).findInfo('*', Match.anyValue()).map(({ entry }) => String(entry.data)),
@@ -41,17 +41,17 @@ function watched(target: (stack: Stack) => lambda.IFunction, env?: typeof HERE):
 
 const imported = (arn: string) => (stack: Stack): lambda.IFunction => lambda.Function.fromFunctionArn(stack, 'Target', arn);
 
-describe('the loop of a Lambda target is watched where an alarm can see it', () => {
+describe('the recursive-loop alarm of a Lambda target', () => {
   const own = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
 
-  test('in the account and the region of the stack', () => {
+  test("exists in the stack's account and region", () => {
     const always = { alarm: ['orders', undefined], conditions: {}, onDashboard: true, said: [] };
     assert.deepEqual(watched(imported(own), HERE), always);
     assert.deepEqual(watched((stack) => userFunction(stack, 'Target'), HERE), { ...always, alarm: ['{Target}', undefined] });
     assert.deepEqual(watched((stack) => userFunction(stack, 'Target')), { ...always, alarm: ['{Target}', undefined] });
   });
 
-  test('not one that lets itself be called in a loop: Lambda stops nothing then, and emits no such metric', () => {
+  test('is absent if the target allows loops, since Lambda then emits no such metric', () => {
     const allowed = (stack: Stack): lambda.IFunction => userFunction(stack, 'Target', { recursiveLoop: lambda.RecursiveLoop.ALLOW });
     assert.deepEqual(watched(allowed, HERE), { alarm: undefined, conditions: {}, onDashboard: false, said: [] });
     const terminated = (stack: Stack): lambda.IFunction => userFunction(stack, 'Target', { recursiveLoop: lambda.RecursiveLoop.TERMINATE });
@@ -63,7 +63,7 @@ describe('the loop of a Lambda target is watched where an alarm can see it', () 
     ['account', 'arn:aws:lambda:eu-west-1:444455556666:function:orders:live'],
   ];
   for (const [what, arn] of elsewhere) {
-    test(`not in another ${what}, where a function of the same name may be somebody else's`, () => {
+    test(`is absent for another ${what}, where a function of the same name may be a different one`, () => {
       assert.deepEqual(watched(imported(arn), HERE), {
         alarm: undefined,
         conditions: {},
@@ -76,7 +76,7 @@ describe('the loop of a Lambda target is watched where an alarm can see it', () 
     });
   }
 
-  test('and where the stack is known only at the deployment, it is decided there', () => {
+  test("depends on a condition if the stack's place is known only at deployment", () => {
     for (const arn of [own, ...elsewhere.map(([, arn]) => arn)]) {
       const [, , , region, account] = arn.split(':');
       const { alarm, conditions, ...rest } = watched(imported(arn));
@@ -90,7 +90,7 @@ describe('the loop of a Lambda target is watched where an alarm can see it', () 
     }
   });
 
-  test('a function that only the deployment knows is taken for one of here', () => {
+  test('exists for a function known only at deployment', () => {
     const { alarm, conditions } = watched((stack) => lambda.Function.fromFunctionArn(stack, 'Target', Fn.importValue('orders')));
     assert.deepEqual([alarm?.[1], conditions], [undefined, {}]);
   });

@@ -23,7 +23,7 @@ const everything = templateWith((stack) => ({
   ticketTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
 }));
 
-/** A line of a graph in short: `[ID = ]NAMESPACE NAME of WHAT: STATISTIC[, hidden]`, or its expression. */
+/** A short form of a graph's line: `[ID = ]NAMESPACE NAME of WHAT: STATISTIC[, hidden]`, or its expression. */
 function line([namespace, name, ...rest]: any[]): string {
   if (typeof namespace === 'object') {
     return namespace.expression;
@@ -52,7 +52,7 @@ describe('alarms', () => {
   const alarms = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
   const all = Object.values(resources(everything, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
 
-  test('only a backlog must last, and only an outage and a hold are over later; all else is told of one period', () => {
+  test('only the backlog alarm needs several periods, and only target-down and held-too-long clear later', () => {
     const periods = alarms.map((alarm) => [alarm['AlarmName'], alarm['EvaluationPeriods'], alarm['DatapointsToAlarm']]);
     const lasting = periods.filter(([, evaluated]) => evaluated !== 1);
     assert.deepEqual(lasting, [
@@ -62,7 +62,7 @@ describe('alarms', () => {
     ]);
   });
 
-  test('each tells the topic once when it goes off and once when it is over, and none tells anybody without one', () => {
+  test('each notifies the topic once when it fires and once when it clears', () => {
     const topic = ['arn:aws:sns:eu-west-1:111122223333:alarms'];
     for (const { AlarmName, AlarmActions, OKActions, InsufficientDataActions } of all) {
       assert.deepEqual([AlarmActions, OKActions, InsufficientDataActions], [topic, topic, undefined], AlarmName);
@@ -72,15 +72,15 @@ describe('alarms', () => {
     }
   });
 
-  test('all messages invalid is told of one period with ten invalid messages and no other, and counts each once', () => {
+  test('all-invalid fires after one period with ten invalid messages and no other', () => {
     const alarm = alarms.find(({ AlarmName }) => AlarmName === 'redeliver-prod-all-invalid');
     const [expression, ...metrics] = alarm?.['Metrics'] as any[];
     const invalid = 'FILL(notFormat, 0) + FILL(notSchema, 0)';
     assert.equal(expression.Expression, `IF((FILL(called, 0) + FILL(held, 0) + FILL(died, 0)) > (${invalid}), 0, ${invalid})`);
-    const told = metrics.map(({ Id, ReturnData, MetricStat: { Metric, Period, Stat } }) => [
+    const described = metrics.map(({ Id, ReturnData, MetricStat: { Metric, Period, Stat } }) => [
       Id, ReturnData, Period, `${Stat} ${Metric.MetricName} of ${Metric.Dimensions.map(({ Value }: any) => plain(Value)).join(' ')}`,
     ]);
-    assert.deepEqual(told, [
+    assert.deepEqual(described, [
       ['called', false, 300, 'SampleCount MessageAgeSeconds of {MessageProcessor}'],
       ['held', false, 300, 'Sum Held of {MessageProcessor}'],
       ['died', false, 300, 'Sum DeadLettered of {FinalDlqAnnotator}'],
@@ -99,7 +99,7 @@ describe('alarms', () => {
     assert.deepEqual([alarm?.['Threshold'], alarm?.['ComparisonOperator'], alarm?.['TreatMissingData']], [9, 'GreaterThanThreshold', 'notBreaching']);
   });
 
-  test('an existing queue and a Lambda target are watched as our own are', () => {
+  test('an existing queue and a Lambda target get the same alarms', () => {
     const names = (of: typeof all): string[] => of.map((alarm) => alarm['AlarmName']).sort();
     assert.deepEqual(names(all), [...names(alarms), 'redeliver-prod-target-loop-stopped'].sort());
     const source = all.find((alarm) => alarm['AlarmName'] === 'redeliver-prod-source-queue-waits-too-long');
@@ -108,7 +108,7 @@ describe('alarms', () => {
 });
 
 describe('the dashboard', () => {
-  test('flow in: what producers send is what arrives without the retries', () => {
+  test("flow in: producers' messages are arrivals without retries", () => {
     assert.deepEqual(graph('Flow in: messages per 5 minutes'), [
       'FILL(sent, 0) - FILL(retries, 0) - FILL(held, 0)',
       'sent = AWS/SQS NumberOfMessagesSent of {SourceQueue.QueueName}: Sum, hidden',
@@ -118,7 +118,7 @@ describe('the dashboard', () => {
     ]);
   });
 
-  test('retries by attempt, failures by kind and dead letters by error type, of the functions that count them', () => {
+  test('retries by attempt, failures by kind and dead letters by error type come from the functions that count them', () => {
     const by = (dimension: string, metric: string, id: string): string =>
       `SEARCH('{Redeliver,Function,${dimension}} MetricName="${metric}" Function="{${id}}"', 'Sum', 300)`;
     assert.deepEqual(graph('Retries by attempt'), [by('RetryAttempt', 'RetriesScheduled', 'FailedMessageProcessor')]);
@@ -129,7 +129,7 @@ describe('the dashboard', () => {
     ]);
   });
 
-  test('an outage: found to be down, probes, and what is held', () => {
+  test('an outage: circuit state, probes and held messages', () => {
     assert.deepEqual(
       graph('Outages of the target'),
       ['CircuitOpen', 'Probes', 'Held'].map((metric) => `Redeliver ${metric} of {MessageProcessor}: Sum`),
@@ -154,7 +154,7 @@ describe('the dashboard', () => {
     );
   });
 
-  test('all that are on it have the alarms and the region of this stack', () => {
+  test("all widgets use this stack's alarms and region", () => {
     const names = widgets[0]?.properties.alarms.map((arn: string) => arn.replace(/^\{Alarm|\.Arn\}$/g, '').replaceAll('-', ''));
     assert.equal(new Set(names).size, Object.keys(resources(template, 'AWS::CloudWatch::Alarm')).length);
     const regions = new Set(widgets.map(({ properties }) => properties.region ?? '{AWS::Region}'));
@@ -162,10 +162,10 @@ describe('the dashboard', () => {
   });
 });
 
-describe('what is watched is what the functions write', () => {
+describe('all watched metrics exist', () => {
   const crates = join(__dirname, '../../crates/');
   const source = readFileSync(join(crates, 'aws/src/telemetry/metrics.rs'), 'utf8');
-  /** The metrics in the line of each event. */
+  /** The metrics in each event's log line. */
   const shapes = source.split(/(?=Event::\w+ \{[^}]*\} =>)/).slice(1).map((text) => ({
     event: text.match(/^Event::(\w+)/)?.[1] ?? '',
     metrics: [...text.matchAll(/\bM::(\w+)/g)].map(([, metric]) => metric ?? ''),
@@ -177,7 +177,7 @@ describe('what is watched is what the functions write', () => {
       source.match(new RegExp(`const ${constant}: Dimension = Dimension \\{\\s+name: "(\\w+)"`))?.[1],
     ]),
   );
-  /** The crates that emit each event; those that all functions share count for all. */
+  /** The crates that emit each event; crates that all functions share count for all of them. */
   const makers = (event: string): string[] =>
     readdirSync(crates).filter((crate) => !crate.endsWith('.toml') &&
       (readdirSync(join(crates, `${crate}/src/`), { recursive: true }) as string[])
@@ -192,7 +192,7 @@ describe('what is watched is what the functions write', () => {
     notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', 'arn:aws:sns:eu-west-1:111122223333:notices')),
   }));
   for (const [variant, of] of Object.entries({ 'delayed-resend': template, 'direct-resend': direct, 'an archive and notices': archived })) {
-    test(`each metric, by the function that it is asked of: ${variant}`, () => assertWritten(of));
+    test(`each metric is written by the function it is watched on: ${variant}`, () => assertWritten(of));
   }
 
   function assertWritten(of: Template): void {
@@ -202,7 +202,7 @@ describe('what is watched is what the functions write', () => {
         .flatMap((properties) => [properties, ...(properties['Metrics'] ?? []).map(({ MetricStat }: any) => MetricStat?.Metric ?? {})])
         .filter(({ Namespace }) => Namespace === 'Redeliver')
         .map(({ MetricName, Dimensions }) => `${MetricName} of ${plain(Dimensions.find(({ Name }: any) => Name === 'Function').Value)}`)
-        .concat(widgetsOf(of).flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((told) => told.match(/(?<=^(?:\w+ = )?Redeliver )\w+ of \S+(?=:)/) ?? [])),
+        .concat(widgetsOf(of).flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((described) => described.match(/(?<=^(?:\w+ = )?Redeliver )\w+ of \S+(?=:)/) ?? [])),
     );
     assert.ok(asked.size >= 12, [...asked].join(', '));
     const crateOf: Record<string, string> = {
@@ -217,9 +217,9 @@ describe('what is watched is what the functions write', () => {
     }
   }
 
-  test('each further dimension, with its metric', () => {
-    const searched = widgets.flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((told) => {
-      const [, dimension, metric] = told.match(/^SEARCH\('\{Redeliver,Function,(\w+)\} MetricName="(\w+)"/) ?? [];
+  test('each additional dimension exists with its metric', () => {
+    const searched = widgets.flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((described) => {
+      const [, dimension, metric] = described.match(/^SEARCH\('\{Redeliver,Function,(\w+)\} MetricName="(\w+)"/) ?? [];
       return dimension === undefined ? [] : [[metric, dimension]];
     });
     assert.equal(searched.length, 3);

@@ -15,8 +15,8 @@ describe('alarms', () => {
   const template = templateWith(() => HTTP);
   const alarms = Object.values(template.findResources('AWS::CloudWatch::Alarm')) as Resource[];
 
-  /** An alarm in short: metric, subject, statistic and threshold. */
-  const told = ({ Properties }: Resource): unknown[] => {
+  /** A short form of an alarm: metric, subject, statistic and threshold. */
+  const describeAlarm = ({ Properties }: Resource): unknown[] => {
     if (Properties['Metrics'] !== undefined) {
       return [Properties['AlarmName'].replace('redeliver-prod-', ''), 'an expression', `${Properties['Metrics'].length - 1} metrics`, `> ${Properties['Threshold']}`];
     }
@@ -30,7 +30,7 @@ describe('alarms', () => {
     ];
   };
 
-  test('each says what is the matter, from the metric that knows', () => {
+  test('each watches the metric of its problem', () => {
     const functions = [
       ['message-processor', 'MessageProcessor', 7],
       ['failed-message-processor', 'FailedMessageProcessor', 7],
@@ -57,13 +57,13 @@ describe('alarms', () => {
       ]),
       ['target-down', 'Redeliver CircuitOpen', 'Function=MessageProcessor', 'Maximum > 0'],
       ['held-too-long', 'Redeliver LongestHoldSeconds', 'Function=MessageProcessor', 'Maximum > 3600'],
-      // What it computes: stack-watch-exact.test.ts.
+      // stack-watch-exact.test.ts tests the expression.
       ['all-invalid', 'an expression', '5 metrics', '> 9'],
     ];
-    assert.deepEqual(alarms.map(told).sort(), expected.sort());
+    assert.deepEqual(alarms.map(describeAlarm).sort(), expected.sort());
   });
 
-  test('none goes off for want of traffic, and each says what to do', () => {
+  test('no alarm fires without traffic, and each description has a remedy', () => {
     for (const { Properties } of alarms) {
       const { TreatMissingData, ComparisonOperator, Period, Metrics = [], AlarmActions, AlarmDescription } = Properties;
       const periods = new Set([Period, ...Metrics.map(({ MetricStat }: any) => MetricStat?.Period)].filter((period) => period !== undefined));
@@ -72,7 +72,7 @@ describe('alarms', () => {
     }
   });
 
-  test('with a topic, all are sent there', () => {
+  test('all alarms notify the given topic', () => {
     const sent = templateWith((stack) => ({ ...HTTP, ticketTopic: new sns.Topic(stack, 'Topic', { enforceSSL: true }) }));
     for (const { Properties } of Object.values(sent.findResources('AWS::CloudWatch::Alarm')) as Resource[]) {
       assert.match(Properties['AlarmActions'][0].Ref, /^Topic/);
@@ -87,7 +87,7 @@ describe('alarms', () => {
     });
   });
 
-  test('a Lambda target is in the loop too', () => {
+  test('a Lambda target gets a recursive-loop alarm', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
     const template = templateWith((stack) => ({
       target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn)),
@@ -98,7 +98,7 @@ describe('alarms', () => {
     });
   });
 
-  test('more receives are right where the source queue has more', () => {
+  test("the receive threshold follows the source queue's maxReceiveCount", () => {
     const more = templateWith(() => ({ ...HTTP, maxReceiveCount: 3 }));
     more.hasResourceProperties('AWS::CloudWatch::Alarm', { AlarmName: 'redeliver-prod-intermediate-dlq-keeps-failing', Threshold: 6 });
   });
@@ -111,7 +111,7 @@ describe('the dashboard', () => {
   const text: string = body['Fn::Join'][1].map((part: unknown) => (typeof part === 'string' ? part : 'TOKEN')).join('');
   const { widgets } = JSON.parse(text) as { widgets: { x: number; y: number; width: number; height: number; properties: any }[] };
 
-  test('a person sees what comes in, comes back, is given up, and how late', () => {
+  test('shows arrivals, retries, dead letters and delays', () => {
     const titles = widgets.map(({ properties }) => properties.title);
     assert.deepEqual(titles, [
       'Alarms',
@@ -135,7 +135,7 @@ describe('the dashboard', () => {
     }
   });
 
-  test('no two widgets lie on one another', () => {
+  test('widgets do not overlap', () => {
     const cells = widgets.flatMap(({ x, y, width, height }) =>
       Array.from({ length: width * height }, (_, n) => `${x + (n % width)},${y + Math.floor(n / width)}`),
     );
@@ -144,7 +144,7 @@ describe('the dashboard', () => {
   });
 });
 
-test('every metric that is watched is one that the functions write', () => {
+test('every watched metric is written by the functions', () => {
   const read = (path: string): string => readFileSync(join(__dirname, path), 'utf8');
   const writes = read('../../crates/aws/src/telemetry/metrics.rs');
   const [, names = ''] = read('../lib/metrics.ts').match(/export type RedeliverMetric =([^;]+);/) ?? [];

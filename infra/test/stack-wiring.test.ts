@@ -23,7 +23,7 @@ function variables(of: Template, id: string): Record<string, unknown> {
 }
 
 describe('queues', () => {
-  test('a message that keeps failing goes to the next queue of the design, not past it', () => {
+  test('a failing message moves to the next queue of the design', () => {
     const next = Object.entries(QUEUES).map(([id, { Properties }]) => [id, plain(Properties['RedrivePolicy'])]);
     assert.deepEqual(Object.fromEntries(next), {
       SourceQueue: { deadLetterTargetArn: '{IntermediateDlq.Arn}', maxReceiveCount: 1 },
@@ -33,7 +33,7 @@ describe('queues', () => {
     });
   });
 
-  test('the queue before is allowed by the ARN that it will have, or SQS would refuse the redrive policy', () => {
+  test('the previous queue is allowed by its future ARN, or SQS would refuse the redrive policy', () => {
     const arn = (name: string): string => `arn:{AWS::Partition}:sqs:{AWS::Region}:{AWS::AccountId}:redeliver-prod-${name}`;
     const allowed = Object.entries(QUEUES).map(([id, { Properties }]) => [id, plain(Properties['RedriveAllowPolicy'])]);
     assert.deepEqual(Object.fromEntries(allowed), {
@@ -44,7 +44,7 @@ describe('queues', () => {
     });
   });
 
-  test("each queue's policy is these denials, on this queue, and allows nobody anything", () => {
+  test("each queue's policy has only these denials, for this queue", () => {
     const senders: Record<string, string[]> = {
       SourceQueue: [],
       IntermediateDlq: ['{MessageProcessorRole.Arn}'],
@@ -70,15 +70,15 @@ describe('queues', () => {
       sourceVisibilityTimeout: Duration.hours(12),
     }));
     const { SourceQueue, IntermediateDlq } = resources(other, 'AWS::SQS::Queue');
-    const told = [SourceQueue, IntermediateDlq].map((queue) => [
+    const actual = [SourceQueue, IntermediateDlq].map((queue) => [
       queue?.Properties['RedrivePolicy'].maxReceiveCount,
       queue?.Properties['MessageRetentionPeriod'],
       queue?.Properties['VisibilityTimeout'],
     ]);
-    assert.deepEqual(told, [[10, 259_200, 43_200], [100, 1_209_600, 180]]);
+    assert.deepEqual(actual, [[10, 259_200, 43_200], [100, 1_209_600, 180]]);
   });
 
-  test('CloudFormation can order the resources: none waits for itself', () => {
+  test('resources have no circular dependency', () => {
     const inOneStack = stackWith((own) => ({
       encryptionKey: new kms.Key(own, 'Key'),
       target: Target.lambdaFunction(new lambda.Function(own, 'Target', { runtime: lambda.Runtime.NODEJS_22_X, handler: 'index.handler', code: lambda.Code.fromInline('0') })),
@@ -103,14 +103,14 @@ describe('functions', () => {
   const resent = { RESEND_SENDER_IDS: '{MessageProcessorRole.RoleId},{FailedMessageProcessorRole.RoleId}' };
   const common = { STRATEGY: 'delayed-resend', ...queueUrls, ...resent, RETRY_POLICY: '{}', MAX_CONCURRENCY: '10' };
 
-  test('each variable holds what its name says, and there is no other', () => {
+  test('each function has exactly these variables', () => {
     const url = { TARGET: 'https://orders.example.com/hook', TARGET_TIMEOUT_SECONDS: '30' };
     assert.deepEqual(variables(template, 'MessageProcessor'), { ...common, ...url });
     assert.deepEqual(variables(template, 'FailedMessageProcessor'), { ...queueUrls, ...resent, RETRY_POLICY: '{}' });
     assert.deepEqual(variables(template, 'FinalDlqAnnotator'), { FINAL_DLQ_URL: '{FinalDlq}' });
   });
 
-  test('a durable function is a version or an alias', () => {
+  test('a durable function must be a version or an alias', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
     const durable = (made: (own: Stack) => lambda.IFunction): Template =>
       templateWith((own) => ({ target: Target.lambdaFunction(made(own), { durable: true }) }));
@@ -124,7 +124,7 @@ describe('functions', () => {
     assert.equal(variables(durable((own) => created(own).currentVersion), 'MessageProcessor')['TARGET_DURABLE'], 'true');
   });
 
-  test('a function in a mode that needs an option is refused without it, by its versions and aliases, too', () => {
+  test('a function in a mode that needs an option is refused without it, also by version or alias', () => {
     const isolated = { tenancyConfig: lambda.TenancyConfig.PER_TENANT };
     const durable = { runtime: lambda.Runtime.PYTHON_3_14, durableConfig: { executionTimeout: Duration.hours(1) } };
     const calls = (props: Partial<lambda.FunctionProps>, options: LambdaTargetOptions, of = (own: lambda.Function): lambda.IFunction => own): Template =>
@@ -143,7 +143,7 @@ describe('functions', () => {
     calls({}, {});
   });
 
-  test('a Lambda target and a handler get the settings that they read', () => {
+  test('a Lambda target and a handler get their settings', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders:live';
     const invoked = templateWith((own) => ({
       target: Target.lambdaFunction(lambda.Function.fromFunctionArn(own, 'Orders', arn), { timeout: Duration.seconds(20) }),
@@ -164,7 +164,7 @@ describe('functions', () => {
     built.allResourcesProperties('AWS::Lambda::Function', { Architectures: ['x86_64'] });
   });
 
-  test('each logs into its own group, which is kept like the queues', () => {
+  test('each has its own log group, which outlives the stack', () => {
     const logs = Object.entries(resources(template, 'AWS::Lambda::Function')).map(([id, { Properties }]) => [id, plain(Properties['LoggingConfig'])]);
     assert.deepEqual(Object.fromEntries(logs), {
       MessageProcessor: { LogFormat: 'JSON', LogGroup: '{MessageProcessorLogs}' },
@@ -175,7 +175,7 @@ describe('functions', () => {
     assert.deepEqual(kept, Array(3).fill('RetainExceptOnCreate'));
   });
 
-  test('the package is the program and nothing else, and Lambda may execute it', () => {
+  test('the package contains only the program, which Lambda can execute', () => {
     const bundles = fakeBundles();
     const dataSchema = join(temporaryDirectory(), 'order.json');
     writeFileSync(dataSchema, '{}');
@@ -193,7 +193,7 @@ describe('functions', () => {
   });
 });
 
-test('two orchestrators live in one stack, and neither warns whoever deploys them', () => {
+test('two orchestrators in one stack cause no warning', () => {
   const topic = (stack: Stack, id: string): sns.ITopic => new sns.Topic(stack, id);
   const both = stackWith((stack) => ({ ...HTTP, ticketTopic: topic(stack, 'Topic') })).stack;
   new Redeliver(both, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test', ticketTopic: topic(both, 'Other') });
@@ -201,7 +201,7 @@ test('two orchestrators live in one stack, and neither warns whoever deploys the
   assert.deepEqual(Annotations.fromStack(both).findWarning('*', Match.anyValue()), []);
 });
 
-test('a secret in the query of the URL is warned of, once, without its value', () => {
+test("a secret in the URL's query causes one warning without its value", () => {
   const warnings = (target: Target): unknown[] => {
     const { stack } = stackWith(() => ({ target }));
     return Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('^the query of ')).map(({ entry }) => entry.data);

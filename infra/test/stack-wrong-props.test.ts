@@ -15,7 +15,7 @@ import { userFunction } from './stack-variants';
 
 const EXAMPLES = join(__dirname, '../../schemas/examples/');
 
-/** The problems of invalid props, a sentence each. */
+/** The problems of invalid props, one sentence each. */
 function refused(props: Partial<RedeliverProps>): string[] {
   try {
     stackWith(() => ({ ...HTTP, ...props }));
@@ -31,12 +31,12 @@ function http(target: { url: string; allowHttp?: boolean; proxy?: string; errorE
   return { target: Target.http(url, options) };
 }
 
-/** A policy with type errors, as a file may contain. */
+/** A policy with type errors, as it could be in a file. */
 function policy(document: unknown): Partial<RedeliverProps> {
   return { policy: RetryPolicy.fromJson(document as Record<string, unknown>) };
 }
 
-describe('a wrong prop fails the synth with one sentence', () => {
+describe('an invalid prop fails the synth with one sentence', () => {
   const cases: [string, Partial<RedeliverProps>, string][] = [
     [
       'a delay that DelaySeconds cannot express',
@@ -88,10 +88,10 @@ describe('a wrong prop fails the synth with one sentence', () => {
       'sourceRetention is 1209600 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate ' +
         'DLQ, where a moved message keeps its age.',
     ],
-    ['concurrency that SQS does not know', { maxConcurrency: 1 }, 'maxConcurrency is 1; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).'],
+    ['concurrency outside the range of SQS', { maxConcurrency: 1 }, 'maxConcurrency is 1; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).'],
     ['a batch of more than ten', { batchSize: 11 }, 'batchSize is 11; use a whole number from 1 to 10 (also with a batching window: the functions are built for ten).'],
-    ['a wrong redrive count', { maxReceiveCount: 0 }, 'maxReceiveCount is 0; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count these calls).'],
-    ['half a call', { maxConcurrentCalls: 1.5 }, "maxConcurrentCalls is 1.5; use a whole number from 1 to 10000 (the function's own limit)."],
+    ['an invalid redrive count', { maxReceiveCount: 0 }, 'maxReceiveCount is 0; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count these calls).'],
+    ['a fractional number of calls', { maxConcurrentCalls: 1.5 }, "maxConcurrentCalls is 1.5; use a whole number from 1 to 10000 (the function's own limit)."],
     [
       'a FIFO queue',
       { existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders.fifo') },
@@ -141,29 +141,29 @@ describe('a wrong prop fails the synth with one sentence', () => {
       http({ url: 'https://example.com', errorExcerpt: [`/${'x'.repeat(128)}`] }),
       'target.errorExcerpt[0] has more than 128 bytes; name another value.',
     ],
-    ['a name for nothing', { prefix: 'my_orders' }, 'prefix and stage make the name "my_orders-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.'],
+    ['a name with an invalid character', { prefix: 'my_orders' }, 'prefix and stage make the name "my_orders-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.'],
   ];
   for (const [name, props, sentence] of cases) {
     test(name, () => assert.deepEqual(refused(props), [sentence]));
   }
 
-  test('an excerpt at its limits is taken', () => {
+  test('an excerpt at its limits is accepted', () => {
     const errorExcerpt = Array.from({ length: 8 }, (_, index) => `/${index}${'x'.repeat(126)}`);
     assert.deepEqual(refused(http({ url: 'https://example.com', errorExcerpt })), []);
   });
 
-  test('all that is wrong is said at once', () => {
+  test('all errors are reported together', () => {
     const wrong = { ...policy({ max_attempts: -1 }), batchSize: 0, ...http({ url: 'x' }) };
     assert.equal(refused(wrong).length, 3);
   });
 
-  test('http is right for this machine, and where it is allowed', () => {
+  test('http:// is accepted for this machine and where it is allowed', () => {
     for (const target of [{ url: 'http://127.0.0.1:8000/' }, { url: 'http://localhost/' }, { url: 'http://10.0.0.1/', allowHttp: true }]) {
       assert.deepEqual(refused(http(target)), []);
     }
   });
 
-  test('retries that outlast the retention are right when they are meant', () => {
+  test('retries that exceed the retention are accepted if confirmed', () => {
     const long = { max_attempts: 1000 };
     assert.deepEqual(refused({ ...policy({ ...long, max_age_seconds: 480_000 }) }), []);
     assert.deepEqual(refused({ ...policy({ max_attempts: 900 }), sourceRetention: Duration.days(13) }), []);
@@ -171,14 +171,14 @@ describe('a wrong prop fails the synth with one sentence', () => {
 });
 
 describe('bundles', () => {
-  test('a missing one is named, with the command that builds it', () => {
+  test('a missing bundle is reported with the command that builds it', () => {
     const bundles = temporaryDirectory();
     assert.deepEqual(refused({ bundles }), [
       `${bundles}/message-processor/bootstrap is missing; build it with \`cargo xtask bundle\`.`,
     ]);
   });
 
-  test('one for another architecture is not deployed', () => {
+  test('a bundle for another architecture is refused', () => {
     const bundles = fakeBundles(lambda.Architecture.X86_64);
     assert.deepEqual(refused({ bundles }), [
       `${bundles}/message-processor/bootstrap is built for x86_64, but the functions run on arm64; build it with ` +
@@ -188,7 +188,7 @@ describe('bundles', () => {
   });
 
   for (const mode of [0o644, 0o700, 0o744, 0o711]) {
-    test(`one with the mode ${mode.toString(8)} is not deployed: Lambda's user is neither its owner nor of its group`, () => {
+    test(`a bundle with the mode ${mode.toString(8)} is refused: Lambda's user is neither its owner nor in its group`, () => {
       const bundles = fakeBundles();
       const bootstrap = join(bundles, 'message-processor', 'bootstrap');
       chmodSync(bootstrap, mode);
@@ -226,7 +226,7 @@ describe('bundles', () => {
     });
   }
 
-  test("a user's schema is readable for Lambda, whatever it is for others here", () => {
+  test("a user's schema is packaged readable for Lambda, whatever its mode", () => {
     const dataSchema = join(temporaryDirectory(), 'order.json');
     writeFileSync(dataSchema, '{}', { mode: 0o600 });
     const { stack } = stackWith(() => ({ ...HTTP, dataSchema }));
@@ -235,7 +235,7 @@ describe('bundles', () => {
     assert.deepEqual(staged.map((path) => (statSync(join(directory, path)).mode & 0o777).toString(8)), ['644']);
   });
 
-  test("a handler's own is looked at alike", () => {
+  test("a handler's bundle is checked in the same way", () => {
     const own = (bundle: string): string[] => refused({ target: Target.handler(bundle) });
     const empty = temporaryDirectory();
     assert.deepEqual(own(empty), [`${empty}/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
@@ -247,7 +247,7 @@ describe('bundles', () => {
     assert.match(own(closed)[0] ?? '', /bootstrap has mode 744, so Lambda cannot start it; /);
   });
 
-  test('a script is no bundle', () => {
+  test('a script is refused as a bundle', () => {
     const bundles = temporaryDirectory();
     mkdirSync(join(bundles, 'message-processor'));
     writeFileSync(join(bundles, 'message-processor', 'bootstrap'), '#!/bin/sh');
@@ -255,7 +255,7 @@ describe('bundles', () => {
   });
 });
 
-describe('a key that the functions could not use', () => {
+describe('a key that the functions cannot use', () => {
   const FLAG = '@aws-cdk/aws-kms:applyImportedAliasPermissionsToPrincipal';
   const problems = (props: (stack: Stack) => Partial<RedeliverProps>, flag = false, region?: string): string[] => {
     try {
@@ -282,7 +282,7 @@ describe('a key that the functions could not use', () => {
     assert.throws(() => new AsyncRetry(stack, 'Retries', props), { message: sentence('encryptionKey') });
   });
 
-  test('is refused if it is one of another region', () => {
+  test('is refused if it is in another region', () => {
     const KEY = 'arn:aws:kms:us-east-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001';
     const far = (stack: Stack): kms.IKey => kms.Key.fromKeyArn(stack, 'Far', KEY);
     const elsewhere = (prop: string): string => `${prop} is a key of us-east-1, but the functions are in eu-west-1; use one of eu-west-1.`;
@@ -302,14 +302,14 @@ describe('a key that the functions could not use', () => {
     assert.throws(() => new AsyncRetry(stack, 'Retries', props), { message: [elsewhere('encryptionKey'), elsewhere('logEncryptionKey')].join('\n') });
   });
 
-  test('other aliases are right: one with its key, one that the CDK grants on, and that of SQS, which lets the account in', () => {
+  test("aliases with a known key, aliases with grants, and SQS's own alias are accepted", () => {
     assert.deepEqual(problems((stack) => ({ encryptionKey: new kms.Key(stack, 'Key').addAlias('orders') })), []);
     assert.deepEqual(problems((stack) => ({ encryptionKey: byName(stack) }), true), []);
     assert.deepEqual(problems((stack) => ({ existingSourceQueue: sourceBy(byName(stack, 'alias/aws/sqs')) })), []);
   });
 });
 
-describe("redeliver's own inner queues are no source queue: messages would go round for ever", () => {
+describe("redeliver's inner queues are refused as a source queue, since messages would loop forever", () => {
   for (const name of ['intermediate-dlq', 'annotation', 'final-dlq']) {
     test(name, () => {
       assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn(`arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-${name}`) }), [
@@ -325,7 +325,7 @@ describe('environment variables that Lambda would refuse', () => {
     '"TARGET":"","TARGET_TIMEOUT_SECONDS":"30"}';
   const url = (bytes: number): string => 'https://orders.example.com/'.padEnd(bytes, 'x');
 
-  test('are refused from the first byte on, counted as Lambda counts: as JSON, names and quotation marks too', () => {
+  test('are refused from the first byte above the limit, counted as JSON like Lambda', () => {
     const room = 4096 - known.length;
     assert.deepEqual(refused(http({ url: url(room) })), []);
     assert.deepEqual(refused(http({ url: url(room + 1) })), [
@@ -334,7 +334,7 @@ describe('environment variables that Lambda would refuse', () => {
     ]);
   });
 
-  test('a policy of many short words is longer as a variable than as a file', () => {
+  test('a policy of many short words is longer in the variable than in the file', () => {
     const words = Array.from({ length: 500 }, (_, n) => `${n + 100}`);
     assert.equal(JSON.stringify({ retryable: words }).length, 3015);
     assert.deepEqual(refused(policy({ retryable: words })), [
@@ -352,13 +352,13 @@ describe('environment variables that Lambda would refuse', () => {
     );
   });
 
-  test('those that the app adds are counted at synth', () => {
+  test('variables that the app adds are counted at synth', () => {
     const { stack, redeliver } = stackWith(() => HTTP);
     redeliver.messageProcessor.addEnvironment('SETTINGS', 'x'.repeat(4096));
     assert.throws(() => App.of(stack)!.synth(), /the environment variables of redeliver-prod-message-processor have at least \d+ bytes as JSON, but Lambda allows 4096; shorten SETTINGS, which has 4098\./);
   });
 
-  test('in bytes, not in characters, and with the text around what only the deployment knows', () => {
+  test('are counted in bytes, with the literal parts of values known only at deployment', () => {
     for (const value of ['ü'.repeat(2048), Fn.join('', ['x'.repeat(2048), Aws.REGION, 'x'.repeat(2048)])]) {
       const { stack, redeliver } = stackWith(() => HTTP);
       redeliver.messageProcessor.addEnvironment('SETTINGS', value);
@@ -373,7 +373,7 @@ describe('the policy is checked as the functions check it', () => {
       .filter((name) => name.startsWith('retry-policy-'))
       .map((name) => [name, JSON.parse(readFileSync(join(EXAMPLES, `${directory}${name}`), 'utf8'))]);
 
-  test('what they refuse is refused', () => {
+  test('a policy that the functions refuse is refused', () => {
     const invalid = examples('invalid/');
     assert.ok(invalid.length >= 7);
     for (const [name, document] of invalid) {
@@ -381,16 +381,16 @@ describe('the policy is checked as the functions check it', () => {
     }
   });
 
-  test('what they accept is accepted', () => {
+  test('a policy that the functions accept is accepted', () => {
     const valid = examples('valid/');
     assert.ok(valid.length >= 6);
     for (const [name, document] of valid) {
-      // Some last longer than any retention, and are valid with a limit.
+      // Some last longer than any retention, and are valid only with a limit.
       assert.deepEqual(refused(policy({ max_age_seconds: 86_400, ...(document as object) })), [], name);
     }
   });
 
-  test('the defaults are those of the schema', () => {
+  test("the defaults equal the schema's", () => {
     const schema = JSON.parse(readFileSync(join(__dirname, '../../schemas/retry-policy.schema.json'), 'utf8'));
     assert.equal(maxAttempts({}), schema.properties.max_attempts.default);
     assert.deepEqual(schema.properties.backoff.default, { kind: 'uniform', max_delay_seconds: 900 });
@@ -398,7 +398,7 @@ describe('the policy is checked as the functions check it', () => {
     assert.equal(worstCaseDelaySeconds({}), 5 * 900);
   });
 
-  test('the longest way is counted for every backoff', () => {
+  test('the longest retry time is computed for every backoff', () => {
     const worst = (backoff: Backoff): number => worstCaseDelaySeconds({ max_attempts: 4, backoff });
     assert.equal(worst({ kind: 'exponential', initial_delay_seconds: 100, max_delay_seconds: 500 }), 100 + 200 + 400 + 500);
     assert.equal(worst({ kind: 'fixed', delay_seconds: 7 }), 28);
@@ -413,7 +413,7 @@ describe('the data schema', () => {
     return refused({ dataSchema: path }).map((sentence) => sentence.replace(path, 'FILE'));
   };
 
-  test('one that the functions could not use is not deployed', () => {
+  test('a schema that the functions cannot use is refused', () => {
     assert.match(schema('{')[0] ?? '', /^dataSchema FILE cannot be used: .*; give a JSON Schema 2020-12 without remote references\.$/);
     assert.match(schema('{"type":"strnig"}')[0] ?? '', /schema is invalid/);
     assert.match(schema('{"$ref":"https://example.com/x.json"}')[0] ?? '', /can't resolve reference/);
@@ -421,7 +421,7 @@ describe('the data schema', () => {
     assert.match(refused({ dataSchema: '/nowhere.json' })[0] ?? '', /no such file/);
   });
 
-  test('a pattern that the functions cannot use is refused with its place and what to write instead', () => {
+  test('a pattern that the functions cannot use is refused with its place and an alternative', () => {
     const pattern = (text: string): string[] => schema(JSON.stringify({ properties: { id: { pattern: text } } }));
     assert.deepEqual(pattern('^(?!x)'), [
       'dataSchema FILE cannot be used: /properties/id/pattern has look-around, which the functions do not support; write (?!x) as "not": {"pattern": "^x"}.',
@@ -434,5 +434,5 @@ describe('the data schema', () => {
     ]);
   });
 
-  test('a right one is', () => assert.deepEqual(schema('{"required":["order"],"properties":{"at":{"format":"date-time"}}}'), []));
+  test('a valid schema is deployed', () => assert.deepEqual(schema('{"required":["order"],"properties":{"at":{"format":"date-time"}}}'), []));
 });

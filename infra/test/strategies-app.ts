@@ -1,5 +1,5 @@
-// An app that the end-to-end tests deploy: the strategy visibility on a queue of its own, direct re-sends, long delays, ordered messages, and a
-// function that fails as often as the message asks, with its retries.
+// An app that the end-to-end tests deploy: the strategy visibility on a separate queue, direct re-sends, long
+// delays, ordered messages, and a function with retries that fails as often as the message specifies.
 
 import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -15,7 +15,7 @@ const common = {
 } as const;
 const target = Target.http(String(app.node.tryGetContext('target')));
 const quick = RetryPolicy.fromJson({ max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1, jitter: 'none' } });
-// Longer than one hop.
+// The delay is longer than one hop.
 const slow = RetryPolicy.fromJson({ max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1800, jitter: 'none' } });
 
 // In the same stack as its readers, so the template sets its redrive policy.

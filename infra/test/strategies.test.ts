@@ -55,7 +55,7 @@ function titles(template: Template): string[] {
   return JSON.parse(plain(Dashboard?.Properties['DashboardBody'])).widgets.map(({ properties }: any) => properties.title);
 }
 
-/** Every reference names a resource, a parameter or a pseudo parameter. */
+/** Asserts that every reference names a resource, a parameter or a pseudo parameter. */
 function assertNothingDangles(template: Template): void {
   const { Resources, Parameters = {}, Outputs = {} } = template.toJSON();
   const known = new Set([...Object.keys(Resources), ...Object.keys(Parameters)]);
@@ -66,7 +66,7 @@ function assertNothingDangles(template: Template): void {
 describe('strategy visibility', () => {
   const template = templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY }));
 
-  test('has three queues and two functions, and nothing speaks of the others', () => {
+  test('has three queues and two functions, and nothing references the others', () => {
     assert.deepEqual(Object.keys(resources(template, 'AWS::SQS::Queue')).sort(), ['AnnotationQueue', 'FinalDlq', 'SourceQueue']);
     assert.deepEqual(Object.keys(resources(template, 'AWS::Lambda::Function')).sort(), ['FinalDlqAnnotator', 'MessageProcessor']);
     assert.deepEqual(Object.keys(resources(template, 'AWS::Lambda::EventSourceMapping')).length, 2);
@@ -76,7 +76,7 @@ describe('strategy visibility', () => {
     assert.deepEqual([redeliver.intermediateDlq, redeliver.failedMessageProcessor], [undefined, undefined]);
   });
 
-  test('each retry is a receive, so SQS moves a message only ten receives after the last one', () => {
+  test('SQS moves a message ten receives after the last retry', () => {
     const redrive = (of: Template): unknown => plain(resources(of, 'AWS::SQS::Queue')['SourceQueue']?.Properties['RedrivePolicy']);
     assert.deepEqual(redrive(template), { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 15 });
     const more = templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ preset: 'durable_critical' }) }));
@@ -120,7 +120,7 @@ describe('strategy visibility', () => {
     });
   });
 
-  test('roles and queue policies are exactly these', () => {
+  test('roles and queue policies are exact', () => {
     const keyed = templateWith((stack) => ({ ...HTTP, strategy: Strategy.VISIBILITY, encryptionKey: new kms.Key(stack, 'Key') }));
     const key = ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'];
     const processor = [...own('MessageProcessor'), ...take('{SourceQueue.Arn}'), ...send('{AnnotationQueue.Arn}')];
@@ -136,13 +136,13 @@ describe('strategy visibility', () => {
     assert.deepEqual(senders(template, 'FinalDlq'), ['{FinalDlqAnnotatorRole.Arn}']);
   });
 
-  test('alarms know that messages are hidden, and how many can be', () => {
+  test('alarms account for hidden messages and their limit', () => {
     assert.deepEqual(alarms(template), {
       'final-dlq-not-empty': 0,
       'final-dlq-arrivals': 0,
       'all-invalid': 9,
       'final-dlq-about-to-expire': 967_680,
-      // SQS reports the age of a message until its third receive: three delays of up to 900 s.
+      // SQS reports a message's age until its third receive: three delays of up to 900 s.
       'source-queue-waits-too-long': hour + 3 * 900,
       'annotation-queue-waits-too-long': hour,
       'source-queue-in-flight': 96_000,
@@ -162,7 +162,7 @@ describe('strategy visibility', () => {
     });
   });
 
-  test('a wait is too long an hour after what the first three retries of the policy take', () => {
+  test("the wait alarm fires an hour after the policy's first three retries", () => {
     const waits = (policy: Record<string, unknown>): number | undefined =>
       alarms(templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson(policy) })))['source-queue-waits-too-long'];
     assert.equal(waits({ backoff: { kind: 'schedule', delays_seconds: [10, 20, 30, 900] } }), hour + 60);
@@ -170,7 +170,7 @@ describe('strategy visibility', () => {
     assert.equal(waits({ max_attempts: 0 }), hour);
   });
 
-  test('the dashboard shows what is hidden in place of the hand-offs, and asks no function that is not there', () => {
+  test('the dashboard shows hidden messages instead of hand-offs, and no absent function', () => {
     assert.ok(titles(template).includes('Received and not deleted: hidden until their retry, or worked on (at most 120,000)'));
     assert.ok(!titles(template).includes('Failures by kind'));
     const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
@@ -204,7 +204,7 @@ describe('long delays', () => {
   const long = { max_attempts: 40, backoff: { kind: 'exponential', initial_delay_seconds: 60, max_delay_seconds: 43_200 } };
   const template = templateWith(() => ({ ...HTTP, longDelays: true, policy: RetryPolicy.fromJson(long) }));
 
-  test('the failed-message-processor may send to its own queue, and only then', () => {
+  test('only with long delays can the failed-message-processor send to its own queue', () => {
     const usual = [...own('FailedMessageProcessor'), ...take('{IntermediateDlq.Arn}'), ...send('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
     assert.deepEqual(grants(template, 'FailedMessageProcessorRole'), [...usual, ...send('{IntermediateDlq.Arn}')].sort());
     assert.deepEqual(senders(template, 'IntermediateDlq'), ['{MessageProcessorRole.Arn}', '{FailedMessageProcessorRole.Arn}']);
@@ -213,7 +213,7 @@ describe('long delays', () => {
     assert.deepEqual(senders(short, 'IntermediateDlq'), ['{MessageProcessorRole.Arn}']);
   });
 
-  test('the policy says so, whoever has said it', () => {
+  test('the policy contains long_delays, whichever option set it', () => {
     const said = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson({ ...long, long_delays: true }) }));
     for (const each of [template, said]) {
       for (const name of ['MessageProcessor', 'FailedMessageProcessor']) {
@@ -223,20 +223,20 @@ describe('long delays', () => {
     }
   });
 
-  test('alarms wait for what is meant: a hop is a new message, but the first send is long ago', () => {
+  test('alarms allow for hops, which are new messages with an old first send', () => {
     // 60, 120 ... 30,720: ten delays; then 30 of 12 hours; 41 calls of a minute, each a second after its receive.
     const span = 60 * 1023 + 30 * 43_200 + 41 * 61;
-    const told = alarms(template);
-    // A day's outage of the target and one of our function, with the redrives' delays and 20 visibility timeouts of 361 s.
+    const thresholds = alarms(template);
+    // A day's outage of the target, and one of our function: the redrives' delays and 20 visibility timeouts of 361 s.
     const held = 86_400 + 1 + 189 * 61;
     const moved = 5 * 255 + 12 * 900 + 20 * 361;
     for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {
-      assert.equal(told[`${name}-sees-old-messages`], span + held + moved + hour);
+      assert.equal(thresholds[`${name}-sees-old-messages`], span + held + moved + hour);
     }
     const without = templateWith(() => ({ ...HTTP, longDelays: true, policy: RetryPolicy.fromJson({ ...long, circuit_breaker: false, max_redrives: 0 }) }));
     assert.equal(alarms(without)['message-processor-sees-old-messages'], span + hour);
-    assert.deepEqual([told['intermediate-dlq-waits-too-long'], told['source-queue-waits-too-long']], [hour, hour]);
-    assert.equal(told['intermediate-dlq-keeps-failing'], 4, 'the receives of one hop');
+    assert.deepEqual([thresholds['intermediate-dlq-waits-too-long'], thresholds['source-queue-waits-too-long']], [hour, hour]);
+    assert.equal(thresholds['intermediate-dlq-keeps-failing'], 4, 'the receives of one hop');
     const few = alarms(templateWith(() => ({ ...HTTP, longDelays: true })));
     assert.deepEqual(
       [few['message-processor-sees-old-messages'], few['final-dlq-annotator-sees-old-messages']],
@@ -245,7 +245,7 @@ describe('long delays', () => {
     );
   });
 
-  test('and for an outage, however short the retention is: each re-send is a new message', () => {
+  test('alarms allow for an outage at any retention, since each re-send is a new message', () => {
     const sees = (props: Partial<RedeliverProps>): unknown => alarms(templateWith(() => ({ ...HTTP, ...props })))['message-processor-sees-old-messages'];
     const outage = 5 * 900 + 6 * 61 + (86_400 + 1 + 189 * 61) + (5 * 255 + 12 * 900);
     const day = { sourceRetention: Duration.days(1) };
@@ -257,7 +257,7 @@ describe('long delays', () => {
     assert.equal(sees({}), 483_840);
   });
 
-  test('what hops is on the dashboard', () => {
+  test('the dashboard shows hops', () => {
     const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     assert.ok(body.includes('"Redeliver","Hops","Function","{FailedMessageProcessor}"'));
     assert.ok(body.includes('"ApproximateNumberOfMessagesDelayed","QueueName","{IntermediateDlq.QueueName}"'));
@@ -271,7 +271,7 @@ describe('the circuit breaker', () => {
       ({ Properties }) => Properties['AlarmName'] === 'redeliver-prod-target-down',
     )?.Properties;
 
-  test('is watched where there is one: by default with re-sends, and if it is wanted with visibility', () => {
+  test('has an alarm by default with re-sends, and if enabled with visibility', () => {
     assert.equal(down({}).Statistic, 'Maximum');
     assert.equal(down({ policy: RetryPolicy.fromJson({ circuit_breaker: { per: 'target' } }) }).Statistic, 'Maximum');
     assert.equal(down({ policy: RetryPolicy.fromJson(off) }), undefined);
@@ -282,23 +282,23 @@ describe('the circuit breaker', () => {
     assert.equal(down({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: {} }) }).Statistic, 'Maximum');
   });
 
-  test('one alert an outage: after each sign of it nothing is over for three periods, and silence is none', () => {
+  test('causes one alert per outage: the alarm clears three periods after the last sign', () => {
     const { Threshold, ComparisonOperator, Period, EvaluationPeriods, DatapointsToAlarm, TreatMissingData } = down({});
     assert.deepEqual(
       [Threshold, ComparisonOperator, Period, EvaluationPeriods, DatapointsToAlarm, TreatMissingData],
       [0, 'GreaterThanThreshold', 300, 3, 1, 'notBreaching'],
     );
-    // Two datapoints a longest hold apart are at most three periods apart.
+    // Two datapoints separated by the longest hold are at most three periods apart.
     assert.ok(DELAY_SECONDS_MAX <= EvaluationPeriods * Period);
   });
 
-  test('what it costs is said of the strategy', () => {
+  test("has its cost in the strategy's description", () => {
     assert.match(down({}).AlarmDescription, /Held messages spend no attempt, and are processed within 15 minutes of its return/);
     const hidden = down({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: {} }) });
     assert.match(hidden.AlarmDescription, /Each receive of a held message still spends an attempt/);
   });
 
-  test('is on the dashboard where there is one, and what is held is not from producers', () => {
+  test("is on the dashboard if enabled, and held messages do not count as producers'", () => {
     const body = (props: Partial<RedeliverProps>): string =>
       plain(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     const [on, none] = [body({}), body({ policy: RetryPolicy.fromJson(off) })];
@@ -309,7 +309,7 @@ describe('the circuit breaker', () => {
   });
 });
 
-test('each function that decides gets the whole policy', () => {
+test('each deciding function gets the complete policy', () => {
   const policy = {
     immediate: { max_attempts: 2, delay_ms: 100 },
     circuit_breaker: { per: 'target', hold_seconds_max: 3600 },
@@ -317,7 +317,7 @@ test('each function that decides gets the whole policy', () => {
     non_retryable: ['Panic'],
   };
   const template = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson(policy) }));
-  // With its lists, which decide which errors are an outage.
+  // The policy includes its lists, which determine the errors that count as an outage.
   assert.equal(variables(template, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
   assert.equal(variables(template, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
   const off = { circuit_breaker: false };
@@ -330,7 +330,7 @@ test('each function that decides gets the whole policy', () => {
   assert.equal(variables(hiding, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(saving));
 });
 
-describe('a wrong combination is one sentence', () => {
+describe('an invalid combination is reported in one sentence', () => {
   function refused(props: Partial<RedeliverProps>): string[] {
     try {
       stackWith(() => ({ ...HTTP, ...props }));
@@ -348,26 +348,26 @@ describe('a wrong combination is one sentence', () => {
     'lower max_attempts or the delays, set max_age_seconds, or raise sourceRetention.';
   const cases: [string, Partial<RedeliverProps>, string[]][] = [
     [
-      'redrives where nothing comes back that SQS moved',
+      'max_redrives with a strategy without redrives',
       { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ max_redrives: 20 }) },
       ['policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.'],
     ],
-    ['a breaker where each receive is an attempt', { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: { per: 'target' } }) }, []],
-    ['longDelays against the policy', { longDelays: true, policy: RetryPolicy.fromJson({ long_delays: false }) }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
-    ['and the other way round', { longDelays: false, policy: RetryPolicy.fromJson({ long_delays: true }) }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
-    ['what only re-sends know, sent directly', { ...direct, maxReceiveCount: 3, policy: RetryPolicy.fromJson({ max_redrives: 3 }) }, []],
-    ['more receives than a direct re-send may have', { ...direct, maxReceiveCount: 11 }, [
+    ['a breaker with a strategy where each receive is an attempt', { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: { per: 'target' } }) }, []],
+    ['longDelays: true with long_delays: false', { longDelays: true, policy: RetryPolicy.fromJson({ long_delays: false }) }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
+    ['longDelays: false with long_delays: true', { longDelays: false, policy: RetryPolicy.fromJson({ long_delays: true }) }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
+    ['re-send options, with direct-resend', { ...direct, maxReceiveCount: 3, policy: RetryPolicy.fromJson({ max_redrives: 3 }) }, []],
+    ['more receives than direct-resend allows', { ...direct, maxReceiveCount: 11 }, [
       'maxReceiveCount is 11; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count these calls).',
     ]],
-    ['a week of hops, sent directly', { ...direct, policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, []],
-    ['short delays for longer than the retention, sent directly', { ...direct, policy: RetryPolicy.fromJson({ max_attempts: 1000 }) }, [spans(1000, '11.1')]],
-    ['both the same', { longDelays: true, policy: RetryPolicy.fromJson({ long_delays: true }) }, []],
+    ['a week of hops, with direct-resend', { ...direct, policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, []],
+    ['short delays for longer than the retention, with direct-resend', { ...direct, policy: RetryPolicy.fromJson({ max_attempts: 1000 }) }, [spans(1000, '11.1')]],
+    ['longDelays equal to the policy', { longDelays: true, policy: RetryPolicy.fromJson({ long_delays: true }) }, []],
     [
       'maxReceiveCount with visibility',
       { ...hiding, maxReceiveCount: 3 },
       ['maxReceiveCount only applies to the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a message after maxAttempts + 10 of them.'],
     ],
-    ['980 receives and twice ten', { ...hiding, policy: RetryPolicy.fromJson({ max_attempts: 980, backoff: { kind: 'fixed', delay_seconds: 1 } }) }, []],
+    ['980 receives and two margins of ten', { ...hiding, policy: RetryPolicy.fromJson({ max_attempts: 980, backoff: { kind: 'fixed', delay_seconds: 1 } }) }, []],
     [
       'more receives than SQS counts',
       { ...hiding, policy: RetryPolicy.fromJson({ max_attempts: 981, backoff: { kind: 'fixed', delay_seconds: 1 } }) },
@@ -375,7 +375,7 @@ describe('a wrong combination is one sentence', () => {
     ],
     ['the longest delay that SQS can hide', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_839)) }, []],
     [
-      'a second more, which would come too early',
+      'a second more, which would be too early',
       { ...hiding, policy: RetryPolicy.fromJson(fixed(42_840)) },
       [
         'policy has a delay of 42840 s; use at most 42839 s with strategy visibility: SQS hides a message for at most 43200 s (12 hours) from its receive, ' +
@@ -392,10 +392,10 @@ describe('a wrong combination is one sentence', () => {
       ],
     ],
     ['12 hours in hops', { policy: RetryPolicy.fromJson(fixed(43_200)) }, []],
-    // 14 × 12 hours: each hop is a new message, but a hidden message stays the same.
+    // 14 × 12 hours: each hop is a new message, but a hidden message stays the same message.
     ['a week of hops', { policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, []],
     ['a week hidden', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_839, 14)) }, [spans(14, '7.0')]],
-    ['a week hidden, but given up in time', { ...hiding, policy: RetryPolicy.fromJson({ ...fixed(42_839, 14), max_age_seconds: 480_000 }) }, []],
+    ['a week hidden, but with an age limit', { ...hiding, policy: RetryPolicy.fromJson({ ...fixed(42_839, 14), max_age_seconds: 480_000 }) }, []],
     ['short delays for longer than the retention', { policy: RetryPolicy.fromJson({ max_attempts: 1000 }) }, [spans(1000, '11.1')]],
     [
       'hidden for as long as the annotation queue keeps it',
@@ -407,7 +407,7 @@ describe('a wrong combination is one sentence', () => {
     test(name, () => assert.deepEqual(refused(props), sentences));
   }
 
-  test('what has nothing to do with the strategy is wrong with either', () => {
+  test('an error unrelated to the strategy is reported with any strategy', () => {
     const wrong: Partial<RedeliverProps>[] = [
       { prefix: '1st' },
       { policy: RetryPolicy.fromJson({ max_attempts: -1 }) },
@@ -431,7 +431,7 @@ describe('a wrong combination is one sentence', () => {
     }
   });
 
-  test('what a refused invocation costs', () => {
+  test('the warning states the cost of a refused invocation', () => {
     const [usual = ''] = refused({ reservedConcurrency: 9 });
     assert.match(usual, /and each throttled message spends one of maxRedrives\.$/);
     assert.deepEqual(refused({ reservedConcurrency: 9, ...hiding }), [usual.replace('one of maxRedrives', 'an attempt')]);

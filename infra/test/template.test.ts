@@ -25,7 +25,7 @@ const TARGETS: Record<Variant['target'], Record<string, string>> = {
   url: { TargetUrl: 'https://orders.example.com/hook' },
   function: { TargetFunctionArn: 'arn:aws:lambda:eu-west-1:111122223333:function:orders' },
 };
-/** Parameters that add each option. */
+/** The parameters that add each option. */
 const GIVEN: Record<OptionName, Record<string, string>> = {
   HasHeaders: { HeadersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' },
   HasKey: { KmsKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001' },
@@ -41,10 +41,10 @@ const GIVEN: Record<OptionName, Record<string, string>> = {
   HasLogKey: { LogKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000004' },
   HasEnvironmentKey: { EnvironmentKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000005' },
 };
-/** The option that another one needs. */
+/** The option that each of these options requires. */
 const NEEDED: { readonly [K in OptionName]?: OptionName } = { HasArchiveKey: 'HasArchive', HasNotifyKey: 'HasNotices' };
 
-/** Each variant without options and with all, and one variant with each option alone, and with those that belong together. */
+/** Each variant with no options and with all; and one variant with each option alone and with each related pair. */
 function* choices(): Generator<readonly [Variant, readonly OptionName[]]> {
   for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND]) {
     for (const target of ['url', 'function'] as const) {
@@ -59,7 +59,7 @@ function* choices(): Generator<readonly [Variant, readonly OptionName[]]> {
   yield [{ strategy: Strategy.DELAYED_RESEND, target: 'url' }, ['HasArchive', 'HasNotices']];
 }
 
-test('with each choice of parameters, the template is what the construct makes of them', () => {
+test("for each choice of parameters the template equals the construct's output", () => {
   const { Conditions, Resources, Outputs } = parse(FILE, { version: '1.1' });
   const different = new Set<string>();
   for (const [variant, options] of choices()) {
@@ -75,7 +75,7 @@ test('with each choice of parameters, the template is what the construct makes o
   assert.equal(different.size, 8 + OPTION_NAMES.length + 1, 'each is another one');
 });
 
-test('with each choice of parameters, the template for ordered is what the construct makes of them', () => {
+test("for each choice of parameters the ordered template equals the construct's output", () => {
   const { Parameters, Rules, Conditions, Resources, Outputs } = parse(ORDERED_FILE, { version: '1.1' });
   assert.deepEqual([Parameters, Rules], JSON.parse(JSON.stringify([ORDERED_PARAMETERS, RULES])));
   const different = new Set<string>();
@@ -92,7 +92,7 @@ test('with each choice of parameters, the template for ordered is what the const
   assert.equal(different.size, 4 + OPTION_NAMES.length + 1, 'each is another one');
 });
 
-test('the template for ordered has its queues, its two functions and what the parameters give', () => {
+test("the ordered template has its queues, two functions and the parameters' resources", () => {
   const { Resources } = parse(ORDERED_FILE, { version: '1.1' });
   const ofType = (type: string): any[] => Object.values<any>(Resources).filter(({ Type }) => Type === type).map(({ Properties }) => Properties);
   const names = ofType('AWS::SQS::Queue').filter(({ FifoQueue }) => FifoQueue).map(({ QueueName }) => QueueName['Fn::Sub']);
@@ -109,7 +109,7 @@ test('the template for ordered has its queues, its two functions and what the pa
   assert.ok(!ORDERED_FILE.includes('prefix-of-the-template'));
 });
 
-test("the template for ordered has the construct's thresholds as defaults of its parameters", () => {
+test("the ordered template's defaults are the construct's thresholds", () => {
   const { Resources } = parse(ORDERED_FILE, { version: '1.1' });
   const thresholds = (all: Record<string, any>): Record<string, unknown> => {
     const alarms = Object.values(all).filter(({ Type }) => Type === 'AWS::CloudWatch::Alarm').map(({ Properties }) => Properties);
@@ -126,7 +126,7 @@ test("the template for ordered has the construct's thresholds as defaults of its
   }
 });
 
-test('with every option, each part is that of the parameter', () => {
+test('with every option set, each part follows its parameter', () => {
   const made = variantTemplate(FROM, { strategy: Strategy.DELAYED_RESEND, target: 'url' }, OPTION_NAMES);
   const ofType = (type: string): any[] => Object.values<any>(made.Resources).filter(({ Type }) => Type === type).map(({ Properties }) => Properties);
   const [processor] = ofType('AWS::Lambda::Function').filter(({ Handler }) => Handler === 'message-processor');
@@ -142,7 +142,7 @@ test('with every option, each part is that of the parameter', () => {
   assert.deepEqual(producers, [['ProducersSend', { AWS: { 'Fn::Split': [',', { Ref: 'ProducerPrincipals' }] } }, 'sqs:SendMessage', source]]);
 });
 
-test('an archive, notices and both add what they need, and no more', () => {
+test('an archive, notices and both add only what they need', () => {
   const { Conditions, Resources } = parse(FILE, { version: '1.1' });
   const plainly = resolved(Resources, Conditions, withDefaults({ ...TARGETS.url })) as Record<string, any>;
   const added = (given: Record<string, string>): unknown => {
@@ -185,7 +185,7 @@ test('an archive, notices and both add what they need, and no more', () => {
   });
 });
 
-test('the policy that is given is that of every function that has one, and no name is fixed', () => {
+test('the given policy is passed to every deciding function, and no name is fixed', () => {
   const text = JSON.stringify(parse(FILE, { version: '1.1' }));
   assert.equal(text.match(/"RETRY_POLICY":/g)?.length, 2);
   assert.equal(text.match(/"RETRY_POLICY":\{"Ref":"Policy"\}/g)?.length, 2);
@@ -202,13 +202,13 @@ test('the policy that is given is that of every function that has one, and no na
   assert.ok(!text.includes('prefix-of-the-template'));
 });
 
-test('a change of Strategy changes no right: nothing that is sent meanwhile is refused', () => {
+test('a change of Strategy changes no permission, so no send is refused meanwhile', () => {
   const { Resources } = parse(FILE, { version: '1.1' }) as { Resources: Record<string, any> };
   const rights = Object.values(Resources).filter(({ Type }) => Type === 'AWS::IAM::Policy' || Type === 'AWS::SQS::QueuePolicy');
   assert.ok(rights.length > 0 && !JSON.stringify(rights).includes('IsDirectResend'));
 });
 
-test('the concurrency that is given is that of the mappings, and of the alarm on the backlog', () => {
+test('the given concurrency applies to the mappings and the backlog alarm', () => {
   const made: any[] = Object.values(parse(FILE, { version: '1.1' }).Resources);
   const limits = made.filter(({ Type }) => Type === 'AWS::Lambda::EventSourceMapping').map(({ Properties }) => Properties['ScalingConfig']);
   assert.deepEqual(limits, ['MaxConcurrency', 'InnerConcurrency', 'InnerConcurrency'].map((Ref) => ({ MaximumConcurrency: { Ref } })));
@@ -282,7 +282,7 @@ const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly ref
 test('a parameter that would stop the functions is refused before anything is created', () => {
   for (const [name, { takes, refuses }] of Object.entries(PATTERNS)) {
     const { AllowedPattern } = PARAMETERS[name as 'Prefix'];
-    // CloudFormation matches the whole value.
+    // CloudFormation matches the pattern against the complete value.
     const pattern = new RegExp(`^(?:${AllowedPattern})$`);
     takes.forEach((value) => assert.match(value, pattern, name));
     refuses.forEach((value) => assert.doesNotMatch(value, pattern, `${name}: ${value}`));
@@ -291,7 +291,7 @@ test('a parameter that would stop the functions is refused before anything is cr
   assert.equal('-failed-message-processor'.length + PARAMETERS.Prefix.MaxLength, 64);
 });
 
-test('exactly one target, headers only for a URL, and modes only for a function', () => {
+test('a target must be exactly one, with headers only for a URL and modes only for a function', () => {
   const { url } = TARGETS;
   const secret = GIVEN.HasHeaders;
   const both = 'Give either TargetUrl or TargetFunctionArn, or neither if the secret of HeadersSecretArn has the URL.';
@@ -315,7 +315,7 @@ test('exactly one target, headers only for a URL, and modes only for a function'
   }
 });
 
-test('a prefix and what is left out need a bucket', () => {
+test('ArchivePrefix and ArchiveOmit require a bucket', () => {
   const { url } = TARGETS;
   const bucket = 'Give ArchiveBucket, or remove ArchiveBucketOwner, ArchiveKeyArn, ArchivePrefix and ArchiveOmit.';
   const { ArchiveBucket, ...others } = { ...GIVEN.HasArchive, ...GIVEN.HasArchiveKey };
@@ -325,14 +325,14 @@ test('a prefix and what is left out need a bucket', () => {
   }
 });
 
-test("a topic's key needs a topic", () => {
+test("a topic's key requires a topic", () => {
   const { url } = TARGETS;
   const topic = 'Give the topic of NotifyKeyArn as NotifyArn, or remove NotifyKeyArn: an event bus needs no right on its key.';
   assert.deepEqual(refusals({ ...url, ...GIVEN.HasNotifyKey }), [topic]);
   assert.deepEqual(refusals({ ...url, ...GIVEN.HasNotices, ...GIVEN.HasNotifyKey }), []);
 });
 
-test('each log group has the retention and the key that are given, and each function has the key of its variables', () => {
+test('each log group has the given retention and key, and each function the given key for its variables', () => {
   const { Conditions, Resources } = parse(FILE, { version: '1.1' });
   const made = (given: Record<string, string>): any[] => Object.values(resolved(Resources, Conditions, withDefaults({ ...TARGETS.url, ...given })) as JsonObject);
   const ofType = (type: string, given: Record<string, string>): any[] => made(given).filter(({ Type }) => Type === type).map(({ Properties }) => Properties);
@@ -347,14 +347,14 @@ test('each log group has the retention and the key that are given, and each func
   assert.deepEqual([Default, AllowedValues.length, AllowedValues.at(0), AllowedValues.at(-1)], [30, 22, 1, 3653]);
 });
 
-test('the outputs have the role of each function', () => {
+test("the outputs include each function's role", () => {
   const names = (file: string): string[] => Object.keys(parse(file, { version: '1.1' }).Outputs).filter((name) => name.endsWith('RoleArn'));
   assert.deepEqual(names(FILE), ['MessageProcessorRoleArn', 'FailedMessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn']);
   assert.deepEqual(names(ORDERED_FILE), ['MessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn']);
   assert.deepEqual(names(ownFunctionTemplateFile(FROM)), ['FailedMessageProcessorRoleArn', 'FinalDlqAnnotatorRoleArn', 'SourceQueueSetterRoleArn']);
 });
 
-test('a pointer needs messages without an envelope, and a VPC its subnets and groups', () => {
+test('MessageIdPointer requires Envelope optional, and a VPC requires subnets and groups', () => {
   const { url } = TARGETS;
   const envelope = 'Set Envelope to optional, or remove MessageIdPointer: an envelope has its own id.';
   assert.deepEqual(refusals({ ...url, MessageIdPointer: '/id' }), [envelope]);
@@ -367,7 +367,7 @@ test('a pointer needs messages without an envelope, and a VPC its subnets and gr
 
 const PAGE = readFileSync(join(__dirname, '../../docs/template.md'), 'utf8');
 
-test('the example of the page is taken, by the template and by the functions', () => {
+test("the page's example is accepted by the template and the functions", () => {
   const [, example = ''] = /```yaml\n(.*?)```/s.exec(PAGE) ?? [];
   const given: Record<string, string> = parse(example);
   assert.deepEqual(Object.keys(given), ['Prefix', 'TargetUrl', 'Policy']);
@@ -375,14 +375,14 @@ test('the example of the page is taken, by the template and by the functions', (
   assert.deepEqual(policyProblems(JSON.parse(given['Policy'] ?? '')), []);
 });
 
-test('the page explains each parameter, with its default', () => {
+test('the page lists each parameter with its default', () => {
   const [page = '', ofOwnFunction = '', ofOrdered = ''] = PAGE.split(/\n## (?:Your own function|Ordered)\n/);
   assertExplained(page, PARAMETERS);
   type Parameter = { readonly Type: string; readonly Default?: string | number };
   const first: Record<string, Parameter> = PARAMETERS;
   const own = Object.entries<Parameter>(OWN_FUNCTION_PARAMETERS);
   assertExplained(ofOwnFunction, Object.fromEntries(own.filter(([name, { Default }]) => first[name] === undefined || first[name].Default !== Default)));
-  const [, without = ''] = /without\s+(.*?)\. /s.exec(ofOwnFunction.slice(ofOwnFunction.indexOf('The others are those of'))) ?? [];
+  const [, without = ''] = /without\s+(.*?)\. /s.exec(ofOwnFunction.slice(ofOwnFunction.indexOf('The other parameters are the same as'))) ?? [];
   const missing = Object.keys(PARAMETERS).filter((name) => !(name in OWN_FUNCTION_PARAMETERS));
   assert.deepEqual([...without.matchAll(/`(\w+)`/g)].map(([, name]) => name), missing);
   const { MessageAgeAlarmSeconds, GroupWaitAlarmSeconds, ...others } = ORDERED_PARAMETERS;
@@ -392,11 +392,11 @@ test('the page explains each parameter, with its default', () => {
 });
 
 function assertExplained(page: string, parameters: JsonObject): void {
-  const rows = [...page.matchAll(/^\| `(\w+)` \|.*\| (.*) \|$/gm)].map(([, name = '', told = '']) => [name, told]);
+  const rows = [...page.matchAll(/^\| `(\w+)` \|.*\| (.*) \|$/gm)].map(([, name = '', documented = '']) => [name, documented]);
   assert.deepEqual(rows.map(([name]) => name), Object.keys(parameters));
-  for (const [name = '', told = ''] of rows) {
+  for (const [name = '', documented = ''] of rows) {
     const { Default = 'required' } = parameters[name] as { readonly Default?: string | number };
-    assert.ok(Default === '' ? !told.startsWith('`') : told.replaceAll('`', '').startsWith(String(Default)), name);
+    assert.ok(Default === '' ? !documented.startsWith('`') : documented.replaceAll('`', '').startsWith(String(Default)), name);
   }
 }
 
@@ -408,7 +408,7 @@ const [TERRAFORM_NAMES = [], TERRAFORM_OWN_NAMES = []] = [TERRAFORM, TERRAFORM_O
   return [...names.matchAll(/"(\S+?)"/g)].map(([, name]) => name);
 });
 
-/** The zips of a template that Terraform finds there. */
+/** The zips that Terraform finds in a template. */
 function foundByTerraform(configuration: string, file: string): (string | undefined)[] {
   const [, sought = ''] = /"\/(\(Code\|Content\): .*)\/",/.exec(configuration) ?? [];
   return [...file.matchAll(new RegExp(`^ {6}${sought}$`, 'gm'))].map(([, , name]) => name).toSorted();
@@ -432,13 +432,13 @@ test("for the user's own function and queue, Terraform has the zips, the paramet
   assert.deepEqual(outputs.filter((name) => !(name in Outputs)), []);
 });
 
-test('as a file it is what Terraform looks for, and too large to be given without a bucket', () => {
+test('the file has the name that Terraform expects, and is too large to be passed without a bucket', () => {
   const listed = TERRAFORM_NAMES;
   assert.deepEqual(listed.map((name) => `redeliver-${name}-arm64.zip`), ZIPS);
   assert.deepEqual(foundByTerraform(TERRAFORM, FILE), listed.toSorted());
   assert.equal(FILE.match(/Code:/g)?.length, listed.length);
   assert.doesNotMatch(FILE, /[:-] [&*]/, 'no aliases');
-  // "CloudFormation quotas": in a request, and in a bucket.
+  // The limits for a template in a request and in a bucket, from "CloudFormation quotas".
   assert.ok(FILE.length > 51_200 && FILE.length < 1_000_000, `${FILE.length} bytes`);
   const [, file = ''] = /`(redeliver-ordered-\S+)`/.exec(TERRAFORM_PAGE) ?? [];
   assert.equal(file, 'redeliver-ordered-arm64.template.yaml');
@@ -447,7 +447,7 @@ test('as a file it is what Terraform looks for, and too large to be given withou
   assert.ok(Object.keys(parse(ORDERED_FILE, { version: '1.1' }).Resources).length <= 500);
 });
 
-test('of two templates one is left, whichever way the condition goes', () => {
+test('a merged template keeps one of two templates under either value of the condition', () => {
   const numbers = generator(20_261_123);
   const conditions = { Is: { 'Fn::Equals': [{ Ref: 'Parameter' }, 'yes'] } };
   for (let round = 0; round < 2000; round += 1) {
@@ -459,13 +459,13 @@ test('of two templates one is left, whichever way the condition goes', () => {
   }
 });
 
-test('a resource waits for all that it waits for in either template', () => {
+test('a merged resource depends on its dependencies in both templates', () => {
   const waits = (DependsOn: Json): Template => only({ one: { Type: 'AWS::SQS::Queue', DependsOn } });
   const { Resources } = mergeTemplates('Is', waits('a'), waits(['a', 'b']));
   assert.deepEqual(Resources, { one: { Type: 'AWS::SQS::Queue', DependsOn: ['a', 'b'] } });
 });
 
-test('what no condition could say is refused', () => {
+test('differences that no condition can express are refused', () => {
   const one = { Type: 'AWS::SQS::Queue' };
   assert.throws(() => mergeTemplates('Is', only({}), only({ one })), /one exists only if Is does not hold/);
   const another = { one: { Type: 'AWS::SNS::Topic' } };
@@ -497,13 +497,13 @@ function entity(properties: Json): JsonObject {
   return { Thing: { Type: 'AWS::CloudFormation::WaitConditionHandle', Properties: { Value: properties, Text } } };
 }
 
-/** Random parts of a text. */
+/** Splits a string into random parts. */
 function texts(properties: Json): Json[] {
   const parts = JSON.stringify(properties).split(',');
   return parts.map((part, index) => (index % 3 === 1 ? { Ref: part.replaceAll(/\W/g, '') || 'Empty' } : part));
 }
 
-/** The same numbers in every run: a linear congruential generator ("Numerical Recipes"). */
+/** A linear congruential generator ("Numerical Recipes"), which returns the same numbers in every run. */
 function generator(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -528,7 +528,7 @@ function value(numbers: (below: number) => number, depth: number): Json {
   }
 }
 
-/** The value with random changes. */
+/** Returns the value with random changes. */
 function changed(from: Json, numbers: (below: number) => number): Json {
   if (numbers(8) === 0) {
     return value(numbers, 1);

@@ -39,7 +39,7 @@ const STACK = new Stack();
 function fits(policy: PolicyDocument, seconds: number): boolean {
   assert.equal(CALL_SECONDS, 60, "the default of the stack's timeout, which a call takes at worst");
   try {
-    // The vectors count the calls alone.
+    // The vectors count only the calls.
     const props = { ...HTTP, maxBatchingWindow: Duration.seconds(0), sourceRetention: Duration.seconds(seconds) };
     planOf(normalizeProps({ ...props, policy: RetryPolicy.fromJson(policy) }), STACK);
     return true;
@@ -56,7 +56,7 @@ function assertMeans(policy: PolicyDocument, { means, worst_case_span_seconds, l
     assert.equal(maxAttempts(same), means.max_attempts);
     assert.equal(worstCaseSpanSeconds(same, CALL_SECONDS), worst_case_span_seconds);
   }
-  // The shortest retention must hold a delay of 900 s, whatever the policy.
+  // The shortest retention must cover a delay of 900 s, regardless of the policy.
   const [shortest, longest] = [1125, Duration.days(14).toSeconds() - 1];
   if (least === null || least <= shortest) {
     assert.ok(fits(policy, shortest));
@@ -66,7 +66,7 @@ function assertMeans(policy: PolicyDocument, { means, worst_case_span_seconds, l
   assert.ok(!fits(policy, Math.min(least - 1, longest)));
 }
 
-test('there are vectors of all that differs: without them nothing would be compared', () => {
+test('vectors exist for every difference', () => {
   const sorted = (names: readonly (string | undefined)[]): string[] => [...new Set(names)].filter((name) => name !== undefined).sort();
   const kinds = ['exponential', 'fixed', 'schedule', 'uniform'];
   const accepted = POLICIES.filter((vector) => vector.accepted).map(({ document }) => document);
@@ -85,7 +85,7 @@ describe('policies', () => {
   }
 });
 
-describe('the longest delays are those that the functions can compute', () => {
+describe("the longest delays equal the functions'", () => {
   for (const { name, policy, longest_seconds } of BACKOFFS) {
     test(name, () => {
       for (const [retry, longest] of Object.entries(longest_seconds)) {
@@ -117,7 +117,7 @@ function refusedBy(vector: StrategyVector): string[] {
   }
 }
 
-describe('a data schema is deployed if the functions can start with its patterns', () => {
+describe('a data schema is accepted if the functions can use its patterns', () => {
   for (const { name, schema, refused } of PATTERNS) {
     test(name, () => {
       const path = join(temporaryDirectory(), 'data.json');
@@ -128,14 +128,14 @@ describe('a data schema is deployed if the functions can start with its patterns
   }
 });
 
-describe('policies that a strategy takes or refuses', () => {
+describe('policies that a strategy accepts or refuses', () => {
   for (const vector of STRATEGY_POLICIES) {
     test(vector.name, () => assert.deepEqual(refusedBy(vector), vector.refused));
   }
 });
 
-test('what is absent from a policy is as the functions have it for the strategy', () => {
-  // Members that its definition lacks come from another strategy.
+test("absent policy members have the functions' defaults for the strategy", () => {
+  // Members missing from its definition belong to another strategy.
   const inRust = (name: string): unknown => {
     const rust = readFileSync(join(__dirname, `../../crates/core/src/strategy/${name.replaceAll('-', '_')}.rs`), 'utf8');
     const own = rust.match(/default_policy: r?#?"(\{.*\})"#?,/)?.[1];

@@ -1,4 +1,4 @@
-// Rules that all languages share: schemas/vectors/README.md.
+// The rules that all languages share; see schemas/vectors/README.md.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -53,7 +53,7 @@ export interface SecretParameterVector {
 /** The longest call in the vectors. */
 export const CALL_SECONDS = 60;
 
-/** A document is given as text if the notation of its numbers matters. */
+/** A document is given as a string if the notation of its numbers matters. */
 export const POLICIES: readonly PolicyVector[] = read('policies').map(({ text, ...vector }: any) =>
   text === undefined ? vector : { ...vector, document: JSON.parse(text) },
 );

@@ -1,4 +1,4 @@
-// Writes the templates of all variants, and those with parameters, into a directory for cfn-lint.
+// Writes the templates of all variants, and the parameterized templates, to a directory for cfn-lint.
 
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

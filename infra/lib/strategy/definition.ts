@@ -9,17 +9,17 @@ import { INNER_RETENTION, type Plan } from '../plan';
 import type { PolicyDocument } from '../policy';
 import type { DeadLetterQueues } from '../queues';
 
-/** A way to bring failed messages back, and the parts of the stack that depend on it. */
+/** A strategy for redelivering failed messages, and the parts of the stack that depend on it. */
 export interface StrategyDefinition {
   /** True if the source queue is a FIFO queue. */
   readonly isFifo: boolean;
-  /** Receives of a message on the source queue before SQS moves it. */
+  /** Returns the number of receives of a message on the source queue before SQS moves it. */
   maxReceiveCount(props: NormalizedProps, policy: PolicyDocument): number;
-  /** Defaults of policy members; `Strategy::default_policy` in the functions. */
+  /** The defaults of policy members; `Strategy::default_policy` in the functions. */
   readonly defaultPolicy: PolicyDocument;
   /**
-   * True if retries may take longer than the source queue's retention. SQS does not delete such messages: each re-send
-   * and each hop is a new message with a new retention period.
+   * Returns true if retries may take longer than the source queue's retention. SQS does not delete such messages, since
+   * each re-send and each hop is a new message with a new retention period.
    */
   mayOutlastRetention(policy: PolicyDocument): boolean;
   /** The shortest retention of the source queue. */
@@ -27,35 +27,38 @@ export interface StrategyDefinition {
   /** The longest retention of the source queue. */
   readonly maxRetention: Limit;
   /**
-   * The highest age of a message that its retries and an outage explain, in seconds. 0 if SQS would delete it earlier,
-   * so that the alarm must come earlier.
+   * Returns the highest age of a message, in seconds, that its retries and an outage can explain. 0 if SQS would delete
+   * the message earlier, so that the alarm must fire earlier.
    */
   expectedAgeSecondsMax(plan: Plan): number;
-  /** A sentence for an alarm: the cost of held messages during an outage, and what to do. */
+  /** A sentence for an alarm: the cost of held messages during an outage, and the recommended action. */
   readonly holdAdvice: string;
   /** The cost of a delivery without an answer, such as a crash or a throttle. */
   readonly unansweredCost: string;
-  /** Variables of the message-processor with frequent names, which a user's function must leave to this strategy. */
+  /** Variables of the message-processor with common names, which a user's function must leave to this strategy. */
   readonly reservedVariables: readonly string[];
 
-  /** Problems of props that the strategy does not support. */
+  /** Returns problems of props that the strategy does not support. */
   propProblems(props: NormalizedProps): string[];
-  /** Problems of numbers. */
+  /** Returns problems of numbers that are out of range. */
   rangeProblems(plan: Plan): string[];
-  /** Limits of SQS that a plan with valid numbers and a valid policy exceeds. */
+  /** Returns problems of a plan that has valid numbers and a valid policy but exceeds limits of SQS. */
   planProblems(plan: Plan): string[];
 
   /** Creates the queues and the functions, with their alarms and graphs. */
   create(scope: Construct, props: NormalizedProps, plan: Plan): Loop;
 }
 
-/** A limit with the reason, which ends a sentence. */
+/** A limit and its reason, which is the end of a sentence. */
 export interface Limit {
   readonly seconds: number;
   readonly why: string;
 }
 
-/** The longest retention of a source queue whose messages keep their age when SQS moves them to this inner queue. */
+/**
+ * Returns the longest retention of a source queue whose messages keep their age when SQS moves them to this inner
+ * queue.
+ */
 export function lessThanInner(title: string): Limit {
   return {
     seconds: INNER_RETENTION.toSeconds() - 1,
@@ -66,23 +69,23 @@ export function lessThanInner(title: string): Limit {
 /** The queues and functions between the source queue and the final DLQ. */
 export interface Loop extends DeadLetterQueues {
   readonly source: sqs.IQueue;
-  /** SQS moves messages here after too many receives. */
+  /** The queue to which SQS moves messages after too many receives. */
   readonly sourceDlq: sqs.Queue;
-  /** The source queue's DLQ if the final-dlq-annotator reads it itself; only with strategy `ordered`. */
+  /** The source queue's DLQ if the final-dlq-annotator reads it directly; only with strategy `ordered`. */
   readonly annotatedDlq?: sqs.Queue;
-  /** Receives a notice for each blocked group; only with strategy `ordered`. */
+  /** The queue with a notice for each blocked group; only with strategy `ordered`. */
   readonly blockedQueue?: sqs.Queue;
   /** Queues between the source queue and the annotation queue, with their readers. */
   readonly stages: readonly Stage[];
   readonly messageProcessor: lambda.Function;
   readonly finalDlqAnnotator: lambda.Function;
-  /** The functions that schedule retries and write the metrics of them. */
+  /** The functions that schedule retries and write their metrics. */
   readonly schedulers: readonly lambda.Function[];
   /** Only with strategies that re-send. */
   readonly intermediateDlq?: sqs.Queue;
   readonly failedMessageProcessor?: lambda.Function;
 
-  /** Alarms of the queues and of this strategy. */
+  /** The alarms of the queues and of this strategy. */
   readonly alarms: readonly Alarm[];
   readonly graphs: LoopGraphs;
 }
@@ -100,7 +103,7 @@ export interface Stage extends QueueReader {
   readonly title: string;
 }
 
-/** The functions that read queues. */
+/** Returns the functions that read queues. */
 export function readersOf({ messageProcessor, stages, finalDlqAnnotator }: Loop): QueueReader[] {
   return [
     { readerName: 'message-processor', reader: messageProcessor },
@@ -109,12 +112,12 @@ export function readersOf({ messageProcessor, stages, finalDlqAnnotator }: Loop)
   ];
 }
 
-/** Metrics and graphs of a strategy on the dashboard. */
+/** The metrics and graphs of a strategy on the dashboard. */
 export interface LoopGraphs {
-  /** In the summary, between processed and retried messages. */
+  /** Shown in the summary, between processed and retried messages. */
   readonly failed: readonly cloudwatch.IMetric[];
   readonly fromProducers: cloudwatch.IMetric;
   readonly failures: cloudwatch.GraphWidgetProps;
-  /** In the graph of delays, on the right axis. */
+  /** Shown in the graph of delays, on the right axis. */
   readonly hops: readonly cloudwatch.IMetric[];
 }

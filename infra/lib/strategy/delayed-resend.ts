@@ -13,17 +13,17 @@ const { SUM } = cloudwatch.Stats;
 /** Hands failed messages off to another function, which re-sends them with a delay. */
 export const delayedResend: StrategyDefinition = {
   isFifo: false,
-  // 1, although AWS advises 5 or more: that advice keeps unprocessed messages out of a DLQ without a reader. The reader
-  // of this DLQ schedules the next retry; more receives would be unscheduled retries, one visibility timeout apart.
-  // Throttled receives are rare, since the event source mapping has its own maxConcurrency; they spend one of
+  // 1. AWS recommends at least 5, so that messages do not end up unprocessed in a DLQ that nothing reads. This DLQ has
+  // a reader, which schedules the next retry; more receives would be unscheduled retries, one visibility timeout apart.
+  // Throttled receives are rare, since the event source mapping has its own maxConcurrency. They spend one of
   // max_redrives, but no attempt.
   maxReceiveCount: (props) => props.maxReceiveCount ?? 1,
   defaultPolicy: {},
-  // Without long delays, the alarm on the messages' age could not distinguish such retries from stuck messages. With
-  // them, it waits for the longest expected age.
+  // Without long delays, the alarm on message age could not distinguish retries that outlast the retention from stuck
+  // messages. With long delays, its threshold includes the longest expected age.
   mayOutlastRetention: (policy) => policy.long_delays === true,
-  // Whatever the backoff, a hold, a redrive or a target's Retry-After may delay a re-sent message this long, and the
-  // delay counts towards the retention. The rest is for the receive.
+  // Regardless of the backoff, a hold, a redrive or a target's Retry-After can delay a re-sent message this long, and
+  // the delay counts towards the retention. The rest is for receiving the message.
   minRetention: {
     seconds: DELAY_SECONDS_MAX / RETENTION_SHARE,
     why: `a re-sent message may be delayed there for ${DELAY_SECONDS_MAX} s`,
@@ -59,7 +59,7 @@ const DELAYED: Resend = {
 function expectedAgeSecondsMax(plan: Plan): number {
   const { policy, sourceVisibilityTimeout, maxReceiveCount } = plan;
   const call = deliverySeconds(plan);
-  // An unanswered message is received again after the visibility timeout, and moved after the last receive.
+  // A message without a response is received again after the visibility timeout, and moved after the last receive.
   const unanswered = maxReceiveCount * sourceVisibilityTimeout.toSeconds();
   const longest = worstCaseSpanSeconds(policy, call) + worstCaseHoldSeconds(policy, call) + worstCaseRedriveSeconds(policy, unanswered);
   return Math.min(longest, policy.max_age_seconds ?? Infinity);

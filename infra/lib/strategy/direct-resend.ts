@@ -8,8 +8,8 @@ import { createResending, type Resend } from './resend';
 const { SUM } = cloudwatch.Stats;
 
 /**
- * The message-processor re-sends failed messages itself. Messages that SQS moved, and retries more than 900 s away,
- * still take the intermediate DLQ, so everything else is as with delayed re-sends.
+ * The message-processor re-sends failed messages itself. Messages moved by SQS and retries more than 900 s away still
+ * pass through the intermediate DLQ, so the rest is the same as with delayed re-sends.
  */
 export const directResend: StrategyDefinition = {
   ...delayedResend,

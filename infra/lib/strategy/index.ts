@@ -7,7 +7,7 @@ import { visibility } from './visibility';
 
 export const DEFAULT_STRATEGY = Strategy.DELAYED_RESEND;
 
-/** Strategies by name. */
+/** The strategies by name. */
 export const STRATEGIES: { readonly [S in Strategy]: StrategyDefinition } = {
   [Strategy.DELAYED_RESEND]: delayedResend,
   [Strategy.DIRECT_RESEND]: directResend,

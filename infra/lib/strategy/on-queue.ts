@@ -10,14 +10,14 @@ import { LONG_DELAY_SECONDS_MAX, longestDelaySeconds } from '../policy';
 import type { LoopGraphs } from './definition';
 import { redriveProblems } from './policy-problems';
 
-/** The largest `maxReceiveCount` of SQS. */
+/** The largest `maxReceiveCount` that SQS allows. */
 export const RECEIVES_MAX = 1000;
 /**
- * The most messages of a queue that can be in flight; SQS delivers no more then ("Amazon SQS message quotas", "Amazon
- * SQS FIFO queue quotas").
+ * The maximum number of messages in flight per queue. At this limit, SQS delivers no more messages ("Amazon SQS message
+ * quotas", "Amazon SQS FIFO queue quotas").
  */
 const IN_FLIGHT_MAX = 120_000;
-/** The share of a quota of SQS at which there is an alarm. */
+/** The share of an SQS quota at which an alarm fires. */
 export const QUOTA_SHARE = 0.8;
 
 /** Checks a policy against the limits of strategies that keep a failed message on its queue. */
@@ -34,7 +34,7 @@ export function onQueueProblems({ strategy, fullPolicy: policy, sourceVisibility
   return problems;
 }
 
-/** A message-processor that hides failed messages on its queue. */
+/** Returns the settings of a message-processor that hides failed messages on its queue. */
 export function hidingProcessor(plan: Plan, source: sqs.IQueue, annotation: sqs.Queue): Omit<ProcessorSettings, 'description'> {
   return {
     source,
@@ -51,7 +51,7 @@ export function hidingProcessor(plan: Plan, source: sqs.IQueue, annotation: sqs.
   };
 }
 
-/** @param advice what to do, as a sentence. */
+/** @param advice the recommended action, as a sentence. */
 export function inFlight(source: sqs.IQueue, advice: string): Alarm {
   return {
     name: 'source-queue-in-flight',

@@ -18,29 +18,32 @@ import { isFifoTopic, watchSubscriptions } from '../topic-subscriptions';
 import type { Loop, StrategyDefinition } from './definition';
 import { hidingProcessor, inFlight, onQueueGraphs, onQueueProblems, QUOTA_SHARE, RECEIVES_MAX } from './on-queue';
 
-/** Receives that are not retries: the first one, crashes, throttles and holds. */
+/** Receives that are not retries: the first receive, and those due to crashes, throttles and holds. */
 const SPARE_RECEIVES = 20;
 /**
- * The messages in which SQS looks for groups with something to deliver ("Avoid large message backlogs with the same
- * message group ID in Amazon SQS").
+ * The number of messages in which SQS looks for groups with deliverable messages ("Avoid large message backlogs with
+ * the same message group ID in Amazon SQS").
  */
 const LOOK_AHEAD = 120_000;
-/** Invocations for the source queue's DLQ, which is usually empty: the least that a mapping accepts. */
+/** Concurrent invocations for the source queue's DLQ, which is usually empty: the minimum that a mapping accepts. */
 const SOURCE_DLQ_CONCURRENCY = 2;
 
-/** The variable that decides how attempts are counted: only in batches of one is each receive a call. */
+/** The variable that determines how attempts are counted: only in batches of one is every receive a call. */
 const BATCH_SIZE = 'BATCH_SIZE';
 
-/** Keeps failed messages on a FIFO source queue, hidden until their retry, and the rest of their group behind them. */
+/**
+ * Keeps failed messages on a FIFO source queue, hidden until their retry. The rest of their group waits behind them.
+ */
 export const ordered: StrategyDefinition = {
   isFifo: true,
   maxReceiveCount: () => RECEIVES_MAX,
-  // By time: a receive need not be a call.
+  // Limited by age, since not every receive is a call.
   defaultPolicy: { max_attempts: 980, max_age_seconds: 86_400, backoff: { kind: 'exponential', initial_delay_seconds: 5 } },
   // All retries share one retention period, after which SQS deletes the message.
   mayOutlastRetention: () => false,
   minRetention: { seconds: 60, why: 'the minimum of SQS' },
-  // Age restarts when SQS moves a message of a FIFO queue ("Setting-up dead-letter queue retention in Amazon SQS").
+  // A message's age restarts when SQS moves it from a FIFO queue ("Setting-up dead-letter queue retention in Amazon
+  // SQS").
   maxRetention: { seconds: INNER_RETENTION.toSeconds(), why: ', the range of SQS' },
   expectedAgeSecondsMax: () => 0,
   holdAdvice:
@@ -62,7 +65,7 @@ function propProblems({ maxReceiveCount, maxBatchingWindow, producers = [] }: No
           'maxReceiveCount only applies to the strategies delayed-resend and direct-resend; remove it: with ordered each retry is a receive, and SQS moves a ' +
             `message after ${RECEIVES_MAX} of them.`,
         ]),
-    // "Lambda parameters for Amazon SQS event source mappings"
+    // See "Lambda parameters for Amazon SQS event source mappings".
     ...(maxBatchingWindow === undefined ? [] : ['maxBatchingWindow cannot be used with strategy ordered; remove it: Lambda has no batching window for FIFO queues.']),
     ...producers.flatMap(({ _given: given }, index) => {
       const { kind } = given;
@@ -72,13 +75,16 @@ function propProblems({ maxReceiveCount, maxBatchingWindow, producers = [] }: No
   ];
 }
 
-/** Why a kind of producer, of topics a standard one, cannot send to a FIFO queue without content-based deduplication. */
+/**
+ * The reasons why producers of each kind cannot send to a FIFO queue without content-based deduplication. For topics,
+ * this applies to standard topics only.
+ */
 const CANNOT_SEND: Readonly<Record<string, string>> = {
-  // "AWS::S3::Bucket QueueConfiguration"
+  // See "AWS::S3::Bucket QueueConfiguration".
   bucket: 'S3 sends no event notifications to FIFO queues',
-  // "Target", Amazon EventBridge API Reference
+  // See "Target", Amazon EventBridge API Reference.
   rule: 'a rule sends only to FIFO queues with content-based deduplication',
-  // "Amazon SNS FIFO topics"
+  // See "Amazon SNS FIFO topics".
   topic: 'a standard topic cannot deliver to a FIFO queue, only a FIFO topic can',
 };
 
@@ -97,7 +103,7 @@ function planProblems(plan: Plan): string[] {
       ? [`policy/on_give_up is block, but batchSize is ${plan.batchSize}; leave batchSize out: only in batches of one does SQS count the attempts of a message.`]
       : []),
     ...onQueueProblems(plan),
-    // Below innerConcurrency, it is refused whatever the strategy.
+    // A value below innerConcurrency is rejected for any strategy.
     ...(reserved !== undefined && reserved >= innerConcurrency && reserved < needed
       ? [
           `innerReservedConcurrency is ${reserved}; use at least innerConcurrency + ${SOURCE_DLQ_CONCURRENCY} = ${needed} with strategy ordered, where the ` +
@@ -137,7 +143,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
 type OrderedQueues = Pick<Loop, 'source' | 'sourceDlq' | 'blockedQueue' | 'annotation' | 'finalDlq'>;
 
 function createQueues(scope: Construct, props: NormalizedProps, plan: Plan): OrderedQueues {
-  // A FIFO queue's DLQ must be a FIFO queue, so SQS cannot move messages to the annotation queue.
+  // The DLQ of a FIFO queue must be a FIFO queue, so SQS cannot move messages to the annotation queue.
   const allow = { redrivePermission: sqs.RedrivePermission.DENY_ALL };
   const dead = createDeadLetterQueues(scope, plan, plan.names, { allow, maxReceiveCount: INNER_MAX_RECEIVE_COUNT });
   const sourceDlq = new sqs.Queue(scope, 'SourceDlq', {
@@ -155,7 +161,10 @@ function createQueues(scope: Construct, props: NormalizedProps, plan: Plan): Ord
   return { ...dead, source, sourceDlq, blockedQueue };
 }
 
-/** Holds a notice for each blocked group, for as long as its message is hidden. */
+/**
+ * Creates the queue with a notice for each blocked group. A notice is kept for as long as the group's message is
+ * hidden.
+ */
 function createBlockedQueue(scope: Construct, plan: Plan): sqs.Queue {
   const queue = new sqs.Queue(scope, 'BlockedQueue', {
     ...innerQueueProps(plan),
@@ -206,12 +215,15 @@ function groupWaitsTooLong(plan: Plan, source: sqs.IQueue): Alarm {
     ...waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + span),
     description:
       `A message has waited for an hour more than the retries of a message may take (${span} s). This age includes its own retries and those of the ` +
-      'messages before it in its group. Look whether the target is down, or the message-processor does not run, fails or is too slow; if not, several ' +
+      'messages before it in its group. Check if the target is down, or the message-processor does not run, fails or is too slow; if not, several ' +
       'messages of one group fail in turn.',
   };
 }
 
-/** The messages of a group that wait behind its first one count as visible. */
+/**
+ * Returns the alarm on the source queue's backlog. Messages that wait behind the first message of their group count as
+ * visible.
+ */
 function backlog(source: sqs.IQueue): Alarm {
   return {
     name: 'source-queue-backlog',
@@ -233,8 +245,8 @@ function movedBySqs(sourceDlq: sqs.IQueue): Alarm {
     description:
       `SQS moved messages to the source queue's DLQ after ${RECEIVES_MAX} receives: the message-processor could neither process them nor give them up, and ` +
       'their groups continued without them. Check its errors, timeouts, throttles and not_confirmed. The final-dlq-annotator moves them to the final DLQ.',
-    // SQS does not count a move as a send ("Available CloudWatch metrics for Amazon SQS"), and the annotator may empty the
-    // queue between two samples of its size, but it receives every message.
+    // SQS does not count a move as a send ("Available CloudWatch metrics for Amazon SQS"), and the annotator may empty
+    // the queue between two samples of its size. But it receives every message, so receives are counted.
     metric: sourceDlq.metricNumberOfMessagesReceived({ period: PERIOD, statistic: cloudwatch.Stats.SUM }),
     threshold: 0,
   };

@@ -1,13 +1,13 @@
 import type { PolicyDocument } from '../policy';
 
-/** Refuses to block groups on a queue that has none. */
+/** Returns the problem if groups are to be blocked on a queue without groups. */
 export function blockProblems({ on_give_up: onGiveUp }: PolicyDocument): string[] {
   return onGiveUp === 'block'
     ? ['policy/on_give_up is block, which only the strategy ordered supports; remove it.']
     : [];
 }
 
-/** Refuses a limit of redrives where no message comes back after one. */
+/** Returns the problem if redrives are limited with a strategy that never re-sends redriven messages. */
 export function redriveProblems({ max_redrives: redrives }: PolicyDocument): string[] {
   return redrives === undefined
     ? []

@@ -9,7 +9,9 @@ import type { DeadLetterQueues } from '../queues';
 import type { LoopGraphs } from './definition';
 
 const { MAXIMUM, MINIMUM, SUM } = cloudwatch.Stats;
-/** Messages that each concurrent invocation of the failed-message-processor takes a second: ten in about 100 ms. */
+/**
+ * The messages per second that each concurrent invocation of the failed-message-processor handles: ten in about 100 ms.
+ */
 const MESSAGES_PER_INVOCATION = 100;
 
 /** The queues and functions of a strategy that re-sends. */
@@ -25,12 +27,12 @@ export interface ResendQueues extends DeadLetterQueues {
   readonly intermediateDlq: sqs.Queue;
 }
 
-/** Alarms of strategies that re-send. */
+/** Returns the alarms of strategies that re-send. */
 export function resendAlarms(plan: Plan, made: Resending): Alarm[] {
   return [...waiting(plan, made), ...arrivals(plan, made), ...(plan.hasCircuitBreaker ? [heldTooLong(made.messageProcessor)] : [])];
 }
 
-/** Dashboard graphs of strategies that re-send, except the graph of failures. */
+/** Returns the dashboard graphs of strategies that re-send, except the graph of failures. */
 export function resendGraphs(
   { policy, hasCircuitBreaker }: Plan,
   { source, messageProcessor, schedulers }: Resending,
@@ -38,7 +40,7 @@ export function resendGraphs(
   const sent = source.metricNumberOfMessagesSent({ period: PERIOD, statistic: SUM });
   return {
     fromProducers: new cloudwatch.MathExpression({
-      // Held messages are re-sent, too, but do not count as retries.
+      // Held messages are also re-sent, but do not count as retries.
       expression: `FILL(sent, 0) - FILL(retries, 0)${hasCircuitBreaker ? ' - FILL(held, 0)' : ''}`,
       label: 'from producers',
       period: PERIOD,
@@ -52,11 +54,11 @@ export function resendGraphs(
   };
 }
 
-/** A message waits too long in one of the queues. */
+/** Returns the alarms on messages that wait too long in one of the queues. */
 export function waitingAlarms({ source, intermediateDlq, annotation }: ResendQueues): Alarm[] {
   return [
     waitsTooLong('source-queue', source, 'message-processor'),
-    // Long delays do not raise the queue's age: each hop is a new message.
+    // Long delays do not raise the age of the oldest message, since each hop is a new message.
     waitsTooLong('intermediate-dlq', intermediateDlq, 'failed-message-processor'),
     waitsTooLong('annotation-queue', annotation, 'final-dlq-annotator'),
   ];
@@ -71,8 +73,9 @@ function waiting({ innerConcurrency }: Plan, made: Resending): Alarm[] {
       description:
         'For a quarter of an hour, more failed messages have waited than the failed-message-processor handles in a second: it does not ' +
         'keep up, and retries are late. If it neither fails nor is throttled, raise innerConcurrency.',
-      // The minimum, since a burst that is gone by the next sample is not a bottleneck. Not the queue's age, which leaves
-      // out messages that were received three times ("Available CloudWatch metrics for Amazon SQS").
+      // The minimum is used since a burst that is gone by the next sample is not a bottleneck. The age of the oldest
+      // message is not used, since it omits messages that were received three times ("Available CloudWatch metrics for
+      // Amazon SQS").
       metric: made.intermediateDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: MINIMUM }),
       threshold: MESSAGES_PER_INVOCATION * innerConcurrency,
       periods: 3,
@@ -98,7 +101,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
         'A message failed at least three times in the intermediate DLQ itself: it can be neither sent again nor given up. Check ' +
         "the failed-message-processor's log for not_confirmed.",
       metric: redeliverMetric('ReceiveCount', failedMessageProcessor, MAXIMUM),
-      // A redrive does not reset the count: it includes the source queue's receives.
+      // A redrive does not reset the count, which therefore includes the source queue's receives.
       threshold: maxReceiveCount + 3,
     },
   ];

@@ -19,9 +19,9 @@ import { resendAlarms, resendGraphs, type Resending, type ResendQueues } from '.
 export interface Resend {
   /** The message-processor's description. */
   readonly description: string;
-  /** The functions that schedule retries. */
+  /** Returns the functions that schedule retries. */
   schedulers(made: Processors): readonly lambda.Function[];
-  /** Graphs that only this strategy has. */
+  /** Returns the graphs that only this strategy has. */
   graphs(made: Resending): Pick<LoopGraphs, 'failed' | 'failures'>;
 }
 
@@ -55,7 +55,7 @@ export function createResending(scope: Construct, props: NormalizedProps, plan: 
       STRATEGY: plan.strategy,
       SOURCE_QUEUE_URL: source.queueUrl,
       INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
-      // The whole policy, since its lists decide which errors are an outage.
+      // The complete policy, since its lists determine which errors count as an outage.
       RETRY_POLICY: JSON.stringify(policy),
       ANNOTATION_QUEUE_URL: annotation.queueUrl,
     },
@@ -63,7 +63,7 @@ export function createResending(scope: Construct, props: NormalizedProps, plan: 
   const failedMessageProcessor = createFailedMessageProcessor(scope, props, plan, queues);
   const finalDlqAnnotator = createAnnotator(scope, plan, names.finalDlqAnnotator, queues);
   const processors = [messageProcessor, failedMessageProcessor];
-  // With each strategy the message-processor re-sends messages itself: at least those that it did not call.
+  // With each strategy, the message-processor re-sends some messages itself: at least those for which it made no call.
   processors.forEach((sender) => allowSend(sender, source.encryptionMasterKey, source));
   passSenderIds(scope, processors);
   denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
@@ -105,15 +105,16 @@ function createFailedMessageProcessor(
       ...messageEnvironment(props),
     },
   });
-  // Also to its own queue, where a message with a long delay hops.
+  // It also sends to its own queue, on which messages with long delays hop.
   allowSend(failedMessageProcessor, plan.encryptionKey, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
   failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq, plan));
   return failedMessageProcessor;
 }
 
 /**
- * Passes the unique ids of the senders' roles, which SQS adds to each message: holds from other senders are not
- * trusted. Without all ids, re-sends could not be distinguished from messages of producers.
+ * Passes the unique ids of the senders' roles to the functions. SQS adds these ids to each message, and holds from
+ * other senders are not trusted. Unless all ids are known, re-sends cannot be distinguished from messages from
+ * producers.
  */
 function passSenderIds(scope: Construct, processors: readonly lambda.Function[]): void {
   const roles = processors.flatMap(({ role }) => (role instanceof iam.Role ? [role] : []));

@@ -13,18 +13,18 @@ import { hidingProcessor, inFlight, onQueueGraphs, onQueueProblems, RECEIVES_MAX
 import { blockProblems } from './policy-problems';
 
 /**
- * Receives beyond the retries, for throttles, and for invocations that could not give the message up. After them SQS
- * moves the message without a reason.
+ * Receives in addition to the retries, for throttles and for invocations that could not give the message up. After
+ * these, SQS moves the message without a reason.
  */
 const SPARE_RECEIVES = 10;
-/** SQS leaves messages with more receives out of a queue's age ("Available CloudWatch metrics for Amazon SQS"). */
+/** SQS omits messages with more receives from a queue's age ("Available CloudWatch metrics for Amazon SQS"). */
 const RECEIVES_IN_AGE = 3;
 
 /** Keeps failed messages on the source queue, hidden until their retry. */
 export const visibility: StrategyDefinition = {
   isFifo: false,
   maxReceiveCount: (_, policy) => maxAttempts(policy) + SPARE_RECEIVES,
-  // Off, since each receive is an attempt, also of a held message.
+  // Off, since each receive is an attempt, even of a held message.
   defaultPolicy: { circuit_breaker: false },
   // All retries share one retention period, after which SQS deletes the message.
   mayOutlastRetention: () => false,
@@ -56,7 +56,7 @@ function propProblems({ policy = {}, maxReceiveCount }: NormalizedProps): string
 
 function planProblems(plan: Plan): string[] {
   const { policy, maxReceiveCount } = plan;
-  // The annotation queue's count is higher still, since a moved message keeps its receives.
+  // The annotation queue's maxReceiveCount is even higher, since a moved message keeps its receive count.
   const isCountable = maxReceiveCount + SPARE_RECEIVES <= RECEIVES_MAX;
   return [
     ...(isCountable
@@ -91,7 +91,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
     finalDlqAnnotator,
     schedulers: [messageProcessor],
     alarms: [
-      // The age that SQS reports includes the first retries.
+      // The age reported by SQS includes the first retries.
       waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + worstCaseDelaySeconds(plan.policy, RECEIVES_IN_AGE)),
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
       inFlight(source, 'Check the target; shorten the delays, or use strategy delayed-resend or direct-resend.'),
