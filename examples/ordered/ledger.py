@@ -1,4 +1,4 @@
-"""Books each message to its account. A message fails as often as its `fails` says; its account's later ones wait."""
+"""Books each message to its account. A message fails `fails` times; the account's later messages wait meanwhile."""
 
 import json
 

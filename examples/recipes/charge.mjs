@@ -1,12 +1,12 @@
-// The work of the recipes, which is yours: they call it with each message's body.
+// The recipes call `charge` with each message's body: replace it with your code.
 
-/** Never going to work: `"non_retryable": ["*CardDeclined*"]` in the policy. */
+/** Permanent, by `"non_retryable": ["*CardDeclined*"]` in the policy. */
 class CardDeclined extends Error {
-  // An error is known by its `name`, which a subclass has only if it says so.
+  // An error is identified by its `name`, which a subclass must set itself.
   name = 'CardDeclined';
 }
 
-/** Perhaps tomorrow. */
+/** A retry may succeed. */
 class InsufficientFunds extends Error {
   name = 'InsufficientFunds';
 }

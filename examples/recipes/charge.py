@@ -1,12 +1,12 @@
-"""The work of the recipes, which is yours: they call it with each message's body."""
+"""The recipes call `charge` with each message's body: replace it with your code."""
 
 
 class CardDeclined(Exception):
-    """Never going to work: `"non_retryable": ["*CardDeclined*"]` in the policy."""
+    """Permanent, by `"non_retryable": ["*CardDeclined*"]` in the policy."""
 
 
 class InsufficientFunds(Exception):
-    """Perhaps tomorrow."""
+    """A retry may succeed."""
 
 
 def charge(order):

@@ -23,7 +23,7 @@ def handler(event, context):
     return process_partial_response(event=event, record_handler=record_handler, processor=processor, context=context)
 
 
-# The same with the decorator.
+# The decorator has the same effect.
 @batch_processor(record_handler=record_handler, processor=processor)
 def decorated_handler(event, context):
     return processor.response()

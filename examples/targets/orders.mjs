@@ -1,8 +1,8 @@
-// A Lambda target in Node.js: it is invoked with the message, once for each attempt.
+// A Lambda target in Node.js, invoked with the message once per attempt.
 
-/** Never going to work: name it in the policy's `non_retryable`. */
+/** Permanent: list it in the policy's `non_retryable`. */
 class InvalidOrder extends Error {
-  // Lambda identifies an error by its `name`, which a subclass has only if it says so.
+  // Lambda identifies an error by its `name`, which a subclass must set itself.
   name = 'InvalidOrder';
 }
 
@@ -13,5 +13,5 @@ export const handler = async ({ metadata, data }) => {
   console.log(`charged ${metadata.message_id} in attempt ${attempt}`);
 };
 
-/** Whatever it throws is tried again, by the policy. */
+/** Any other exception is retried by the policy. */
 const charge = async (order, idempotencyKey) => {};

@@ -1,8 +1,8 @@
-"""A Lambda target in Python: it is invoked with the message, once for each attempt."""
+"""A Lambda target in Python, invoked with the message once per attempt."""
 
 
 class InvalidOrder(Exception):
-    """Never going to work: name it in the policy's `non_retryable`."""
+    """Permanent: list it in the policy's `non_retryable`."""
 
 
 def handler(event, context):
@@ -16,4 +16,4 @@ def handler(event, context):
 
 
 def charge(order, idempotency_key):
-    """Whatever it raises is tried again, by the policy."""
+    """Any other exception is retried by the policy."""

@@ -1,8 +1,8 @@
-"""Puts redeliver around a Lambda function: python3 attach.py FUNCTION STACK
+"""Attaches redeliver's layer to a Lambda function: python3 attach.py FUNCTION STACK
 
 STACK is a deployment of redeliver's template for your own function, with ReadsQueue=false. If the function reads the
-stack's queue by an event source mapping of its own, that is deleted first, since Lambda takes one mapping of a queue and
-a function: messages wait until ReadsQueue=true.
+stack's queue through its own event source mapping, that mapping is deleted first, since Lambda accepts only one per
+queue and function: messages wait until ReadsQueue=true.
 """
 
 import json
@@ -13,7 +13,7 @@ import boto3
 
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
 POLICY = "\nRETRY_POLICY="
-# What creates the mapping again, if you want it back.
+# These settings, which are printed, are enough to recreate the mapping.
 SETTINGS = ("EventSourceArn", "BatchSize", "MaximumBatchingWindowInSeconds", "FunctionResponseTypes", "FilterCriteria", "ScalingConfig")
 
 
@@ -30,13 +30,13 @@ def attach(function, stack):
 
 
 def delete_own_mapping(function, queue, ours):
-    """It may lack ReportBatchItemFailures, and would take messages before the layer is there."""
+    """The mapping may lack ReportBatchItemFailures, and would receive messages before the layer is attached."""
     attributes = boto3.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]
     client = boto3.client("lambda")
     pages = client.get_paginator("list_event_source_mappings").paginate(EventSourceArn=attributes["QueueArn"])
     others = [mapping for page in pages for mapping in page["EventSourceMappings"] if mapping["UUID"] not in ours]
     for reader in (mapping["FunctionArn"] for mapping in others if mapping["FunctionArn"] != function):
-        sys.exit(f"{reader} reads the queue, too, and would take messages: delete its event source mapping, and run this again")
+        sys.exit(f"{reader} also reads the queue: delete its event source mapping, and run this again")
     for mapping in others:
         settings = {name: mapping[name] for name in SETTINGS if mapping.get(name)}
         print(f"deleting the event source mapping {mapping['UUID']}: {json.dumps(settings)}")
@@ -55,7 +55,7 @@ def is_there(client, mapping):
 def configure(found, outputs):
     client = boto3.client("lambda")
     function = found["FunctionName"]
-    # The policy comes last, and may have lines.
+    # The policy is the last variable, and may have several lines.
     lines, _, policy = outputs["FunctionVariables"].partition(POLICY)
     wanted = dict(line.split("=", 1) for line in lines.split("\n")) | {"RETRY_POLICY": policy}
     variables = found.get("Environment", {}).get("Variables", {})

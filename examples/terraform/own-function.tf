@@ -1,5 +1,5 @@
-# redeliver around your own function and queue, by its CloudFormation template: docs/terraform.md. var.bucket is your bucket
-# in var.region. The function is named, not referred to, in the stack: it needs the stack's outputs.
+# redeliver for your own function and queue, from its CloudFormation template: docs/terraform.md. var.bucket is your
+# bucket in var.region. The stack refers to the function by name, since the function needs the stack's outputs.
 
 variable "reads_queue" {
   type    = bool
@@ -7,11 +7,11 @@ variable "reads_queue" {
 }
 
 locals {
-  # Beside this file: redeliver-own-function-arm64.template.yaml, and these functions' zips, as redeliver-layer-arm64.zip.
+  # Needs redeliver-own-function-arm64.template.yaml and zips such as redeliver-layer-arm64.zip beside this file.
   functions = toset(["layer", "failed-message-processor", "final-dlq-annotator"])
   zips      = { for name in local.functions : name => "${path.module}/redeliver-${name}-arm64.zip" }
   folder    = "redeliver/${sha256(join("", [for zip in values(local.zips) : filesha256(zip)]))}"
-  # What `aws cloudformation package` does: it puts the place of each zip in the bucket where its name was.
+  # Like `aws cloudformation package`, this replaces each zip's name with its location in the bucket.
   template = replace(
     file("${path.module}/redeliver-own-function-arm64.template.yaml"),
     "/(Code|Content): redeliver-(.+)-arm64[.]zip/",
@@ -60,7 +60,7 @@ resource "aws_lambda_function" "charge" {
   timeout       = 60
   layers        = [aws_cloudformation_stack.orders.outputs["LayerArn"]]
   environment {
-    # A line NAME=VALUE each: add your own with merge().
+    # One line NAME=VALUE per variable: add your own with merge().
     variables = {
       for line in split("\n", aws_cloudformation_stack.orders.outputs["FunctionVariables"]) :
       split("=", line)[0] => trimprefix(line, "${split("=", line)[0]}=")
@@ -76,7 +76,7 @@ resource "aws_lambda_function_recursion_config" "charge" {
 resource "aws_sqs_queue" "orders" {
   name = "orders"
   lifecycle {
-    # The stack sets them, and the redrive policy: leave redrive_policy out.
+    # The stack sets these and the redrive policy: omit redrive_policy.
     ignore_changes = [visibility_timeout_seconds, message_retention_seconds, max_message_size]
   }
 }

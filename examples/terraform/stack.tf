@@ -1,11 +1,12 @@
-# redeliver with an HTTP target, by its CloudFormation template: docs/terraform.md. var.bucket is your bucket in var.region.
+# redeliver with an HTTP target, from its CloudFormation template: docs/terraform.md. var.bucket is your bucket in
+# var.region.
 
 locals {
-  # Beside this file: redeliver-arm64.template.yaml, and these functions' zips, as redeliver-message-processor-arm64.zip.
+  # Needs redeliver-arm64.template.yaml and zips such as redeliver-message-processor-arm64.zip beside this file.
   functions = toset(["message-processor", "failed-message-processor", "final-dlq-annotator"])
   zips      = { for name in local.functions : name => "${path.module}/redeliver-${name}-arm64.zip" }
   folder    = "redeliver/${sha256(join("", [for zip in values(local.zips) : filesha256(zip)]))}"
-  # What `aws cloudformation package` does: it puts the place of each zip in the bucket where its name was.
+  # Like `aws cloudformation package`, this replaces each zip's name with its location in the bucket.
   template = replace(
     file("${path.module}/redeliver-arm64.template.yaml"),
     "/(Code|Content): redeliver-(.+)-arm64[.]zip/",

@@ -17,11 +17,11 @@ MAX_BODY_BYTES = 1_048_576
 
 
 class VerificationError(Exception):
-    """The call is a forgery or a replay, or one of the two clocks is wrong."""
+    """The call is forged or replayed, or one of the two clocks is wrong."""
 
 
 def verify(body, headers, secrets, now):
-    """Returns the message's id. `body` has the bytes as they arrived, before any parsing."""
+    """Returns the message's id. `body` must be the bytes as received, before any parsing."""
     message_id = headers.get("webhook-id", "")
     timestamp = headers.get("webhook-timestamp", "")
     signatures = headers.get("webhook-signature", "")
@@ -40,7 +40,7 @@ def decode(secret):
 
 
 def process(message_id, body):
-    """Your work. The same id may come twice."""
+    """Your work goes here. The same id may arrive twice."""
     print(message_id, flush=True)
 
 
@@ -63,11 +63,11 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *arguments):
-        """Nothing: the id is enough."""
+        """Logs nothing: the printed id is enough."""
 
 
 def listen(port, secrets):
-    """A server that is bound but does not answer yet. With port 0 the system picks a free one."""
+    """Returns a server that is bound but does not answer yet. For port 0, the system picks a free port."""
     server = ThreadingHTTPServer(("127.0.0.1", port), Receiver)
     server.secrets = secrets
     return server

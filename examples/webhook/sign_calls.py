@@ -1,4 +1,4 @@
-"""Tries receiver.py with calls that are signed as redeliver signs them: python3 sign_calls.py"""
+"""Calls receiver.py with the same signatures as redeliver's: python3 sign_calls.py"""
 
 import base64
 import hmac
